@@ -1,0 +1,57 @@
+//! The clocks that drivers read. Cores never see them.
+#![allow(clippy::disallowed_methods)] // the driver is where time comes from
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// Where a driver reads the time.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The machine's boot-time clock: it advances through suspend, and nobody sets it.
+    Boot,
+    /// The clock of the tokio runtime, which tests may pause. Read it inside the runtime only.
+    Runtime(tokio::time::Instant),
+}
+
+impl Clock {
+    /// The boot-time clock, for production.
+    pub fn boot() -> Self {
+        Self::Boot
+    }
+
+    /// The runtime's clock, starting now. For tests under paused time.
+    pub fn runtime() -> Self {
+        Self::Runtime(tokio::time::Instant::now())
+    }
+
+    /// Reads the clock. Costs some tens of nanoseconds, no lock and no I/O.
+    pub fn now(&self) -> Time {
+        match self {
+            Self::Boot => Time(boot_time()),
+            Self::Runtime(start) => Time(start.elapsed()),
+        }
+    }
+
+    /// Waits until the clock shows `at`.
+    ///
+    /// The runtime's timer stands still while the machine is suspended, so the wait ends late then; whoever
+    /// waits reads the clock again and decides by what it shows.
+    pub async fn sleep_until(&self, at: Time) {
+        tokio::time::sleep(at.since(self.now())).await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn boot_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// On macOS and the BSDs the monotonic clock is the nearest there is; on macOS it stops in suspend, so that a
+/// suspended host is outside P1 there.
+#[cfg(not(target_os = "linux"))]
+fn boot_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}

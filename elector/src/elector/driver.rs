@@ -1,0 +1,171 @@
+//! Runs an [`Elector`] as an actor.
+//!
+//! Decides nothing: it turns messages, timers and completions into inputs, and carries out effects in order. A rule of
+//! the protocol found here is in the wrong place.
+#![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
+
+use std::time::Duration;
+
+use futures::future::select_all;
+use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
+use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
+
+use crate::{
+    Clock,
+    elector::{Effect, Elector, ElectorConfig, ElectorEvent, Input, Notice},
+    store::{CommitOutcome, SharedStore, StoreError},
+};
+
+/// How long an operation of the store may take before it is given up. Shorter: a slow store looks like none; longer:
+/// one lost answer holds up the elector.
+const OPERATION: Duration = Duration::from_secs(5);
+
+/// Tells a running elector what its node sees. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ElectorHandle {
+    actor: ActorRef<Input>,
+}
+
+impl ElectorHandle {
+    /// Starts the elector of a node for a registry. It acts once it is told of an open session.
+    ///
+    /// Its events go to `events`, in order; the elector stops when their receiver is gone.
+    pub async fn spawn(
+        store: SharedStore,
+        clock: Clock,
+        config: ElectorConfig,
+        events: UnboundedSender<ElectorEvent>,
+    ) -> Result<Self, SpawnErr> {
+        let driver = Driver { store, clock, events };
+        let (actor, _) = Actor::spawn(None, driver, config).await?;
+        Ok(Self { actor })
+    }
+
+    /// Tells the elector something. Does not wait, and does nothing if it has stopped.
+    pub fn tell(&self, notice: Notice) {
+        send(&self.actor, Input::Notice(notice));
+    }
+
+    /// Ends the elector where it is. What it had under way in the store may still land.
+    pub fn stop(&self) {
+        self.actor.stop(None);
+    }
+}
+
+/// Inputs stay on their node.
+impl ractor::Message for Input {}
+
+struct Driver {
+    store: SharedStore,
+    clock: Clock,
+    events: UnboundedSender<ElectorEvent>,
+}
+
+/// The elector and the tasks that belong to it. They end with it.
+struct Running {
+    elector: Elector,
+    watch: Option<Task>,
+    timer: Option<Task>,
+    operation: Option<Task>,
+}
+
+/// A task that is aborted when it is replaced or dropped.
+struct Task(JoinHandle<()>);
+
+impl Task {
+    fn start(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Actor for Driver {
+    type Msg = Input;
+    type State = Running;
+    type Arguments = ElectorConfig;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Input>,
+        config: ElectorConfig,
+    ) -> Result<Running, ActorProcessingErr> {
+        Ok(Running { elector: Elector::new(config), watch: None, timer: None, operation: None })
+    }
+
+    async fn post_start(
+        &self,
+        myself: ActorRef<Input>,
+        running: &mut Running,
+    ) -> Result<(), ActorProcessingErr> {
+        self.handle(myself, Input::Wake, running).await
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Input>,
+        input: Input,
+        running: &mut Running,
+    ) -> Result<(), ActorProcessingErr> {
+        let mut effects = Vec::new();
+        running.elector.step(self.clock.now(), input, &mut effects);
+        for effect in effects {
+            self.carry_out(&myself, effect, running);
+        }
+        Ok(())
+    }
+}
+
+impl Driver {
+    fn carry_out(&self, myself: &ActorRef<Input>, effect: Effect, running: &mut Running) {
+        let myself = myself.clone();
+        match effect {
+            Effect::Read { id, reads } => {
+                let read = self.store.read(reads);
+                running.operation = Some(Task::start(async move {
+                    let result = tokio::time::timeout(OPERATION, read).await;
+                    let result = result.unwrap_or_else(|_| Err(StoreError::Unavailable("no answer".into())));
+                    send(&myself, Input::ReadDone { id, result });
+                }));
+            }
+            Effect::Commit { id, transaction } => {
+                let commit = self.store.commit(transaction);
+                running.operation = Some(Task::start(async move {
+                    let outcome = tokio::time::timeout(OPERATION, commit).await;
+                    let outcome = outcome.unwrap_or(CommitOutcome::Unknown);
+                    send(&myself, Input::CommitDone { id, outcome });
+                }));
+            }
+            Effect::Watch { keys, since } => {
+                let watches: Vec<_> = keys.into_iter().map(|key| self.store.watch(key, since)).collect();
+                running.watch = Some(Task::start(async move {
+                    // A watch that cannot be had is made up for by the poll.
+                    if select_all(watches).await.0.is_ok() {
+                        send(&myself, Input::Notice(Notice::Changed));
+                    }
+                }));
+            }
+            Effect::WakeAt(at) => {
+                let clock = self.clock.clone();
+                running.timer = Some(Task::start(async move {
+                    clock.sleep_until(at).await;
+                    send(&myself, Input::Wake);
+                }));
+            }
+            Effect::Emit(event) => {
+                if self.events.send(event).is_err() {
+                    myself.stop(None);
+                }
+            }
+        }
+    }
+}
+
+/// An elector that has stopped has no use for the input.
+fn send(actor: &ActorRef<Input>, input: Input) {
+    let _ = actor.cast(input);
+}

@@ -1,0 +1,16 @@
+use std::time::Duration;
+
+use self::harness::{Manner, Sim, node};
+use super::*;
+
+mod chaos;
+mod checks;
+mod driven;
+mod harness;
+mod lock;
+mod queue;
+mod seat;
+mod toy;
+mod voice;
+
+const SECOND: Duration = Duration::from_secs(1);

@@ -1,0 +1,175 @@
+//! Whatever a transaction was decided from, it is refused once that has changed.
+
+use super::*;
+use crate::{
+    elector::plan,
+    ids::Nonce,
+    policy::Opening,
+    record::{Evidence, QueueEntry, Record},
+    state::{Applied, Facts, Seat},
+    store::Transaction,
+};
+
+/// Commits to a copy of the store, as it is and with one record after the other altered.
+fn refused_if_altered(sim: &Sim, transaction: &Transaction, relied: &[Key]) {
+    assert!(sim.store.clone().commit(transaction), "as it was read, it commits");
+    for key in relied {
+        let mut altered = sim.store.clone();
+        altered.set(key.clone(), Some(b"altered".to_vec()));
+        assert!(!altered.commit(transaction), "{}", String::from_utf8_lossy(key));
+    }
+}
+
+fn facts(sim: &Sim, proposer: &str) -> Facts {
+    let reading = sim.reading();
+    Facts {
+        sessions: reading.sessions.clone(),
+        commit: reading.commit,
+        floor: reading.floor,
+        version: reading.version,
+        proposer: sim.hosts[&node(proposer)].session.clone(),
+        nonce: Nonce(5),
+    }
+}
+
+/// Appends an entry and says what it comes to, and by which transaction.
+fn consumed(sim: &mut Sim, author: &str, event: MembershipEvent, proposer: &str) -> (Applied, Transaction) {
+    let author = sim.hosts[&node(author)].session.clone();
+    let entry = QueueEntry { author, sequence: Sequence(99), event };
+    sim.append(entry.to_value());
+    let (reading, state) = (sim.reading(), sim.state());
+    let applied = state.apply(&entry, &facts(sim, proposer));
+    let queued = reading.queue.last().unwrap();
+    let transaction = plan::consume(&sim.keys, &reading, &state, queued, &applied);
+    (applied, transaction)
+}
+
+fn session(sim: &Sim, name: &str) -> Key {
+    sim.keys.cluster().session(&node(name))
+}
+
+#[test]
+fn a_transaction_that_seats_an_accuser_checks_all_that_it_was_decided_from() {
+    let mut sim = Sim::settled(50, &["a", "b", "c"]);
+    let leader = sim.leader().unwrap();
+    let accuser = if leader == "c" { "b" } else { "c" };
+    sim.close_session(&leader);
+    let members = sim.state().members;
+    let down = MembershipEvent::Down {
+        member: node(&leader),
+        token: members[&node(&leader)].token,
+        accuser_token: members[&node(accuser)].token,
+        epoch: Epoch(1),
+        evidence: Evidence::Closed,
+    };
+    let (applied, transaction) = consumed(&mut sim, accuser, down, accuser);
+    assert_eq!(applied.seat, Seat::Elected { node: node(accuser), opening: None });
+    let entry = sim.reading().queue[0].key.clone();
+    let keys = &sim.keys;
+    let mut relied = vec![entry, keys.term(), keys.lock(), session(&sim, &leader), session(&sim, accuser)];
+    relied.extend(["a", "b", "c"].map(|name| keys.member(&node(name))));
+    refused_if_altered(&sim, &transaction, &relied);
+}
+
+#[test]
+fn f5_f12_an_entry_that_changes_no_leader_writes_no_term_and_survives_a_leaders_batch() {
+    let mut sim = Sim::settled(51, &["a", "b"]);
+    let event = MembershipEvent::Join { address: "b:2".into(), priority: 1, empty: false };
+    let follower = if sim.leader().unwrap() == "a" { "b" } else { "a" };
+    let (applied, transaction) = consumed(&mut sim, follower, event, "a");
+    assert_eq!(applied.seat, Seat::Kept);
+    refused_if_altered(&sim, &transaction, &[session(&sim, follower)]);
+    let term = sim.keys.term();
+    let writes_term =
+        |write: &crate::store::Write| matches!(write, crate::store::Write::Put { key, .. } if *key == term);
+    assert!(!transaction.writes.iter().any(writes_term));
+
+    let batch = sim.batch();
+    assert!(sim.commit(&transaction));
+    assert!(sim.commit(&batch));
+}
+
+#[test]
+fn synced_checks_the_floor() {
+    let mut sim = Sim::settled(52, &["a", "b"]);
+    let row = sim.keys.member(&node("b"));
+    let mut unsynced = sim.state().members[&node("b")].clone();
+    unsynced.synced = false;
+    sim.write(row, Some(unsynced.to_value()));
+    let event = MembershipEvent::Synced { token: unsynced.token, epoch: Epoch(1), position: Position(1) };
+    let (applied, transaction) = consumed(&mut sim, "b", event, "a");
+    assert!(applied.outcome.is_ok());
+    refused_if_altered(&sim, &transaction, &[sim.keys.floor(), sim.keys.member(&node("b"))]);
+}
+
+#[test]
+fn a_new_member_is_not_written_over_one_that_came_in_between() {
+    let mut sim = Sim::settled(53, &["a"]);
+    sim.start("b");
+    let event = MembershipEvent::Join { address: "b:2".into(), priority: 1, empty: false };
+    let (applied, transaction) = consumed(&mut sim, "b", event, "a");
+    assert!(applied.outcome.is_ok());
+    refused_if_altered(&sim, &transaction, &[sim.keys.member(&node("b"))]);
+}
+
+#[test]
+fn who_fills_the_seat_checks_term_lock_rows_and_its_own_session() {
+    let mut sim = Sim::settled(54, &["a", "b"]);
+    let mut term = sim.state().term;
+    (term.leader, term.epoch) = (None, Epoch(2));
+    sim.write(sim.keys.term(), Some(term.to_value()));
+    let (reading, state) = (sim.reading(), sim.state());
+    let applied = state.fill(&facts(&sim, "b")).unwrap();
+    assert_eq!(applied.seat, Seat::Elected { node: node("b"), opening: None });
+    let transaction = plan::fill(&sim.keys, &reading, &state, &applied);
+    let keys = &sim.keys;
+    let relied = [keys.term(), keys.lock(), keys.member(&node("b")), session(&sim, "b")];
+    refused_if_altered(&sim, &transaction, &relied);
+}
+
+#[test]
+fn who_fills_the_seat_without_a_base_also_checks_that_nobody_came_who_may_have_one() {
+    for opened in [false, true] {
+        let mut sim = Sim::settled(55, &["a", "b"]);
+        let mut term = sim.state().term;
+        (term.leader, term.epoch) = (None, Epoch(2));
+        sim.write(sim.keys.term(), Some(term.to_value()));
+        for (name, empty) in [("a", false), ("b", true)] {
+            let mut row = sim.state().members[&node(name)].clone();
+            (row.synced, row.empty) = (false, empty);
+            sim.write(sim.keys.member(&node(name)), Some(row.to_value()));
+        }
+        sim.close_session("a");
+        if !opened {
+            sim.write(sim.keys.commit(), None);
+        }
+        let (reading, state) = (sim.reading(), sim.state());
+        let applied = state.fill(&facts(&sim, "b")).unwrap();
+        let opening = Some(if opened { Opening::Reset } else { Opening::First });
+        assert_eq!(applied.seat, Seat::Elected { node: node("b"), opening });
+        let transaction = plan::fill(&sim.keys, &reading, &state, &applied);
+        let keys = &sim.keys;
+        let mut relied = vec![keys.queue(), keys.commit(), keys.member(&node("a")), session(&sim, "b")];
+        relied.extend(opened.then(|| session(&sim, "a")));
+        refused_if_altered(&sim, &transaction, &relied);
+    }
+}
+
+#[test]
+fn an_entry_left_unknown_lands_behind_no_later_one_and_no_later_session() {
+    let mut sim = Sim::settled(56, &["a", "b"]);
+    let author = sim.hosts[&node("a")].session.clone();
+    let reading = Reading::new(
+        &sim.keys,
+        &author.node,
+        64,
+        &sim.store.read(&reading::reads(&sim.keys, &author.node, 64)),
+    );
+    let event = MembershipEvent::Leave { token: Token(1) };
+    let (entry, unknown) = plan::enqueue(&sim.keys, &reading, &author, event.clone()).unwrap();
+    assert_eq!(entry.sequence, reading.author.unwrap().sequence.next());
+    refused_if_altered(&sim, &unknown, &[sim.keys.author(&author.node), session(&sim, "a")]);
+    let (_, repeated) = plan::enqueue(&sim.keys, &reading, &author, event).unwrap();
+    assert!(sim.commit(&repeated));
+    assert!(!sim.commit(&unknown), "one of the two");
+}

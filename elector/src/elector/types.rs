@@ -1,0 +1,297 @@
+//! What goes into an elector, and what comes out.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use crate::{
+    Time,
+    ids::{ClusterName, Epoch, NodeName, Position, RegistryName, SessionId, Token},
+    policy::Opening,
+    record::{Lock, MemberRow, QueueEntry, SessionRecord, Term},
+    state::{self, Change, Dropped, Seat},
+    store::{CommitOutcome, Key, Read, ReadResult, StoreError, TooLarge, Transaction, Version},
+};
+
+/// The times of an elector. None is compared with another node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ElectorTiming {
+    /// How often the store is read without cause. Shorter: load; longer: what a lost watch costs.
+    pub poll: Duration,
+    /// How long a leader that was heard may be silent. Shorter: pauses depose; longer: a stuck leader stays.
+    pub silence: Duration,
+    /// How long a lock may stay unmoved. Shorter: long handoffs run twice; longer: what the death of its owner costs.
+    pub lock: Duration,
+    /// How long the leader may take to answer one that took its lock. Shorter: events are applied during a handoff that
+    /// still runs; longer: what an unreachable leader costs.
+    pub assume: Duration,
+    /// How long each elector leaves the queue to the one before it. Shorter: collisions; longer: what a dead elector
+    /// before it costs.
+    pub turn: Duration,
+    /// How long each elector leaves it to the one before it to report a closed session. As `turn`.
+    pub closed: Duration,
+}
+
+impl Default for ElectorTiming {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_secs(1),
+            silence: Duration::from_secs(2),
+            lock: Duration::from_secs(3),
+            assume: Duration::from_secs(2),
+            turn: Duration::from_millis(20),
+            closed: Duration::from_millis(50),
+        }
+    }
+}
+
+/// What an elector is told at its start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ElectorConfig {
+    /// The registry.
+    pub registry: RegistryName,
+    /// The cluster that it belongs to.
+    pub cluster: ClusterName,
+    /// The own node.
+    pub node: NodeName,
+    /// Where the own node listens for links: `host:port`.
+    pub address: String,
+    /// 0 is ineligible.
+    pub priority: u32,
+    /// The times.
+    pub timing: ElectorTiming,
+    /// Where jitter and nonces come from. Drawn afresh at each start: a lock of a former self must not look like one's
+    /// own.
+    pub seed: u64,
+}
+
+/// Identifies an operation of the store to the elector that asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u64);
+
+/// What the node tells its elector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// The node's open session; `None` while it has none that it trusts. Without one an elector only looks.
+    Session(Option<SessionId>),
+    /// Something in the store may have changed: a session was seen to close, say. One too many costs a read.
+    Changed,
+    /// A message of the leader's member of that epoch arrived.
+    Heard {
+        /// The epoch that the message carries.
+        epoch: Epoch,
+    },
+    /// The link to a node closed.
+    LinkDown {
+        /// The other node.
+        node: NodeName,
+    },
+    /// The link to a node opened.
+    LinkUp {
+        /// The other node.
+        node: NodeName,
+    },
+    /// The own replica holds the log's end. Counts in the epoch it names only: to be said again while the
+    /// [`View`] shows another epoch and the own row unsynced.
+    Synced {
+        /// The epoch that the view showed.
+        epoch: Epoch,
+        /// What the replica has applied.
+        position: Position,
+    },
+    /// The handoff that [`ElectorEvent::Assume`] asked for is done.
+    Assumed {
+        /// Of which epoch.
+        epoch: Epoch,
+    },
+    /// The handoff that [`ElectorEvent::Assume`] asked for failed, or its leader cannot be reached.
+    AssumeFailed {
+        /// Of which epoch.
+        epoch: Epoch,
+    },
+    /// The own member started again, or wants back in after it left. It joins under a new token.
+    Rejoin {
+        /// Whether it has no base and no claims.
+        empty: bool,
+    },
+    /// The own member wants to leave; [`ElectorEvent::Left`] tells when it has.
+    Leave,
+    /// The own member wants to give up the seat and stay a member. Ignored unless it leads in that epoch.
+    Resign {
+        /// The epoch in which it leads.
+        epoch: Epoch,
+    },
+}
+
+/// What can happen to an elector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// The node has something to say.
+    Notice(Notice),
+    /// The time asked for by [`Effect::WakeAt`] has come.
+    Wake,
+    /// A read ended.
+    ReadDone {
+        /// Which.
+        id: OpId,
+        /// What it saw.
+        result: Result<ReadResult, StoreError>,
+    },
+    /// A commit ended, or was given up as [`CommitOutcome::Unknown`].
+    CommitDone {
+        /// Which.
+        id: OpId,
+        /// What became of it.
+        outcome: CommitOutcome,
+    },
+}
+
+/// What an elector asks of its driver, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Read, and answer with `ReadDone`, always.
+    Read {
+        /// To be quoted in the answer.
+        id: OpId,
+        /// What to read.
+        reads: Vec<Read>,
+    },
+    /// Commit, and answer with `CommitDone`, always.
+    Commit {
+        /// To be quoted in the answer.
+        id: OpId,
+        /// What to commit.
+        transaction: Transaction,
+    },
+    /// Send `Changed` once one of the keys was written later than `since`. Replaces the watch before it.
+    Watch {
+        /// The keys.
+        keys: Vec<Key>,
+        /// Since when.
+        since: Version,
+    },
+    /// Send `Wake` at this time. Replaces the one before it; one too many does no harm.
+    WakeAt(Time),
+    /// Tell the node.
+    Emit(ElectorEvent),
+}
+
+/// What an elector tells its node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ElectorEvent {
+    /// What the store shows has changed.
+    View(Arc<View>),
+    /// Ask the leader's member, which may be the own one, to run or to finish its handoff of that epoch. To be answered
+    /// with `Assumed` or `AssumeFailed`. May come again: handoff is idempotent.
+    Assume {
+        /// The leader.
+        leader: NodeName,
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// This elector applied an entry.
+    Applied {
+        /// The entry.
+        entry: QueueEntry,
+        /// What it did.
+        change: Change,
+        /// What became of the seat.
+        seat: Seat,
+    },
+    /// This elector dropped an entry.
+    Dropped {
+        /// The entry.
+        entry: QueueEntry,
+        /// Why.
+        reason: Dropped,
+    },
+    /// This elector's member took the vacant seat.
+    Filled {
+        /// What became of the seat.
+        seat: Seat,
+    },
+    /// This elector removed an entry that cannot be understood.
+    Undecodable {
+        /// Where it was.
+        key: Key,
+        /// Why it cannot be understood.
+        error: String,
+    },
+    /// A record cannot be understood. Nothing is decided while it lasts, unless it is about a single node's session or
+    /// the own author record; told once.
+    Corrupt {
+        /// Where it is.
+        key: Key,
+        /// Why it cannot be understood.
+        error: String,
+    },
+    /// This elector took the lock of an owner that did not move.
+    LockBroken {
+        /// The lock that it replaced.
+        lock: Lock,
+    },
+    /// This elector cleared a lock although the leader did not answer.
+    LockGivenUp {
+        /// The epoch whose handoff is open.
+        epoch: Epoch,
+    },
+    /// The own member has left.
+    Left,
+    /// The store cannot be reached. Told once per outage.
+    Unavailable {
+        /// What the store says.
+        reason: String,
+    },
+    /// The store refuses a transaction of the elector, and always will.
+    TooLarge(TooLarge),
+}
+
+impl ElectorEvent {
+    /// Whether it tells that an entry was taken off the queue.
+    pub(super) fn is_about_entry(&self) -> bool {
+        matches!(self, Self::Applied { .. } | Self::Dropped { .. } | Self::Undecodable { .. })
+    }
+}
+
+/// What the store showed at one version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    /// The version.
+    pub version: Version,
+    /// Who leads.
+    pub term: Term,
+    /// The handoff in progress.
+    pub lock: Option<Lock>,
+    /// The members.
+    pub members: BTreeMap<NodeName, MemberRow>,
+    /// The sessions of all nodes of the cluster.
+    pub sessions: BTreeMap<NodeName, SessionRecord>,
+    /// The log's end. `None`: the registry was never opened.
+    pub commit: Option<Position>,
+    /// The first position that the log still has.
+    pub floor: Position,
+    /// The own token, while the own member is one.
+    pub me: Option<Token>,
+}
+
+impl View {
+    /// Whether a leader without a base may open the seat now. The batch that does has to check it again.
+    pub fn opening(&self) -> Option<Opening> {
+        state::opening(&self.members, &self.sessions, self.commit)
+    }
+
+    /// Whether the two differ in nothing but the version and the beats of sessions.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let sessions = |view: &Self| -> Vec<_> {
+            let beatless = |(node, r): (&NodeName, &SessionRecord)| {
+                (node.clone(), r.incarnation, r.number, r.lease, r.open)
+            };
+            view.sessions.iter().map(beatless).collect()
+        };
+        self.term == other.term
+            && self.lock == other.lock
+            && self.members == other.members
+            && self.commit == other.commit
+            && self.floor == other.floor
+            && self.me == other.me
+            && sessions(self) == sessions(other)
+    }
+}

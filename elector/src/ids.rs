@@ -1,0 +1,181 @@
+//! Who and how many: the identifiers of the protocol, each its own type so that they cannot be mixed up.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// The longest node or registry name, in bytes.
+pub const MAX_NAME: usize = 100;
+
+/// Why a node or registry name was refused. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// The name has no characters.
+    #[error("a name must not be empty")]
+    Empty,
+    /// The name is longer than [`MAX_NAME`] bytes.
+    #[error("a name of {length} bytes is too long, {MAX_NAME} is the most")]
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// The name has a character other than ASCII letters, digits, `.`, `_` and `-`.
+    #[error("{name:?} has a character that names must not have: use A-Z a-z 0-9 . _ -")]
+    BadCharacter {
+        /// The refused name.
+        name: String,
+    },
+}
+
+fn validate(name: &str) -> Result<(), InvalidName> {
+    if name.is_empty() {
+        return Err(InvalidName::Empty);
+    }
+    if name.len() > MAX_NAME {
+        return Err(InvalidName::TooLong { length: name.len() });
+    }
+    // `/` separates the parts of a key, and names appear in file names and log lines.
+    if !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')) {
+        return Err(InvalidName::BadCharacter { name: name.to_owned() });
+    }
+    Ok(())
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes a name of 1 to [`MAX_NAME`] ASCII letters, digits, `.`, `_` and `-`.
+            pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidName> {
+                validate(name.as_ref())?;
+                Ok(Self(name.as_ref().into()))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+            fn try_from(name: String) -> Result<Self, InvalidName> {
+                Self::new(name)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name_type! {
+    /// The stable name of a node. A node has at most one member in a registry, so this is also the member's id.
+    NodeName
+}
+name_type! {
+    /// The name of a registry: a namespace with its own members, leader, log and key prefix.
+    RegistryName
+}
+name_type! {
+    /// The name of a cluster: nodes of different clusters refuse each other, and share no key of a store.
+    ClusterName
+}
+
+macro_rules! number_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// The next greater one. Counting one by one, a `u64` does not end within the life of a store.
+            #[must_use]
+            pub fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+number_type! {
+    /// Drawn afresh at each start of a process, so that a restarted node is not taken for its former self.
+    Incarnation
+}
+number_type! {
+    /// Counts the sessions of a node, over all its incarnations.
+    SessionNumber
+}
+number_type! {
+    /// Counts the beats of a session. No value is written twice, so an unmoved beat is a silent node.
+    Beat
+}
+number_type! {
+    /// The sequence number of an author's entry in the membership queue.
+    Sequence
+}
+number_type! {
+    /// Identifies one join of one member: the sequence number of its `Join`. Greater for a later join.
+    Token
+}
+number_type! {
+    /// Grows with every new term, and when the seat falls vacant. Never reset.
+    Epoch
+}
+number_type! {
+    /// Grows with every new term and every refresh of one. Never reset.
+    Ballot
+}
+number_type! {
+    /// Index of a batch in a registry's log, from 1; 0 is "before the first". Never reset.
+    Position
+}
+number_type! {
+    /// Drawn by whoever writes a record, to recognise its own writing after an unknown outcome.
+    Nonce
+}
+
+/// One session of one node: what a registration belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionId {
+    /// The node whose session it is.
+    pub node: NodeName,
+    /// The incarnation that opened it.
+    pub incarnation: Incarnation,
+    /// Its number among the sessions of the node.
+    pub number: SessionNumber,
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.node, self.number)
+    }
+}

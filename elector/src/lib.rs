@@ -1,0 +1,26 @@
+//! Who is a member of a registry, who leads it, and whose session still counts.
+//!
+//! Everything here is decided in the [`store`]; this crate knows no names and no sockets. Three parts, each a pure
+//! core with `step(now, input) -> effects` and a thin driver:
+//!
+//! - [`session`]: a node's lease in the store. While it is trusted, what the node holds is its own.
+//! - membership and the seat of the leader: [`policy`] decides, [`state`] applies, [`elector`] drives the durable
+//!   queue and the lock that covers a handoff.
+//! - [`store`]: ordered keys, transactions as data, watches, and the backends.
+//!
+//! Promises: at most one leader per epoch, epochs only grow, a leader stays while it is a member (P2, P8). Does not
+//! promise that a leader knows it was deposed: that its writes fail is the business of the fence.
+
+pub mod clock;
+pub mod elector;
+pub mod ids;
+pub mod keys;
+pub mod policy;
+pub mod record;
+pub mod session;
+pub mod state;
+pub mod store;
+pub mod time;
+
+pub use clock::Clock;
+pub use time::Time;

@@ -1,0 +1,104 @@
+//! Who takes a vacant seat.
+//!
+//! The preset is `sticky`: the incumbent stays while it is a member, whoever joins and whoever commits. A vacant
+//! seat goes to a member that holds the log's end and proves that it lives; electing one that may be dead costs a
+//! lock timeout, leaving the seat vacant for a moment costs milliseconds.
+//!
+//! Pure: the same election gives the same decision, on every node.
+
+use std::collections::BTreeMap;
+
+use crate::ids::NodeName;
+
+/// What an election looks at in a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Candidate {
+    /// Whether its replica holds the log's end.
+    pub synced: bool,
+    /// Whether the session that joined is open, as read in the same transaction.
+    pub alive: bool,
+    /// 0 is ineligible. `sticky` does not rank by it.
+    pub priority: u32,
+}
+
+impl Candidate {
+    /// Whether it may take a seat that others may claim too.
+    pub fn is_eligible(self) -> bool {
+        self.synced && self.alive && self.priority != 0
+    }
+}
+
+/// Why a leader may be elected although it does not hold the log's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Opening {
+    /// The registry was never opened: there is no log.
+    First,
+    /// Every member's session is closed, or it says that it has no base: nobody has what the log's tail builds on.
+    Reset,
+}
+
+/// What a decision is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Election<'a> {
+    /// All members.
+    pub candidates: &'a BTreeMap<NodeName, Candidate>,
+    /// Who leads, unless the seat was vacated.
+    pub incumbent: Option<&'a NodeName>,
+    /// The node whose elector commits this.
+    pub proposer: &'a NodeName,
+    /// The author of the accusation that vacated the seat.
+    pub accuser: Option<&'a NodeName>,
+    /// Who was deposed or resigned just now. It is elected only if nobody else is eligible.
+    pub deposed: Option<&'a NodeName>,
+    /// Whether an unsynced member may open the seat.
+    pub opening: Option<Opening>,
+}
+
+/// What becomes of the seat.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// The incumbent stays.
+    Keep,
+    /// A member takes it.
+    Elect {
+        /// The member.
+        node: NodeName,
+        /// Set if it does not hold the log's end: how it opens the seat then.
+        opening: Option<Opening>,
+    },
+    /// Nobody has it. A live eligible member takes it by itself.
+    Vacant,
+}
+
+/// Decides by the preset `sticky`.
+pub fn decide(election: &Election<'_>) -> Decision {
+    let Election { candidates, incumbent, proposer, accuser, deposed, opening } = *election;
+    if incumbent.is_some_and(|node| candidates.contains_key(node)) {
+        return Decision::Keep;
+    }
+    let is_eligible = |node: &NodeName| candidates.get(node).is_some_and(|c| c.is_eligible());
+    let another = candidates.keys().any(|node| Some(node) != deposed && is_eligible(node));
+    let may_lead = |node: &NodeName| is_eligible(node) && !(another && Some(node) == deposed);
+    let elect = |node: &NodeName| Decision::Elect { node: node.clone(), opening: None };
+
+    if let Some(accuser) = accuser.filter(|node| may_lead(node)) {
+        return elect(accuser);
+    }
+    if may_lead(proposer) {
+        return elect(proposer);
+    }
+    match candidates.get(proposer) {
+        Some(candidate) if !is_eligible(proposer) => match opening {
+            Some(_) if candidate.alive && candidate.priority != 0 && !candidates.keys().any(is_eligible) => {
+                Decision::Elect { node: proposer.clone(), opening }
+            }
+            // That others are eligible was read, not heard from them; they take the seat themselves.
+            _ => Decision::Vacant,
+        },
+        // Not a member, or the one that gives up the seat: somebody else, the same on every node.
+        _ => candidates.keys().find(|node| may_lead(node)).map_or(Decision::Vacant, elect),
+    }
+}
+
+#[cfg(test)]
+mod tests;

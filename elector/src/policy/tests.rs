@@ -1,0 +1,117 @@
+use super::*;
+
+fn node(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `0` for priority 0.
+fn candidates(described: &[(&str, &str)]) -> BTreeMap<NodeName, Candidate> {
+    described
+        .iter()
+        .map(|(name, what)| {
+            let candidate = Candidate {
+                synced: what.contains('s'),
+                alive: what.contains('l'),
+                priority: u32::from(!what.contains('0')),
+            };
+            (node(name), candidate)
+        })
+        .collect()
+}
+
+struct Case<'a> {
+    members: &'a [(&'a str, &'a str)],
+    incumbent: Option<&'a str>,
+    proposer: &'a str,
+    accuser: Option<&'a str>,
+    deposed: Option<&'a str>,
+    opening: Option<Opening>,
+}
+
+fn vacant<'a>(members: &'a [(&'a str, &'a str)], proposer: &'a str) -> Case<'a> {
+    Case { members, incumbent: None, proposer, accuser: None, deposed: None, opening: None }
+}
+
+fn decided(case: &Case<'_>) -> String {
+    let candidates = candidates(case.members);
+    let (incumbent, accuser, deposed) =
+        (case.incumbent.map(node), case.accuser.map(node), case.deposed.map(node));
+    let decision = decide(&Election {
+        candidates: &candidates,
+        incumbent: incumbent.as_ref(),
+        proposer: &node(case.proposer),
+        accuser: accuser.as_ref(),
+        deposed: deposed.as_ref(),
+        opening: case.opening,
+    });
+    match decision {
+        Decision::Keep => "keep".into(),
+        Decision::Vacant => "vacant".into(),
+        Decision::Elect { node, opening: None } => node.to_string(),
+        Decision::Elect { node, opening: Some(opening) } => format!("{node} {opening:?}"),
+    }
+}
+
+#[test]
+fn e14_the_incumbent_stays_whoever_proposes() {
+    for proposer in ["a", "b", "x"] {
+        let members = [("a", "sl"), ("b", ""), ("c", "sl")];
+        assert_eq!(decided(&Case { incumbent: Some("b"), ..vacant(&members, proposer) }), "keep");
+    }
+}
+
+#[test]
+fn e14_an_incumbent_that_is_no_member_does_not_stay() {
+    let members = [("a", "sl")];
+    assert_eq!(decided(&Case { incumbent: Some("b"), ..vacant(&members, "a") }), "a");
+}
+
+#[test]
+fn e15_the_proposer_takes_a_vacant_seat() {
+    assert_eq!(decided(&vacant(&[("a", "sl"), ("b", "sl")], "b")), "b");
+}
+
+#[test]
+fn e15_a_proposer_that_is_no_member_gives_it_to_the_smallest_id() {
+    assert_eq!(decided(&vacant(&[("a", "l"), ("b", "sl"), ("c", "sl")], "x")), "b");
+    assert_eq!(decided(&vacant(&[("a", "l"), ("b", "s")], "x")), "vacant");
+    assert_eq!(decided(&vacant(&[], "x")), "vacant");
+}
+
+#[test]
+fn e15_a_member_that_is_not_eligible_leaves_the_seat_vacant() {
+    for what in ["l", "s", "sl0", "0"] {
+        assert_eq!(decided(&vacant(&[("a", "sl"), ("b", what)], "b")), "vacant", "{what}");
+    }
+}
+
+#[test]
+fn the_synced_accuser_comes_before_the_proposer() {
+    let members = [("a", "sl"), ("b", "sl"), ("c", "l")];
+    assert_eq!(decided(&Case { accuser: Some("b"), ..vacant(&members, "a") }), "b");
+    assert_eq!(decided(&Case { accuser: Some("c"), ..vacant(&members, "a") }), "a");
+    assert_eq!(decided(&Case { accuser: Some("b"), ..vacant(&members, "c") }), "b");
+}
+
+#[test]
+fn who_gave_up_the_seat_takes_it_only_if_nobody_else_is_eligible() {
+    let members = [("a", "sl"), ("b", "sl")];
+    assert_eq!(decided(&Case { deposed: Some("a"), ..vacant(&members, "a") }), "b");
+    assert_eq!(decided(&Case { deposed: Some("a"), ..vacant(&members, "x") }), "b");
+    let members = [("a", "sl"), ("b", "l")];
+    assert_eq!(decided(&Case { deposed: Some("a"), ..vacant(&members, "a") }), "a");
+    assert_eq!(decided(&Case { deposed: Some("a"), ..vacant(&members, "b") }), "vacant");
+}
+
+#[test]
+fn an_unsynced_proposer_opens_a_seat_that_nobody_can_lead_otherwise() {
+    for opening in [Opening::First, Opening::Reset] {
+        let open = |members, proposer| decided(&Case { opening: Some(opening), ..vacant(members, proposer) });
+        assert_eq!(open(&[("a", "l"), ("b", "l")], "b"), format!("b {opening:?}"));
+        assert_eq!(open(&[("a", "l"), ("b", "")], "b"), "vacant", "it must prove that it lives");
+        assert_eq!(open(&[("a", "l"), ("b", "l0")], "b"), "vacant");
+        assert_eq!(open(&[("a", "sl"), ("b", "l")], "b"), "vacant", "a synced member can lead");
+        assert_eq!(open(&[("a", "l")], "x"), "vacant");
+    }
+    assert_eq!(decided(&vacant(&[("a", "l")], "a")), "vacant");
+}

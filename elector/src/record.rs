@@ -1,0 +1,269 @@
+//! What is in the store: the records of sessions and elections, and how they are written.
+//!
+//! Each begins with one byte that names its schema. A record that cannot be read is an error, never "absent":
+//! a seat whose record is corrupt is not vacant.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    ids::{
+        Ballot, Beat, Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber,
+        Token,
+    },
+    store::{Value, Version},
+};
+
+/// The schema of the records that this version writes, and the only one that it reads.
+const SCHEMA: u8 = 1;
+
+/// Why a record could not be read. Nothing was changed, and nothing is concluded from it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum CorruptRecord {
+    /// The record was written by another version.
+    #[error("a record has schema {found}, this version reads {SCHEMA}")]
+    Schema {
+        /// The schema that the record names.
+        found: u8,
+    },
+    /// The record has no bytes.
+    #[error("a record is empty")]
+    Empty,
+    /// The record does not have the form that its schema has.
+    #[error("a record cannot be read: {0}")]
+    Malformed(String),
+}
+
+/// A record that a store holds.
+pub trait Record: Serialize + DeserializeOwned {
+    /// Writes the record.
+    fn to_value(&self) -> Value {
+        let mut bytes = vec![SCHEMA];
+        // Writing to memory does not fail, and records have no map with keys that MessagePack cannot write.
+        rmp_serde::encode::write_named(&mut bytes, self).expect("records are serializable");
+        bytes
+    }
+
+    /// Reads a record, all of it or an error.
+    fn from_value(bytes: &[u8]) -> Result<Self, CorruptRecord> {
+        match bytes.split_first() {
+            None => Err(CorruptRecord::Empty),
+            Some((&SCHEMA, body)) => {
+                let mut reader = rmp_serde::Deserializer::new(std::io::Cursor::new(body));
+                let record =
+                    Self::deserialize(&mut reader).map_err(|e| CorruptRecord::Malformed(e.to_string()))?;
+                let read = usize::try_from(reader.position()).unwrap_or(usize::MAX);
+                if read == body.len() {
+                    Ok(record)
+                } else {
+                    Err(CorruptRecord::Malformed(format!(
+                        "{} bytes too many",
+                        body.len().saturating_sub(read)
+                    )))
+                }
+            }
+            Some((&found, _)) => Err(CorruptRecord::Schema { found }),
+        }
+    }
+}
+
+/// A node's lease in the store. No value is ever written twice: every change moves `beat` or `number`, or closes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// The incarnation whose session it is.
+    pub incarnation: Incarnation,
+    /// Its number among the sessions of the node.
+    pub number: SessionNumber,
+    /// How long an observer must see the beat unmoved before it may close the session.
+    pub lease: Duration,
+    /// Moves while the node lives.
+    pub beat: Beat,
+    /// Whether it is still open. A closed session is never opened again; the next one has the next number.
+    pub open: bool,
+}
+impl Record for SessionRecord {}
+
+impl SessionRecord {
+    /// Whether this is the given session, open.
+    pub fn is_open_as(&self, session: &SessionId) -> bool {
+        self.open && self.incarnation == session.incarnation && self.number == session.number
+    }
+
+    /// Whether the given session of this node is over: this record is its closed one, or a later session's.
+    pub fn has_closed(&self, session: &SessionId) -> bool {
+        self.number > session.number
+            || (self.number == session.number && (!self.open || self.incarnation != session.incarnation))
+    }
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Leader {
+    /// The member.
+    pub node: NodeName,
+    /// The incarnation that was elected. Its successor never continues the term.
+    pub incarnation: Incarnation,
+    /// The join that was elected. A member that joins again never continues the term.
+    pub token: Token,
+}
+
+/// The term. Written only when the leader changes; a vacant seat raises the epoch too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Term {
+    /// Who leads, or nobody.
+    pub leader: Option<Leader>,
+    /// Grows with every change of leader.
+    pub epoch: Epoch,
+    /// Grows with every change and every refresh.
+    pub ballot: Ballot,
+    /// The store's version at which the election was decided: issued by the store, not by a member's clock.
+    pub elected_at: Version,
+}
+impl Record for Term {}
+
+impl Term {
+    /// The term before the first: nobody leads, epoch 0. What an absent record stands for.
+    pub fn vacant() -> Self {
+        Self { leader: None, epoch: Epoch(0), ballot: Ballot(0), elected_at: Version(0) }
+    }
+
+    /// Whether the given join of a member leads.
+    pub fn is_led_by(&self, node: &NodeName, token: Token) -> bool {
+        self.leader.as_ref().is_some_and(|l| l.node == *node && l.token == token)
+    }
+}
+
+/// A member that calls the leader silent. It stays until its epoch ends, or is withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Accusation {
+    /// The epoch whose leader is accused.
+    pub epoch: Epoch,
+    /// Whether the accuser has heard that leader in that epoch.
+    pub heard: bool,
+}
+
+/// A member's row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MemberRow {
+    /// Identifies its join.
+    pub token: Token,
+    /// The session that joined.
+    pub session: SessionId,
+    /// Where its node listens for links: `host:port`.
+    pub address: String,
+    /// For policies that rank members; 0 is ineligible. `sticky` looks only at that.
+    pub priority: u32,
+    /// Whether its replica holds the end of the log.
+    pub synced: bool,
+    /// Whether it says that it has no base and no claims. Cleared by `Synced` only.
+    pub empty: bool,
+    /// Its accusation of the leader, if it has one.
+    pub accuses: Option<Accusation>,
+}
+impl Record for MemberRow {}
+
+/// A change of leader in progress. Whoever holds it has a handoff to run or to give up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lock {
+    /// The epoch that is handed over.
+    pub epoch: Epoch,
+    /// Who runs the handoff.
+    pub owner: NodeName,
+    /// Who wrote it: replacing and clearing are conditional on it.
+    pub nonce: Nonce,
+}
+impl Record for Lock {}
+
+/// The last sequence number that an author used. It also orders the author's unknown enqueues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AuthorRecord {
+    /// The last sequence number used.
+    pub sequence: Sequence,
+}
+impl Record for AuthorRecord {}
+
+/// Why a member is called down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Evidence {
+    /// Its session is closed. Removes any member.
+    Closed,
+    /// It leads, and its member does not answer, or the link to it closed. A vote; vacates only the seat.
+    Silent {
+        /// Whether the accuser has heard it in this epoch.
+        heard: bool,
+    },
+}
+
+/// A membership event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MembershipEvent {
+    /// The author joins, or joins again. Its token is the entry's sequence number.
+    Join {
+        /// Where its node listens for links.
+        address: String,
+        /// For policies that rank members; 0 is ineligible.
+        priority: u32,
+        /// Whether it has no base and no claims.
+        empty: bool,
+    },
+    /// The author calls a member down.
+    Down {
+        /// The accused.
+        member: NodeName,
+        /// The accused join.
+        token: Token,
+        /// The author's own current token.
+        accuser_token: Token,
+        /// The epoch in which it was said.
+        epoch: Epoch,
+        /// Why.
+        evidence: Evidence,
+    },
+    /// The author takes back its accusation of the leader.
+    Withdraw {
+        /// The author's own current token.
+        token: Token,
+        /// The epoch of the accusation.
+        epoch: Epoch,
+    },
+    /// The author leaves.
+    Leave {
+        /// The author's own current token.
+        token: Token,
+    },
+    /// The author gives up the seat, and stays a member.
+    Resign {
+        /// The author's own current token.
+        token: Token,
+        /// The epoch in which it leads.
+        epoch: Epoch,
+    },
+    /// The author's replica holds the log's end.
+    Synced {
+        /// The author's own current token.
+        token: Token,
+        /// The epoch in which it was said.
+        epoch: Epoch,
+        /// What its replica had applied.
+        position: Position,
+    },
+}
+
+/// An entry of the membership queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct QueueEntry {
+    /// Whose entry it is.
+    pub author: SessionId,
+    /// The author's sequence number; for a `Join` it becomes the token.
+    pub sequence: Sequence,
+    /// What is said.
+    pub event: MembershipEvent,
+}
+impl Record for QueueEntry {}
+
+/// A position as a record: `commit` and `floor`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PositionRecord(pub Position);
+impl Record for PositionRecord {}

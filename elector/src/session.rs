@@ -1,0 +1,173 @@
+//! A node's lease in the store: one per node and cluster, for all its registries.
+//!
+//! Decides whether this node may trust what it holds, and when the session of a silent node is over.
+//!
+//! Takes as given: serializable commits; a clock that advances while the process is stopped; clocks of two nodes
+//! that drift apart no faster than configured. Not given: that a commit is answered, or answered in time; that it
+//! does not land later; that anybody's process runs when it should.
+//!
+//! Promises:
+//!
+//! - while a node trusts its session, the session is open (P1): trust counts from the *start* of a beat that
+//!   committed, closing from the *end* of a read that showed it, and closing is atomic with the beat it races;
+//! - a node that died is closed within S and one observation, at once where the store proves the death (P8);
+//! - every closing that this node can see is reported once.
+//!
+//! Does not promise that a node with a session can be reached, or that one without is dead.
+//!
+//! ```text
+//! host       |-- beat 7 --|                         trusted until here |
+//!            ^ start      ^ committed                                  |
+//!            |------------------ S - margin - drift ------------------>|
+//! observer        |-- read --|  ...  |-- read --|   ...            ...   |-- read --|-- close if still 7 --|
+//!                            ^ first shows 7                                       ^ still shows 7
+//!                            |---------------------- S ----------------------------|
+//! ```
+//!
+//! [`Session`] is the pure core. [`NodeSession`] drives it, and hands out the [`TrustHandle`] that everything which
+//! acts on behalf of the node asks first.
+
+use crate::{
+    ids::{ClusterName, Incarnation, NodeName, SessionId},
+    record::CorruptRecord,
+    store::TooLarge,
+};
+
+pub mod core;
+pub mod driver;
+pub mod timing;
+pub mod trust;
+
+mod jitter;
+mod observe;
+mod own;
+mod suspicion;
+mod watch;
+
+#[cfg(test)]
+mod random_tests;
+#[cfg(test)]
+mod test_store;
+
+pub use self::{
+    core::{Effect, Input, RequestId, Session},
+    driver::{LeaveError, NodeSession, OpenSessionError},
+    timing::{SessionTiming, TimingError},
+    trust::{Lapsed, TrustHandle},
+};
+
+/// Whose session, and how it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionConfig {
+    /// The cluster in whose part of the store it is.
+    pub cluster: ClusterName,
+    /// The node.
+    pub node: NodeName,
+    /// Drawn afresh for each start of the process, and for each session opened beside another in one process.
+    pub incarnation: Incarnation,
+    /// The durations.
+    pub timing: SessionTiming,
+    /// Where jitter comes from. Different on each node, so that they do not all do the same thing at once.
+    pub seed: u64,
+}
+
+/// What happened to this node's session, and to those of the others. In order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionEvent {
+    /// A session was opened, and is trusted.
+    Opened {
+        /// The session.
+        session: SessionId,
+    },
+    /// Trust ran out: the node could not beat in time. The session may still be open; nothing may be done on it.
+    Lapsed {
+        /// The session.
+        session: SessionId,
+    },
+    /// A beat found the session still open. It is trusted again, and everything registered in it is still held.
+    Resumed {
+        /// The session.
+        session: SessionId,
+    },
+    /// The session is closed. What was registered in it is gone. The node opens another.
+    Lost {
+        /// The session.
+        session: SessionId,
+    },
+    /// Another live process holds a session under this node's name. Repeated whenever it was seen beating.
+    NameInUse {
+        /// The name.
+        node: NodeName,
+        /// The other process.
+        incarnation: Incarnation,
+    },
+    /// A session of another node is closed. Once for each.
+    PeerClosed(SessionId),
+    /// This node's own record cannot be read. It is left as it is, and read again until it is repaired; meanwhile
+    /// the node cannot beat, so trust runs out.
+    Unreadable {
+        /// What is wrong with it.
+        error: CorruptRecord,
+    },
+    /// The record of another node cannot be read. It counts neither as closed nor as absent.
+    PeerUnreadable {
+        /// The node.
+        node: NodeName,
+        /// What is wrong with it.
+        error: CorruptRecord,
+    },
+    /// The node left, and its session is closed. The last event.
+    Left,
+    /// The session cannot be kept. The last event.
+    Failed(SessionFailure),
+}
+
+/// Why a session cannot be kept. It is not trusted any more, and nothing more is written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionFailure {
+    /// This node's own record could not be read when the node was started. It was left as it is.
+    #[error("this node's session record is corrupt: {0}")]
+    Corrupt(CorruptRecord),
+    /// This node's own record has the greatest number there is.
+    #[error("this node's session number or beat cannot grow any more")]
+    Exhausted,
+    /// The store does not take the record.
+    #[error("the store does not take the session record: {0}")]
+    TooLarge(TooLarge),
+    /// The node left, but the closing of its session was not confirmed in time. It may be closed; if it is not, the
+    /// other nodes close it after its lease.
+    #[error("the closing of the session was not confirmed in time ({obstacle})")]
+    LeaveUnconfirmed {
+        /// What was in the way last.
+        obstacle: Obstacle,
+    },
+}
+
+/// What keeps a session from being opened, or closed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// Nothing is known to be in the way; there was no time yet.
+    #[error("nothing was answered yet")]
+    Nothing,
+    /// The store said that it is unavailable.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The store did not answer in time, or could not say what became of a commit.
+    #[error("the store does not answer in time")]
+    NoAnswer,
+    /// Another process holds a session under this node's name, and was seen beating.
+    #[error("incarnation {incarnation} holds a session under this name, and lives")]
+    NameInUse {
+        /// The other process.
+        incarnation: Incarnation,
+    },
+    /// Another process holds a session under this node's name. It was not seen beating yet: it may be dead.
+    #[error("incarnation {incarnation} holds a session under this name, and may be dead")]
+    FormerOpen {
+        /// The other process.
+        incarnation: Incarnation,
+    },
+}

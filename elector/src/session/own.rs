@@ -1,0 +1,517 @@
+//! The node's own record: opening, beating, trust, leaving.
+
+use std::time::Duration;
+
+use super::{
+    Obstacle, SessionEvent, SessionFailure,
+    core::{Effect, Phase, RequestId, Session},
+    timing::MIN_EVERY,
+    watch::{Sight, Watch},
+};
+use crate::{
+    ids::{Beat, SessionNumber},
+    keys::read_key,
+    record::{CorruptRecord, Record, SessionRecord},
+    store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
+    time::Time,
+};
+
+/// How many unsettled attempts are remembered. One that is forgotten may still land; it extends no trust then.
+const MOST_ATTEMPTS: usize = 64;
+
+/// What the node knows of its own record, and is doing about it. At most one request is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Own {
+    /// What the key held when last known. `None` before the first read.
+    stored: Option<Stored>,
+    /// `stored` may be out of date: read before writing.
+    stale: bool,
+    /// The session that is open, or was last tried to open.
+    pub(super) number: Option<SessionNumber>,
+    /// The greatest beat ever tried in that session, so that no value is written twice.
+    beat: Beat,
+    /// Openings and beats that build on `stored`, and may still land. At most one of them can: each checks for the
+    /// value that the first to land replaces for ever.
+    attempts: Vec<Attempt>,
+    pending: Option<Pending>,
+    /// When to act next, if nothing is pending.
+    pub(super) due: Time,
+    /// When the last commit that builds on `stored` was started.
+    last_commit: Option<Time>,
+    /// End of the last read.
+    read_at: Option<Time>,
+    pub(super) trusted_until: Option<Time>,
+    /// Whether the session was ever trusted, and subscribers know of it.
+    pub(super) announced: bool,
+    /// Whether any session of this incarnation was ever trusted.
+    has_served: bool,
+    /// What is wrong with the record, if the last read could not make sense of it.
+    unreadable: Option<CorruptRecord>,
+    /// The open session of another incarnation that is in the way.
+    former: Option<Watch>,
+    pub(super) obstacle: Obstacle,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Stored {
+    value: Option<Value>,
+    record: Option<SessionRecord>,
+    version: Version,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Attempt {
+    id: RequestId,
+    beat: Beat,
+    start: Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Pending {
+    id: RequestId,
+    deadline: Time,
+    asks: Request,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Request {
+    Read,
+    Write(SessionRecord),
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Self {
+            stored: None,
+            stale: true,
+            number: None,
+            beat: Beat(0),
+            attempts: Vec::new(),
+            pending: None,
+            due: Time::ZERO,
+            last_commit: None,
+            read_at: None,
+            trusted_until: None,
+            announced: false,
+            has_served: false,
+            unreadable: None,
+            former: None,
+            obstacle: Obstacle::Nothing,
+        }
+    }
+}
+
+impl Own {
+    pub(super) fn is_reading(&self, id: RequestId) -> bool {
+        self.pending.as_ref().is_some_and(|p| p.id == id && p.asks == Request::Read)
+    }
+}
+
+impl Session {
+    pub(super) fn on_own_read(
+        &mut self,
+        now: Time,
+        result: Result<ReadResult, StoreError>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.own.pending = None;
+        let read = match result {
+            Ok(read) => read,
+            Err(StoreError::Unavailable(why)) => {
+                self.own.obstacle = Obstacle::Unavailable(why);
+                self.own.due = now + self.pause();
+                return;
+            }
+        };
+        if self.own.stored.as_ref().is_some_and(|s| read.version < s.version) {
+            // Older than what is known already. It would bring a beat back that was replaced.
+            self.own.due = now + self.pause();
+            return;
+        }
+        let value = read.value(0).cloned();
+        let record = match value.as_deref().map(SessionRecord::from_value).transpose() {
+            Ok(record) => record,
+            // It did not come about in this life: whoever starts the node is told, and can see to it.
+            Err(corrupt) if !self.own.has_served => {
+                return self.fail(SessionFailure::Corrupt(corrupt), effects);
+            }
+            // Neither open nor closed: nothing is written, and trust runs out by itself. Once the record is repaired
+            // the node goes on, or learns that it has lost its session.
+            Err(corrupt) => return self.on_unreadable(now, corrupt, effects),
+        };
+        self.own.unreadable = None;
+        self.own.read_at = Some(now);
+        self.learn(now, value, record, read.version, effects);
+        if self.phase == Phase::Opening {
+            self.watch_former(now, effects);
+        }
+    }
+
+    pub(super) fn on_own_commit(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        outcome: CommitOutcome,
+        effects: &mut Vec<Effect>,
+    ) {
+        let pending = self.own.pending.take_if(|p| p.id == id);
+        let is_current = pending.is_some();
+        match outcome {
+            CommitOutcome::Committed(version) => {
+                let written = match pending.map(|p| p.asks) {
+                    Some(Request::Write(record)) => Some(record),
+                    // Given up, but nothing has happened since that would rule it out: this is news.
+                    _ => self.own.attempts.iter().find(|a| a.id == id).map(|a| self.record(a.beat)),
+                };
+                if let Some(record) = written {
+                    self.learn(now, Some(record.to_value()), Some(record), version, effects);
+                }
+            }
+            CommitOutcome::Conflict => {
+                self.own.attempts.retain(|a| a.id != id);
+                self.own.stale |= is_current;
+            }
+            CommitOutcome::Unknown => {
+                self.own.stale |= is_current;
+                if is_current {
+                    self.own.obstacle = Obstacle::NoAnswer;
+                }
+            }
+            CommitOutcome::Unavailable(why) => {
+                self.own.attempts.retain(|a| a.id != id);
+                if is_current {
+                    self.own.obstacle = Obstacle::Unavailable(why);
+                    self.own.due = now + self.pause();
+                }
+                return;
+            }
+            CommitOutcome::TooLarge(limit) => {
+                if is_current {
+                    self.fail(SessionFailure::TooLarge(limit), effects);
+                }
+                return;
+            }
+        }
+        if is_current && self.own.stale {
+            self.own.due = now;
+        }
+    }
+
+    fn on_unreadable(&mut self, now: Time, error: CorruptRecord, effects: &mut Vec<Effect>) {
+        self.own.stale = true;
+        self.own.due = now + self.pause();
+        if self.own.unreadable.replace(error.clone()).as_ref() != Some(&error) {
+            effects.push(Effect::Emit(SessionEvent::Unreadable { error }));
+        }
+    }
+
+    /// Takes what the key holds at `version`.
+    fn learn(
+        &mut self,
+        now: Time,
+        value: Option<Value>,
+        record: Option<SessionRecord>,
+        version: Version,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.own.stale = false;
+        self.own.due = now;
+        if let Some(stored) = self.own.stored.as_mut().filter(|s| s.value == value) {
+            // The attempts may still land.
+            stored.version = version;
+            return;
+        }
+        let is_mine = record.as_ref().is_some_and(|r| self.is_mine(r));
+        let attempt =
+            self.own.attempts.iter().find(|a| is_mine && record.as_ref().map(|r| r.beat) == Some(a.beat));
+        let start = attempt.map(|a| a.start);
+        self.own.attempts.clear();
+        self.own.pending = None;
+        self.own.last_commit = None;
+        if let Some(record) = record.as_ref().filter(|_| is_mine) {
+            self.own.beat = self.own.beat.max(record.beat);
+        }
+        let same_session = |s: &Stored| {
+            s.record.as_ref().map(|r| (r.incarnation, r.number))
+                == record.as_ref().map(|r| (r.incarnation, r.number))
+        };
+        if !self.own.stored.as_ref().is_some_and(same_session) {
+            self.own.former = None;
+        }
+        self.own.stored = Some(Stored { value, record, version });
+        if is_mine && self.phase == Phase::Opening {
+            // Its own opening, answered or found.
+            self.phase = Phase::Open;
+        }
+        if self.phase != Phase::Open {
+            return;
+        }
+        if !is_mine {
+            self.lose(effects);
+            return;
+        }
+        if let Some(start) = start {
+            self.trust(now, start, effects);
+            let every = self.config.timing.beat_every;
+            self.own.due = start + every.saturating_sub(self.jitter.below(every / 10));
+        }
+    }
+
+    /// Trusts the session as far as a beat that was started at `start` and committed allows.
+    fn trust(&mut self, now: Time, start: Time, effects: &mut Vec<Effect>) {
+        let until = start + self.config.timing.trust_window();
+        let Some(number) = self.own.number.filter(|_| now < until) else { return };
+        let session = self.id(number);
+        let was_trusted = self.own.trusted_until.replace(until).is_some();
+        self.own.obstacle = Obstacle::Nothing;
+        effects.push(Effect::Trust { number, until });
+        if !self.own.announced {
+            self.own.announced = true;
+            self.own.has_served = true;
+            effects.push(Effect::Emit(SessionEvent::Opened { session }));
+        } else if !was_trusted {
+            effects.push(Effect::Emit(SessionEvent::Resumed { session }));
+        }
+        if !was_trusted {
+            self.observer.begin(now);
+        }
+    }
+
+    pub(super) fn lapse_if_due(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.own.trusted_until.is_some_and(|until| until <= now) {
+            self.lapse(effects);
+            // Every beat counts now: do not wait for the next regular one.
+            self.own.due = self.own.due.min(now);
+        }
+    }
+
+    fn lapse(&mut self, effects: &mut Vec<Effect>) {
+        if self.own.trusted_until.take().is_none() {
+            return;
+        }
+        effects.push(Effect::Lapse);
+        self.observer.interrupt();
+        if let Some(number) = self.own.number {
+            effects.push(Effect::Emit(SessionEvent::Lapsed { session: self.id(number) }));
+        }
+    }
+
+    /// The session is closed, or gone: opens the next.
+    fn lose(&mut self, effects: &mut Vec<Effect>) {
+        self.lapse(effects);
+        self.phase = Phase::Opening;
+        if let Some(number) = self.own.number.filter(|_| std::mem::take(&mut self.own.announced)) {
+            effects.push(Effect::Emit(SessionEvent::Lost { session: self.id(number) }));
+        }
+    }
+
+    pub(super) fn leave(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        match self.phase {
+            Phase::Leaving(_) | Phase::Over(_) => {}
+            Phase::Opening if !self.own.attempts.is_empty() => self.begin_to_leave(now),
+            Phase::Open => {
+                self.lapse(effects);
+                self.begin_to_leave(now);
+            }
+            Phase::Idle | Phase::Opening => self.end(effects),
+        }
+    }
+
+    fn begin_to_leave(&mut self, now: Time) {
+        // Longer makes no sense: after its lease the others close the session anyway.
+        self.phase = Phase::Leaving(now + self.config.timing.lease / 2);
+        self.own.due = now;
+    }
+
+    fn end(&mut self, effects: &mut Vec<Effect>) {
+        self.phase = Phase::Over(None);
+        effects.push(Effect::Emit(SessionEvent::Left));
+    }
+
+    fn fail(&mut self, failure: SessionFailure, effects: &mut Vec<Effect>) {
+        self.lapse(effects);
+        self.phase = Phase::Over(Some(failure.clone()));
+        effects.push(Effect::Emit(SessionEvent::Failed(failure)));
+    }
+
+    /// Looks at the record of another incarnation that a read has just shown.
+    fn watch_former(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let Some((value, record)) = self.former_open() else {
+            self.own.former = None;
+            return;
+        };
+        let (node, incarnation) = (self.config.node.clone(), record.incarnation);
+        let Some(watch) = &mut self.own.former else {
+            self.own.former = Some(Watch::new(now, value, record.lease));
+            self.own.obstacle = Obstacle::FormerOpen { incarnation };
+            self.suspicions.suspect(now, &node, incarnation);
+            return;
+        };
+        match watch.see(now, &value, record.lease, true) {
+            Sight::Moved => {
+                self.own.obstacle = Obstacle::NameInUse { incarnation };
+                self.suspicions.acquit(&node, incarnation);
+                effects.push(Effect::Emit(SessionEvent::NameInUse { node, incarnation }));
+            }
+            Sight::Unmoved | Sight::Again => {
+                if !matches!(self.own.obstacle, Obstacle::NameInUse { .. }) {
+                    self.own.obstacle = Obstacle::FormerOpen { incarnation };
+                }
+                self.suspicions.ask(now, &node, incarnation);
+            }
+        }
+    }
+
+    /// The stored record, if it is another's and open.
+    fn former_open(&self) -> Option<(Value, SessionRecord)> {
+        let stored = self.own.stored.as_ref()?;
+        let record = stored.record.as_ref().filter(|r| r.open && !self.is_mine(r))?;
+        Some((stored.value.clone()?, record.clone()))
+    }
+
+    /// Whether it is the session that this core opened or tried to open, and open.
+    fn is_mine(&self, record: &SessionRecord) -> bool {
+        self.own.number.is_some_and(|number| record.is_open_as(&self.id(number)))
+    }
+
+    fn record(&self, beat: Beat) -> SessionRecord {
+        SessionRecord {
+            incarnation: self.config.incarnation,
+            number: self.own.number.unwrap_or_default(),
+            lease: self.config.timing.lease,
+            beat,
+            open: true,
+        }
+    }
+
+    /// Does what is due to the node's own record.
+    pub(super) fn act_own(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Leaving(until) if until <= now) {
+            let obstacle = self.own.obstacle.clone();
+            return self.fail(SessionFailure::LeaveUnconfirmed { obstacle }, effects);
+        }
+        if let Some(pending) = &self.own.pending {
+            if now < pending.deadline {
+                return;
+            }
+            // An attempt that never answers is an unknown outcome.
+            self.own.pending = None;
+            self.own.stale = true;
+            self.own.due = now;
+            self.own.obstacle = Obstacle::NoAnswer;
+        }
+        if now < self.own.due {
+            return;
+        }
+        match self.phase {
+            Phase::Idle | Phase::Over(_) => {}
+            _ if self.own.stale => self.read_own(now, effects),
+            Phase::Opening => match self.former_open() {
+                Some((_, record)) => self.wait_for_former(now, &record, effects),
+                None => self.open_next(now, effects),
+            },
+            Phase::Open => self.attempt(now, effects),
+            Phase::Leaving(_) => self.close_own(now, effects),
+        }
+    }
+
+    fn wait_for_former(&mut self, now: Time, former: &SessionRecord, effects: &mut Vec<Effect>) {
+        let is_dead = self.suspicions.is_dead(&self.config.node, former.incarnation);
+        let is_fresh = self.own.read_at == Some(now);
+        let watch = self.own.former.as_ref();
+        if is_dead || (is_fresh && watch.is_some_and(Watch::is_overdue)) {
+            self.write_own(now, SessionRecord { open: false, ..former.clone() }, effects);
+        } else if is_fresh {
+            let every = self.config.timing.observe_every.min(former.lease / 5).max(MIN_EVERY);
+            let overdue = watch.map(Watch::overdue_at).filter(|at| *at > now);
+            self.own.due = overdue.map_or(now + every, |at| at.min(now + every));
+        } else {
+            self.read_own(now, effects);
+        }
+    }
+
+    fn open_next(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let before = self.own.stored.as_ref().and_then(|s| s.record.as_ref()).map_or(0, |r| r.number.0);
+        let Some(number) = before.checked_add(1).map(SessionNumber) else {
+            return self.fail(SessionFailure::Exhausted, effects);
+        };
+        if self.own.number != Some(number) {
+            self.own.number = Some(number);
+            self.own.beat = Beat(0);
+        }
+        self.attempt(now, effects);
+    }
+
+    /// Writes the next beat. The first one of a session opens it.
+    fn attempt(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let Some(beat) = self.own.beat.0.checked_add(1).map(Beat) else {
+            return self.fail(SessionFailure::Exhausted, effects);
+        };
+        if let Some(id) = self.write_own(now, self.record(beat), effects) {
+            self.own.beat = beat;
+            if self.own.attempts.len() == MOST_ATTEMPTS {
+                self.own.attempts.remove(0);
+            }
+            self.own.attempts.push(Attempt { id, beat, start: now });
+        }
+    }
+
+    fn close_own(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let stored = self.own.stored.as_ref().and_then(|s| s.record.clone());
+        match stored {
+            Some(record) if self.is_mine(&record) => {
+                self.write_own(now, SessionRecord { open: false, ..record }, effects);
+            }
+            // An opening may still land. Closing over what it builds on, under its number, rules that out.
+            _ if !self.own.attempts.is_empty() => {
+                self.write_own(now, SessionRecord { open: false, ..self.record(self.own.beat) }, effects);
+            }
+            _ => self.end(effects),
+        }
+    }
+
+    /// Commits a change of the own key, conditional on what it held when last known. `None`: not yet, too soon
+    /// after the last one.
+    fn write_own(
+        &mut self,
+        now: Time,
+        record: SessionRecord,
+        effects: &mut Vec<Effect>,
+    ) -> Option<RequestId> {
+        let stored = self.own.stored.as_ref()?;
+        let earliest = self.own.last_commit.map_or(now, |at| at + self.config.timing.retry());
+        if now < earliest {
+            self.own.due = earliest;
+            return None;
+        }
+        let key = self.keys.session(&self.config.node);
+        let transaction =
+            Transaction::new().check(key.clone(), stored.value.clone()).put(key, record.to_value());
+        let id = self.next_id();
+        self.own.last_commit = Some(now);
+        self.own.pending = Some(Pending { id, deadline: self.patience(now), asks: Request::Write(record) });
+        effects.push(Effect::Commit { id, transaction });
+        Some(id)
+    }
+
+    fn read_own(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let id = self.next_id();
+        self.own.pending = Some(Pending { id, deadline: self.patience(now), asks: Request::Read });
+        let reads = vec![read_key(self.keys.session(&self.config.node))];
+        effects.push(Effect::Read { id, reads });
+    }
+
+    fn patience(&self, now: Time) -> Time {
+        now + self.config.timing.attempt().max(Duration::from_millis(1))
+    }
+
+    pub(super) fn own_wake_at(&self) -> Option<Time> {
+        let next = self.own.pending.as_ref().map_or(self.own.due, |p| p.deadline);
+        match self.phase {
+            Phase::Idle | Phase::Over(_) => None,
+            Phase::Leaving(until) => Some(next.min(until)),
+            Phase::Opening => Some(next),
+            Phase::Open => Some(self.own.trusted_until.map_or(next, |until| until.min(next))),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The smallest store for tests: a map behind a mutex, one version per commit, and whatever faults it is told.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard},
+};
+
+use futures::{FutureExt, future::BoxFuture};
+
+use crate::{
+    ids::{Incarnation, NodeName},
+    store::{
+        CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, Store, StoreError, Transaction,
+        Value, Version, Write,
+    },
+};
+
+/// The data alone, for tests that drive cores.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows {
+    pub(super) rows: BTreeMap<Key, Value>,
+    pub(super) version: Version,
+}
+
+impl Rows {
+    pub(super) fn read(&self, reads: &[Read]) -> ReadResult {
+        let answers = reads
+            .iter()
+            .map(|read| match read {
+                Read::Key(key) => self.rows.get_key_value(key).map(own).into_iter().collect(),
+                Read::Range { range, limit } => {
+                    self.rows.range(range.clone()).take(*limit).map(own).collect()
+                }
+            })
+            .collect();
+        ReadResult { version: self.version, answers }
+    }
+
+    pub(super) fn commit(&mut self, transaction: &Transaction) -> CommitOutcome {
+        if transaction.checks.iter().any(|c| self.rows.get(&c.key) != c.expected.as_ref()) {
+            return CommitOutcome::Conflict;
+        }
+        self.version.0 += 1;
+        for write in &transaction.writes {
+            match write {
+                Write::Put { key, value } => drop(self.rows.insert(key.clone(), value.clone())),
+                other => panic!("sessions do not write {other:?}"),
+            }
+        }
+        CommitOutcome::Committed(self.version)
+    }
+}
+
+fn own((key, value): (&Key, &Value)) -> (Key, Value) {
+    (key.clone(), value.clone())
+}
+
+/// What becomes of a request, in place of what it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// No answer, and nothing happens.
+    Silence,
+    /// Refused.
+    Unavailable,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct TestStore {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rows: Rows,
+    /// What becomes of all requests.
+    fault: Option<Fault>,
+    /// Outcomes of the next commits: what is answered, and whether it is carried out.
+    scripted: VecDeque<(CommitOutcome, bool)>,
+    dead: Vec<(NodeName, Incarnation)>,
+    guarded: Vec<(NodeName, Incarnation)>,
+}
+
+impl TestStore {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(super) fn fail(&self, fault: Option<Fault>) {
+        self.state().fault = fault;
+    }
+
+    pub(super) fn script(&self, outcome: CommitOutcome, carried_out: bool) {
+        self.state().scripted.push_back((outcome, carried_out));
+    }
+
+    pub(super) fn kill(&self, node: &NodeName, incarnation: Incarnation) {
+        self.state().dead.push((node.clone(), incarnation));
+    }
+
+    pub(super) fn guarded(&self) -> Vec<(NodeName, Incarnation)> {
+        self.state().guarded.clone()
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Value> {
+        self.state().rows.rows.get(key).cloned()
+    }
+
+    pub(super) fn put(&self, key: Key, value: Value) {
+        self.state().rows.commit(&Transaction::new().put(key, value));
+    }
+}
+
+impl Store for TestStore {
+    fn read(&self, reads: Vec<Read>) -> BoxFuture<'static, Result<ReadResult, StoreError>> {
+        let state = self.state();
+        match state.fault {
+            Some(Fault::Silence) => std::future::pending().boxed(),
+            Some(Fault::Unavailable) => {
+                std::future::ready(Err(StoreError::Unavailable("told so".to_owned()))).boxed()
+            }
+            None => std::future::ready(Ok(state.rows.read(&reads))).boxed(),
+        }
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
+        let mut state = self.state();
+        match state.fault {
+            Some(Fault::Silence) => return std::future::pending().boxed(),
+            Some(Fault::Unavailable) => {
+                return std::future::ready(CommitOutcome::Unavailable("told so".to_owned())).boxed();
+            }
+            None => {}
+        }
+        let outcome = match state.scripted.pop_front() {
+            None => state.rows.commit(&transaction),
+            Some((outcome, carried_out)) => {
+                if carried_out {
+                    state.rows.commit(&transaction);
+                }
+                outcome
+            }
+        };
+        std::future::ready(outcome).boxed()
+    }
+
+    fn watch(&self, _: Key, _: Version) -> BoxFuture<'static, Result<(), StoreError>> {
+        std::future::pending().boxed()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::FOUNDATIONDB
+    }
+
+    fn describe(&self) -> String {
+        "test".to_owned()
+    }
+
+    fn guard_life(
+        &self,
+        node: &NodeName,
+        incarnation: Incarnation,
+    ) -> Result<Option<Box<dyn LifeGuard>>, StoreError> {
+        self.state().guarded.push((node.clone(), incarnation));
+        Ok(None)
+    }
+
+    fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof> {
+        let dead = self.state().dead.contains(&(node.clone(), incarnation));
+        std::future::ready(if dead { Proof::Dead } else { Proof::None }).boxed()
+    }
+}

@@ -1,0 +1,213 @@
+//! Opens a store by its URL.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{
+    SharedStore,
+    memory::MemoryStore,
+    sqlite::{SqliteOptions, SqliteStore, Synchronous},
+};
+
+/// Why a store could not be opened. What the store holds was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL names no backend that there is.
+    #[error("{url:?} is not a store: use memory: or sqlite:PATH")]
+    UnknownScheme {
+        /// The URL as given.
+        url: String,
+    },
+    /// The URL names a backend that this build was made without.
+    #[error("{scheme}: is not in this build: use memory: or sqlite:PATH")]
+    NotInThisBuild {
+        /// The backend.
+        scheme: String,
+    },
+    /// The URL has no path.
+    #[error("{url:?} has no path: use sqlite:PATH, such as sqlite:/var/lib/callsign.db")]
+    EmptyPath {
+        /// The URL as given.
+        url: String,
+    },
+    /// The URL has something behind `memory:`.
+    #[error("{url:?} has something behind memory: a store in memory has no path and no options")]
+    UnexpectedPath {
+        /// The URL as given.
+        url: String,
+    },
+    /// The URL has an option that the store does not have, or a value that the option does not take.
+    #[error("{option:?} is no option of sqlite: use synchronous=full or synchronous=normal")]
+    UnknownOption {
+        /// The option as given.
+        option: String,
+    },
+    /// The directory that the file is to be in is missing. Nothing was created.
+    #[error("the directory of {} does not exist", path.display())]
+    NoDirectory {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file, or its directory, must not be written.
+    #[error("{} cannot be written", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is something, and it is no `SQLite` database.
+    #[error("{} is not a database", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is a database of another program.
+    #[error("{} is a database of another program (application id {application_id})", path.display())]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// What the database says it belongs to; 0 if it does not say.
+        application_id: i32,
+    },
+    /// It was written by a version of this library that lays it out differently.
+    #[error("{} has layout {found}, this build reads layout {expected}", path.display())]
+    WrongLayout {
+        /// The file.
+        path: PathBuf,
+        /// Its layout.
+        found: i32,
+        /// The layout this build reads and writes.
+        expected: i32,
+    },
+    /// The database is damaged.
+    #[error("{} is damaged: {damage}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        damage: String,
+    },
+    /// Another process held the file for too long. Opening it again may succeed.
+    #[error("{} is locked by another process", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file system cannot do what several processes on one database need: shared memory and locks.
+    #[error("{} is on a file system without what a write-ahead log needs", path.display())]
+    NoWriteAheadLog {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system refused a file or a thread.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// `SQLite` refused for a reason that has no variant of its own.
+    #[error("{}: {cause}", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What `SQLite` said.
+        cause: String,
+    },
+}
+
+/// Opens the store that a URL names. Blocks for as long as the files take, at most some seconds.
+///
+/// | URL | store |
+/// |---|---|
+/// | `memory:` | a fresh one in this process, gone with its last handle |
+/// | `sqlite:PATH` | a file shared by the processes of one machine; created if it is missing, its directory is not |
+/// | `sqlite:PATH?synchronous=normal` | the same, without a sync to disk at each commit: see [`Synchronous::Normal`] |
+///
+/// A path is taken as it is, up to the first `?`; nothing in it is decoded.
+pub fn open(url: &str) -> Result<SharedStore, OpenError> {
+    let unknown = || OpenError::UnknownScheme { url: url.to_owned() };
+    let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
+    match scheme {
+        "memory" if rest.is_empty() => Ok(Arc::new(MemoryStore::new())),
+        "memory" => Err(OpenError::UnexpectedPath { url: url.to_owned() }),
+        "sqlite" => {
+            let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
+            // What SQLite takes for "in memory" would be a store of its own for each connection.
+            if path.is_empty() || path == ":memory:" {
+                return Err(OpenError::EmptyPath { url: url.to_owned() });
+            }
+            let store = SqliteStore::open(path.as_ref(), sqlite_options(options)?)?;
+            Ok(Arc::new(store.described_as(url)))
+        }
+        "fdb" | "postgres" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
+        _ => Err(unknown()),
+    }
+}
+
+fn sqlite_options(text: &str) -> Result<SqliteOptions, OpenError> {
+    let mut options = SqliteOptions::default();
+    for option in text.split('&').filter(|option| !option.is_empty()) {
+        match option {
+            "synchronous=full" => options.synchronous = Synchronous::Full,
+            "synchronous=normal" => options.synchronous = Synchronous::Normal,
+            _ => return Err(OpenError::UnknownOption { option: option.to_owned() }),
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> OpenError {
+        open(url).map(|store| store.describe()).expect_err("it opened")
+    }
+
+    #[test]
+    fn a_url_without_a_backend_is_refused_with_what_would_be_right() {
+        for url in ["", "state.db", "/var/lib/state.db", "redis:host", "SQLITE:x.db"] {
+            let refused = refusal(url);
+            assert!(matches!(&refused, OpenError::UnknownScheme { url: said } if said == url), "{refused}");
+            assert!(refused.to_string().contains("sqlite:PATH"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_backend_that_is_not_built_in_is_told_from_one_that_does_not_exist() {
+        for (url, scheme) in [("fdb:/etc/foundationdb/fdb.cluster", "fdb"), ("postgres://h/db", "postgres")] {
+            assert!(matches!(refusal(url), OpenError::NotInThisBuild { scheme: said } if said == scheme));
+        }
+    }
+
+    #[test]
+    fn a_url_with_a_missing_or_needless_part_is_refused() {
+        for url in ["sqlite:", "sqlite:?synchronous=full", "sqlite::memory:"] {
+            assert!(matches!(refusal(url), OpenError::EmptyPath { .. }), "{url}");
+        }
+        assert!(matches!(refusal("memory:a"), OpenError::UnexpectedPath { .. }));
+        for option in ["synchronous=off", "synchronous", "mode=ro"] {
+            let refused = refusal(&format!("sqlite:/nowhere/x.db?{option}"));
+            assert!(matches!(&refused, OpenError::UnknownOption { option: said } if said == option));
+            assert!(refused.to_string().contains("synchronous=full"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn an_opened_store_describes_itself_by_its_url() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}?synchronous=normal", directory.path().join("a.db").display());
+        assert_eq!(open(&url).unwrap().describe(), url);
+        assert_eq!(open("memory:").unwrap().describe(), "memory:");
+    }
+
+    #[test]
+    fn two_stores_in_memory_have_nothing_in_common() {
+        let (a, b) = (open("memory:").unwrap(), open("memory:").unwrap());
+        let put = crate::store::Transaction::new().put(b"k".to_vec(), vec![]);
+        futures::executor::block_on(a.commit(put));
+        let read = futures::executor::block_on(b.read(vec![crate::keys::read_key(b"k".to_vec())])).unwrap();
+        assert_eq!(read.value(0), None);
+    }
+}

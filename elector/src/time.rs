@@ -1,0 +1,35 @@
+//! Time as an input.
+
+use std::{
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+/// A reading of one node's clock. Never sent to another node, never compared with another node's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub Duration);
+
+impl Time {
+    /// The start of the clock.
+    pub const ZERO: Self = Self(Duration::ZERO);
+
+    /// How long ago `earlier` was; zero if it is not earlier.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+    fn add(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(by))
+    }
+}
+
+impl Sub<Duration> for Time {
+    type Output = Self;
+    fn sub(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(by))
+    }
+}
