@@ -1,0 +1,190 @@
+//! What an endpoint is told at its start.
+
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use snow::{
+    params::HashChoice,
+    resolvers::{CryptoResolver, DefaultResolver},
+};
+
+use crate::net::MemoryNetwork;
+
+/// Everything an [`crate::Endpoint`] needs to know.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// The cluster's name. Nodes of other clusters are refused.
+    pub cluster: String,
+    /// This node's name.
+    pub node: Arc<str>,
+    /// Drawn afresh at each start of the process.
+    pub incarnation: u64,
+    /// Where to listen. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// What the nodes of the cluster share to know each other. Without one, nothing is encrypted and only loopback
+    /// addresses are served.
+    pub secret: Option<Secret>,
+    /// Deadlines and intervals.
+    pub timing: LinkTiming,
+    /// Sizes.
+    pub limits: LinkLimits,
+    /// TCP, or a network inside the process for tests.
+    pub network: Network,
+    /// Seeds the jitter of redialling.
+    pub seed: u64,
+}
+
+impl EndpointConfig {
+    /// A configuration with default timing and limits, over TCP, without a secret.
+    pub fn new(
+        cluster: impl Into<String>,
+        node: impl Into<Arc<str>>,
+        incarnation: u64,
+        listen: SocketAddr,
+    ) -> Self {
+        Self {
+            cluster: cluster.into(),
+            node: node.into(),
+            incarnation,
+            listen,
+            secret: None,
+            timing: LinkTiming::default(),
+            limits: LinkLimits::default(),
+            network: Network::Tcp,
+            seed: incarnation,
+        }
+    }
+}
+
+/// What carries the links.
+#[derive(Clone, Debug)]
+pub enum Network {
+    /// Sockets.
+    Tcp,
+    /// Pipes inside the process: several endpoints in one test, under a paused clock, with faults.
+    Memory(MemoryNetwork),
+}
+
+/// Deadlines and intervals of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkTiming {
+    /// Within this a connection must be made and authenticated. Smaller: slow networks never link up. Larger: an
+    /// idle stranger is kept longer.
+    pub handshake: Duration,
+    /// How often each side says that it lives. Smaller: more packets. Larger than a third of `silence`: one lost
+    /// packet ends a link.
+    pub ping: Duration,
+    /// A peer unheard for this long is given up. Smaller: a busy machine loses links. Larger: the dead are
+    /// noticed later.
+    pub silence: Duration,
+    /// The first wait before dialling again. Smaller: a refusing address is hammered.
+    pub redial_min: Duration,
+    /// The longest wait before dialling again. Larger: a healed network is noticed later.
+    pub redial_max: Duration,
+    /// How long `leave` may take to send what is queued and say goodbye.
+    pub leave: Duration,
+}
+
+impl Default for LinkTiming {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(3),
+            ping: Duration::from_secs(1),
+            silence: Duration::from_secs(5),
+            redial_min: Duration::from_millis(50),
+            redial_max: Duration::from_secs(2),
+            leave: Duration::from_secs(2),
+        }
+    }
+}
+
+/// How much memory links may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkLimits {
+    /// The largest message with its channel and framing, in bytes. All nodes of a cluster should have the same: a
+    /// link ends when it brings a larger one.
+    pub frame: usize,
+    /// Bytes that may wait in a link's control lane.
+    pub control_queue: usize,
+    /// Bytes that may wait in a link's bulk lane.
+    pub bulk_queue: usize,
+    /// Bulk bytes that may be under way, sent and not read by the peer. This much may be ahead of a control
+    /// message; this much per round trip is the most the bulk lane carries.
+    pub bulk_window: usize,
+    /// Bytes that may wait for one reader of [`crate::LinkEvents`]; each message counts its length and 1 KiB more.
+    /// When they do, the links that bring more are not read from.
+    pub inbox: usize,
+    /// Accepted sockets that may be in their handshakes. One more, and the one that waits longest is closed.
+    pub unauthenticated: usize,
+}
+
+impl Default for LinkLimits {
+    fn default() -> Self {
+        Self {
+            frame: 4 << 20,
+            control_queue: 16 << 20,
+            bulk_queue: 8 << 20,
+            bulk_window: 512 << 10,
+            inbox: 8 << 20,
+            unauthenticated: 64,
+        }
+    }
+}
+
+/// Whether links are authenticated and encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Security {
+    /// No secret: loopback only.
+    Plain,
+    /// A cluster secret.
+    Secured,
+}
+
+impl fmt::Display for Security {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "no secret",
+            Self::Secured => "a secret",
+        })
+    }
+}
+
+/// A cluster's shared secret. Whoever has it is a node of the cluster, under any name.
+#[derive(Clone)]
+pub struct Secret([u8; 32]);
+
+/// A secret was too short to protect anything, or too long to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a secret has 16 to 1024 bytes, not {length}")]
+pub struct BadSecret {
+    /// Its length in bytes.
+    pub length: usize,
+}
+
+impl Secret {
+    /// Takes 16 to 1024 bytes. They should be random (`head -c 32 /dev/urandom | base64`): a recorded handshake lets a
+    /// guess be checked offline, so a word from a dictionary protects nothing.
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, BadSecret> {
+        let bytes = bytes.as_ref();
+        if !(16..=1024).contains(&bytes.len()) {
+            return Err(BadSecret { length: bytes.len() });
+        }
+        let mut hash =
+            DefaultResolver.resolve_hash(&HashChoice::Blake2s).expect("snow is built with its own BLAKE2s");
+        let mut key = [0; 32];
+        hash.input(b"callsign transport secret, version 1\0");
+        hash.input(bytes);
+        hash.result(&mut key);
+        Ok(Self(key))
+    }
+
+    pub(crate) fn key(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}

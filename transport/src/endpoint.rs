@@ -1,0 +1,461 @@
+//! The endpoint: carries out what [`Links`] decides, and is what users hold.
+//!
+//! Locks are taken in this order: an outbox, or a link's core, alone; the state, with outboxes under it.
+#![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use dashmap::DashMap;
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{EndpointConfig, Security},
+    error::{DownReason, Refused, SendError, StartError},
+    events::{LinkEvent, LinkEvents, Subscribers},
+    hello::Me,
+    link,
+    links::{Effect, Input, Links},
+    net::{
+        Listener,
+        connection::{self, LinkHandle},
+    },
+    outbox::Outbox,
+    peer::{Lane, LinkId, PeerId, is_valid_name},
+    refusals::{Refusal, Refusals},
+    remote::Exports,
+};
+
+/// After a failed accept (no descriptors left, say). Smaller: a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A node's end of all its links.
+///
+/// Cloning gives another handle. When the last one is dropped everything ends at once, without a goodbye: peers see a
+/// closed connection, as after a crash. [`Endpoint::leave`] is the polite way.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(crate) inner: Arc<Inner>,
+    _alive: Arc<Alive>,
+}
+
+/// Ends the endpoint with its last handle; tasks hold `Inner` only.
+struct Alive(Arc<Inner>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.halt();
+    }
+}
+
+/// A link that is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// The link.
+    pub link: LinkId,
+    /// The other end.
+    pub peer: PeerId,
+    /// Its address, as this side sees it.
+    pub address: SocketAddr,
+    /// Bytes that wait in the control lane.
+    pub control_queued: usize,
+    /// Bytes that wait in the bulk lane.
+    pub bulk_queued: usize,
+    /// Messages to actors of the peer that were lost because the control lane was full.
+    pub dropped: u64,
+}
+
+pub(crate) struct Inner {
+    pub(crate) config: EndpointConfig,
+    pub(crate) me: PeerId,
+    pub(crate) local: SocketAddr,
+    pub(crate) start: Instant,
+    pub(crate) state: RwLock<State>,
+    /// The links that are up; a copy of what `state` knows, for senders.
+    pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
+    pub(crate) exports: Exports,
+    pub(crate) runtime: Handle,
+    last_link: AtomicU64,
+    refusals: Mutex<Refusals>,
+    /// The time of the next dial changed.
+    changed: Notify,
+    /// No new links.
+    pub(crate) closing: CancellationToken,
+    /// No links at all.
+    pub(crate) halted: CancellationToken,
+}
+
+pub(crate) struct State {
+    pub(crate) links: Links,
+    pub(crate) subscribers: Subscribers,
+    /// Accepted connections in their handshakes.
+    pending: BTreeMap<LinkId, CancellationToken>,
+}
+
+impl Inner {
+    pub(crate) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    pub(crate) fn security(&self) -> Security {
+        if self.config.secret.is_some() { Security::Secured } else { Security::Plain }
+    }
+
+    pub(crate) fn myself(&self) -> Me {
+        Me { cluster: self.config.cluster.clone(), peer: self.me.clone(), security: self.security() }
+    }
+
+    pub(crate) fn check(&self, peer: &PeerId) -> Result<(), Refused> {
+        read(&self.state).links.check(peer)
+    }
+
+    pub(crate) fn new_link(&self) -> LinkId {
+        LinkId(self.last_link.fetch_add(1, Relaxed) + 1)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.halted.is_cancelled()
+    }
+
+    /// Has an authenticated connection become the link to its peer.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        handle: &Arc<LinkHandle>,
+        via: Option<String>,
+    ) -> Result<(), Refused> {
+        self.handles.insert(handle.id, handle.clone());
+        let peer = handle.peer.clone();
+        let admitted = self.apply(Input::Authenticated { link: handle.id, peer, via });
+        if admitted.is_err() {
+            self.handles.remove(&handle.id);
+        }
+        admitted
+    }
+
+    /// An authenticated connection is given up before it became a link.
+    pub(crate) fn lost(self: &Arc<Self>, link: LinkId, peer: PeerId, dialled: bool) {
+        let input = if dialled {
+            Input::DialFailed { node: peer.node }
+        } else {
+            Input::Ended { link, reason: DownReason::Closed }
+        };
+        let _ = self.apply(input);
+    }
+
+    /// Gives the table an input and carries out its effects. An error is the refusal of what the input asked for.
+    pub(crate) fn apply(self: &Arc<Self>, input: Input) -> Result<(), Refused> {
+        let mut effects = Vec::new();
+        let mut later = Vec::new();
+        let mut ended = BTreeMap::new();
+        let mut dropped = None;
+        let mut state = write(&self.state);
+        if let Input::Ended { link, .. } | Input::Authenticated { link, .. } = &input {
+            state.pending.remove(link);
+        }
+        state.links.step(self.now(), input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Up { link, peer } => {
+                    tracing::info!(%peer, %link, "up");
+                    state.subscribers.tell_all(&LinkEvent::Up { peer, link });
+                }
+                Effect::Down { link, peer, reason } => {
+                    log_down(&peer, link, &reason);
+                    // Before anybody can hear of it: who knows that a link is down finds its references dead.
+                    if let Some((_, handle)) = self.handles.remove(&link) {
+                        handle.remote.close();
+                        ended.insert(link, handle);
+                    }
+                    state.subscribers.tell_all(&LinkEvent::Down { peer, link, reason });
+                }
+                Effect::Drop(link) => dropped = state.pending.remove(&link),
+                other => later.push(other),
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+        if let Some(handshake) = dropped {
+            handshake.cancel();
+        }
+        let mut result = Ok(());
+        for effect in later {
+            match effect {
+                Effect::Dial { node, address } => {
+                    self.runtime.spawn(connection::dial(self.clone(), node, address));
+                }
+                Effect::Dismiss { link, farewell, reason } => {
+                    if let Some(handle) = ended.get(&link) {
+                        handle.step(self, link::Input::Dismiss(farewell, reason));
+                    }
+                }
+                Effect::Refuse { why, .. } => result = Err(why),
+                Effect::Up { .. } | Effect::Down { .. } | Effect::Drop(_) => {}
+            }
+        }
+        result
+    }
+
+    pub(crate) fn note_refusal(&self, address: &str, why: &Refused) {
+        let Some(count) = lock(&self.refusals).note(self.now(), address, why) else { return };
+        match why {
+            // The ordinary life of a cluster in which nodes come and go.
+            Refused::Unreachable(_) | Refused::Deadline | Refused::Leaving => {
+                tracing::info!(%address, count, "no link: {why}");
+            }
+            why => tracing::warn!(%address, count, "link refused: {why}"),
+        }
+    }
+
+    async fn accept(self: Arc<Self>, mut listener: Listener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.closing.cancelled() => return,
+            };
+            match accepted {
+                Ok(connection) => {
+                    let (link, dropped) = (self.new_link(), CancellationToken::new());
+                    write(&self.state).pending.insert(link, dropped.clone());
+                    let _ = self.apply(Input::Accepted(link));
+                    self.runtime.spawn(connection::accepted(self.clone(), link, connection, dropped));
+                }
+                Err(error) => {
+                    tracing::warn!("cannot accept connections: {error}");
+                    tokio::select! {
+                        () = sleep(ACCEPT_PAUSE) => {}
+                        () = self.closing.cancelled() => return,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn wake_links(self: Arc<Self>) {
+        loop {
+            let next = read(&self.state).links.next_wake();
+            let wait = async {
+                match next {
+                    Some(at) => sleep_until(self.start + at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = wait => drop(self.apply(Input::Wake)),
+                () = self.changed.notified() => {}
+                () = self.closing.cancelled() => return,
+            }
+        }
+    }
+
+    fn halt(self: &Arc<Self>) {
+        self.closing.cancel();
+        let _ = self.apply(Input::Leave);
+        let handles: Vec<_> = self.handles.iter().map(|handle| handle.clone()).collect();
+        for handle in handles {
+            let _ = self.apply(Input::Ended { link: handle.id, reason: DownReason::Left });
+            handle.abandon();
+        }
+        self.halted.cancel();
+        write(&self.state).subscribers.clear();
+    }
+}
+
+fn log_down(peer: &PeerId, link: LinkId, reason: &DownReason) {
+    match reason {
+        DownReason::Goodbye | DownReason::Left | DownReason::Replaced => {
+            tracing::info!(%peer, %link, "down: {reason}");
+        }
+        reason => tracing::warn!(%peer, %link, "down: {reason}"),
+    }
+}
+
+impl Endpoint {
+    /// Listens, and links up with whoever belongs here. Call it inside a tokio runtime; its tasks run there.
+    pub async fn start(config: EndpointConfig) -> Result<Self, StartError> {
+        check(&config)?;
+        let listen = config.listen;
+        let (listener, local) =
+            config.network.listen(listen).await.map_err(|source| StartError::Listen { listen, source })?;
+        let EndpointConfig { timing, limits, seed, .. } = config;
+        let me = PeerId::new(config.node.clone(), config.incarnation);
+        let inner = Arc::new(Inner {
+            me,
+            local,
+            start: Instant::now(),
+            state: RwLock::new(State {
+                links: Links::new(config.node.clone(), timing, limits.unauthenticated, seed),
+                subscribers: Subscribers::default(),
+                pending: BTreeMap::new(),
+            }),
+            handles: DashMap::new(),
+            exports: Exports::default(),
+            runtime: Handle::current(),
+            last_link: AtomicU64::new(0),
+            refusals: Mutex::default(),
+            changed: Notify::new(),
+            closing: CancellationToken::new(),
+            halted: CancellationToken::new(),
+            config,
+        });
+        tokio::spawn(inner.clone().accept(listener));
+        tokio::spawn(inner.clone().wake_links());
+        let alive = Arc::new(Alive(inner.clone()));
+        Ok(Self { inner, _alive: alive })
+    }
+
+    /// Where it listens: the real port when 0 was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.inner.local
+    }
+
+    /// This node's incarnation.
+    pub fn peer_id(&self) -> &PeerId {
+        &self.inner.me
+    }
+
+    /// The nodes to be linked to, by name and `host:port`. Replaces the former set.
+    ///
+    /// Of two nodes the one with the greater name dials, so both must have each other in their sets, or at least the
+    /// greater the lesser. Links to nodes that are not in the set any more stay until they end by themselves; see
+    /// [`Endpoint::forget`]. A node whose address changed is dialled at the new one at once.
+    pub fn set_peers(&self, peers: Vec<(Arc<str>, String)>) {
+        let _ = self.inner.apply(Input::Peers(peers)); // nothing in it can be refused
+    }
+
+    /// Ends the link to a node and forgets which of its incarnations are over. It is dialled again if it is still
+    /// among the peers.
+    pub fn forget(&self, node: &str) {
+        let _ = self.inner.apply(Input::Forget(node.into()));
+    }
+
+    /// Says which incarnation of a node is the present one, for whoever knows it from the store.
+    ///
+    /// By itself an endpoint takes the one for newer that it linked to later. That is wrong where a former
+    /// incarnation was stopped for long and this node met its successor first: the successor would stay refused.
+    /// A link to another incarnation ends as evicted.
+    pub fn confirm(&self, peer: &PeerId) {
+        let _ = self.inner.apply(Input::Confirm(peer.clone()));
+    }
+
+    /// The ordered stream of one channel: for each link `Up`, its messages, `Down`. The links that are up already
+    /// come first.
+    ///
+    /// Bounded: when [`crate::LinkLimits::inbox`] is full, links that bring more for this channel are not read from
+    /// until the reader has caught up, so their senders feel it; nothing is lost, and nobody is declared dead for
+    /// it. Other channels of those links wait too. Frames of a channel that nobody reads are dropped.
+    pub fn subscribe(&self, channel: &str) -> LinkEvents {
+        LinkEvents::new(&self.inner, channel)
+    }
+
+    /// Queues a message on one link. Never waits. `Ok` is no receipt: what is queued when the link ends is lost.
+    pub fn send(&self, link: LinkId, lane: Lane, channel: &str, body: Bytes) -> Result<(), SendError> {
+        let handle = self.inner.handles.get(&link).ok_or(SendError::NotUp { link })?;
+        handle.queue(|outbox| outbox.send(lane, channel, body))
+    }
+
+    /// The link that is up to a node right now.
+    pub fn link_to(&self, node: &str) -> Option<(LinkId, PeerId)> {
+        read(&self.inner.state).links.link_to(node).map(|(link, peer)| (link, peer.clone()))
+    }
+
+    /// All links that are up, oldest first.
+    pub fn links(&self) -> Vec<LinkStatus> {
+        let mut links: Vec<_> = self.inner.handles.iter().map(|handle| status(&handle)).collect();
+        links.sort_by_key(|status| status.link);
+        links
+    }
+
+    /// The latest connections that did not become links, and why. For `doctor` and for people.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        lock(&self.inner.refusals).list()
+    }
+
+    /// Says goodbye on every link after what is queued, closes them, stops listening and dialling.
+    ///
+    /// Returns when all peers have closed too, or after [`crate::LinkTiming::leave`]; then whatever a peer had not
+    /// read by then is lost. Streams of events end after their `Down`s.
+    pub async fn leave(&self) {
+        self.inner.closing.cancel();
+        let _ = self.inner.apply(Input::Leave);
+        let handles: Vec<_> = self.inner.handles.iter().map(|handle| handle.clone()).collect();
+        for handle in &handles {
+            handle.step(&self.inner, link::Input::Leave);
+        }
+        for handle in handles {
+            handle.done.cancelled().await; // each link's core has the deadline
+        }
+        self.inner.halt();
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Endpoint({} at {})", self.inner.me, self.inner.local)
+    }
+}
+
+fn status(handle: &LinkHandle) -> LinkStatus {
+    let (control_queued, bulk_queued) = Outbox::queued(&lock(&handle.outbox));
+    LinkStatus {
+        link: handle.id,
+        peer: handle.peer.clone(),
+        address: handle.address,
+        control_queued,
+        bulk_queued,
+        dropped: handle.dropped.load(Relaxed),
+    }
+}
+
+fn check(config: &EndpointConfig) -> Result<(), StartError> {
+    for name in [&config.cluster, &*config.node] {
+        if !is_valid_name(name) {
+            return Err(StartError::BadName { name: name.to_owned() });
+        }
+    }
+    if config.secret.is_none() && !config.listen.ip().to_canonical().is_loopback() {
+        return Err(StartError::SecretNeeded { listen: config.listen });
+    }
+    let EndpointConfig { timing, limits, .. } = config;
+    let bad = |why| Err(StartError::BadSettings { why });
+    if limits.frame > limits.control_queue || limits.frame > limits.bulk_queue {
+        return bad("the largest message must fit into each queue");
+    }
+    if limits.frame < 1024 || limits.frame > 1 << 30 {
+        return bad("the largest message must be of 1 KiB to 1 GiB");
+    }
+    if limits.unauthenticated == 0 || limits.inbox < 1024 {
+        return bad("there must be room for one connection and one message");
+    }
+    if timing.ping.is_zero() || timing.ping >= timing.silence {
+        return bad("pings must come more often than the silence limit");
+    }
+    if timing.redial_min.is_zero() || timing.handshake.is_zero() {
+        return bad("redialling and handshakes take time");
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Why something was refused, and why a link ended.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{config::Security, peer::LinkId};
+
+/// Why an endpoint did not start. Nothing was left running.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A node or cluster name is not 1 to 100 ASCII letters, digits, `.`, `_` and `-`.
+    #[error("{name:?} is not a name: use 1 to 100 of A-Z a-z 0-9 . _ -")]
+    BadName {
+        /// The refused name.
+        name: String,
+    },
+    /// Without a secret an endpoint listens on loopback addresses only.
+    #[error("listening on {listen}, which is not a loopback address, needs a cluster secret")]
+    SecretNeeded {
+        /// The address asked for.
+        listen: std::net::SocketAddr,
+    },
+    /// Two settings contradict each other.
+    #[error("settings that contradict each other: {why}")]
+    BadSettings {
+        /// Which.
+        why: &'static str,
+    },
+    /// The address could not be listened on.
+    #[error("cannot listen on {listen}: {source}")]
+    Listen {
+        /// The address asked for.
+        listen: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Why a message was not queued. Nothing of it was sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The link is not up, or not any more. A `Down` for it was or is being delivered.
+    #[error("{link} is not up")]
+    NotUp {
+        /// The link.
+        link: LinkId,
+    },
+    /// The lane's queue has no room for it: the peer, or the network, is slower than the sender. Later may do.
+    #[error("{queued} bytes wait already, {limit} may")]
+    QueueFull {
+        /// Bytes in the queue.
+        queued: usize,
+        /// How many may be.
+        limit: usize,
+    },
+    /// The message is larger than any that may be sent. Sending it again will not help.
+    #[error("a message of {length} bytes is too large, {limit} may be sent")]
+    TooLarge {
+        /// Its length with its channel and framing, in bytes.
+        length: usize,
+        /// The most.
+        limit: usize,
+    },
+}
+
+/// Why two nodes did not link up. Sent to the other side where there is one that understands it, so that both
+/// sides' operators read the same reason.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Whatever is at the other end does not speak this protocol.
+    #[error("the other side does not speak Callsign")]
+    NotCallsign,
+    /// The other side speaks another version of the protocol.
+    #[error("protocol version {theirs} there, {ours} here")]
+    Version {
+        /// Of this node.
+        ours: u16,
+        /// Of the other side.
+        theirs: u16,
+    },
+    /// The other side belongs to another cluster.
+    #[error("cluster {theirs:?} there, {ours:?} here")]
+    Cluster {
+        /// Of this node.
+        ours: String,
+        /// Of the other side.
+        theirs: String,
+    },
+    /// One side has a cluster secret, the other has none.
+    #[error("{theirs} there, {ours} here")]
+    Security {
+        /// Of this node.
+        ours: Security,
+        /// Of the other side.
+        theirs: Security,
+    },
+    /// The two sides have different secrets.
+    #[error("the cluster secrets differ")]
+    Secret,
+    /// Without a secret, only peers on loopback addresses are talked to.
+    #[error("a peer that is not on a loopback address needs a cluster secret")]
+    SecretNeeded,
+    /// The other side has this node's own name.
+    #[error("both sides are called {node:?}")]
+    OwnName {
+        /// The name.
+        node: Arc<str>,
+    },
+    /// The other side's name is not a name.
+    #[error("the name given is not a name")]
+    BadName,
+    /// At the dialled address lives another node than the one looked for.
+    #[error("{found:?} answered where {expected:?} was looked for")]
+    WrongNode {
+        /// Who was dialled.
+        expected: Arc<str>,
+        /// Who answered.
+        found: Arc<str>,
+    },
+    /// The node with the lesser name dialled. It must wait to be dialled, so that dials do not cross.
+    #[error("the node with the lesser name waits to be dialled")]
+    WrongDirection,
+    /// A newer incarnation of the same node was linked since: this one was declared over.
+    #[error("a newer incarnation of that node has taken its place")]
+    Superseded,
+    /// The handshake did not end in time.
+    #[error("the handshake did not end in time")]
+    Deadline,
+    /// Too many sockets wait in their handshakes; this was the one that had waited longest.
+    #[error("too many unauthenticated connections")]
+    Crowded,
+    /// What was received makes no sense at that point of the handshake.
+    #[error("malformed handshake: {0}")]
+    Malformed(String),
+    /// The connection could not be made, or ended within the handshake.
+    #[error("no connection: {0}")]
+    Unreachable(String),
+    /// The endpoint is leaving.
+    #[error("the node is leaving")]
+    Leaving,
+}
+
+/// Why a link ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum DownReason {
+    /// The connection ended without a word. The peer may be dead or alive.
+    #[error("the connection closed")]
+    Closed,
+    /// Nothing was heard for the silence limit. The peer may be dead or alive.
+    #[error("the peer was silent for too long")]
+    Silent,
+    /// The peer said goodbye: it left, and everything it had queued arrived before.
+    #[error("the peer left")]
+    Goodbye,
+    /// A newer incarnation of the node took its place; on the evicted side: it was told so.
+    #[error("a newer incarnation took the node's place")]
+    Evicted,
+    /// A newer link to the same incarnation took its place.
+    #[error("a newer link took its place")]
+    Replaced,
+    /// The peer sent what the protocol does not allow. Nothing of it was delivered.
+    #[error("protocol violation: {0}")]
+    Protocol(String),
+    /// This endpoint forgot the node, or the peer did.
+    #[error("the node was forgotten")]
+    Forgotten,
+    /// This endpoint left.
+    #[error("this node left")]
+    Left,
+}

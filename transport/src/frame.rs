@@ -1,0 +1,281 @@
+//! What travels: frames of a length, a tag and a body in `MessagePack`.
+//!
+//! ```text
+//!   +----------------+-----+---------------------------+
+//!   | length, u32 BE | tag | MessagePack, by the tag   |      length counts tag and body
+//!   +----------------+-----+---------------------------+
+//! ```
+//!
+//! The length is checked against a limit before anything is kept for it: 4 KiB until the peer has proved that it
+//! knows the secret, the endpoint's limit afterwards. Decoding borrows; nothing is copied but what is delivered.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+use serde_bytes::Bytes as Blob;
+
+/// The longest frame before authentication, in bytes.
+pub(crate) const HANDSHAKE_FRAME: usize = 4096;
+
+/// The most bytes of one bulk message in one frame: a control message waits for at most one such piece.
+pub(crate) const PIECE: usize = 16 << 10;
+
+/// The length of the length.
+pub(crate) const PREFIX: usize = 4;
+
+/// Why a link is being closed, told to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Farewell {
+    /// The node leaves; all it had queued was sent before.
+    Leaving,
+    /// A newer incarnation of the receiver's node took its place.
+    Evicted,
+    /// A newer link to the receiver took its place.
+    Replaced,
+    /// The sender does not want to know the receiver any more.
+    Forgotten,
+    /// The receiver broke the protocol, or was thought dead.
+    Broken,
+}
+
+/// Why a message to an actor was not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum NotDelivered {
+    /// No such actor runs (any more).
+    Gone,
+    /// It was never exported.
+    NotExported,
+    /// It takes messages of another kind.
+    WrongKind,
+    /// It, or its mailbox, dropped the reply port: it ended, could not decode the call, or chose not to answer.
+    NoAnswer,
+}
+
+/// One frame of an established link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame<'a> {
+    /// "I live."
+    Ping,
+    /// The last frame of a link.
+    Farewell(Farewell),
+    /// So many bytes of bulk pieces were read.
+    Read(u32),
+    /// A whole message.
+    Message { channel: &'a str, body: &'a [u8] },
+    /// A part of a bulk message, `rest` bytes of which come after it.
+    Piece { channel: &'a str, rest: u32, body: &'a [u8] },
+    /// A message to an actor.
+    Cast { to: u64, kind: u64, variant: &'a str, args: &'a [u8] },
+    /// A message to an actor that is to be answered.
+    Call { to: u64, kind: u64, tag: u64, timeout_ms: Option<u64>, variant: &'a str, args: &'a [u8] },
+    /// The answer to a call.
+    Reply { tag: u64, body: &'a [u8] },
+    /// The answer to a call that will not be answered.
+    NoReply { tag: u64, why: NotDelivered },
+    /// A cast that was not delivered, so that its reference can end.
+    Undelivered { to: u64, kind: u64, why: NotDelivered },
+}
+
+/// Why bytes are not a frame.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error("a frame of {length} bytes, {limit} are allowed")]
+    TooLong { length: usize, limit: usize },
+    #[error("an empty frame")]
+    Empty,
+    #[error("an unknown frame tag {0}")]
+    UnknownTag(u8),
+    #[error("a malformed frame with tag {0}")]
+    Malformed(u8),
+}
+
+/// Takes the next whole frame off the front of `input`, or `None` while it is not all there.
+pub(crate) fn take(input: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, FrameError> {
+    let Some(prefix) = input.first_chunk::<PREFIX>() else { return Ok(None) };
+    let length = usize::try_from(u32::from_be_bytes(*prefix)).unwrap_or(usize::MAX);
+    if length > limit {
+        return Err(FrameError::TooLong { length, limit });
+    }
+    if length == 0 {
+        return Err(FrameError::Empty);
+    }
+    if input.len() < PREFIX + length {
+        return Ok(None);
+    }
+    let mut frame = input.split_to(PREFIX + length);
+    let _ = frame.split_to(PREFIX);
+    Ok(Some(frame.freeze()))
+}
+
+/// Appends a frame whose content `write` appends. Its length is not checked here.
+pub(crate) fn put_with(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
+    let start = out.len();
+    out.put_u32(0);
+    write(out);
+    let length = u32::try_from(out.len() - start - PREFIX).unwrap_or(u32::MAX);
+    out[start..start + PREFIX].copy_from_slice(&length.to_be_bytes());
+}
+
+fn pack(out: &mut BytesMut, value: &impl Serialize) {
+    rmp_serde::encode::write(&mut out.writer(), value)
+        .expect("a buffer takes everything, and these types encode");
+}
+
+fn unpack<'a, T: Deserialize<'a>>(tag: u8, body: &'a [u8]) -> Result<T, FrameError> {
+    rmp_serde::from_slice(body).map_err(|_| FrameError::Malformed(tag))
+}
+
+impl<'a> Frame<'a> {
+    /// Appends the frame with its length. The caller has checked that it is within the limit.
+    pub(crate) fn put(&self, out: &mut BytesMut) {
+        put_with(out, |out| {
+            out.put_u8(self.tag());
+            match *self {
+                Self::Ping => {}
+                Self::Farewell(why) => pack(out, &why),
+                Self::Read(bytes) => pack(out, &bytes),
+                Self::Message { channel, body } => pack(out, &(channel, Blob::new(body))),
+                Self::Piece { channel, rest, body } => pack(out, &(channel, rest, Blob::new(body))),
+                Self::Cast { to, kind, variant, args } => pack(out, &(to, kind, variant, Blob::new(args))),
+                Self::Call { to, kind, tag, timeout_ms, variant, args } => {
+                    pack(out, &(to, kind, tag, timeout_ms, variant, Blob::new(args)));
+                }
+                Self::Reply { tag, body } => pack(out, &(tag, Blob::new(body))),
+                Self::NoReply { tag, why } => pack(out, &(tag, why)),
+                Self::Undelivered { to, kind, why } => pack(out, &(to, kind, why)),
+            }
+        });
+    }
+
+    /// Reads the frame that `take` took.
+    pub(crate) fn get(frame: &'a [u8]) -> Result<Self, FrameError> {
+        let (&tag, body) = frame.split_first().ok_or(FrameError::Empty)?;
+        let read = match tag {
+            0 => Self::Ping,
+            1 => Self::Farewell(unpack(tag, body)?),
+            2 => Self::Read(unpack(tag, body)?),
+            3 => {
+                let (channel, body): (&str, &Blob) = unpack(tag, body)?;
+                Self::Message { channel, body }
+            }
+            4 => {
+                let (channel, rest, body): (&str, u32, &Blob) = unpack(tag, body)?;
+                Self::Piece { channel, rest, body }
+            }
+            5 => {
+                let (to, kind, variant, args): (u64, u64, &str, &Blob) = unpack(tag, body)?;
+                Self::Cast { to, kind, variant, args }
+            }
+            6 => {
+                let (to, kind, call, timeout_ms, variant, args): (u64, u64, u64, Option<u64>, &str, &Blob) =
+                    unpack(tag, body)?;
+                Self::Call { to, kind, tag: call, timeout_ms, variant, args }
+            }
+            7 => {
+                let (call, body): (u64, &Blob) = unpack(tag, body)?;
+                Self::Reply { tag: call, body }
+            }
+            8 => {
+                let (call, why) = unpack(tag, body)?;
+                Self::NoReply { tag: call, why }
+            }
+            9 => {
+                let (to, kind, why) = unpack(tag, body)?;
+                Self::Undelivered { to, kind, why }
+            }
+            tag => return Err(FrameError::UnknownTag(tag)),
+        };
+        // The payload is the last thing in its frame: bytes after it are not ours.
+        let ends = |payload: &[u8]| payload.as_ptr_range().end == frame.as_ptr_range().end;
+        if read.payload().is_some_and(|payload| !payload.is_empty() && !ends(payload)) {
+            return Err(FrameError::Malformed(tag));
+        }
+        Ok(read)
+    }
+
+    fn payload(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Message { body, .. } | Self::Piece { body, .. } | Self::Reply { body, .. } => Some(body),
+            Self::Cast { args, .. } | Self::Call { args, .. } => Some(args),
+            _ => None,
+        }
+    }
+
+    fn tag(&self) -> u8 {
+        match self {
+            Self::Ping => 0,
+            Self::Farewell(_) => 1,
+            Self::Read(_) => 2,
+            Self::Message { .. } => 3,
+            Self::Piece { .. } => 4,
+            Self::Cast { .. } => 5,
+            Self::Call { .. } => 6,
+            Self::Reply { .. } => 7,
+            Self::NoReply { .. } => 8,
+            Self::Undelivered { .. } => 9,
+        }
+    }
+
+    /// At least as many bytes as the frame takes without its length.
+    pub(crate) fn length(&self) -> usize {
+        // The widest numbers and headers of these bodies together take less than 64 bytes.
+        const OVERHEAD: usize = 64;
+        let text = match self {
+            Self::Message { channel, .. } | Self::Piece { channel, .. } => channel.len(),
+            Self::Cast { variant, .. } | Self::Call { variant, .. } => variant.len(),
+            _ => 0,
+        };
+        OVERHEAD + text + self.payload().map_or(0, <[u8]>::len)
+    }
+}
+
+/// Puts the pieces of bulk messages together again. Those of one message follow each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Assembly {
+    open: Option<Open>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Open {
+    channel: String,
+    rest: u32,
+    body: Vec<u8>,
+}
+
+impl Assembly {
+    /// Adds a piece; returns the message that it completes. An error is a peer that breaks the protocol.
+    pub(crate) fn add(
+        &mut self,
+        channel: &str,
+        rest: u32,
+        body: &[u8],
+        limit: usize,
+    ) -> Result<Option<(String, Bytes)>, &'static str> {
+        let length = u32::try_from(body.len()).map_err(|_| "a piece that is too long")?;
+        let mut open = if let Some(open) = self.open.take() {
+            let expected = open.rest;
+            if open.channel != channel || rest.checked_add(length) != Some(expected) {
+                return Err("a piece that does not follow the one before it");
+            }
+            open
+        } else {
+            let total = body.len().saturating_add(usize::try_from(rest).unwrap_or(usize::MAX));
+            if total > limit {
+                return Err("a message in pieces that is too long");
+            }
+            Open { channel: channel.to_owned(), rest: 0, body: Vec::new() }
+        };
+        if length == 0 && rest > 0 {
+            return Err("an empty piece");
+        }
+        open.rest = rest;
+        open.body.extend_from_slice(body); // grows with what came, not with what was announced
+        if rest > 0 {
+            self.open = Some(open);
+            return Ok(None);
+        }
+        Ok(Some((open.channel, open.body.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+use super::*;
+
+fn all() -> Vec<Frame<'static>> {
+    vec![
+        Frame::Ping,
+        Frame::Farewell(Farewell::Leaving),
+        Frame::Read(u32::MAX),
+        Frame::Message { channel: "registry/orders", body: b"hello" },
+        Frame::Message { channel: "", body: b"" },
+        Frame::Piece { channel: "snapshot", rest: 17, body: &[0; 300] },
+        Frame::Cast { to: u64::MAX, kind: u64::MAX, variant: "Add", args: b"1" },
+        Frame::Call {
+            to: 1,
+            kind: u64::MAX,
+            tag: u64::MAX,
+            timeout_ms: Some(u64::MAX),
+            variant: "Get",
+            args: b"",
+        },
+        Frame::Call { to: 1, kind: 2, tag: 3, timeout_ms: None, variant: "Get", args: &[7; 70_000] },
+        Frame::Reply { tag: 3, body: b"answer" },
+        Frame::NoReply { tag: 3, why: NotDelivered::Gone },
+        Frame::Undelivered { to: 3, kind: 9, why: NotDelivered::WrongKind },
+    ]
+}
+
+#[test]
+fn every_frame_reads_back_as_it_was_written_and_is_no_longer_than_announced() {
+    for frame in all() {
+        let mut out = BytesMut::new();
+        frame.put(&mut out);
+        assert!(out.len() - PREFIX <= frame.length(), "{frame:?}");
+        let taken = take(&mut out, 1 << 20).unwrap().unwrap();
+        assert_eq!(Frame::get(&taken).unwrap(), frame);
+        assert!(out.is_empty());
+    }
+}
+
+#[test]
+fn a_frame_that_is_not_all_there_is_waited_for() {
+    let mut whole = BytesMut::new();
+    Frame::Message { channel: "c", body: b"0123456789" }.put(&mut whole);
+    for cut in 0..whole.len() {
+        let mut part = BytesMut::from(&whole[..cut]);
+        assert_eq!(take(&mut part, 100), Ok(None), "{cut} bytes");
+        assert_eq!(part.len(), cut, "nothing is taken");
+    }
+}
+
+#[test]
+fn a_length_above_the_limit_is_refused_before_its_bytes_come() {
+    for limit in [HANDSHAKE_FRAME, 4 << 20] {
+        let length = u32::try_from(limit + 1).unwrap();
+        let mut input = BytesMut::from(&length.to_be_bytes()[..]);
+        assert_eq!(take(&mut input, limit), Err(FrameError::TooLong { length: limit + 1, limit }));
+    }
+    assert_eq!(take(&mut BytesMut::from(&[0, 0, 0, 0][..]), 10), Err(FrameError::Empty));
+}
+
+#[test]
+fn every_shortened_frame_and_every_foreign_tag_is_an_error_not_a_panic() {
+    for frame in all() {
+        let mut out = BytesMut::new();
+        frame.put(&mut out);
+        let body = out.split_off(PREFIX);
+        if body.len() > 10_000 {
+            continue;
+        }
+        for cut in 0..body.len() {
+            assert!(Frame::get(&body[..cut]).is_err(), "{frame:?} cut to {cut}");
+        }
+    }
+    assert_eq!(Frame::get(&[200, 1, 2]), Err(FrameError::UnknownTag(200)));
+    assert!(Frame::get(&[3, 0xff, 0xff, 0xff]).is_err());
+}
+
+#[test]
+fn bytes_behind_the_payload_are_an_error() {
+    let mut out = BytesMut::new();
+    Frame::Message { channel: "c", body: b"x" }.put(&mut out);
+    out.put_u8(0);
+    assert_eq!(Frame::get(&out[PREFIX..]), Err(FrameError::Malformed(3)));
+}
+
+#[test]
+fn pieces_become_their_message_again() {
+    let mut assembly = Assembly::default();
+    assert_eq!(assembly.add("c", 4, b"ab", 6), Ok(None));
+    assert_eq!(assembly.add("c", 2, b"cd", 6), Ok(None));
+    assert_eq!(assembly.add("c", 0, b"ef", 6), Ok(Some(("c".into(), Bytes::from_static(b"abcdef")))));
+    assert_eq!(assembly.add("d", 0, b"", 6), Ok(Some(("d".into(), Bytes::new()))));
+}
+
+#[test]
+fn pieces_that_are_too_many_or_do_not_fit_are_refused() {
+    assert!(Assembly::default().add("c", 5, b"ab", 6).is_err(), "announces more than the limit");
+    assert!(Assembly::default().add("c", u32::MAX, b"ab", 6).is_err());
+    assert!(Assembly::default().add("c", 5, b"", 6).is_err(), "an empty piece that is not the last");
+    let mut assembly = Assembly::default();
+    assert_eq!(assembly.add("c", 4, b"ab", 6), Ok(None));
+    assert!(assembly.clone().add("d", 2, b"cd", 6).is_err(), "another channel");
+    assert!(assembly.clone().add("c", 4, b"cd", 6).is_err(), "more than announced");
+    assert!(assembly.add("c", 1, b"cd", 6).is_err(), "less than announced");
+}

@@ -1,0 +1,308 @@
+//! How two nodes find out whether they belong together: a pure handshake machine.
+//!
+//! ```text
+//!   dialler                                     listener
+//!   preamble {version, cluster, security} --->            in the clear, so that a mismatch
+//!                                         <---  preamble  has a name on both sides
+//!   Noise: psk, e                         --->            a wrong secret is noticed here,
+//!                                         <---  Noise: e, ee, or Refused::Secret
+//!   hello {node, incarnation}             --->            encrypted from here on
+//!                                         <---  hello {node, incarnation}
+//!   ready                                 --->
+//! ```
+//!
+//! Takes as given: frames arrive whole and in order, from anybody. Both preambles are bound into Noise (its
+//! prologue), so changing them on the way ends as a wrong secret. Without secrets the two Noise steps are left out.
+//! The listener believes nothing before it has opened the encrypted hello: the first Noise message can be replayed.
+//!
+//! Promises: a mismatch ends in the same [`Refused`] on both sides, each from its own point of view. Does not
+//! decide whether this incarnation is welcome: it asks (`Effect::Check`).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::Security,
+    error::Refused,
+    peer::{PeerId, is_valid_name},
+};
+
+/// The version of the protocol. Nodes of different versions refuse each other.
+pub(crate) const VERSION: u16 = 1;
+
+/// How every preamble of every version begins; the version follows, u16 BE.
+pub(crate) const MAGIC: &[u8; 8] = b"CALLSIGN";
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Me {
+    pub(crate) cluster: String,
+    pub(crate) peer: PeerId,
+    pub(crate) security: Security,
+}
+
+/// Which end of the connection this is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    /// It dialled, looking for this node.
+    Dialler { expected: Arc<str> },
+    /// It was dialled.
+    Listener,
+}
+
+/// What can happen in a handshake.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Input {
+    /// The connection is there.
+    Start,
+    /// A frame came; opened, once Noise is done.
+    Frame(Vec<u8>),
+    /// The asked for Noise step went well.
+    NoiseDone,
+    /// The asked for Noise step failed: the secrets differ, or somebody meddled.
+    NoiseFailed,
+    /// The checked peer is welcome.
+    Welcome,
+    /// It is not.
+    Unwelcome(Refused),
+}
+
+/// What the driver is to do, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Effect {
+    /// Send this as a frame; sealed, once Noise is done.
+    Send(Vec<u8>),
+    /// Begin Noise with this prologue, as initiator if this side dialled. Never fails.
+    NoiseBegin { prologue: Vec<u8> },
+    /// Send Noise's next message, as a frame.
+    NoiseWrite,
+    /// Read this as Noise's next message; answer with `NoiseDone` or `NoiseFailed`.
+    NoiseRead(Vec<u8>),
+    /// Ask whether the peer may link up; answer with `Welcome` or `Unwelcome`.
+    Check(PeerId),
+    /// The link is up.
+    Accept(PeerId),
+    /// Close. What was sent is to be flushed before.
+    Refuse(Refused),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    /// Until the peer's preamble.
+    Preamble,
+    /// Until the peer's Noise message.
+    Noise,
+    /// Until the driver has read it.
+    Reading,
+    /// Until the peer's hello.
+    Hello,
+    /// Until it was checked.
+    Checking(PeerId),
+    /// Listener: until the dialler is ready.
+    Ready(PeerId),
+    /// Accepted or refused; everything else is ignored.
+    Done,
+}
+
+#[derive(PartialEq, Serialize, Deserialize)]
+struct Preamble {
+    cluster: String,
+    security: Security,
+}
+
+/// Frames after the preamble.
+#[derive(Serialize, Deserialize)]
+enum Word {
+    Noise(#[serde(with = "serde_bytes")] Vec<u8>),
+    Hello { node: String, incarnation: u64 },
+    Ready,
+    Refused(Refused),
+}
+
+/// One side of one handshake.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Hello {
+    me: Me,
+    side: Side,
+    phase: Phase,
+}
+
+impl Hello {
+    pub(crate) fn new(me: Me, side: Side) -> Self {
+        Self { me, side, phase: Phase::Preamble }
+    }
+
+    /// Takes one input and appends what to do about it.
+    pub(crate) fn step(&mut self, input: Input, effects: &mut Vec<Effect>) {
+        match (input, std::mem::replace(&mut self.phase, Phase::Done)) {
+            (_, Phase::Done) => {}
+            (Input::Start, phase) => {
+                self.phase = phase;
+                if self.dialled() {
+                    effects.push(Effect::Send(preamble(&self.me)));
+                }
+            }
+            (Input::Frame(frame), Phase::Preamble) => self.on_preamble(&frame, effects),
+            (Input::Frame(frame), phase) => self.on_word(&frame, phase, effects),
+            (Input::NoiseDone, Phase::Reading) => {
+                if self.dialled() {
+                    effects.push(Effect::Send(self.hello()));
+                } else {
+                    effects.push(Effect::NoiseWrite);
+                }
+                self.phase = Phase::Hello;
+            }
+            (Input::NoiseFailed, Phase::Reading) => {
+                if !self.dialled() {
+                    effects.push(Effect::Send(word(&Word::Refused(Refused::Secret))));
+                }
+                effects.push(Effect::Refuse(Refused::Secret));
+            }
+            (Input::Welcome, Phase::Checking(peer)) => {
+                if self.dialled() {
+                    effects.push(Effect::Send(word(&Word::Ready)));
+                    effects.push(Effect::Accept(peer));
+                } else {
+                    effects.push(Effect::Send(self.hello()));
+                    self.phase = Phase::Ready(peer);
+                }
+            }
+            (Input::Unwelcome(why), Phase::Checking(_)) => refuse(why, effects),
+            (input, phase) => {
+                debug_assert!(false, "the driver sent {input:?} in {phase:?}");
+                self.phase = phase;
+            }
+        }
+    }
+
+    fn dialled(&self) -> bool {
+        matches!(self.side, Side::Dialler { .. })
+    }
+
+    fn on_preamble(&mut self, frame: &[u8], effects: &mut Vec<Effect>) {
+        let theirs = read_preamble(frame);
+        // A stranger gets no answer; whoever speaks our language in any version gets ours, to see for itself.
+        if !self.dialled() && theirs != Err(Refused::NotCallsign) {
+            effects.push(Effect::Send(preamble(&self.me)));
+        }
+        if let Err(why) = theirs.and_then(|theirs| self.compare(&theirs)) {
+            effects.push(Effect::Refuse(why));
+            return;
+        }
+        let dialled = self.dialled();
+        if self.me.security == Security::Secured {
+            let ours = preamble(&self.me);
+            let prologue = if dialled { [&ours, frame].concat() } else { [frame, &ours[..]].concat() };
+            effects.push(Effect::NoiseBegin { prologue });
+            if dialled {
+                effects.push(Effect::NoiseWrite);
+            }
+            self.phase = Phase::Noise;
+        } else {
+            if dialled {
+                effects.push(Effect::Send(self.hello()));
+            }
+            self.phase = Phase::Hello;
+        }
+    }
+
+    fn compare(&self, theirs: &Preamble) -> Result<(), Refused> {
+        if theirs.cluster != self.me.cluster {
+            return Err(Refused::Cluster { ours: self.me.cluster.clone(), theirs: theirs.cluster.clone() });
+        }
+        if theirs.security != self.me.security {
+            return Err(Refused::Security { ours: self.me.security, theirs: theirs.security });
+        }
+        Ok(())
+    }
+
+    fn on_word(&mut self, frame: &[u8], phase: Phase, effects: &mut Vec<Effect>) {
+        let Ok(word) = rmp_serde::from_slice::<Word>(frame) else {
+            effects.push(Effect::Refuse(Refused::Malformed("a frame that is none".into())));
+            return;
+        };
+        match (word, phase) {
+            (Word::Refused(why), _) => effects.push(Effect::Refuse(mirrored(why))),
+            (Word::Noise(message), Phase::Noise) => {
+                effects.push(Effect::NoiseRead(message));
+                self.phase = Phase::Reading;
+            }
+            (Word::Hello { node, incarnation }, Phase::Hello) => match self.check_name(&node) {
+                Ok(()) => {
+                    let peer = PeerId::new(node, incarnation);
+                    effects.push(Effect::Check(peer.clone()));
+                    self.phase = Phase::Checking(peer);
+                }
+                Err(why) => refuse(why, effects),
+            },
+            (Word::Ready, Phase::Ready(peer)) => effects.push(Effect::Accept(peer)),
+            _ => effects.push(Effect::Refuse(Refused::Malformed("a frame out of turn".into()))),
+        }
+    }
+
+    fn check_name(&self, node: &str) -> Result<(), Refused> {
+        if !is_valid_name(node) {
+            return Err(Refused::BadName);
+        }
+        if *node == *self.me.peer.node {
+            return Err(Refused::OwnName { node: node.into() });
+        }
+        match &self.side {
+            Side::Dialler { expected } if **expected != *node => {
+                Err(Refused::WrongNode { expected: expected.clone(), found: node.into() })
+            }
+            Side::Listener if *node < *self.me.peer.node => Err(Refused::WrongDirection),
+            _ => Ok(()),
+        }
+    }
+
+    fn hello(&self) -> Vec<u8> {
+        let PeerId { node, incarnation } = &self.me.peer;
+        word(&Word::Hello { node: node.to_string(), incarnation: *incarnation })
+    }
+}
+
+/// What to send for a Noise message.
+pub(crate) fn noise_frame(message: &[u8]) -> Vec<u8> {
+    word(&Word::Noise(message.to_vec()))
+}
+
+/// Tells the peer why, then closes.
+fn refuse(why: Refused, effects: &mut Vec<Effect>) {
+    effects.push(Effect::Send(word(&Word::Refused(why.clone()))));
+    effects.push(Effect::Refuse(why));
+}
+
+/// What the peer refused, seen from here.
+fn mirrored(why: Refused) -> Refused {
+    match why {
+        Refused::Version { ours, theirs } => Refused::Version { ours: theirs, theirs: ours },
+        Refused::Cluster { ours, theirs } => Refused::Cluster { ours: theirs, theirs: ours },
+        Refused::Security { ours, theirs } => Refused::Security { ours: theirs, theirs: ours },
+        why => why,
+    }
+}
+
+fn word(word: &Word) -> Vec<u8> {
+    rmp_serde::to_vec(word).expect("these types encode")
+}
+
+fn preamble(me: &Me) -> Vec<u8> {
+    let rest = rmp_serde::to_vec(&Preamble { cluster: me.cluster.clone(), security: me.security });
+    [&MAGIC[..], &VERSION.to_be_bytes(), &rest.expect("these types encode")].concat()
+}
+
+fn read_preamble(frame: &[u8]) -> Result<Preamble, Refused> {
+    let rest = frame.strip_prefix(MAGIC).ok_or(Refused::NotCallsign)?;
+    let (version, rest) = rest.split_first_chunk::<2>().ok_or(Refused::NotCallsign)?;
+    let theirs = u16::from_be_bytes(*version);
+    // Compared before the rest is read: another version may say the rest in other words.
+    if theirs != VERSION {
+        return Err(Refused::Version { ours: VERSION, theirs });
+    }
+    rmp_serde::from_slice(rest).map_err(|_| Refused::Malformed("a preamble that is none".into()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Ordered, authenticated links between incarnations of nodes, and typed references to actors behind them.
+//!
+//! An [`Endpoint`] is a node's end of all its links. It dials the nodes that it is told of, is dialled by others, and
+//! keeps at most one link up to each. What comes over a link is read by channel, in order, with the link's beginning
+//! and end in the same stream ([`LinkEvents`]); nothing overtakes them. Of actors on other nodes it makes ordinary
+//! `ActorRef`s ([`Endpoint::resolve`]).
+//!
+//! Takes as given: a network that may drop connections, hold them back for any time in either direction, and be
+//! listened to and meddled with; peers that may stop for any time; strangers who connect. Not given: that a link
+//! which ended means a peer that ended.
+//!
+//! Promises:
+//! - *order*: one link and lane is FIFO without gaps; for each link `Up`, its messages, `Down`, and then the next link's
+//!   `Up`; nothing of a link is delivered after its `Down`;
+//! - *one incarnation*: a node's former incarnation never takes the place of its successor;
+//! - *notice*: a peer that is unheard for [`LinkTiming::silence`] is down;
+//! - *authentication*: both sides know the cluster secret (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`), everything after that is
+//!   encrypted; without a secret only loopback addresses are served. The secret says "of this cluster", not which
+//!   node: nodes of a cluster trust each other;
+//! - *bounds*: memory per link, per reader and per stranger is limited; bad input costs the connection it came by, nothing
+//!   else.
+//!
+//! Does not promise that a message arrives: what is queued or under way when a link ends is lost, and the sender is
+//! told no more than `Down`.
+//!
+//! The rules are in cores without I/O (`frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
+//! `endpoint` and `remote` drive them.
+//!
+//! **ractor's `cluster` feature** is on, so every message type of a program that uses this crate needs a derive:
+//! [`RactorMessage`] for local ones, [`RactorClusterMessage`] for those that travel.
+
+mod config;
+mod endpoint;
+mod error;
+mod events;
+mod frame;
+mod hello;
+mod link;
+mod links;
+mod net;
+mod outbox;
+mod peer;
+mod refusals;
+mod remote;
+
+pub use config::{BadSecret, EndpointConfig, LinkLimits, LinkTiming, Network, Secret, Security};
+pub use endpoint::{Endpoint, LinkStatus};
+pub use error::{DownReason, Refused, SendError, StartError};
+pub use events::{LinkEvent, LinkEvents};
+pub use net::MemoryNetwork;
+pub use peer::{Lane, LinkId, MAX_NAME, PeerId};
+pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
+pub use refusals::Refusal;
+pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};

@@ -1,0 +1,110 @@
+use super::*;
+
+fn seconds(s: f64) -> Duration {
+    Duration::from_secs_f64(s)
+}
+
+fn up() -> Link {
+    let mut link = Link::new(seconds(0.), LinkTiming::default());
+    assert_eq!(step(&mut link, 0., Input::Established), []);
+    link
+}
+
+fn step(link: &mut Link, at: f64, input: Input) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    link.step(seconds(at), input, &mut effects);
+    effects
+}
+
+/// Wakes the link whenever it asks, until it ends or `until`; returns when what happened.
+fn run(link: &mut Link, until: f64) -> Vec<(Duration, Effect)> {
+    let mut log = Vec::new();
+    while let Some(at) = link.next_wake().filter(|at| *at <= seconds(until)) {
+        let mut effects = Vec::new();
+        link.step(at, Input::Wake, &mut effects);
+        log.extend(effects.into_iter().map(|effect| (at, effect)));
+    }
+    log
+}
+
+#[test]
+fn a_handshake_beyond_its_deadline_ends_the_link() {
+    let mut link = Link::new(seconds(0.), LinkTiming::default());
+    assert_eq!(run(&mut link, 60.), [(seconds(3.), Effect::End(DownReason::Silent))]);
+    assert_eq!(link.next_wake(), None);
+}
+
+#[test]
+fn a_silent_peer_is_pinged_and_then_given_up() {
+    let log = run(&mut up(), 60.);
+    let pings: Vec<_> = (1..=4).map(|s| (Duration::from_secs(s), Effect::Ping)).collect();
+    assert_eq!(log[..4], pings);
+    assert_eq!(
+        log[4..],
+        [(seconds(5.), Effect::SayOnly(Farewell::Broken)), (seconds(5.), Effect::End(DownReason::Silent))]
+    );
+}
+
+#[test]
+fn a_peer_that_is_heard_is_kept() {
+    let mut link = up();
+    for s in 0..100 {
+        let ended = run(&mut link, f64::from(s) * 4.).iter().any(|(_, e)| matches!(e, Effect::End(_)));
+        assert!(!ended);
+        assert_eq!(step(&mut link, f64::from(s) * 4., Input::Heard), []);
+    }
+}
+
+#[test]
+fn a_side_that_does_not_read_accuses_nobody_but_goes_on_pinging() {
+    let mut link = up();
+    step(&mut link, 1., Input::Deaf);
+    let log = run(&mut link, 100.);
+    assert!(log.len() > 90 && log.iter().all(|(_, effect)| *effect == Effect::Ping));
+    step(&mut link, 100., Input::Hearing);
+    let log = run(&mut link, 200.);
+    assert_eq!(log.last(), Some(&(seconds(105.), Effect::End(DownReason::Silent))), "the count starts again");
+}
+
+#[test]
+fn a_side_that_was_stopped_accuses_nobody() {
+    let mut link = up();
+    assert_eq!(step(&mut link, 60., Input::Wake), [Effect::Ping]);
+    step(&mut link, 60.1, Input::Heard);
+    assert!(run(&mut link, 65.).iter().all(|(_, effect)| *effect == Effect::Ping));
+}
+
+#[test]
+fn leaving_waits_for_the_peer_to_close_but_not_for_ever() {
+    let mut link = up();
+    assert_eq!(step(&mut link, 1., Input::Leave), [Effect::SayLast(Farewell::Leaving)]);
+    assert_eq!(step(&mut link, 1.5, Input::Leave), [], "once is enough");
+    assert_eq!(step(&mut link.clone(), 2., Input::Closed), [Effect::End(DownReason::Left)]);
+    assert_eq!(run(&mut link, 60.), [(seconds(3.), Effect::End(DownReason::Left))]);
+}
+
+#[test]
+fn a_farewell_is_the_reason() {
+    for (farewell, reason) in [
+        (Farewell::Leaving, DownReason::Goodbye),
+        (Farewell::Evicted, DownReason::Evicted),
+        (Farewell::Replaced, DownReason::Replaced),
+        (Farewell::Forgotten, DownReason::Forgotten),
+        (Farewell::Broken, DownReason::Closed),
+    ] {
+        assert_eq!(step(&mut up(), 1., Input::Farewell(farewell)), [Effect::End(reason)]);
+    }
+}
+
+#[test]
+fn a_link_ends_once() {
+    let mut link = up();
+    let violation = Input::Violation("junk".into());
+    assert_eq!(
+        step(&mut link, 1., violation.clone()),
+        [Effect::SayOnly(Farewell::Broken), Effect::End(DownReason::Protocol("junk".into()))]
+    );
+    for input in [violation, Input::Closed, Input::Leave, Input::Wake, Input::Farewell(Farewell::Leaving)] {
+        assert_eq!(step(&mut link, 9., input), []);
+    }
+}

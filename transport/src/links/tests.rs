@@ -1,0 +1,252 @@
+use super::*;
+
+const TIMING: fn() -> LinkTiming = LinkTiming::default;
+
+struct World {
+    links: Links,
+    now: Duration,
+    next: u64,
+}
+
+impl World {
+    fn new(me: &str) -> Self {
+        Self { links: Links::new(me.into(), TIMING(), 3, 1), now: Duration::ZERO, next: 0 }
+    }
+
+    fn step(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.links.step(self.now, input, &mut effects);
+        effects
+    }
+
+    fn peers(&mut self, peers: &[(&str, &str)]) -> Vec<Effect> {
+        self.step(Input::Peers(peers.iter().map(|(node, at)| ((*node).into(), (*at).into())).collect()))
+    }
+
+    /// A peer links up, dialled or not.
+    fn links_up(&mut self, node: &str, incarnation: u64, via: Option<&str>) -> Vec<Effect> {
+        self.next += 1;
+        let (link, peer) = (LinkId(self.next), PeerId::new(node, incarnation));
+        self.step(Input::Authenticated { link, peer, via: via.map(Into::into) })
+    }
+
+    /// Waits for the next wake; returns how long that was.
+    fn wake(&mut self) -> (Duration, Vec<Effect>) {
+        let at = self.links.next_wake().expect("nothing to wait for");
+        let waited = at.saturating_sub(self.now);
+        self.now = self.now.max(at);
+        (waited, self.step(Input::Wake))
+    }
+}
+
+fn up(link: u64, node: &str, incarnation: u64) -> Effect {
+    Effect::Up { link: LinkId(link), peer: PeerId::new(node, incarnation) }
+}
+
+fn down(link: u64, node: &str, incarnation: u64, reason: DownReason) -> Effect {
+    Effect::Down { link: LinkId(link), peer: PeerId::new(node, incarnation), reason }
+}
+
+fn dial(node: &str, address: &str) -> Effect {
+    Effect::Dial { node: node.into(), address: address.into() }
+}
+
+fn dismiss(link: u64, farewell: Farewell, reason: DownReason) -> Effect {
+    Effect::Dismiss { link: LinkId(link), farewell, reason }
+}
+
+fn failed(node: &str) -> Input {
+    Input::DialFailed { node: node.into() }
+}
+
+#[test]
+fn the_greater_name_dials_and_the_lesser_waits() {
+    let mut world = World::new("m");
+    assert_eq!(world.peers(&[("a", "a:1"), ("m", "m:1"), ("z", "z:1")]), [dial("a", "a:1")]);
+    assert_eq!(world.links.next_wake(), None, "one dial at a time");
+}
+
+#[test]
+fn failed_dials_are_repeated_ever_more_slowly_with_jitter_and_success_starts_over() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        assert_eq!(world.step(failed("a")), []);
+        let (waited, effects) = world.wake();
+        assert_eq!(effects, [dial("a", "a:1")]);
+        waits.push(waited);
+    }
+    let mut longest = TIMING().redial_min;
+    for waited in &waits {
+        longest = (longest * 2).min(TIMING().redial_max);
+        assert!(*waited >= longest / 2 && *waited <= longest, "{waits:?}");
+    }
+    assert_ne!(waits[10], waits[11], "jitter");
+
+    world.links_up("a", 1, Some("a:1"));
+    world.step(Input::Ended { link: LinkId(1), reason: DownReason::Closed });
+    let (waited, effects) = world.wake();
+    assert!(waited <= TIMING().redial_min && effects == [dial("a", "a:1")]);
+}
+
+#[test]
+fn a_node_that_is_no_longer_wanted_keeps_its_link_and_is_not_dialled_again() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    world.links_up("a", 1, Some("a:1"));
+    assert_eq!(world.peers(&[]), []);
+    assert!(world.links.link_to("a").is_some());
+    world.step(Input::Ended { link: LinkId(1), reason: DownReason::Closed });
+    assert_eq!(world.links.next_wake(), None);
+}
+
+#[test]
+fn another_address_is_dialled_at_once_though_a_link_is_up() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "old:1")]);
+    world.links_up("a", 1, Some("old:1"));
+    assert_eq!(world.peers(&[("a", "old:1")]), []);
+    assert_eq!(world.peers(&[("a", "new:1")]), [dial("a", "new:1")]);
+    assert_eq!(
+        world.links_up("a", 2, Some("new:1")),
+        [
+            down(1, "a", 1, DownReason::Evicted),
+            dismiss(1, Farewell::Evicted, DownReason::Evicted),
+            up(2, "a", 2)
+        ]
+    );
+    assert_eq!(world.links.next_wake(), None);
+}
+
+#[test]
+fn a_newer_link_to_the_same_incarnation_replaces_the_older() {
+    let mut world = World::new("a");
+    assert_eq!(world.links_up("b", 9, None), [up(1, "b", 9)]);
+    assert_eq!(
+        world.links_up("b", 9, None),
+        [
+            down(1, "b", 9, DownReason::Replaced),
+            dismiss(1, Farewell::Replaced, DownReason::Replaced),
+            up(2, "b", 9)
+        ]
+    );
+    assert!(!world.links.is_up(LinkId(1)));
+    let late = Input::Ended { link: LinkId(1), reason: DownReason::Closed };
+    assert_eq!(world.step(late), [], "one Down per Up");
+    assert_eq!(world.links.link_to("b").map(|(link, _)| link), Some(LinkId(2)));
+}
+
+#[test]
+fn a_newer_incarnation_evicts_the_older_whichever_number_is_greater() {
+    for (first, second) in [(1, 2), (2, 1)] {
+        let mut world = World::new("a");
+        world.links_up("b", first, None);
+        assert_eq!(
+            world.links_up("b", second, None),
+            [
+                down(1, "b", first, DownReason::Evicted),
+                dismiss(1, Farewell::Evicted, DownReason::Evicted),
+                up(2, "b", second)
+            ]
+        );
+    }
+}
+
+#[test]
+fn an_evicted_incarnation_that_dials_again_is_refused_and_throws_nobody_out() {
+    let mut world = World::new("a");
+    world.links_up("b", 1, None);
+    world.links_up("b", 2, None);
+    assert_eq!(world.links.check(&PeerId::new("b", 1)), Err(Refused::Superseded));
+    let refused = Effect::Refuse { link: LinkId(3), why: Refused::Superseded };
+    assert_eq!(world.links_up("b", 1, None), [refused]);
+    assert_eq!(world.links.link_to("b").map(|(link, _)| link), Some(LinkId(2)));
+}
+
+#[test]
+fn an_incarnation_whose_link_had_ended_before_its_successor_came_is_over_too() {
+    let mut world = World::new("a");
+    world.links_up("b", 1, None);
+    world.step(Input::Ended { link: LinkId(1), reason: DownReason::Silent });
+    assert_eq!(world.links.check(&PeerId::new("b", 1)), Ok(()), "silence is not death");
+    world.links_up("b", 2, None);
+    assert_eq!(world.links.check(&PeerId::new("b", 1)), Err(Refused::Superseded));
+}
+
+#[test]
+fn the_memory_of_former_incarnations_and_of_strangers_is_bounded() {
+    let mut world = World::new("a");
+    for incarnation in 0..1000 {
+        world.links_up("b", incarnation, None);
+    }
+    assert_eq!(world.links.nodes["b"].over.len(), REMEMBERED);
+    for stranger in 0..5000 {
+        world.links_up(&format!("s{stranger}"), 1, None);
+        world.step(Input::Ended { link: LinkId(world.next), reason: DownReason::Closed });
+    }
+    assert!(world.links.nodes.len() <= NODES && world.links.nodes.contains_key("b"));
+}
+
+#[test]
+fn whoever_knows_better_can_bring_an_incarnation_back() {
+    let mut world = World::new("a");
+    world.links_up("b", 2, None);
+    world.links_up("b", 1, None); // the zombie came second
+    assert_eq!(
+        world.step(Input::Confirm(PeerId::new("b", 2))),
+        [down(2, "b", 1, DownReason::Evicted), dismiss(2, Farewell::Evicted, DownReason::Evicted)]
+    );
+    assert_eq!(world.links.check(&PeerId::new("b", 1)), Err(Refused::Superseded));
+    assert_eq!(world.links_up("b", 2, None), [up(3, "b", 2)]);
+    assert_eq!(world.step(Input::Confirm(PeerId::new("b", 2))), [], "what is so stays so");
+}
+
+#[test]
+fn a_superseded_node_that_was_dialled_is_dialled_again_later() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    world.step(Input::Confirm(PeerId::new("a", 1)));
+    world.step(Input::Confirm(PeerId::new("a", 2)));
+    let effects = world.links_up("a", 1, Some("a:1"));
+    assert_eq!(effects, [Effect::Refuse { link: LinkId(1), why: Refused::Superseded }]);
+    assert_eq!(world.wake().1, [dial("a", "a:1")]);
+}
+
+#[test]
+fn forgetting_ends_the_link_and_the_memory() {
+    let mut world = World::new("a");
+    world.links_up("b", 1, None);
+    world.links_up("b", 2, None);
+    assert_eq!(
+        world.step(Input::Forget("b".into())),
+        [down(2, "b", 2, DownReason::Forgotten), dismiss(2, Farewell::Forgotten, DownReason::Forgotten)]
+    );
+    assert_eq!(world.links.check(&PeerId::new("b", 1)), Ok(()));
+}
+
+#[test]
+fn too_many_sockets_in_their_handshakes_cost_the_oldest_of_them() {
+    let mut world = World::new("a");
+    for link in 1..=3 {
+        assert_eq!(world.step(Input::Accepted(LinkId(link))), []);
+    }
+    assert_eq!(world.step(Input::Accepted(LinkId(4))), [Effect::Drop(LinkId(1))]);
+    world.step(Input::Ended { link: LinkId(2), reason: DownReason::Closed });
+    let (link, peer) = (LinkId(3), PeerId::new("b", 1));
+    world.step(Input::Authenticated { link, peer, via: None });
+    assert_eq!(world.step(Input::Accepted(LinkId(5))), []);
+    assert_eq!(world.step(Input::Accepted(LinkId(6))), [], "who is done does not count");
+    assert_eq!(world.step(Input::Accepted(LinkId(7))), [Effect::Drop(LinkId(4))]);
+}
+
+#[test]
+fn who_leaves_dials_and_admits_nobody() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    world.step(failed("a"));
+    assert_eq!(world.step(Input::Leave), []);
+    assert_eq!(world.links.next_wake(), None);
+    assert_eq!(world.peers(&[("a", "a:1")]), []);
+    assert_eq!(world.links_up("z", 1, None), [Effect::Refuse { link: LinkId(1), why: Refused::Leaving }]);
+}

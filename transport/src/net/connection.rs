@@ -1,0 +1,394 @@
+//! Runs one connection: the handshake, then a task that writes and one that reads.
+//!
+//! Decides nothing: [`Link`] says when a peer is given up, the endpoint's table which link counts.
+
+use std::{
+    net::SocketAddr,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicU64},
+};
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Connection, handshake, may_talk,
+    wire::{ReadError, WireRead, WireWrite, wire},
+};
+use crate::{
+    endpoint::{Inner, lock, read},
+    error::{DownReason, Refused},
+    events::{Full, Progress},
+    frame::{Assembly, Frame},
+    hello::{Hello, Side},
+    link::{Effect, Input, Link},
+    links,
+    outbox::{BATCH, Next, Outbox},
+    peer::{LinkId, PeerId},
+    remote::RemoteSide,
+};
+
+/// One established link, as its tasks, senders and proxies share it.
+pub(crate) struct LinkHandle {
+    pub(crate) id: LinkId,
+    pub(crate) peer: PeerId,
+    pub(crate) address: SocketAddr,
+    pub(crate) remote: RemoteSide,
+    pub(crate) outbox: Mutex<Outbox>,
+    /// Messages to remote actors that found the queue full.
+    pub(crate) dropped: AtomicU64,
+    core: Mutex<Link>,
+    /// There is something to write, or to wait for.
+    written: Notify,
+    /// The link ended.
+    pub(crate) done: CancellationToken,
+    /// By then its connection is closed, whether or not the last words are out.
+    closed_by: OnceLock<Instant>,
+}
+
+impl LinkHandle {
+    /// Puts something into the outbox and wakes the writer.
+    pub(crate) fn queue<T>(&self, put: impl FnOnce(&mut Outbox) -> T) -> T {
+        let result = put(&mut lock(&self.outbox));
+        self.written.notify_one();
+        result
+    }
+
+    /// Gives the core an input and carries out its effects.
+    pub(crate) fn step(&self, inner: &Arc<Inner>, input: Input) {
+        let mut effects = Vec::new();
+        lock(&self.core).step(inner.now(), input, &mut effects);
+        let speaks = effects.iter().any(|effect| matches!(effect, Effect::SayOnly(_)));
+        for effect in effects {
+            match effect {
+                Effect::Ping => self.queue(|outbox| outbox.send_own(&Frame::Ping)),
+                Effect::SayLast(farewell) => self.queue(|outbox| outbox.close_after_all(farewell)),
+                Effect::SayOnly(farewell) => self.queue(|outbox| outbox.close_with(farewell)),
+                Effect::End(reason) => {
+                    if !speaks {
+                        self.queue(Outbox::close);
+                    }
+                    let _ = self.closed_by.set(Instant::now() + inner.config.timing.leave);
+                    let _ = inner.apply(links::Input::Ended { link: self.id, reason });
+                    self.done.cancel();
+                }
+            }
+        }
+    }
+
+    /// Ends the link without a word.
+    pub(crate) fn abandon(&self) {
+        lock(&self.outbox).close();
+        self.done.cancel();
+    }
+
+    /// Wakes the core when it is time.
+    async fn tick(&self, inner: &Arc<Inner>) {
+        let Some(at) = lock(&self.core).next_wake() else { return std::future::pending().await };
+        sleep_until(inner.start + at).await;
+        self.step(inner, Input::Wake);
+    }
+
+    /// The time for last words is over.
+    async fn overdue(&self) {
+        self.done.cancelled().await;
+        if let Some(at) = self.closed_by.get() {
+            sleep_until(*at).await;
+        }
+    }
+}
+
+/// Dials a node and runs the link. The endpoint is told how it went.
+pub(crate) async fn dial(inner: Arc<Inner>, node: Arc<str>, address: String) {
+    let connect = inner.config.network.connect(inner.local, &address, inner.security());
+    let established = tokio::select! {
+        established = establish(&inner, Side::Dialler { expected: node.clone() }, connect) => established,
+        () = inner.closing.cancelled() => return,
+    };
+    match established {
+        Ok(ready) => run(inner.clone(), inner.new_link(), ready, Some(address)).await,
+        Err(why) => {
+            inner.note_refusal(&address, &why);
+            let _ = inner.apply(links::Input::DialFailed { node });
+        }
+    }
+}
+
+/// Runs a connection that was accepted. `dropped` ends its handshake.
+pub(crate) async fn accepted(
+    inner: Arc<Inner>,
+    id: LinkId,
+    connection: Connection,
+    dropped: CancellationToken,
+) {
+    let address = connection.remote;
+    let connect = async { may_talk(inner.security(), address).map(|()| connection) };
+    let established = tokio::select! {
+        established = establish(&inner, Side::Listener, connect) => established,
+        () = dropped.cancelled() => Err(Refused::Crowded),
+        () = inner.closing.cancelled() => return,
+    };
+    match established {
+        Ok(ready) => run(inner, id, ready, None).await,
+        Err(why) => {
+            inner.note_refusal(&address.ip().to_string(), &why);
+            let _ = inner.apply(links::Input::Ended { link: id, reason: DownReason::Closed });
+        }
+    }
+}
+
+/// A connection whose peer is known.
+struct Ready {
+    peer: PeerId,
+    address: SocketAddr,
+    read: WireRead,
+    write: WireWrite,
+    core: Link,
+}
+
+/// Connects and shakes hands, within the deadline of the link's core.
+async fn establish(
+    inner: &Arc<Inner>,
+    side: Side,
+    connect: impl Future<Output = Result<Connection, Refused>>,
+) -> Result<Ready, Refused> {
+    let mut core = Link::new(inner.now(), inner.config.timing);
+    let initiator = matches!(side, Side::Dialler { .. });
+    let shaking = async {
+        let connection = connect.await?;
+        let address = connection.remote;
+        let (mut read, mut write) = wire(connection, inner.config.limits.frame);
+        let hello = Hello::new(inner.myself(), side);
+        let secret = inner.config.secret.as_ref();
+        let check = |peer: &PeerId| inner.check(peer);
+        let peer = handshake::shake(&mut read, &mut write, hello, secret, initiator, check).await?;
+        Ok((peer, address, read, write))
+    };
+    // A panic in here would be our own bug; it must not leave a dial under way for ever.
+    let shaking = AssertUnwindSafe(shaking).catch_unwind();
+    tokio::pin!(shaking);
+    let mut effects = Vec::new();
+    loop {
+        let at = inner.start + core.next_wake().ok_or(Refused::Deadline)?;
+        tokio::select! {
+            biased;
+            shaken = &mut shaking => {
+                let panicked = |_| Err(Refused::Malformed("the handshake panicked".into()));
+                let (peer, address, read, write) = shaken.unwrap_or_else(panicked)?;
+                core.step(inner.now(), Input::Established, &mut effects);
+                return Ok(Ready { peer, address, read, write, core });
+            }
+            () = sleep_until(at) => core.step(inner.now(), Input::Wake, &mut effects),
+        }
+    }
+}
+
+/// Has the link admitted, and runs it to its end.
+async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
+    let Ready { peer, address, read, write, core } = ready;
+    let remote = match RemoteSide::new().await {
+        Ok(remote) => remote,
+        Err(error) => {
+            tracing::error!(%peer, "no supervisor for the link: {error}");
+            inner.lost(id, peer, via.is_some());
+            return;
+        }
+    };
+    let handle = Arc::new(LinkHandle {
+        id,
+        peer,
+        address,
+        remote,
+        outbox: Mutex::new(Outbox::new(id, inner.config.limits)),
+        dropped: AtomicU64::new(0),
+        core: Mutex::new(core),
+        written: Notify::new(),
+        done: CancellationToken::new(),
+        closed_by: OnceLock::new(),
+    });
+    if let Err(why) = inner.admit(&handle, via) {
+        handle.remote.close();
+        handle.abandon();
+        inner.note_refusal(&address.ip().to_string(), &why);
+        return;
+    }
+    let _ended = Ended(&inner, &handle);
+    tokio::join!(write_loop(&inner, &handle, write), read_loop(&inner, &handle, read));
+}
+
+/// Ends a link with its tasks, if nothing else did: also when they panic, which only our own bug can bring about.
+struct Ended<'a>(&'a Arc<Inner>, &'a Arc<LinkHandle>);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.1.step(self.0, Input::Closed);
+    }
+}
+
+async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireWrite) {
+    let mut batch = BytesMut::new();
+    loop {
+        let next = lock(&handle.outbox).next(&mut batch);
+        match next {
+            Next::Write => {
+                let written = write_batch(inner, handle, &mut wire, &batch).await;
+                if !written {
+                    handle.step(inner, Input::Closed);
+                    return;
+                }
+                if batch.capacity() > 4 * BATCH {
+                    batch = BytesMut::new(); // after a burst
+                }
+                batch.clear();
+            }
+            Next::Wait => tokio::select! {
+                biased;
+                () = handle.written.notified() => {}
+                () = handle.overdue() => return,
+                () = inner.halted.cancelled() => return,
+                () = handle.tick(inner) => {}
+            },
+            Next::Close => break,
+        }
+    }
+    tokio::select! {
+        () = wire.shutdown() => {}
+        () = handle.overdue() => {}
+    }
+    // The deadlines of a link that leaves go on until its peer closes.
+    loop {
+        tokio::select! {
+            () = handle.done.cancelled() => return,
+            () = inner.halted.cancelled() => return,
+            () = handle.tick(inner) => {}
+        }
+    }
+}
+
+/// Writes to the end, while the link's deadlines go on. `false`: there is nobody to write to any more.
+async fn write_batch(
+    inner: &Arc<Inner>,
+    handle: &Arc<LinkHandle>,
+    wire: &mut WireWrite,
+    batch: &BytesMut,
+) -> bool {
+    let writing = wire.write(batch);
+    tokio::pin!(writing);
+    loop {
+        tokio::select! {
+            biased;
+            written = &mut writing => return written.is_ok(),
+            () = handle.overdue() => return false,
+            () = inner.halted.cancelled() => return false,
+            () = handle.tick(inner) => {}
+        }
+    }
+}
+
+async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireRead) {
+    let mut reader = Reader { inner, handle, assembly: Assembly::default(), bulk_read: 0 };
+    loop {
+        if let Err(violation) = reader.take_all(&mut wire).await {
+            handle.step(inner, Input::Violation(violation));
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = handle.done.cancelled() => return,
+            () = inner.halted.cancelled() => return,
+            filled = wire.fill() => match filled {
+                Ok(true) => handle.step(inner, Input::Heard),
+                Ok(false) | Err(ReadError::Broken(_)) => return handle.step(inner, Input::Closed),
+                Err(ReadError::Violation(why)) => return handle.step(inner, Input::Violation(why)),
+            },
+        }
+    }
+}
+
+/// Takes frames to where they belong.
+struct Reader<'a> {
+    inner: &'a Arc<Inner>,
+    handle: &'a Arc<LinkHandle>,
+    assembly: Assembly,
+    /// Bulk bytes read and not yet reported to the peer.
+    bulk_read: u32,
+}
+
+impl Reader<'_> {
+    /// Handles every whole frame that was read. An error is what the peer did wrong.
+    async fn take_all(&mut self, wire: &mut WireRead) -> Result<(), String> {
+        while let Some(frame) = wire.take().map_err(|error| error.to_string())? {
+            if self.handle.done.is_cancelled() {
+                return Ok(());
+            }
+            self.on_frame(&frame).await?;
+        }
+        if self.bulk_read > 0 {
+            let read = Frame::Read(std::mem::take(&mut self.bulk_read));
+            self.handle.queue(|outbox| outbox.send_own(&read));
+        }
+        Ok(())
+    }
+
+    async fn on_frame(&mut self, bytes: &Bytes) -> Result<(), String> {
+        let (inner, handle) = (self.inner, self.handle);
+        match Frame::get(bytes).map_err(|error| error.to_string())? {
+            Frame::Ping => {}
+            Frame::Farewell(why) => handle.step(inner, Input::Farewell(why)),
+            Frame::Read(count) => {
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                handle.queue(|outbox| outbox.on_read(count))?;
+            }
+            Frame::Message { channel, body } => self.deliver(channel, &bytes.slice_ref(body)).await,
+            Frame::Piece { channel, rest, body } => {
+                self.bulk_read += u32::try_from(body.len()).unwrap_or(u32::MAX);
+                let limit = inner.config.limits.frame;
+                if let Some((channel, body)) = self.assembly.add(channel, rest, body, limit)? {
+                    self.deliver(&channel, &body).await;
+                }
+            }
+            frame => {
+                // The lock is held so that nothing of a link that is down gets through.
+                let state = read(&inner.state);
+                if state.links.is_up(handle.id) {
+                    crate::remote::on_frame(inner, handle, frame)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn deliver(&self, channel: &str, body: &Bytes) {
+        let (inner, handle) = (self.inner, self.handle);
+        let mut progress = Progress::default();
+        let mut waited: Option<Full> = None;
+        loop {
+            let full = {
+                let state = read(&inner.state);
+                if !state.links.is_up(handle.id) {
+                    if let Some(full) = waited.filter(|_| progress.is_granted()) {
+                        full.room.give_up(body.len());
+                    }
+                    return;
+                }
+                state.subscribers.offer(channel, body, (&handle.peer, handle.id), &mut progress)
+            };
+            let Some(full) = full else { return };
+            handle.step(inner, Input::Deaf);
+            tokio::select! {
+                room = full.room.wait(body.len()) => if room {
+                    progress.grant(&full);
+                },
+                () = handle.done.cancelled() => return,
+                () = inner.halted.cancelled() => return,
+            }
+            handle.step(inner, Input::Hearing);
+            waited = Some(full);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Drives [`Hello`] over a connection, and Noise with it.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::{BufMut, BytesMut};
+use snow::{Builder, HandshakeState};
+
+use super::wire::{ReadError, WireRead, WireWrite};
+use crate::{
+    config::Secret,
+    error::Refused,
+    frame,
+    hello::{Effect, Hello, Input, noise_frame},
+    peer::PeerId,
+};
+
+const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+
+/// The Noise of one handshake.
+struct Noise<'a> {
+    secret: Option<&'a Secret>,
+    initiator: bool,
+    state: Option<HandshakeState>,
+}
+
+impl Noise<'_> {
+    fn begin(&mut self, prologue: &[u8]) -> Result<(), snow::Error> {
+        let Some(secret) = self.secret else { return Err(snow::Error::Input) };
+        let builder = Builder::new(NOISE.parse()?).psk(0, secret.key())?.prologue(prologue)?;
+        self.state =
+            Some(if self.initiator { builder.build_initiator()? } else { builder.build_responder()? });
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<Vec<u8>, snow::Error> {
+        let state = self.state.as_mut().ok_or(snow::Error::Input)?;
+        let mut message = vec![0; 256];
+        let length = state.write_message(&[], &mut message)?;
+        message.truncate(length);
+        Ok(message)
+    }
+
+    fn read(&mut self, message: &[u8]) -> Result<(), snow::Error> {
+        let state = self.state.as_mut().ok_or(snow::Error::Input)?;
+        state.read_message(message, &mut [0; 4096]).map(|_| ())
+    }
+
+    /// From the last of the handshake's messages on, everything is sealed.
+    fn seal(&mut self, read: &mut WireRead, write: &mut WireWrite) -> Result<(), snow::Error> {
+        if self.state.as_ref().is_some_and(HandshakeState::is_handshake_finished)
+            && let Some(state) = self.state.take()
+        {
+            let state = Arc::new(state.into_stateless_transport_mode()?);
+            read.open_with(state.clone());
+            write.seal_with(state);
+        }
+        Ok(())
+    }
+}
+
+/// Runs one side of a handshake to its end. `check` says whether a peer is welcome.
+///
+/// Has no deadline of its own: the caller drops it.
+pub(crate) async fn shake(
+    read: &mut WireRead,
+    write: &mut WireWrite,
+    mut hello: Hello,
+    secret: Option<&Secret>,
+    initiator: bool,
+    check: impl Fn(&PeerId) -> Result<(), Refused>,
+) -> Result<PeerId, Refused> {
+    let mut noise = Noise { secret, initiator, state: None };
+    let mut inputs = VecDeque::from([Input::Start]);
+    let mut effects = Vec::new();
+    loop {
+        let input = match inputs.pop_front() {
+            Some(input) => input,
+            None => Input::Frame(next_frame(read).await?),
+        };
+        hello.step(input, &mut effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Send(frame) => send(write, &frame).await?,
+                Effect::NoiseBegin { prologue } => noise.begin(&prologue).map_err(|e| broken(&e))?,
+                Effect::NoiseWrite => {
+                    let message = noise.write().map_err(|e| broken(&e))?;
+                    send(write, &noise_frame(&message)).await?;
+                    noise.seal(read, write).map_err(|e| broken(&e))?;
+                }
+                Effect::NoiseRead(message) => {
+                    let done = noise.read(&message).and_then(|()| noise.seal(read, write));
+                    inputs.push_back(if done.is_ok() { Input::NoiseDone } else { Input::NoiseFailed });
+                }
+                Effect::Check(peer) => inputs.push_back(match check(&peer) {
+                    Ok(()) => Input::Welcome,
+                    Err(why) => Input::Unwelcome(why),
+                }),
+                Effect::Accept(peer) => {
+                    read.trust();
+                    return Ok(peer);
+                }
+                Effect::Refuse(why) => {
+                    write.shutdown().await;
+                    return Err(why);
+                }
+            }
+        }
+    }
+}
+
+async fn next_frame(read: &mut WireRead) -> Result<Vec<u8>, Refused> {
+    loop {
+        match read.take() {
+            Ok(Some(frame)) => return Ok(frame.into()),
+            Ok(None) => {}
+            Err(why) => return Err(Refused::Malformed(why.to_string())),
+        }
+        match read.fill().await {
+            Ok(true) => {}
+            Ok(false) => return Err(Refused::Unreachable("closed within the handshake".into())),
+            Err(ReadError::Violation(why)) => return Err(Refused::Malformed(why)),
+            Err(ReadError::Broken(error)) => return Err(Refused::Unreachable(error.to_string())),
+        }
+    }
+}
+
+async fn send(write: &mut WireWrite, frame: &[u8]) -> Result<(), Refused> {
+    let mut out = BytesMut::new();
+    frame::put_with(&mut out, |out| out.put_slice(frame));
+    write.write(&out).await.map_err(|error| Refused::Unreachable(error.to_string()))
+}
+
+fn broken(error: &snow::Error) -> Refused {
+    Refused::Malformed(format!("Noise: {error}"))
+}

@@ -1,0 +1,237 @@
+//! A network inside the process, with the faults that tests need.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
+    sync::{Notify, mpsc},
+};
+
+use super::Connection;
+
+/// What a pipe holds in each direction.
+const PIPE: usize = 64 << 10;
+
+/// Joins endpoints of one process by pipes instead of sockets, so that several nodes run in one test under a paused
+/// clock. Endpoints are told apart by their listen addresses. Cloning gives another handle to the same network.
+#[derive(Clone, Default)]
+pub struct MemoryNetwork {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    world: Mutex<World>,
+    /// Rules changed.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct World {
+    listeners: BTreeMap<SocketAddr, mpsc::UnboundedSender<Connection>>,
+    next_port: u16,
+    pipes: Vec<Weak<Pipe>>,
+    /// Both orders of each pair.
+    cut: BTreeSet<(SocketAddr, SocketAddr)>,
+    /// From, to.
+    held: BTreeSet<(SocketAddr, SocketAddr)>,
+}
+
+/// What both ends of a pipe share.
+struct Pipe {
+    ends: [SocketAddr; 2],
+    state: Mutex<PipeState>,
+}
+
+#[derive(Default)]
+struct PipeState {
+    broken: bool,
+    /// `held[n]`: what end n sends does not arrive.
+    held: [bool; 2],
+    /// Whoever waits: reader and writer of both ends.
+    waiting: [Option<Waker>; 4],
+}
+
+impl fmt::Debug for MemoryNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryNetwork")
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MemoryNetwork {
+    /// A network without faults and without anybody on it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Breaks all connections between two endpoints with an error on both sides, and refuses new ones, until `heal`.
+    pub fn cut(&self, a: SocketAddr, b: SocketAddr) {
+        self.change(|world| world.cut.extend([(a, b), (b, a)]));
+    }
+
+    /// Holds back what `from` sends to `to`, until `heal`: a connection that is dead in one direction and does not
+    /// know it. Nothing is lost; writes go on until the pipe is full. New connections between the two wait.
+    pub fn hold(&self, from: SocketAddr, to: SocketAddr) {
+        self.change(|world| {
+            world.held.insert((from, to));
+        });
+    }
+
+    /// Ends all faults between two endpoints. Connections that were cut stay broken; what was held arrives.
+    pub fn heal(&self, a: SocketAddr, b: SocketAddr) {
+        self.change(|world| {
+            for pair in [(a, b), (b, a)] {
+                world.cut.remove(&pair);
+                world.held.remove(&pair);
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut World)) {
+        let mut world = lock(&self.shared.world);
+        change(&mut world);
+        world.pipes.retain(|pipe| pipe.strong_count() > 0);
+        for pipe in world.pipes.iter().filter_map(Weak::upgrade) {
+            let [a, b] = pipe.ends;
+            let mut state = lock(&pipe.state);
+            state.broken |= world.cut.contains(&(a, b));
+            state.held = [world.held.contains(&(a, b)), world.held.contains(&(b, a))];
+            state.waiting.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+        }
+        drop(world);
+        self.shared.changed.notify_waiters();
+    }
+
+    pub(super) fn listen(&self, mut address: SocketAddr) -> io::Result<(MemoryListener, SocketAddr)> {
+        let mut world = lock(&self.shared.world);
+        while address.port() == 0 {
+            world.next_port = world.next_port.wrapping_add(1);
+            let free = SocketAddr::new(address.ip(), world.next_port);
+            if !world.listeners.contains_key(&free) {
+                address = free;
+            }
+        }
+        if world.listeners.contains_key(&address) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let (sender, arrivals) = mpsc::unbounded_channel();
+        world.listeners.insert(address, sender);
+        Ok((MemoryListener { network: self.clone(), address, arrivals }, address))
+    }
+
+    pub(super) async fn connect(&self, from: SocketAddr, to: SocketAddr) -> io::Result<Connection> {
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable(); // before the look at the rules, so that no change is missed
+            if let Some(connection) = self.try_connect(from, to)? {
+                return Ok(connection);
+            }
+            changed.await;
+        }
+    }
+
+    /// `None` while the way is held.
+    fn try_connect(&self, from: SocketAddr, to: SocketAddr) -> io::Result<Option<Connection>> {
+        let mut world = lock(&self.shared.world);
+        if world.cut.contains(&(from, to)) {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        if world.held.contains(&(from, to)) || world.held.contains(&(to, from)) {
+            return Ok(None);
+        }
+        let listener = world.listeners.get(&to).ok_or(io::ErrorKind::ConnectionRefused)?.clone();
+        let pipe = Arc::new(Pipe { ends: [from, to], state: Mutex::default() });
+        world.pipes.retain(|pipe| pipe.strong_count() > 0);
+        world.pipes.push(Arc::downgrade(&pipe));
+        let (here, there) = tokio::io::duplex(PIPE);
+        let accepted = PipeEnd { inner: there, pipe: pipe.clone(), end: 1 }.into_connection(from);
+        listener.send(accepted).map_err(|_| io::ErrorKind::ConnectionRefused)?;
+        Ok(Some(PipeEnd { inner: here, pipe, end: 0 }.into_connection(to)))
+    }
+}
+
+/// Connections to one address.
+pub(crate) struct MemoryListener {
+    network: MemoryNetwork,
+    address: SocketAddr,
+    arrivals: mpsc::UnboundedReceiver<Connection>,
+}
+
+impl MemoryListener {
+    pub(super) async fn accept(&mut self) -> io::Result<Connection> {
+        self.arrivals.recv().await.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for MemoryListener {
+    fn drop(&mut self) {
+        lock(&self.network.shared.world).listeners.remove(&self.address);
+    }
+}
+
+struct PipeEnd {
+    inner: DuplexStream,
+    pipe: Arc<Pipe>,
+    end: usize,
+}
+
+impl PipeEnd {
+    fn into_connection(self, remote: SocketAddr) -> Connection {
+        let (read, write) = tokio::io::split(self);
+        Connection { read: Box::new(read), write: Box::new(write), remote }
+    }
+
+    /// The pipe's rules, after asking to be woken when they change.
+    fn rules(&self, slot: usize, cx: &Context<'_>) -> io::Result<MutexGuard<'_, PipeState>> {
+        let mut state = lock(&self.pipe.state);
+        if state.broken {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        state.waiting[self.end * 2 + slot] = Some(cx.waker().clone());
+        Ok(state)
+    }
+}
+
+impl AsyncRead for PipeEnd {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.rules(0, cx)?.held[1 - self.end] {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for PipeEnd {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let held = self.rules(1, cx)?.held[self.end];
+        match Pin::new(&mut self.inner).poll_write(cx, buf) {
+            // That the other end closed is news that does not arrive either.
+            Poll::Ready(Err(_)) if held => Poll::Ready(Ok(buf.len())),
+            polled => polled,
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

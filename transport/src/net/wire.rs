@@ -1,0 +1,161 @@
+//! Frames over a connection, in the clear or sealed into records.
+//!
+//! ```text
+//!   +-----------------+--------------------------+
+//!   | length, u16 BE  | Noise ciphertext         |     the opened records, end to end, are the stream of frames
+//!   +-----------------+--------------------------+
+//! ```
+
+use std::{io, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use snow::StatelessTransportState;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::Connection;
+use crate::frame::{self, FrameError, HANDSHAKE_FRAME, PREFIX};
+
+/// Bytes that sealing adds.
+const TAG: usize = 16;
+
+/// The most plain bytes of a record: a Noise message has at most 65535 bytes.
+const RECORD: usize = 65_535 - TAG;
+
+/// How much is read at once from a peer that is known, and from one that is not.
+const READ: usize = 64 << 10;
+
+/// Why the next frame could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// The peer sent what it must not.
+    #[error("{0}")]
+    Violation(String),
+    /// The connection broke.
+    #[error("{0}")]
+    Broken(#[from] io::Error),
+}
+
+impl From<FrameError> for ReadError {
+    fn from(error: FrameError) -> Self {
+        Self::Violation(error.to_string())
+    }
+}
+
+pub(crate) struct WireRead {
+    read: Box<dyn tokio::io::AsyncRead + Send + Unpin>,
+    /// As it came.
+    raw: BytesMut,
+    /// Opened; unused in the clear.
+    plain: BytesMut,
+    opener: Option<(Arc<StatelessTransportState>, u64)>,
+    /// The peer has proved to know the secret, or there is none and it is local.
+    trusted: bool,
+    limit: usize,
+}
+
+pub(crate) struct WireWrite {
+    write: Box<dyn tokio::io::AsyncWrite + Send + Unpin>,
+    sealer: Option<(Arc<StatelessTransportState>, u64)>,
+    sealed: Vec<u8>,
+}
+
+/// The two directions of a connection that was just made. `limit` bounds frames once the peer is trusted.
+pub(crate) fn wire(connection: Connection, limit: usize) -> (WireRead, WireWrite) {
+    let read = WireRead {
+        read: connection.read,
+        raw: BytesMut::new(),
+        plain: BytesMut::new(),
+        opener: None,
+        trusted: false,
+        limit,
+    };
+    (read, WireWrite { write: connection.write, sealer: None, sealed: Vec::new() })
+}
+
+impl WireRead {
+    /// Everything that follows is sealed.
+    pub(crate) fn open_with(&mut self, state: Arc<StatelessTransportState>) {
+        self.opener = Some((state, 0));
+    }
+
+    /// The handshake is done: larger frames are allowed.
+    pub(crate) fn trust(&mut self) {
+        self.trusted = true;
+    }
+
+    /// Takes the next frame that was read, if there is a whole one. Does not wait.
+    pub(crate) fn take(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let limit = if self.trusted { self.limit } else { HANDSHAKE_FRAME };
+        frame::take(if self.opener.is_some() { &mut self.plain } else { &mut self.raw }, limit)
+    }
+
+    /// Reads more. Returns whether there was any; `false` is the end. Nothing is lost when the future is dropped.
+    pub(crate) async fn fill(&mut self) -> Result<bool, ReadError> {
+        if self.open_records()? {
+            return Ok(true); // records that came with the handshake's last frame
+        }
+        loop {
+            self.raw.reserve(if self.trusted { READ } else { HANDSHAKE_FRAME });
+            if self.read.read_buf(&mut self.raw).await? == 0 {
+                return Ok(false);
+            }
+            if self.opener.is_none() || self.open_records()? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Opens the whole records that were read. Returns whether there was one.
+    fn open_records(&mut self) -> Result<bool, ReadError> {
+        let Some((state, nonce)) = &mut self.opener else { return Ok(false) };
+        let mut opened = false;
+        while let Some(length) = self.raw.first_chunk::<2>() {
+            let length = usize::from(u16::from_be_bytes(*length));
+            if !self.trusted && length > HANDSHAKE_FRAME + PREFIX + TAG {
+                return Err(ReadError::Violation(format!(
+                    "a record of {length} bytes before authentication"
+                )));
+            }
+            if self.raw.len() < 2 + length {
+                break;
+            }
+            let record = &self.raw[2..2 + length];
+            let start = self.plain.len();
+            self.plain.resize(start + length.saturating_sub(TAG), 0);
+            state
+                .read_message(*nonce, record, &mut self.plain[start..])
+                .map_err(|_| ReadError::Violation("a record that was not sealed by the peer".into()))?;
+            *nonce += 1;
+            let _ = self.raw.split_to(2 + length);
+            opened = true;
+        }
+        Ok(opened)
+    }
+}
+
+impl WireWrite {
+    /// Everything that follows is sealed.
+    pub(crate) fn seal_with(&mut self, state: Arc<StatelessTransportState>) {
+        self.sealer = Some((state, 0));
+    }
+
+    /// Writes frames. Must be awaited to its end: after half a write nothing else may be written.
+    pub(crate) async fn write(&mut self, frames: &[u8]) -> io::Result<()> {
+        let Some((state, nonce)) = &mut self.sealer else { return self.write.write_all(frames).await };
+        self.sealed.clear();
+        for record in frames.chunks(RECORD) {
+            let length = record.len() + TAG;
+            self.sealed.extend_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
+            let start = self.sealed.len();
+            self.sealed.resize(start + length, 0);
+            state.write_message(*nonce, record, &mut self.sealed[start..]).map_err(io::Error::other)?;
+            *nonce += 1;
+        }
+        self.write.write_all(&self.sealed).await
+    }
+
+    /// Tells the peer that nothing follows.
+    pub(crate) async fn shutdown(&mut self) {
+        let _ = self.write.shutdown().await; // it may be broken already
+    }
+}

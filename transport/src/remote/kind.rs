@@ -1,0 +1,91 @@
+//! What an actor takes, in a form that travels.
+
+use ractor::BytesConvertable;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// Identifies a message type across nodes: a hash of a tag that its author chose.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Kind(pub u64);
+
+impl Kind {
+    /// The kind of a tag such as `"app.Counter"` (FNV-1a, 64 bit: the same in every version and on every machine).
+    /// Change the tag when the messages change beyond what old nodes can decode.
+    pub const fn of(tag: &str) -> Self {
+        let bytes = tag.as_bytes();
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut n = 0;
+        while n < bytes.len() {
+            hash = (hash ^ bytes[n] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+            n += 1;
+        }
+        Self(hash)
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "kind {:016x}", self.0)
+    }
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A message type that actors of other nodes can be sent. Derive [`crate::RactorClusterMessage`] for it, then say
+/// [`crate::remote_message!`]`(Type, "app.Type")`.
+pub trait RemoteMessage: ractor::Message {
+    /// The type's kind, the same on all nodes.
+    fn kind() -> Kind;
+}
+
+/// Implements [`RemoteMessage`] for a type under a tag: `remote_message!(Counter, "app.Counter");`
+#[macro_export]
+macro_rules! remote_message {
+    ($type:ty, $tag:expr) => {
+        impl $crate::RemoteMessage for $type {
+            fn kind() -> $crate::Kind {
+                const KIND: $crate::Kind = $crate::Kind::of($tag);
+                KIND
+            }
+        }
+    };
+}
+
+/// Makes any serde type a field of a remote message, or an answer, by `MessagePack`: `Add(P<i64>)`.
+///
+/// Decoding bytes that are no `T` panics, which is the only way to say so that ractor has: it catches the panic, drops
+/// the message and goes on (see the `remote` module on `panic = "abort"`). Encoding panics for types that
+/// `MessagePack` cannot hold; ractor does not catch that, it happens where the message is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct P<T>(pub T);
+
+impl<T: Serialize + DeserializeOwned> BytesConvertable for P<T> {
+    fn into_bytes(self) -> Vec<u8> {
+        rmp_serde::to_vec_named(&self.0).expect("a message's fields are types that MessagePack can hold")
+    }
+
+    fn from_bytes(bytes: Vec<u8>) -> Self {
+        P(rmp_serde::from_slice(&bytes).expect("the sender and this node agree on the message's fields"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_the_published_hash_so_that_all_builds_agree() {
+        assert_eq!(Kind::of(""), Kind(0xcbf2_9ce4_8422_2325));
+        assert_eq!(Kind::of("foobar"), Kind(0x8594_4171_f739_67e8)); // test vector of FNV-1a
+    }
+
+    #[test]
+    fn a_payload_reads_back() {
+        let bytes = P(vec![(1, "one".to_owned())]).into_bytes();
+        assert_eq!(P::<Vec<(i32, String)>>::from_bytes(bytes).0, [(1, "one".to_owned())]);
+    }
+}

@@ -1,0 +1,425 @@
+//! References to actors of other nodes.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
+
+mod support;
+use std::time::Duration;
+
+use callsign_transport::{
+    ActorAddress, DownReason, Endpoint, Kind, Network, P, RactorClusterMessage, ResolveError, remote_message,
+};
+use futures::StreamExt;
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, rpc::CallResult};
+use support::*;
+
+#[derive(RactorClusterMessage)]
+enum CounterMessage {
+    Add(P<u64>),
+    #[rpc]
+    Get(RpcReplyPort<P<u64>>),
+    /// Answers, then stops.
+    #[rpc]
+    GetAndStop(RpcReplyPort<P<u64>>),
+    /// Drops the port.
+    #[rpc]
+    Ignore(RpcReplyPort<P<u64>>),
+    /// Keeps the port.
+    #[rpc]
+    Never(RpcReplyPort<P<u64>>),
+    #[rpc]
+    All(RpcReplyPort<P<Vec<u64>>>),
+}
+remote_message!(CounterMessage, "test.Counter");
+
+/// The same variants with other fields: what an incompatible node would send.
+#[derive(RactorClusterMessage)]
+enum OtherCounterMessage {
+    Add(P<String>),
+    #[rpc]
+    Unknown(RpcReplyPort<P<u64>>),
+}
+remote_message!(OtherCounterMessage, "test.Counter");
+
+#[derive(RactorClusterMessage)]
+enum Unrelated {
+    #[rpc]
+    Get(RpcReplyPort<P<u64>>),
+}
+remote_message!(Unrelated, "test.Unrelated");
+
+struct Counter;
+
+impl Actor for Counter {
+    type Msg = CounterMessage;
+    type State = (Vec<u64>, Vec<RpcReplyPort<P<u64>>>);
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<CounterMessage>,
+        (): (),
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok((vec![], vec![]))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<CounterMessage>,
+        message: CounterMessage,
+        (added, kept): &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let sum = || P(added.iter().sum());
+        match message {
+            CounterMessage::Add(P(n)) => added.push(n),
+            CounterMessage::Get(port) => drop(port.send(sum())),
+            CounterMessage::GetAndStop(port) => {
+                let _ = port.send(sum());
+                myself.stop(None);
+            }
+            CounterMessage::Ignore(_) => {}
+            CounterMessage::Never(port) => kept.push(port),
+            CounterMessage::All(port) => drop(port.send(P(added.clone()))),
+        }
+        Ok(())
+    }
+}
+
+async fn counter() -> ActorRef<CounterMessage> {
+    Actor::spawn(None, Counter, ()).await.unwrap().0
+}
+
+const LONG: Option<Duration> = Some(Duration::from_secs(600));
+
+/// `Some(answer)`, or `None` where the call failed at once. A timeout is a failed test.
+async fn get(actor: &ActorRef<CounterMessage>) -> Option<u64> {
+    answer(actor.call(CounterMessage::Get, LONG).await)
+}
+
+#[allow(clippy::needless_pass_by_value)] // reads better where it is called
+fn answer<M>(result: Result<CallResult<P<u64>>, ractor::MessagingErr<M>>) -> Option<u64> {
+    match result {
+        Ok(CallResult::Success(P(sum))) => Some(sum),
+        Ok(CallResult::SenderError) | Err(_) => None,
+        Ok(CallResult::Timeout) => panic!("waited for the timeout"),
+    }
+}
+
+/// "a" has a counter, "b" a reference to it.
+struct Scene {
+    a: Endpoint,
+    b: Endpoint,
+    counter: ActorRef<CounterMessage>,
+    address: ActorAddress,
+    remote: ActorRef<CounterMessage>,
+}
+
+impl Scene {
+    async fn over(network: &Network) -> Self {
+        let (a, b) = pair(network).await;
+        tokio::join!(link(&a, &b), link(&b, &a));
+        let counter = counter().await;
+        let address = a.address_of(&counter);
+        let remote = b.resolve(&address).unwrap();
+        Self { a, b, counter, address, remote }
+    }
+}
+
+async fn casts_and_calls_work_in_order(network: Network) {
+    let scene = Scene::over(&network).await; // dropping an endpoint ends it
+    let Scene { remote, .. } = &scene;
+    for n in 0..1000 {
+        remote.cast(CounterMessage::Add(P(n))).unwrap();
+    }
+    let all = remote.call(CounterMessage::All, LONG).await.unwrap().unwrap().0;
+    assert_eq!(all, (0..1000).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn casts_and_calls_work_in_order_over_memory() {
+    casts_and_calls_work_in_order(memory().1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn casts_and_calls_work_in_order_over_tcp() {
+    casts_and_calls_work_in_order(Network::Tcp).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_arrives_though_its_actor_stops_at_once() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { a, b, .. } = &scene;
+    for _ in 0..300 {
+        let actor = counter().await;
+        let remote: ActorRef<CounterMessage> = b.resolve(&a.address_of(&actor)).unwrap();
+        remote.cast(CounterMessage::Add(P(5))).unwrap();
+        assert_eq!(answer(remote.call(CounterMessage::GetAndStop, LONG).await), Some(5));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_answered_ends_at_once() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { a, b, counter, address, remote } = &scene;
+    let start = tokio::time::Instant::now();
+    assert_eq!(answer(remote.call(CounterMessage::Ignore, LONG).await), None, "the port was dropped");
+    assert_eq!(get(remote).await, Some(0), "which harms nobody");
+
+    let unknown = ActorAddress { pid: u64::MAX, ..address.clone() };
+    assert_eq!(get(&b.resolve(&unknown).unwrap()).await, None, "no such actor");
+
+    let secret = self::counter().await;
+    let ractor::ActorId::Local(pid) = secret.get_id() else { panic!() };
+    let not_exported = ActorAddress { pid, ..address.clone() };
+    assert_eq!(get(&b.resolve(&not_exported).unwrap()).await, None, "it was not exported");
+    a.export(&secret.get_cell(), Kind::of("test.Counter"));
+    assert_eq!(get(&b.resolve(&not_exported).unwrap()).await, Some(0), "now it was");
+
+    counter.stop(None);
+    counter.wait(None).await.unwrap();
+    assert_eq!(get(remote).await, None, "the actor has ended");
+    assert!(start.elapsed() < LONG.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cast_to_an_actor_that_is_not_there_ends_the_reference() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { b, counter, address, remote, .. } = &scene;
+    counter.stop(None);
+    counter.wait(None).await.unwrap();
+    remote.cast(CounterMessage::Add(P(1))).unwrap();
+    until("an error", || remote.cast(CounterMessage::Add(P(1))).err().map(|_| ())).await;
+    let again: ActorRef<CounterMessage> = b.resolve(address).unwrap();
+    assert_eq!(get(&again).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_another_kind_are_refused() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { a, b, address, .. } = &scene;
+    for endpoint in [a, b] {
+        let wrong = endpoint.resolve::<Unrelated>(address);
+        assert!(matches!(wrong, Err(ResolveError::WrongType { .. })), "{wrong:?}");
+    }
+    // A peer that lies about the kind gets nowhere either.
+    let lie = ActorAddress { kind: Kind::of("test.Unrelated"), ..address.clone() };
+    let lying = b.resolve::<Unrelated>(&lie).unwrap();
+    assert_eq!(answer(lying.call(Unrelated::Get, LONG).await), None);
+    // Here the type itself is looked at.
+    let wrong = a.resolve::<OtherCounterMessage>(address);
+    assert!(matches!(wrong, Err(ResolveError::WrongType { .. })), "{wrong:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_lives() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { b, address, remote, .. } = &scene;
+    let other: ActorRef<OtherCounterMessage> = b.resolve(address).unwrap();
+    other.cast(OtherCounterMessage::Add(P("not a number".into()))).unwrap();
+    assert_eq!(answer(other.call(OtherCounterMessage::Unknown, LONG).await), None);
+    assert_eq!(get(remote).await, Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_proxy_harms_nobody_and_the_next_resolve_makes_a_new_one() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { a, b, counter, address, remote } = &scene;
+    let other = self::counter().await;
+    let bystander: ActorRef<CounterMessage> = b.resolve(&a.address_of(&other)).unwrap();
+    let (id, _) = b.link_to("a").unwrap();
+    for end in [|proxy: &ActorCell| proxy.stop(None), |proxy: &ActorCell| proxy.kill()] {
+        let proxy: ActorRef<CounterMessage> = b.resolve(address).unwrap();
+        end(&proxy.get_cell());
+        proxy.wait(None).await.unwrap();
+        assert!(proxy.cast(CounterMessage::Add(P(1))).is_err());
+        let again: ActorRef<CounterMessage> = b.resolve(address).unwrap();
+        assert_eq!(get(&again).await, Some(0));
+    }
+    assert_eq!(get(&bystander).await, Some(0));
+    assert!(remote.cast(CounterMessage::Add(P(1))).is_err(), "the first proxy stays ended");
+    assert_eq!(counter.get_status(), ActorStatus::Running);
+    assert_eq!(b.link_to("a").unwrap().0, id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_has_one_proxy_however_often_it_is_resolved() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { b, address, remote, .. } = &scene;
+    let again: ActorRef<CounterMessage> = b.resolve(address).unwrap();
+    let stopped = remote.get_cell();
+    stopped.stop(None);
+    stopped.wait(None).await.unwrap();
+    assert!(again.cast(CounterMessage::Add(P(1))).is_err(), "it is the same actor");
+}
+
+#[tokio::test]
+async fn resolving_works_outside_of_a_runtime() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { b, address, .. } = &scene;
+    let fresh = ActorAddress { pid: address.pid + 1_000_000, ..address.clone() };
+    let b = b.clone();
+    std::thread::spawn(move || b.resolve::<CounterMessage>(&fresh).unwrap()).join().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_fails_when_the_link_goes_down_and_the_reference_is_dead_for_good() {
+    let (faults, network) = memory();
+    let scene = Scene::over(&network).await; // dropping an endpoint ends it
+    let Scene { a, b, address, remote, .. } = &scene;
+    let mut events = b.subscribe(CHANNEL);
+    up(&mut events).await;
+    let call = tokio::spawn({
+        let remote = remote.clone();
+        async move { answer(remote.call(CounterMessage::Never, None).await) }
+    });
+    assert_eq!(get(remote).await, Some(0), "the call has arrived, too");
+    faults.cut(a.local_addr(), b.local_addr());
+    assert_eq!(down(&mut events).await.2, DownReason::Closed);
+    assert!(remote.cast(CounterMessage::Add(P(1))).is_err(), "from the moment that Down is seen");
+    assert_eq!(call.await.unwrap(), None);
+    let unlinked = b.resolve::<CounterMessage>(address);
+    assert!(matches!(unlinked, Err(ResolveError::NotLinked { .. })));
+
+    faults.heal(a.local_addr(), b.local_addr());
+    up(&mut events).await;
+    assert_eq!(get(remote).await, None, "the old reference");
+    tokio::join!(link(a, b), link(b, a));
+    assert_eq!(get(&b.resolve(address).unwrap()).await, Some(0), "a new one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn references_and_calls_end_with_their_link_even_if_the_network_lets_nothing_through() {
+    let (faults, network) = memory();
+    let scene = Scene::over(&network).await;
+    let Scene { a, b, remote, .. } = &scene;
+    let call = tokio::spawn({
+        let remote = remote.clone();
+        async move { answer(remote.call(CounterMessage::Never, None).await) }
+    });
+    assert_eq!(get(remote).await, Some(0));
+    faults.hold(a.local_addr(), b.local_addr());
+    faults.hold(b.local_addr(), a.local_addr());
+    b.forget("a");
+    assert!(remote.cast(CounterMessage::Add(P(1))).is_err(), "nothing ran in between");
+    let ended = tokio::time::timeout(Duration::from_millis(10), call).await;
+    assert_eq!(ended.expect("it waits for the closing of the connection").unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_incarnation_ends_the_references_to_the_old_one() {
+    let (_, network) = memory();
+    let a = start(config("a", 1, &network)).await;
+    let old = start(config("b", 2, &network)).await;
+    dial(&old, &[&a]);
+    link(&a, &old).await;
+    let counter = counter().await;
+    let address = old.address_of(&counter);
+    let remote: ActorRef<CounterMessage> = a.resolve(&address).unwrap();
+    assert_eq!(get(&remote).await, Some(0));
+
+    let new = start(config("b", 3, &network)).await;
+    dial(&new, &[&a]);
+    link(&a, &new).await;
+    assert_eq!(get(&remote).await, None);
+    match a.resolve::<CounterMessage>(&address) {
+        Err(ResolveError::OtherIncarnation { wanted: 2, linked }) => assert_eq!(linked, *new.peer_id()),
+        other => panic!("{other:?}"),
+    }
+    let own_past = new.resolve::<CounterMessage>(&address);
+    assert!(matches!(own_past, Err(ResolveError::OtherIncarnation { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_address_is_the_actor_itself_while_it_runs() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { a, counter, address, .. } = &scene;
+    let local: ActorRef<CounterMessage> = a.resolve(address).unwrap();
+    assert_eq!(local.get_id(), counter.get_id());
+    counter.stop(None);
+    counter.wait(None).await.unwrap();
+    assert!(matches!(a.resolve::<CounterMessage>(address), Err(ResolveError::Gone)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_address_of_a_reference_is_that_of_the_actor_behind_it() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { b, address, remote, .. } = &scene;
+    assert_eq!(b.address_of(remote), *address);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_find_no_room_are_counted_and_their_calls_fail() {
+    let (faults, network) = memory();
+    let (a, mut small) = (start(config("a", 1, &network)).await, config("b", 2, &network));
+    small.limits.frame = 1024;
+    small.limits.control_queue = 1024;
+    let b = start(small).await;
+    dial(&b, &[&a]);
+    tokio::join!(link(&a, &b), link(&b, &a));
+    let counter = counter().await;
+    let remote: ActorRef<CounterMessage> = b.resolve(&a.address_of(&counter)).unwrap();
+    faults.hold(b.local_addr(), a.local_addr());
+    until("a full pipe and a full queue", || {
+        (0..100).for_each(|n| remote.cast(CounterMessage::Add(P(n))).unwrap());
+        (b.links()[0].control_queued > 900).then_some(())
+    })
+    .await;
+    // The first few calls may still find a gap, and wait.
+    let mut calls: futures::stream::FuturesUnordered<_> = (0..20).map(|_| get(&remote)).collect();
+    assert_eq!(calls.next().await, Some(None), "a call that found no room");
+    assert!(b.links()[0].dropped > 100, "and its link is up");
+    drop(calls);
+    faults.heal(a.local_addr(), b.local_addr());
+    // The link itself is none the worse.
+    until("room", || (b.links()[0].control_queued == 0).then_some(())).await;
+    assert!(get(&remote).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_of_this_process_survives_the_end_of_proxies() {
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { remote, .. } = &scene;
+    let (named, _) = Actor::spawn(Some("survivor".into()), Counter, ()).await.unwrap();
+    remote.stop(None);
+    remote.wait(None).await.unwrap();
+    assert_eq!(ractor::registry::where_is("survivor").map(|a| a.get_id()), Some(named.get_id()));
+}
+
+/// Addresses travel in messages.
+#[tokio::test(start_paused = true)]
+async fn an_actor_can_be_told_whom_to_answer() {
+    #[derive(RactorClusterMessage)]
+    enum Watch {
+        Me(P<ActorAddress>),
+    }
+    remote_message!(Watch, "test.Watch");
+    struct Watched(Endpoint);
+    impl Actor for Watched {
+        type Msg = Watch;
+        type State = ();
+        type Arguments = ();
+        async fn pre_start(&self, _: ActorRef<Watch>, (): ()) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+        async fn handle(
+            &self,
+            _: ActorRef<Watch>,
+            Watch::Me(P(address)): Watch,
+            (): &mut (),
+        ) -> Result<(), ActorProcessingErr> {
+            let watcher: ActorRef<CounterMessage> = self.0.resolve(&address)?;
+            watcher.cast(CounterMessage::Add(P(42)))?;
+            Ok(())
+        }
+    }
+    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let Scene { a, b, .. } = &scene;
+    let (watched, _) = Actor::spawn(None, Watched(a.clone()), ()).await.unwrap();
+    let watcher = counter().await;
+    let remote: ActorRef<Watch> = b.resolve(&a.address_of(&watched)).unwrap();
+    remote.cast(Watch::Me(P(b.address_of(&watcher)))).unwrap();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while get(&watcher).await != Some(42) {
+        assert!(tokio::time::Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

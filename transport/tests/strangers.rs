@@ -1,0 +1,272 @@
+//! Whoever connects over TCP and does not behave: a clear reason, and nobody else notices.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
+
+mod support;
+use std::time::Duration;
+
+use callsign_transport::{DownReason, Endpoint, Network, Refused};
+use support::*;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+const ANY: &str = "127.0.0.1:0";
+
+fn frame(body: &[u8]) -> Vec<u8> {
+    [&u32::try_from(body.len()).unwrap().to_be_bytes(), body].concat()
+}
+
+/// `MessagePack` by hand, so that what is on the wire is pinned here too.
+fn preamble(version: u16, cluster: &str, security: &str) -> Vec<u8> {
+    let text = |s: &str| [&[0xa0 | u8::try_from(s.len()).unwrap()], s.as_bytes()].concat();
+    frame(&[b"CALLSIGN", &version.to_be_bytes()[..], &[0x92], &text(cluster), &text(security)].concat())
+}
+
+fn hello(node: &str) -> Vec<u8> {
+    let node = [&[0xa0 | u8::try_from(node.len()).unwrap()], node.as_bytes()].concat();
+    frame(&[b"\x81\xa5Hello\x92", &node[..], &[7]].concat())
+}
+
+fn ready() -> Vec<u8> {
+    frame(b"\xa5Ready")
+}
+
+async fn node() -> Endpoint {
+    start(config("a", 1, &Network::Tcp)).await
+}
+
+async fn plain_node() -> Endpoint {
+    let mut config = config("a", 1, &Network::Tcp);
+    config.secret = None;
+    start(config).await
+}
+
+async fn connect(to: &Endpoint) -> TcpStream {
+    TcpStream::connect(address(to)).await.unwrap()
+}
+
+/// Sends, and reads until the node closes.
+async fn say(to: &Endpoint, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = connect(to).await;
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut answer)).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn garbage_is_refused_unanswered_and_concerns_nobody_else() {
+    let a = node().await;
+    let mut bystanders = Bystanders::of(&a, &Network::Tcp).await;
+    assert_eq!(say(&a, b"GET / HTTP/1.1\r\n\r\n").await, b"", "a frame of absurd length");
+    refused(&a, |why| matches!(why, Refused::Malformed(_))).await;
+    assert_eq!(say(&a, &frame(b"EHLO example.org")).await, b"");
+    refused(&a, |why| *why == Refused::NotCallsign).await;
+    bystanders.assert_unaffected().await;
+}
+
+#[tokio::test]
+async fn a_frame_above_the_limit_for_strangers_is_refused_from_its_length_alone() {
+    let a = node().await;
+    say(&a, &4097_u32.to_be_bytes()).await;
+    let why = refused(&a, |why| matches!(why, Refused::Malformed(_))).await;
+    assert_eq!(why, Refused::Malformed("a frame of 4097 bytes, 4096 are allowed".into()));
+}
+
+#[tokio::test]
+async fn another_version_gets_our_preamble_and_a_reason_is_noted() {
+    let a = node().await;
+    assert_eq!(say(&a, &preamble(2, "prod", "Secured")).await, preamble(1, "prod", "Secured"));
+    refused(&a, |why| *why == Refused::Version { ours: 1, theirs: 2 }).await;
+}
+
+#[tokio::test]
+async fn a_dialled_node_of_another_version_is_refused() {
+    let listener = TcpListener::bind(ANY).await.unwrap();
+    let b = start(config("b", 1, &Network::Tcp)).await;
+    b.set_peers(vec![("a".into(), listener.local_addr().unwrap().to_string())]);
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.write_all(&preamble(9, "prod", "Secured")).await.unwrap();
+    refused(&b, |why| *why == Refused::Version { ours: 1, theirs: 9 }).await;
+}
+
+#[tokio::test]
+async fn a_handshake_cut_short_is_refused() {
+    let a = node().await;
+    let mut stream = connect(&a).await;
+    let whole = preamble(1, "prod", "Secured");
+    stream.write_all(&whole[..whole.len() - 3]).await.unwrap();
+    drop(stream);
+    refused(&a, |why| matches!(why, Refused::Unreachable(_))).await;
+}
+
+#[tokio::test]
+async fn a_forged_noise_message_is_a_wrong_secret_and_says_so() {
+    let a = node().await;
+    let noise = frame(&[b"\x81\xa5Noise\xc4\x30", &[5; 48][..]].concat());
+    let answer = say(&a, &[preamble(1, "prod", "Secured"), noise].concat()).await;
+    assert!(answer.ends_with(b"\x81\xa7Refused\xa6Secret"), "{}", answer.escape_ascii());
+    refused(&a, |why| *why == Refused::Secret).await;
+}
+
+#[tokio::test]
+async fn silent_sockets_are_closed_at_the_deadline_and_nobody_waits_for_them() {
+    let mut config = config("a", 1, &Network::Tcp);
+    config.timing.handshake = Duration::from_millis(500);
+    let a = start(config).await;
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(connect(&a).await);
+    }
+    let mut bystanders = Bystanders::of(&a, &Network::Tcp).await;
+    bystanders.assert_unaffected().await;
+    for mut stream in silent {
+        assert_eq!(stream.read(&mut [0]).await.unwrap_or(0), 0, "closed");
+    }
+    refused(&a, |why| *why == Refused::Deadline).await;
+    bystanders.assert_unaffected().await;
+}
+
+#[tokio::test]
+async fn a_crowd_of_strangers_loses_its_oldest_and_a_node_still_gets_in() {
+    let a = node().await;
+    let mut silent = Vec::new();
+    for _ in 0..65 {
+        silent.push(connect(&a).await);
+    }
+    refused(&a, |why| *why == Refused::Crowded).await;
+    let mut oldest = silent.remove(0);
+    assert_eq!(oldest.read(&mut [0]).await.unwrap_or(0), 0, "closed");
+    Bystanders::of(&a, &Network::Tcp).await.assert_unaffected().await;
+}
+
+/// Links up as "z" without a secret, by hand.
+async fn linked_by_hand(a: &Endpoint) -> TcpStream {
+    let mut stream = connect(a).await;
+    stream.write_all(&[preamble(1, "prod", "Plain"), hello("z"), ready()].concat()).await.unwrap();
+    until("the link", || a.link_to("z")).await;
+    stream
+}
+
+#[tokio::test]
+async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered() {
+    let a = plain_node().await;
+    let mut events = a.subscribe(CHANNEL);
+    let oversized = (5_u32 << 20).to_be_bytes();
+    let unread = frame(b"\x02\x05");
+    for (what, garbage) in [
+        ("an unknown frame tag 200", frame(&[200, 1, 2, 3])),
+        ("a malformed frame with tag 3", frame(b"\x03\xc1\xc1")),
+        ("a frame of 5242880 bytes, 4194304 are allowed", oversized.to_vec()),
+        ("an empty frame", vec![0, 0, 0, 0]),
+        ("more bytes read than were sent", unread),
+        ("an empty piece", frame(b"\x04\x93\xa1x\x05\xc4\x00")),
+        ("a message in pieces that is too long", frame(b"\x04\x93\xa1x\xce\xff\xff\xff\xff\xc4\x01x")),
+    ] {
+        let mut stream = linked_by_hand(&a).await;
+        let (_, link) = up(&mut events).await;
+        // A good message before it, one behind it.
+        let good = frame(&[&b"\x03\x92\xafregistry/orders\xc4\x02"[..], b"ok"].concat());
+        stream.write_all(&[&good[..], &garbage, &good].concat()).await.unwrap();
+        assert_eq!(&message(&mut events).await[..], b"ok");
+        let (_, down_link, reason) = down(&mut events).await;
+        assert_eq!((down_link, reason), (link, DownReason::Protocol(what.into())));
+    }
+}
+
+#[tokio::test]
+async fn a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it() {
+    let a = plain_node().await;
+    let mut events = a.subscribe(CHANNEL);
+    let mut stream = linked_by_hand(&a).await;
+    up(&mut events).await;
+    let good = frame(&[&b"\x03\x92\xafregistry/orders\xc4\x02"[..], b"ok"].concat());
+    stream.write_all(&good[..good.len() - 1]).await.unwrap();
+    drop(stream);
+    assert_eq!(down(&mut events).await.2, DownReason::Closed);
+}
+
+/// Passes bytes on between a dialler and `to`; from the trigger on, turns one bit of what the dialler sends.
+async fn meddler(
+    to: std::net::SocketAddr,
+    meddle: std::sync::Arc<tokio::sync::Semaphore>,
+) -> std::net::SocketAddr {
+    let listener = TcpListener::bind(ANY).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((from, _)) = listener.accept().await {
+            let (mut from_read, mut from_write) = from.into_split();
+            let (mut to_read, mut to_write) = TcpStream::connect(to).await.unwrap().into_split();
+            let meddle = meddle.clone();
+            tokio::spawn(async move { tokio::io::copy(&mut to_read, &mut from_write).await });
+            tokio::spawn(async move {
+                let mut buffer = vec![0; 64 << 10];
+                while let Ok(length @ 1..) = from_read.read(&mut buffer).await {
+                    if let Ok(permit) = meddle.try_acquire() {
+                        permit.forget();
+                        buffer[length - 1] ^= 1;
+                    }
+                    to_write.write_all(&buffer[..length]).await?;
+                }
+                std::io::Result::Ok(())
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_bit_that_turned_on_the_way_ends_the_link_and_is_not_delivered() {
+    let a = node().await;
+    let mut bystanders = Bystanders::of(&a, &Network::Tcp).await;
+    let mut events = a.subscribe(CHANNEL);
+    let meddle = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let through = meddler(address(&a), meddle.clone()).await;
+    let b = start(config("b", 2, &Network::Tcp)).await;
+    b.set_peers(vec![("a".into(), through.to_string())]);
+    while up(&mut events).await.0 != *b.peer_id() {}
+    let to_a = link(&b, &a).await;
+    control(&b, to_a, "clear").unwrap();
+    assert_eq!(&message(&mut events).await[..], b"clear");
+    meddle.add_permits(1);
+    control(&b, to_a, "meddled with").unwrap();
+    let reason = down(&mut events).await.2;
+    assert_eq!(reason, DownReason::Protocol("a record that was not sealed by the peer".into()));
+    bystanders.assert_unaffected().await;
+    assert_eq!(up(&mut events).await.0, *b.peer_id(), "and it comes back");
+}
+
+#[tokio::test]
+async fn a_preamble_that_was_changed_on_the_way_is_noticed_by_both_sides() {
+    let a = node().await;
+    let listener = TcpListener::bind(ANY).await.unwrap();
+    let b = start(config("b", 2, &Network::Tcp)).await;
+    b.set_peers(vec![("a".into(), listener.local_addr().unwrap().to_string())]);
+    let (from, _) = listener.accept().await.unwrap();
+    let (mut from_read, mut from_write) = from.into_split();
+    let (mut to_read, mut to_write) = connect(&a).await.into_split();
+    let mut first = preamble(1, "prod", "Secured");
+    from_read.read_exact(&mut first).await.unwrap();
+    assert_eq!(first, preamble(1, "prod", "Secured"));
+    // It still says the same, in one byte more.
+    let longer = frame(&[&first[4..], b" "].concat());
+    to_write.write_all(&longer).await.unwrap();
+    tokio::spawn(async move { tokio::io::copy(&mut to_read, &mut from_write).await });
+    tokio::spawn(async move { tokio::io::copy(&mut from_read, &mut to_write).await });
+    refused(&a, |why| *why == Refused::Secret).await;
+    refused(&b, |why| *why == Refused::Secret).await;
+}
+
+#[tokio::test]
+async fn a_refusing_address_is_dialled_until_somebody_listens_there() {
+    let free = TcpListener::bind(ANY).await.unwrap().local_addr().unwrap();
+    let b = start(config("b", 2, &Network::Tcp)).await;
+    b.set_peers(vec![("a".into(), free.to_string())]);
+    refused(&b, |why| matches!(why, Refused::Unreachable(_))).await;
+    let mut config = config("a", 1, &Network::Tcp);
+    config.listen = free;
+    let a = start(config).await;
+    link(&b, &a).await;
+}

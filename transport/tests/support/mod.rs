@@ -1,0 +1,143 @@
+//! Endpoints for tests, over TCP or memory.
+#![allow(dead_code, unreachable_pub)] // each test binary uses its part
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use callsign_transport::{
+    DownReason, Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, LinkId, MemoryNetwork, Network,
+    PeerId, Refused, Secret, SendError,
+};
+
+pub const CHANNEL: &str = "registry/orders";
+
+pub fn config(node: &str, incarnation: u64, network: &Network) -> EndpointConfig {
+    let mut config = EndpointConfig::new("prod", node, incarnation, "127.0.0.1:0".parse().unwrap());
+    config.secret = Some(Secret::new("a secret of the test cluster").unwrap());
+    config.network = network.clone();
+    config
+}
+
+pub fn memory() -> (MemoryNetwork, Network) {
+    let network = MemoryNetwork::new();
+    (network.clone(), Network::Memory(network))
+}
+
+pub async fn start(config: EndpointConfig) -> Endpoint {
+    Endpoint::start(config).await.unwrap()
+}
+
+/// Makes `dialler` dial the others.
+pub fn dial(dialler: &Endpoint, others: &[&Endpoint]) {
+    dialler
+        .set_peers(others.iter().map(|e| (e.peer_id().node.clone(), e.local_addr().to_string())).collect());
+}
+
+/// "a" and "b", where "b" dials "a".
+pub async fn pair(network: &Network) -> (Endpoint, Endpoint) {
+    let (a, b) = (start(config("a", 1, network)).await, start(config("b", 2, network)).await);
+    dial(&b, &[&a]);
+    (a, b)
+}
+
+pub async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub async fn link(from: &Endpoint, to: &Endpoint) -> LinkId {
+    let peer = to.peer_id().clone();
+    let what = format!("a link from {} to {peer}", from.peer_id());
+    until(&what, || from.link_to(&peer.node).filter(|(_, linked)| *linked == peer)).await.0
+}
+
+pub async fn next(events: &mut LinkEvents) -> LinkEvent {
+    let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await;
+    event.expect("no event came").expect("the endpoint is gone")
+}
+
+pub async fn up(events: &mut LinkEvents) -> (PeerId, LinkId) {
+    match next(events).await {
+        LinkEvent::Up { peer, link } => (peer, link),
+        event => panic!("not up: {event:?}"),
+    }
+}
+
+pub async fn message(events: &mut LinkEvents) -> Bytes {
+    match next(events).await {
+        LinkEvent::Message { body, .. } => body,
+        event => panic!("not a message: {event:?}"),
+    }
+}
+
+pub async fn down(events: &mut LinkEvents) -> (PeerId, LinkId, DownReason) {
+    match next(events).await {
+        LinkEvent::Down { peer, link, reason } => (peer, link, reason),
+        event => panic!("not down: {event:?}"),
+    }
+}
+
+pub fn control(from: &Endpoint, link: LinkId, text: &str) -> Result<(), SendError> {
+    from.send(link, Lane::Control, CHANNEL, Bytes::copy_from_slice(text.as_bytes()))
+}
+
+pub fn number(body: &[u8]) -> u64 {
+    u64::from_be_bytes(body[..8].try_into().unwrap())
+}
+
+/// Waits until the endpoint has refused somebody for a reason that `fits`.
+pub async fn refused(endpoint: &Endpoint, fits: impl Fn(&Refused) -> bool) -> Refused {
+    let found = || endpoint.refusals().into_iter().map(|refusal| refusal.why).find(|why| fits(why));
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(why) = found() {
+            return why;
+        }
+        let now = tokio::time::Instant::now();
+        assert!(now < deadline, "{:?} has only {:?}", endpoint, endpoint.refusals());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Two nodes that are linked must stay so: a message gets through over the very same link.
+pub struct Bystanders {
+    pub a: Endpoint,
+    c: Endpoint,
+    link: LinkId,
+    events: LinkEvents,
+}
+
+impl Bystanders {
+    pub async fn of(a: &Endpoint, network: &Network) -> Self {
+        let c = start(config("c", 3, network)).await;
+        dial(&c, &[a]);
+        let mut events = a.subscribe("bystanders");
+        let link = link(&c, a).await;
+        while up(&mut events).await.0.node != Arc::from("c") {}
+        Self { a: a.clone(), c, link, events }
+    }
+
+    pub async fn assert_unaffected(&mut self) {
+        assert_eq!(self.c.link_to("a").map(|(link, _)| link), Some(self.link));
+        self.c.send(self.link, Lane::Control, "bystanders", Bytes::from_static(b"still here")).unwrap();
+        loop {
+            match next(&mut self.events).await {
+                LinkEvent::Message { body, peer, .. } if peer.node == Arc::from("c") => {
+                    return assert_eq!(&body[..], b"still here");
+                }
+                LinkEvent::Down { peer, .. } if peer.node == Arc::from("c") => panic!("went down"),
+                _ => {}
+            }
+        }
+    }
+}
+
+pub fn address(endpoint: &Endpoint) -> SocketAddr {
+    endpoint.local_addr()
+}
