@@ -1,0 +1,85 @@
+//! Two nodes, one name, one typed call across them.
+//!
+//! `cargo run -p callsign --example embed` runs both nodes in one process; in an application each is a process of
+//! its own, with the same store.
+
+use std::time::Duration;
+
+use callsign::{Config, P, RactorClusterMessage, Registry, remote_message};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
+
+/// What the pricing actor takes. `P` carries any serde type over a link.
+#[derive(RactorClusterMessage)]
+enum Pricing {
+    Set(P<(String, u64)>),
+    #[rpc]
+    Ask(P<String>, RpcReplyPort<P<Option<u64>>>),
+}
+remote_message!(Pricing, "example.pricing/1");
+
+struct PricingActor;
+
+impl Actor for PricingActor {
+    type Msg = Pricing;
+    type State = std::collections::BTreeMap<String, u64>;
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Pricing>, (): ()) -> Result<Self::State, ActorProcessingErr> {
+        Ok(Self::State::new())
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Pricing>,
+        message: Pricing,
+        prices: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Pricing::Set(P((what, price))) => {
+                prices.insert(what, price);
+            }
+            Pricing::Ask(P(what), reply) => {
+                // The caller may have gone; that is its own affair.
+                let _ = reply.send(P(prices.get(&what).copied()));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let directory = tempfile::tempdir()?;
+    let store = format!("sqlite:{}", directory.path().join("cluster.db").display());
+    let berlin = Registry::join(Config::new("berlin", store.as_str())).await?;
+    let paris = Registry::join(Config::new("paris", store.as_str())).await?;
+    for node in [&berlin, &paris] {
+        assert!(node.ready(Duration::from_secs(10)).await, "{} is not ready", node.node());
+    }
+
+    let (actor, _) = Actor::spawn(None, PricingActor, ()).await?;
+    let registration = berlin.register("pricing", &actor).await?;
+    println!("berlin holds {:?}, fencing token {}", registration.name(), registration.token());
+
+    // Paris may lag by what is on the way; a position says for how far to wait.
+    paris
+        .wait_for(registration.token(), Duration::from_secs(5))
+        .await
+        .map_err(|at| format!("paris is at {at}"))?;
+    let pricing: ActorRef<Pricing> = paris.whereis("pricing")?;
+    pricing.cast(Pricing::Set(P(("tea".into(), 240)))).map_err(|_| "the link went down")?;
+    let P(price) = call_t!(pricing, Pricing::Ask, 5000, P("tea".to_owned()))?;
+    println!("paris asked by name: tea costs {price:?}");
+    assert_eq!(price, Some(240));
+
+    // A second actor cannot have the name, from whichever node it asks.
+    let (rival, _) = Actor::spawn(None, PricingActor, ()).await?;
+    match paris.register("pricing", &rival).await {
+        Ok(_) => return Err("a name has one holder".into()),
+        Err(refused) => println!("paris, registering its own: {refused}"),
+    }
+
+    paris.leave().await?;
+    berlin.leave().await?;
+    Ok(())
+}

@@ -1,0 +1,380 @@
+//! Getting what a replica lacks.
+//!
+//! From the leader's memory if it is linked; from the store's log if it is silent, does not have it, or is this
+//! member itself before its epoch is open; as a snapshot if the log no longer goes back so far, or there is no base.
+//! One request at a time. A source that does not answer is given up, and another one is asked.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use callsign_elector::{
+    Time,
+    ids::{Epoch, NodeName, Position},
+    keys::{RegistryKeys, read_key, read_range},
+    record::{PositionRecord, Record},
+    store::{Read, ReadResult},
+};
+
+use crate::{
+    input::{Effect, Event, OpId},
+    log::{Batch, CorruptBatch},
+    message::{Chunk, Message},
+    replica::{Applied, Replica, Staged},
+    table::Table,
+};
+
+/// How long a source may take. Shorter: a busy leader is asked twice. Longer: a gap stays open behind a dead one.
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How far behind for how long before something is asked for without a gap being proven: batches are on the way.
+const GRACE: Duration = Duration::from_millis(150);
+
+/// How long to wait when there is nobody to ask.
+const NOBODY: Duration = Duration::from_millis(100);
+
+/// How many batches are read from the store's log at a time.
+const LOG_READ: usize = 32;
+
+/// Who can be asked, at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources {
+    /// The leader, if it is another node and linked.
+    pub(crate) leader: Option<NodeName>,
+    /// Whether this member was elected and has not opened its epoch yet: nothing is on the way to it.
+    pub(crate) is_taking_over: bool,
+    /// Other linked members that are synced.
+    pub(crate) synced: Vec<NodeName>,
+    /// Other linked members. One may have a base although its row does not say so.
+    pub(crate) others: Vec<NodeName>,
+    /// The epoch of the term.
+    pub(crate) epoch: Epoch,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Asked<T> {
+    Nothing,
+    Leader { since: Time },
+    Log { id: OpId, since: Time },
+    Snapshot { from: NodeName, id: u64, index: u64, since: Time, staged: Option<Staged<T>> },
+}
+
+/// What a replica lacks, and whom it asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CatchUp<T> {
+    wanted: Position,
+    wanted_since: Time,
+    asked: Asked<T>,
+    /// The leader did not have it in memory, or did not answer.
+    prefer_log: bool,
+    /// The log does not go back so far.
+    too_far: bool,
+    next_snapshot: u64,
+    /// Counts the donors that failed, so that the next is tried.
+    turn: usize,
+    /// Nothing is asked before: whoever was asked had nothing, and would have nothing at once again.
+    not_before: Time,
+}
+
+impl<T: Table> CatchUp<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            wanted: Position(0),
+            wanted_since: Time::ZERO,
+            asked: Asked::Nothing,
+            prefer_log: false,
+            too_far: false,
+            next_snapshot: 0,
+            turn: 0,
+            not_before: Time::ZERO,
+        }
+    }
+
+    /// The log is known to go at least to `position`.
+    pub(crate) fn want(&mut self, now: Time, position: Position) {
+        if position > self.wanted {
+            self.wanted = position;
+            self.wanted_since = now;
+        }
+    }
+
+    /// Whether the log was found not to go back to where the replica is.
+    pub(crate) fn is_too_far(&self) -> bool {
+        self.too_far
+    }
+
+    /// Whether the replica lacks nothing that is known of.
+    pub(crate) fn is_complete(&self, replica: &Replica<T>) -> bool {
+        replica.is_based() && replica.position() >= self.wanted
+    }
+
+    /// Asks for what is lacking, if anything is. Returns when to be called again at the latest.
+    pub(crate) fn drive(
+        &mut self,
+        now: Time,
+        replica: &Replica<T>,
+        sources: &Sources,
+        keys: &RegistryKeys,
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Time> {
+        if self.is_complete(replica) {
+            self.asked = Asked::Nothing;
+            self.prefer_log = false;
+            self.too_far = false;
+            return None;
+        }
+        let waiting_since = match &self.asked {
+            Asked::Nothing => None,
+            Asked::Leader { since } | Asked::Log { since, .. } | Asked::Snapshot { since, .. } => {
+                Some(*since)
+            }
+        };
+        if let Some(since) = waiting_since {
+            if now < since + SOURCE_TIMEOUT {
+                return Some(since + SOURCE_TIMEOUT);
+            }
+            self.give_up();
+        }
+        if now < self.not_before {
+            return Some(self.not_before);
+        }
+        let needs_snapshot = !replica.is_based() || self.too_far;
+        let certain = needs_snapshot
+            || sources.is_taking_over
+            || sources.leader.is_none()
+            || replica.gap_before().is_some();
+        if !certain && now < self.wanted_since + GRACE {
+            return Some(self.wanted_since + GRACE);
+        }
+        if needs_snapshot {
+            let mut donors: Vec<&NodeName> = sources.leader.iter().chain(&sources.synced).collect();
+            donors.dedup();
+            if donors.is_empty() && self.too_far {
+                // Not to wait for ever for who may never be synced: a member that was elected meanwhile, say.
+                donors.extend(&sources.others);
+            }
+            if donors.is_empty() {
+                // Nobody has a base to give. The log may still go back to its beginning.
+                self.ask_log(now, replica, keys, next_op, effects);
+                self.not_before = now + NOBODY;
+                return Some(now + SOURCE_TIMEOUT);
+            }
+            let from = donors[self.turn % donors.len()].clone();
+            self.next_snapshot += 1;
+            let id = self.next_snapshot;
+            effects.push(Effect::Send { to: from.clone(), message: Message::SnapshotWanted { id } });
+            self.asked = Asked::Snapshot { from, id, index: 0, since: now, staged: None };
+            return Some(now + SOURCE_TIMEOUT);
+        }
+        match &sources.leader {
+            Some(leader) if !self.prefer_log => {
+                let message = Message::Fetch { epoch: sources.epoch, after: replica.position() };
+                effects.push(Effect::Send { to: leader.clone(), message });
+                self.asked = Asked::Leader { since: now };
+            }
+            _ => self.ask_log(now, replica, keys, next_op, effects),
+        }
+        Some(now + SOURCE_TIMEOUT)
+    }
+
+    fn ask_log(
+        &mut self,
+        now: Time,
+        replica: &Replica<T>,
+        keys: &RegistryKeys,
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        *next_op += 1;
+        let id = OpId(*next_op);
+        let from = if replica.is_based() { replica.position().next() } else { Position(1) };
+        let range = keys.log_range(from..Position(u64::MAX));
+        let reads: Vec<Read> =
+            vec![read_key(keys.floor()), read_key(keys.commit()), read_range(range, LOG_READ)];
+        effects.push(Effect::Read { id, reads });
+        self.asked = Asked::Log { id, since: now };
+    }
+
+    fn give_up(&mut self) {
+        match std::mem::replace(&mut self.asked, Asked::Nothing) {
+            Asked::Leader { .. } => self.prefer_log = true,
+            Asked::Snapshot { .. } => self.turn += 1,
+            Asked::Log { .. } | Asked::Nothing => {}
+        }
+    }
+
+    /// The replica is the leader's own from here on: what was asked for is not wanted any more.
+    pub(crate) fn stop(&mut self) {
+        self.asked = Asked::Nothing;
+    }
+
+    /// A node cannot be asked any more.
+    pub(crate) fn lost(&mut self, node: &NodeName, leader: Option<&NodeName>) {
+        let asked = match &self.asked {
+            Asked::Snapshot { from, .. } => from == node,
+            Asked::Leader { .. } => leader == Some(node),
+            Asked::Nothing | Asked::Log { .. } => false,
+        };
+        if asked {
+            self.give_up();
+        }
+    }
+
+    /// The term changed: the new leader may have what the old one did not.
+    pub(crate) fn term_changed(&mut self) {
+        self.prefer_log = false;
+        if matches!(self.asked, Asked::Leader { .. }) {
+            self.asked = Asked::Nothing;
+        }
+    }
+
+    /// The leader answered from its memory.
+    pub(crate) fn on_fetched(
+        &mut self,
+        replica: &mut Replica<T>,
+        epoch: Epoch,
+        after: Position,
+        batches: Vec<(Position, Bytes)>,
+    ) -> Result<Applied, CorruptBatch> {
+        if !matches!(self.asked, Asked::Leader { .. }) {
+            return Ok(Applied::default());
+        }
+        self.asked = Asked::Nothing;
+        self.prefer_log = batches.is_empty();
+        offer_all(replica, epoch, after, batches)
+    }
+
+    /// The store's log was read.
+    pub(crate) fn on_log(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        id: OpId,
+        result: Option<&ReadResult>,
+        keys: &RegistryKeys,
+    ) -> Result<Applied, CorruptBatch> {
+        let Asked::Log { id: asked, .. } = &self.asked else { return Ok(Applied::default()) };
+        if *asked != id {
+            return Ok(Applied::default());
+        }
+        let Some(result) = result else {
+            self.asked = Asked::Nothing;
+            self.not_before = now + NOBODY;
+            return Ok(Applied::default());
+        };
+        self.asked = Asked::Nothing;
+        // Unless it brings the replica on, nothing else would come of reading it again at once.
+        self.not_before = now + NOBODY;
+        let corrupt = |e: callsign_elector::record::CorruptRecord| CorruptBatch(e.to_string());
+        let position = |index| {
+            let value = result.value(index);
+            value.map(|v| PositionRecord::from_value(v)).transpose().map_err(corrupt).map(|p| p.map(|p| p.0))
+        };
+        let floor = position(0)?.unwrap_or(Position(1));
+        let commit = position(1)?.unwrap_or(Position(0));
+        self.want(now, commit);
+        if !replica.is_based() {
+            if floor > Position(1) {
+                self.too_far = true;
+                return Ok(Applied::default());
+            }
+            replica.base_on_nothing();
+        }
+        if floor > replica.position().next() && commit > replica.position() {
+            self.too_far = true;
+            return Ok(Applied::default());
+        }
+        let mut applied = Applied::default();
+        for (key, value) in result.entries(2) {
+            let Some(at) = keys.log_position(key) else { continue };
+            if at != replica.position().next() || at > commit {
+                break;
+            }
+            let batch = Batch::decode(value)?;
+            let mut one = replica.apply(&batch);
+            applied.own_freed.append(&mut one.own_freed);
+            applied.gone.append(&mut one.gone);
+            self.not_before = now;
+        }
+        Ok(applied)
+    }
+
+    /// A chunk of a snapshot arrived.
+    pub(crate) fn on_chunk(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        from: &NodeName,
+        chunk: ArrivedChunk,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), CorruptBatch> {
+        let Asked::Snapshot { from: asked, id, index, since, staged } = &mut self.asked else {
+            return Ok(());
+        };
+        if asked != from || *id != chunk.id || *index != chunk.index {
+            return Ok(());
+        }
+        let expected = usize::try_from(chunk.names).unwrap_or(0).min(1 << 24);
+        let arriving = staged.get_or_insert_with(|| Staged::new(replica, expected));
+        if let Err(corrupt) = arriving.take(chunk.chunk) {
+            self.not_before = now + NOBODY;
+            self.give_up();
+            return Err(corrupt);
+        }
+        let Some((epoch, position)) = chunk.end else {
+            *index += 1;
+            *since = now;
+            let message = Message::SnapshotNext { id: *id, index: *index };
+            effects.push(Effect::Send { to: from.clone(), message });
+            return Ok(());
+        };
+        let Some(complete) = staged.take() else { return Ok(()) };
+        let names = complete.count();
+        self.asked = Asked::Nothing;
+        if replica.install(complete, epoch, position)? {
+            self.too_far = false;
+            effects.push(Effect::Event(Event::SnapshotInstalled { position, names }));
+        } else {
+            self.turn += 1;
+            self.not_before = now + NOBODY;
+        }
+        Ok(())
+    }
+
+    /// The one asked for a snapshot has none.
+    pub(crate) fn on_refused(&mut self, now: Time, from: &NodeName, id: u64) {
+        if matches!(&self.asked, Asked::Snapshot { from: asked, id: ours, .. } if asked == from && *ours == id)
+        {
+            self.not_before = now + NOBODY;
+            self.give_up();
+        }
+    }
+}
+
+/// A chunk as it came over the link.
+pub(crate) struct ArrivedChunk {
+    pub(crate) id: u64,
+    pub(crate) index: u64,
+    pub(crate) names: u64,
+    pub(crate) chunk: Chunk,
+    pub(crate) end: Option<(Epoch, Position)>,
+}
+
+/// Offers batches that follow one another, the first of them after `after`.
+pub(crate) fn offer_all<T: Table>(
+    replica: &mut Replica<T>,
+    epoch: Epoch,
+    after: Position,
+    batches: Vec<(Position, Bytes)>,
+) -> Result<Applied, CorruptBatch> {
+    let mut applied = Applied::default();
+    let mut prev = after;
+    for (position, batch) in batches {
+        // A batch keeps the epoch of its author; `epoch` is that of the leader who passed it on.
+        let mut one = replica.offer(epoch, prev, position, batch)?;
+        applied.own_freed.append(&mut one.own_freed);
+        applied.gone.append(&mut one.gone);
+        prev = position;
+    }
+    Ok(applied)
+}

@@ -1,0 +1,181 @@
+//! How a node is set up.
+
+use std::{net::SocketAddr, time::Duration};
+
+use callsign_elector::{Clock, elector::ElectorTiming, session::SessionTiming, store::SharedStore};
+use callsign_transport::{LinkLimits, LinkTiming, Network, Secret};
+
+/// Where the cluster keeps what it agrees on.
+#[derive(Clone, Debug)]
+pub enum StoreSource {
+    /// A URL: `sqlite:PATH`, or `memory:` for a store of this node alone.
+    Url(String),
+    /// A store that is open already.
+    Open(SharedStore),
+}
+
+impl From<&str> for StoreSource {
+    fn from(url: &str) -> Self {
+        Self::Url(url.to_owned())
+    }
+}
+
+impl From<String> for StoreSource {
+    fn from(url: String) -> Self {
+        Self::Url(url)
+    }
+}
+
+impl From<SharedStore> for StoreSource {
+    fn from(store: SharedStore) -> Self {
+        Self::Open(store)
+    }
+}
+
+/// What a node is started with. `node` and `store` are all that is needed on one machine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) store: StoreSource,
+    pub(crate) node: String,
+    pub(crate) cluster: String,
+    pub(crate) registry: String,
+    pub(crate) listen: SocketAddr,
+    pub(crate) advertise: Option<String>,
+    pub(crate) secret: Option<Secret>,
+    pub(crate) priority: u32,
+    pub(crate) request_timeout: Duration,
+    pub(crate) join_timeout: Duration,
+    pub(crate) session: SessionTiming,
+    pub(crate) elector: ElectorTiming,
+    pub(crate) link: LinkTiming,
+    pub(crate) limits: LinkLimits,
+    pub(crate) network: Network,
+    pub(crate) clock: Clock,
+}
+
+impl Config {
+    /// A node with this name, over this store. Everything else has a default.
+    ///
+    /// The name is 1 to 100 of `A-Z a-z 0-9 . _ -`, and stable: a node that is started again under its name takes
+    /// the place of its former self. Two that are alive at once are refused.
+    pub fn new(node: impl Into<String>, store: impl Into<StoreSource>) -> Self {
+        Self {
+            store: store.into(),
+            node: node.into(),
+            cluster: "default".into(),
+            registry: "default".into(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            advertise: None,
+            secret: None,
+            priority: 1,
+            request_timeout: Duration::from_secs(5),
+            join_timeout: Duration::from_secs(15),
+            session: SessionTiming::default(),
+            elector: ElectorTiming::default(),
+            link: LinkTiming::default(),
+            limits: LinkLimits::default(),
+            network: Network::Tcp,
+            clock: Clock::boot(),
+        }
+    }
+
+    /// The cluster. Nodes of different clusters refuse each other and share no key. Default `default`.
+    #[must_use]
+    pub fn cluster(mut self, cluster: impl Into<String>) -> Self {
+        self.cluster = cluster.into();
+        self
+    }
+
+    /// The registry to join. Default `default`; more with [`Registry::join_beside`](crate::Registry::join_beside).
+    #[must_use]
+    pub fn registry(mut self, registry: impl Into<String>) -> Self {
+        self.registry = registry.into();
+        self
+    }
+
+    /// Where to listen for links. Default `127.0.0.1:0`, a free port. Anything but a loopback address needs a secret.
+    #[must_use]
+    pub fn listen(mut self, listen: SocketAddr) -> Self {
+        self.listen = listen;
+        self
+    }
+
+    /// Where the other nodes reach this one, `host:port`. Default: where it listens. Wrong: no links.
+    #[must_use]
+    pub fn advertise(mut self, address: impl Into<String>) -> Self {
+        self.advertise = Some(address.into());
+        self
+    }
+
+    /// The cluster's secret: links are encrypted, and peers without it refused. Default: none, loopback only.
+    #[must_use]
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// 0: this node never leads. Default 1.
+    #[must_use]
+    pub fn priority(mut self, priority: u32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// How long a call waits for its verdict. Shorter: a failover ends calls as unknown. Longer: callers wait for a
+    /// leader that does not come. Default 5 s.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// How long [`Registry::join`](crate::Registry::join) waits for the node's session. Shorter than the lease: a
+    /// node that is started again after it died without proof is refused. Default 15 s.
+    #[must_use]
+    pub fn join_timeout(mut self, timeout: Duration) -> Self {
+        self.join_timeout = timeout;
+        self
+    }
+
+    /// How the session is kept. See [`SessionTiming`].
+    #[must_use]
+    pub fn session_timing(mut self, timing: SessionTiming) -> Self {
+        self.session = timing;
+        self
+    }
+
+    /// How members and leader are found out about. See [`ElectorTiming`].
+    #[must_use]
+    pub fn elector_timing(mut self, timing: ElectorTiming) -> Self {
+        self.elector = timing;
+        self
+    }
+
+    /// Deadlines of links. See [`LinkTiming`].
+    #[must_use]
+    pub fn link_timing(mut self, timing: LinkTiming) -> Self {
+        self.link = timing;
+        self
+    }
+
+    /// Bounds of links. See [`LinkLimits`].
+    #[must_use]
+    pub fn link_limits(mut self, limits: LinkLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The network: TCP, or one in memory for several nodes in one process. Default TCP.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// The clock. Default: the machine's boot-time clock. [`Clock::runtime`] for tests under paused time.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+}

@@ -1,0 +1,287 @@
+//! Several nodes in one process, under a paused clock: real drivers, links in memory, the store in memory.
+#![allow(clippy::disallowed_methods)] // the paused clock has to be moved on
+
+use std::{net::SocketAddr, sync::Arc, sync::Mutex, time::Duration};
+
+use callsign_elector::{Clock, store::SharedStore, store::memory::MemoryStore};
+use callsign_transport::{MemoryNetwork, Network, P, RactorClusterMessage, remote_message};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
+
+use crate::{
+    BadName, Config, ConsistentError, JoinError, LookupError, Notice, RegisterError, RegisterOptions,
+    Registry, UnregisterError, WhenLapsed, WhereisError,
+};
+
+#[derive(RactorClusterMessage)]
+enum Counter {
+    Add(P<i64>),
+    #[rpc]
+    Get(RpcReplyPort<P<i64>>),
+}
+remote_message!(Counter, "test.counter/1");
+
+#[derive(RactorClusterMessage)]
+enum Other {
+    #[allow(dead_code)]
+    Nothing,
+}
+remote_message!(Other, "test.other/1");
+
+struct CounterActor;
+
+impl Actor for CounterActor {
+    type Msg = Counter;
+    type State = i64;
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Counter>, (): ()) -> Result<i64, ActorProcessingErr> {
+        Ok(0)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Counter>,
+        message: Counter,
+        count: &mut i64,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Counter::Add(P(by)) => *count += by,
+            Counter::Get(reply) => {
+                let _ = reply.send(P(*count));
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn counter() -> ActorRef<Counter> {
+    Actor::spawn(None, CounterActor, ()).await.unwrap().0
+}
+
+const SOON: Duration = Duration::from_secs(60);
+
+struct Cluster {
+    store: MemoryStore,
+    network: MemoryNetwork,
+    clock: Clock,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        Self { store: MemoryStore::new(), network: MemoryNetwork::new(), clock: Clock::runtime() }
+    }
+
+    fn address(node: &str) -> SocketAddr {
+        let port = 7000 + u16::from(node.as_bytes()[0]);
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn config(&self, node: &str) -> Config {
+        let store: SharedStore = Arc::new(self.store.connect(node));
+        Config::new(node, store)
+            .listen(Self::address(node))
+            .network(Network::Memory(self.network.clone()))
+            .clock(self.clock.clone())
+    }
+
+    async fn node(&self, node: &str) -> Registry {
+        let registry = Registry::join(self.config(node)).await.unwrap();
+        assert!(registry.ready(SOON).await, "{node} is ready: {:?}", registry.status());
+        registry
+    }
+
+    async fn three(&self) -> [Registry; 3] {
+        [self.node("a").await, self.node("b").await, self.node("c").await]
+    }
+}
+
+/// Waits for a condition, at most a minute of virtual time.
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_leads_to_its_actor_from_every_node_and_calls_cross() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let actor = counter().await;
+    let registration = nodes[0].register("counter", &actor).await.unwrap();
+    assert_eq!(registration.check(), Ok(()));
+    for node in &nodes {
+        node.wait_for(registration.token(), SOON).await.unwrap();
+        let found: ActorRef<Counter> = node.whereis("counter").unwrap();
+        found.cast(Counter::Add(P(1))).unwrap();
+        let P(_) = call_t!(found, Counter::Get, 5000).unwrap();
+        let entry = node.lookup("counter").unwrap().unwrap();
+        assert_eq!((entry.node.as_str(), entry.token), ("a", registration.token()));
+        let entry = node.lookup_consistent("counter", SOON).await.unwrap().unwrap();
+        assert_eq!(entry.token, registration.token());
+    }
+    let P(count) = call_t!(actor, Counter::Get, 5000).unwrap();
+    assert_eq!(count, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_say_what_happened() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let (mine, theirs) = (counter().await, counter().await);
+    let token = nodes[0].register("x", &mine).await.unwrap().token();
+    let taken = nodes[1].register("x", &theirs).await;
+    assert!(matches!(taken, Err(RegisterError::Taken { holder, .. }) if holder.token == token));
+    // The same again is the same.
+    assert_eq!(nodes[0].register("x", &mine).await.unwrap().token(), token);
+    let not_here = nodes[1].unregister("x").await;
+    assert!(matches!(not_here, Err(UnregisterError::NotHeldHere { holder: Some(_), .. })));
+    let long = "x".repeat(513);
+    assert_eq!(nodes[0].register("", &mine).await.unwrap_err(), RegisterError::BadName(BadName::Empty));
+    let error = nodes[0].register(&long, &mine).await.unwrap_err();
+    assert_eq!(error, RegisterError::BadName(BadName::TooLong { length: 513 }));
+    assert!(matches!(nodes[0].lookup(&long), Err(LookupError::BadName(_))));
+    let error = nodes[0].lookup_consistent("", SOON).await;
+    assert_eq!(error, Err(ConsistentError::BadName(BadName::Empty)));
+    assert!(matches!(nodes[2].whereis::<Counter>("nobody"), Err(WhereisError::NotFound { .. })));
+    nodes[2].wait_for(token, SOON).await.unwrap();
+    assert!(matches!(nodes[2].whereis::<Other>("x"), Err(WhereisError::Unreachable { .. })));
+    theirs.stop(None);
+    theirs.wait(None).await.unwrap();
+    assert_eq!(nodes[1].register("y", &theirs).await.unwrap_err(), RegisterError::ActorEnded);
+    // Nothing of all that changed anything.
+    assert_eq!(nodes[0].count(), Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_ends_is_unregistered() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let actor = counter().await;
+    let token = nodes[0].register("x", &actor).await.unwrap().token();
+    nodes[1].wait_for(token, SOON).await.unwrap();
+    actor.stop(None);
+    until("the name is free on b", || nodes[1].lookup("x") == Ok(None)).await;
+    assert!(nodes[1].register("x", &counter().await).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_leaves_frees_its_names_and_the_seat() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let leader = nodes.iter().position(|n| n.status().leads).unwrap();
+    let other = (leader + 1) % 3;
+    let actor = counter().await;
+    nodes[leader].register("x", &actor).await.unwrap();
+    nodes[leader].leave().await.unwrap();
+    actor.wait(None).await.unwrap();
+    until("another leads", || {
+        nodes[other].leader().is_some_and(|l| l.serving && l.node.as_str() != nodes[leader].node())
+    })
+    .await;
+    until("x is free", || nodes[other].lookup("x") == Ok(None)).await;
+    assert!(nodes[other].register("x", &counter().await).await.is_ok());
+    assert_eq!(nodes[leader].register("y", &counter().await).await.unwrap_err(), RegisterError::Left);
+    assert_eq!(nodes[other].members().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_of_one_name_are_refused_and_the_first_stays() {
+    let cluster = Cluster::new();
+    let first = cluster.node("a").await;
+    let second = cluster.config("a").listen(SocketAddr::from(([127, 0, 0, 1], 7999)));
+    let refused = Registry::join(second).await;
+    assert!(matches!(refused, Err(JoinError::NameInUse { .. })), "{:?}", refused.err());
+    assert!(first.register("x", &counter().await).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_outage_lapses_the_session_stops_the_actor_and_tells_the_other_which_resumes() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let (stopped, told) = (counter().await, counter().await);
+    node.register("stopped", &stopped).await.unwrap();
+    let heard: Arc<Mutex<Vec<Notice>>> = Arc::default();
+    let listener = heard.clone();
+    let options = RegisterOptions {
+        when_lapsed: WhenLapsed::Tell(Arc::new(move |notice| listener.lock().unwrap().push(notice))),
+        wait: None,
+    };
+    let registration = node.register_with("told", &told, options).await.unwrap();
+
+    cluster.store.outage_for_all();
+    stopped.wait(None).await.unwrap();
+    until("it is told", || *heard.lock().unwrap() == [Notice::Lapsed]).await;
+    assert!(registration.check().is_err(), "check refuses");
+    assert!(
+        matches!(node.lookup("told"), Err(LookupError::Lapsed { last_known: Some(_) })),
+        "reads are marked"
+    );
+    assert_eq!(node.register("z", &counter().await).await.unwrap_err(), RegisterError::Lapsed);
+    let unread = node.lookup_consistent("told", Duration::from_secs(2)).await;
+    assert!(matches!(unread, Err(ConsistentError::StoreUnavailable { .. })), "{unread:?}");
+
+    cluster.store.heal_all();
+    until("it is told again", || heard.lock().unwrap().len() == 2).await;
+    assert_eq!(*heard.lock().unwrap(), [Notice::Lapsed, Notice::Resumed]);
+    assert_eq!(registration.check(), Ok(()));
+    until("the stopped actor's name is free", || node.lookup("stopped") == Ok(None)).await;
+    assert!(node.lookup("told").unwrap().is_some(), "the told one kept its name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_behind_a_cut_link_still_reads_consistently_and_heals() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let leader = nodes.iter().position(|n| n.status().leads).unwrap();
+    let other = (leader + 1) % 3;
+    let names = ["a", "b", "c"];
+    cluster.network.cut(Cluster::address(names[leader]), Cluster::address(names[other]));
+    until("the link is down", || {
+        nodes[other].members().iter().any(|m| m.node.as_str() == names[leader] && !m.linked)
+    })
+    .await;
+    let actor = counter().await;
+    let token = nodes[leader].register("x", &actor).await.unwrap().token();
+    let entry = nodes[other].lookup_consistent("x", SOON).await.unwrap().unwrap();
+    assert_eq!(entry.token, token);
+    cluster.network.heal(Cluster::address(names[leader]), Cluster::address(names[other]));
+    until("linked again", || nodes[other].members().iter().all(|m| m.linked)).await;
+    assert!(nodes[other].whereis::<Counter>("x").is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn registries_of_one_node_share_nothing_but_the_session() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let mut orders = Vec::new();
+    for node in &nodes {
+        orders.push(node.join_beside("orders").await.unwrap());
+    }
+    for order in &orders {
+        assert!(order.ready(SOON).await);
+    }
+    let again = nodes[0].join_beside("orders").await;
+    assert!(matches!(again, Err(JoinError::AlreadyJoined { .. })));
+    let (one, two) = (counter().await, counter().await);
+    nodes[0].register("x", &one).await.unwrap();
+    orders[1].register("x", &two).await.unwrap();
+    let here = nodes[2].lookup_consistent("x", SOON).await.unwrap().unwrap();
+    let there = orders[2].lookup_consistent("x", SOON).await.unwrap().unwrap();
+    assert_eq!((here.node.as_str(), there.node.as_str()), ("a", "b"));
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_opened_is_a_typed_error() {
+    let missing = Registry::join(Config::new("a", "sqlite:/nowhere/at/all/x.db")).await;
+    assert!(matches!(missing, Err(JoinError::Store(_))), "{:?}", missing.err());
+    let unknown = Registry::join(Config::new("a", "carrier-pigeon:coop")).await;
+    assert!(matches!(unknown, Err(JoinError::Store(_))));
+    let bad = Registry::join(Config::new("a node", "memory:")).await;
+    assert!(matches!(bad, Err(JoinError::BadName(_))));
+    let open = Config::new("a", "memory:").listen(SocketAddr::from(([0, 0, 0, 0], 0)));
+    assert!(matches!(Registry::join(open).await, Err(JoinError::Transport(_))), "no secret, no open port");
+}

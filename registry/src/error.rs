@@ -1,0 +1,226 @@
+//! What can go wrong, and what the caller may conclude from it.
+
+use std::time::Duration;
+
+use callsign_elector::{
+    ids::{Incarnation, InvalidName, NodeName, Position},
+    store::OpenError,
+};
+use callsign_transport::{ResolveError, StartError};
+
+use crate::{entry::Entry, name::BadName};
+
+/// Why a node did not join.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// A node, cluster or registry name breaks the rules. Nothing was opened.
+    #[error(transparent)]
+    BadName(#[from] InvalidName),
+    /// The store's URL is wrong, or the store cannot be opened. Nothing was changed.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The store did not answer in time. The session may have been opened; joining again continues or replaces it.
+    #[error("the store is unavailable: {0}")]
+    StoreUnavailable(String),
+    /// The node cannot listen, or may not without a secret. Nothing was changed.
+    #[error(transparent)]
+    Transport(#[from] StartError),
+    /// Another process runs under this node's name, and lives. Nothing was changed.
+    #[error("a node {node} is alive already (incarnation {incarnation:?})")]
+    NameInUse {
+        /// The name that both have.
+        node: NodeName,
+        /// The one that was there first.
+        incarnation: Incarnation,
+    },
+    /// A former process of this node's name left its session open, and may be dead. Nothing was changed. Waiting
+    /// longer than its lease lets it be closed.
+    #[error("the session of a former node {node} (incarnation {incarnation:?}) is still open")]
+    FormerOpen {
+        /// The name that both have.
+        node: NodeName,
+        /// The one that was there first.
+        incarnation: Incarnation,
+    },
+    /// The timing leaves no room to beat twice. Nothing was changed.
+    #[error("the timing cannot work: {0}")]
+    Timing(String),
+    /// A record in the store cannot be read. Nothing was changed.
+    #[error("the store holds a record that cannot be read: {0}")]
+    Corrupt(String),
+    /// This node is a member of that registry already.
+    #[error("this node has joined {registry} already")]
+    AlreadyJoined {
+        /// The registry.
+        registry: String,
+    },
+    /// The node has left, or is leaving.
+    #[error("the node has left")]
+    Left,
+}
+
+/// Why a name was not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The name breaks the rules. Nothing was sent.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// Another actor holds the name. It was so at a moment after the call began.
+    #[error("{name:?} is held by an actor on {}", holder.node)]
+    Taken {
+        /// The name asked for.
+        name: String,
+        /// Who holds it.
+        holder: Entry,
+    },
+    /// The actor has ended: before the name was asked for, or before it was granted. It holds nothing; what was granted
+    /// meanwhile is given up.
+    #[error("the actor has ended")]
+    ActorEnded,
+    /// This node's replica is not complete yet. Nothing was sent.
+    #[error("this node is not synced yet")]
+    NotSynced,
+    /// No member leads at present, and none came to in time. Nothing was sent.
+    #[error("no leader")]
+    NoLeader,
+    /// This node's session is not trusted: the store could not be reached for too long. Nothing was sent.
+    #[error("this node's session has lapsed")]
+    Lapsed,
+    /// The session that asked was closed. The name is not, and will not be, held by this request's session.
+    #[error("the session ended while {name:?} was being registered")]
+    SessionLost {
+        /// The name asked for.
+        name: String,
+    },
+    /// The request was sent and no verdict came in time: the name may or may not be held by the caller, now or
+    /// later. Registering the same actor again is safe, and finds out.
+    #[error("the outcome of registering {name:?} is unknown after {waited:?}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// Too many requests of this node are undecided. Nothing was sent.
+    #[error("{pending} requests are undecided, try later")]
+    Overloaded {
+        /// How many.
+        pending: usize,
+    },
+    /// The node has left the registry. Nothing was sent.
+    #[error("the node has left")]
+    Left,
+}
+
+/// Why a name was not unregistered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnregisterError {
+    /// The name breaks the rules. Nothing was sent.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// This node holds no such name. Only its host can give a name up.
+    #[error("{name:?} is not held by this node")]
+    NotHeldHere {
+        /// The name.
+        name: String,
+        /// Who holds it, as this node's replica knows.
+        holder: Option<Entry>,
+    },
+    /// This node has given the name up and will see it freed, but that is not done yet: no verdict came in time.
+    #[error("{name:?} is given up, but not freed yet after {waited:?}")]
+    Pending {
+        /// The name.
+        name: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The node has left the registry. Its session is closed, or will be, and frees all its names.
+    #[error("the node has left")]
+    Left,
+}
+
+/// Why a local read did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// The name breaks the rules, so nobody holds it.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// This node's replica is not complete yet: it does not know.
+    #[error("this node is not synced yet")]
+    NotSynced,
+    /// This node's session is not trusted: it may be cut off, and the name may have moved on.
+    #[error("this node's session has lapsed")]
+    Lapsed {
+        /// What the replica had last.
+        last_known: Option<Entry>,
+    },
+}
+
+/// Why a name did not lead to an actor.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WhereisError {
+    /// Nobody holds the name, as far as this node's complete replica goes.
+    #[error("nobody holds {name:?}")]
+    NotFound {
+        /// The name.
+        name: String,
+    },
+    /// The replica could not answer.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// The name is held, but its actor cannot be reached from here in this way.
+    #[error("{name:?} is held on {}, but cannot be reached: {source}", entry.node)]
+    Unreachable {
+        /// The name.
+        name: String,
+        /// Who holds it.
+        entry: Entry,
+        /// Why.
+        source: ResolveError,
+    },
+    /// The consistent read behind it did not answer.
+    #[error(transparent)]
+    Consistent(#[from] ConsistentError),
+}
+
+/// Why a consistent read did not answer. It never answers with something old instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConsistentError {
+    /// The name breaks the rules, so nobody holds it.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// The store could not be read in time.
+    #[error("the store did not answer within {waited:?}")]
+    StoreUnavailable {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The store was read, but this node's replica did not get there in time.
+    #[error("the replica is at {at}, the registry at {wanted}, after {waited:?}")]
+    Behind {
+        /// Where the replica is.
+        at: Position,
+        /// Where it had to be.
+        wanted: Position,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The node has left the registry.
+    #[error("the node has left")]
+    Left,
+}
+
+/// Why a node did not leave in good order. It does not serve any more, whatever this says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaveError {
+    /// The store could not be told in time: the session is closed by the others when its lease has run out.
+    #[error("the store could not be told: {0}; the others free this node's names when its lease has run out")]
+    StoreUnavailable(String),
+}

@@ -1,0 +1,471 @@
+//! Histories in which something was given up, lost or late, and that once went wrong.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use callsign_elector::{
+    Time,
+    elector::View,
+    ids::{
+        Beat, ClusterName, Epoch, Incarnation, NodeName, Nonce, Position, RegistryName, SessionId,
+        SessionNumber, Token,
+    },
+    keys::{ClusterKeys, RegistryKeys},
+    record::{MemberRow, PositionRecord, Record, SessionRecord, Term},
+    store::{CommitOutcome, Limits, Transaction, Version, mvcc::Mvcc},
+};
+use callsign_transport::Kind;
+
+use crate::{
+    Event,
+    catchup::{CatchUp, Sources},
+    error::{RegisterError, UnregisterError},
+    handoff::{Handoff, Step, reset_conditions},
+    host::{Host, Surroundings},
+    input::{Answer, Call, CallId, Effect, Notice, Now, OnLapse},
+    leader::Leader,
+    log::{Batch, Op},
+    message::{Message, Request, Verdict, Wish},
+    name::Name,
+    replica::Replica,
+    table::{RequestNumber, Row},
+    world::{Faults, World, name},
+};
+
+fn cluster(seed: u64, nodes: &[&str]) -> World {
+    let mut world = World::new(seed);
+    for node in nodes {
+        world.start(node);
+    }
+    world.settle();
+    world
+}
+
+#[test]
+fn a_leader_whose_own_commit_is_seen_by_its_consistent_read_goes_on_leading() {
+    for seed in 0..40 {
+        let mut world = cluster(seed, &["a"]);
+        let begun = world.nodes[&name("a")].events.len();
+        world.faults = Faults { unknown_applied: 500, ..Faults::default() };
+        let mut calls: Vec<CallId> = Vec::new();
+        for i in 0..20 {
+            calls.push(world.begin_register("a", &format!("n{i}"), 100 + i));
+            let pause = world.draw(600);
+            world.run_for(Duration::from_micros(pause));
+            let read = Call::Consistent { name: "n0".into() };
+            calls.push(world.call("a", read, Duration::from_secs(5)));
+        }
+        world.run_until("all are answered", Duration::from_secs(10), |w| {
+            calls.iter().all(|call| w.answers.contains_key(call))
+        });
+        let events = &world.nodes[&name("a")].events[begun..];
+        assert!(!events.iter().any(|e| matches!(e, Event::Deposed { .. })), "seed {seed}: {events:?}");
+    }
+}
+
+#[test]
+fn the_log_is_cut_while_batches_follow_one_another_without_a_pause() {
+    let mut world = cluster(1, &["a", "b", "c"]);
+    for i in 0..1000 {
+        world.register("a", &format!("n{}", i % 40), 1).unwrap();
+        world.unregister("a", &format!("n{}", i % 40));
+    }
+    assert!(world.floor() > 500, "{}", world.floor());
+}
+
+#[test]
+fn a_cut_of_the_log_that_lands_late_does_not_take_the_floor_back() {
+    let mut world = cluster(2, &["a", "b", "c"]);
+    world.delay_cut = Some(Duration::from_secs(5));
+    for round in 0..4 {
+        for i in 0..300 {
+            world.register("a", &format!("n{round}-{i}"), 1).unwrap();
+        }
+        world.run_for(Duration::from_secs(2));
+    }
+    assert!(world.delay_cut.is_none() && world.floor() > 900, "{}", world.floor());
+    world.start("d");
+    world.settle();
+    assert_eq!(world.table("d"), world.table("a"));
+}
+
+#[test]
+fn an_actor_that_gives_up_one_name_while_it_asks_for_another_stays_watched() {
+    let mut world = cluster(3, &["a", "b"]);
+    world.register("a", "x", 5).unwrap();
+    let call = world.begin_register("a", "y", 5);
+    world.call("a", Call::Unregister { name: "x".into() }, Duration::from_secs(5));
+    assert!(matches!(world.answer(call), Answer::Registered(Ok(_))));
+    assert!(world.nodes[&name("a")].watched.contains(&5));
+}
+
+#[test]
+fn an_actor_that_is_refused_one_name_and_gets_another_at_once_stays_watched() {
+    let mut world = cluster(6, &["a", "b"]);
+    world.register("b", "x", 6).unwrap();
+    let (refused, granted) = (world.begin_register("a", "x", 5), world.begin_register("a", "y", 5));
+    assert!(matches!(world.answer(refused), Answer::Registered(Err(RegisterError::Taken { .. }))));
+    assert!(matches!(world.answer(granted), Answer::Registered(Ok(_))));
+    assert!(world.nodes[&name("a")].watched.contains(&5));
+}
+
+#[test]
+fn an_unregister_whose_session_is_lost_does_not_say_that_the_name_is_free() {
+    let mut world = cluster(4, &["a", "b", "c"]);
+    let (leader, _) = world.leader().unwrap();
+    let host = ["a", "b", "c"].into_iter().find(|node| name(node) != leader).unwrap();
+    world.register(host, "x", 5).unwrap();
+    world.cut(host, leader.as_str());
+    world.run_for(Duration::from_millis(5));
+    let call = world.call(host, Call::Unregister { name: "x".into() }, Duration::from_secs(20));
+    world.run_for(Duration::from_millis(5));
+    world.lose_session(host);
+    let answer = world.answer(call);
+    assert!(matches!(answer, Answer::Unregistered(Err(UnregisterError::Pending { .. }))), "{answer:?}");
+}
+
+#[test]
+fn a_register_that_ends_because_nothing_was_sent_is_not_sent_later() {
+    let mut world = World::new(5);
+    world.start("a");
+    let register =
+        |actor| Call::Register { name: "x".into(), actor, kind: Kind(7), on_lapse: OnLapse::Suspend };
+    let call = world.call("a", register(5), Duration::from_micros(10));
+    let later = world.call("a", register(6), Duration::from_secs(20));
+    assert_eq!(world.answer(call), Answer::Registered(Err(RegisterError::NotSynced)));
+    // Who waited behind it is not forgotten.
+    let Answer::Registered(Ok((token, _))) = world.answer(later) else { panic!() };
+    world.run_for(Duration::from_secs(3));
+    let row = world.row("a", "x").unwrap();
+    assert_eq!((row.actor, row.position), (6, token));
+}
+
+/// A host by itself, with a session that is trusted.
+struct Alone {
+    host: Host,
+    replica: Replica<BTreeMap<Name, Row>>,
+    session: Arc<SessionId>,
+}
+
+impl Alone {
+    const NOW: Now = Now { time: Time(Duration::from_secs(100)), trusted: Some(SessionNumber(1)) };
+
+    fn new() -> Self {
+        let me = NodeName::new("a").unwrap();
+        let session = SessionId { node: me.clone(), incarnation: Incarnation(1), number: SessionNumber(1) };
+        let mut host = Host::new();
+        host.on_session_opened(session.clone());
+        Self { host, replica: Replica::new(me, BTreeMap::new()), session: Arc::new(session) }
+    }
+
+    /// What is sent to a leader of this epoch.
+    fn flush(&mut self, epoch: u64) -> Vec<Message> {
+        let leader = NodeName::new("l").unwrap();
+        let around =
+            Surroundings { leader: Some((Epoch(epoch), &leader)), is_synced: true, has_leader: true };
+        let mut effects = Vec::new();
+        self.host.flush(Self::NOW.time, around, &mut effects);
+        let sent = effects.into_iter().map(|effect| match effect {
+            Effect::Send { message, .. } => message,
+            other => panic!("{other:?}"),
+        });
+        sent.collect()
+    }
+
+    fn register(&mut self, what: &str, actor: u64) {
+        let (call, wait) = (CallId(actor), Duration::from_secs(5));
+        let (kind, on_lapse) = (Kind(7), OnLapse::Suspend);
+        self.host.register(Self::NOW, call, wait, what.into(), actor, kind, on_lapse, &mut Vec::new());
+    }
+
+    fn settle(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.host.settle(Self::NOW, &self.replica, &mut effects);
+        effects
+    }
+}
+
+fn requests(messages: &[Message]) -> Vec<crate::message::Request> {
+    let all = messages.iter().flat_map(|message| match message {
+        Message::Requests { requests, .. } => requests.clone(),
+        other => panic!("{other:?}"),
+    });
+    all.collect()
+}
+
+#[test]
+fn a_grant_of_a_log_that_was_given_up_is_asked_for_again_and_not_believed() {
+    let mut alone = Alone::new();
+    alone.register("x", 5);
+    let asked = requests(&alone.flush(1));
+    let granted = vec![(asked[0].number, Verdict::Granted { token: Position(7) })];
+    alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), granted.clone());
+    assert!(alone.settle().is_empty(), "the replica is not there");
+    alone.host.drop_all_claims(&mut Vec::new());
+    alone.replica.skip_to(Position(9));
+    assert!(alone.settle().is_empty());
+    assert!(alone.host.claims().is_empty());
+    let again = requests(&alone.flush(2));
+    assert_eq!(again.len(), 1);
+    assert!(again[0].number > asked[0].number && again[0].wish == asked[0].wish);
+}
+
+#[test]
+fn a_suspended_actor_is_told_of_a_lost_claim_while_it_is_still_listened_for() {
+    let mut alone = Alone::new();
+    alone.register("x", 5);
+    let asked = requests(&alone.flush(1));
+    let granted = vec![(asked[0].number, Verdict::Granted { token: Position(7) })];
+    alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), granted);
+    alone.replica.skip_to(Position(7));
+    assert_eq!(alone.settle().len(), 1);
+    let mut effects = Vec::new();
+    alone.host.drop_all_claims(&mut effects);
+    let told = effects.iter().position(|e| *e == Effect::Notify { actor: 5, notice: Notice::Lost });
+    let forgotten = effects.iter().position(|e| *e == Effect::Unwatch { actor: 5 });
+    assert!(told.unwrap() < forgotten.unwrap(), "{effects:?}");
+}
+
+#[test]
+fn a_member_without_a_base_asks_whoever_is_linked_when_the_log_is_too_short_and_nobody_is_synced() {
+    let cluster = ClusterName::new("test").unwrap();
+    let keys = ClusterKeys::new(&cluster).registry(&RegistryName::new("r").unwrap());
+    let mut replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
+    let mut catchup = CatchUp::new();
+    let sources = Sources { is_taking_over: true, others: vec![name("b")], ..Sources::default() };
+    let (mut now, mut next_op, mut effects) = (Time(Duration::from_secs(100)), 0, Vec::new());
+    catchup.want(now, Position(900));
+    catchup.drive(now, &replica, &sources, &keys, &mut next_op, &mut effects);
+    let Some(Effect::Read { id, reads }) = effects.pop() else { panic!("it may begin at the beginning") };
+    let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
+    let cut = Transaction::new()
+        .put(keys.floor(), PositionRecord(Position(600)).to_value())
+        .put(keys.commit(), PositionRecord(Position(900)).to_value());
+    assert!(matches!(store.apply(&cut), CommitOutcome::Committed(_)));
+    let read = store.read(&reads, None).unwrap();
+    catchup.on_log(now, &mut replica, id, Some(&read), &keys).unwrap();
+    now = now + Duration::from_secs(1);
+    catchup.drive(now, &replica, &sources, &keys, &mut next_op, &mut effects);
+    let asks = |e: &Effect| matches!(e, Effect::Send { to, message: Message::SnapshotWanted { .. } } if *to == name("b"));
+    assert!(effects.iter().any(asks), "{effects:?}");
+}
+
+/// Three nodes, a host that does not lead, and what is needed to speak for it.
+fn with_host(seed: u64) -> (World, &'static str, NodeName, Epoch, Arc<SessionId>) {
+    let world = cluster(seed, &["a", "b", "c"]);
+    let (leader, epoch) = world.leader().unwrap();
+    let host = ["a", "b", "c"].into_iter().find(|node| name(node) != leader).unwrap();
+    let session = Arc::new(world.nodes[&name(host)].session.clone().unwrap());
+    (world, host, leader, epoch, session)
+}
+
+fn request(number: u64, what: &str, wish: Wish) -> Request {
+    Request { number: RequestNumber(number), name: what.into(), wish }
+}
+
+#[test]
+fn an_unregister_frees_only_the_registration_that_it_quotes_and_only_for_its_own_session() {
+    let (mut world, host, leader, epoch, session) = with_host(30);
+    let token = world.register(host, "x", 5).unwrap();
+    let other = ["a", "b", "c"].into_iter().find(|n| *n != host && name(n) != leader).unwrap();
+    let others = Arc::new(world.nodes[&name(other)].session.clone().unwrap());
+    let unregister = |position| request(900, "x", Wish::Unregister { position });
+    for (from, session, position) in [(host, session, Position(token.0 - 1)), (other, others, token)] {
+        let requests = vec![unregister(position)];
+        let acknowledged = RequestNumber(900);
+        world.deliver(from, &leader, Message::Requests { epoch, session, acknowledged, requests });
+        world.run_for(Duration::from_millis(20));
+        assert!(world.row(leader.as_str(), "x").is_some(), "asked by {from} for {position}");
+    }
+}
+
+#[test]
+fn a_replica_frees_only_the_registration_that_the_log_quotes() {
+    let mut alone = Alone::new();
+    let register =
+        Op::Register { name: "x".into(), session: 0, request: RequestNumber(1), actor: 5, kind: Kind(7) };
+    let batch = |position, op| Batch {
+        epoch: Epoch(1),
+        nonce: Nonce(position),
+        position: Position(position),
+        sessions: vec![alone.session.clone()],
+        ops: vec![op],
+    };
+    let wrong = Op::Unregister { name: "x".into(), position: Position(9) };
+    let right = Op::Unregister { name: "x".into(), position: Position(10) };
+    let batches = [batch(10, register), batch(11, wrong), batch(12, right)];
+    alone.replica.apply(&batches[0]);
+    alone.replica.apply(&batches[1]);
+    assert_eq!(alone.replica.table().len(), 1);
+    alone.replica.apply(&batches[2]);
+    assert!(alone.replica.table().is_empty());
+}
+
+#[test]
+fn a_late_copy_of_a_register_does_not_bring_back_a_name_that_was_given_up() {
+    let (mut world, host, leader, epoch, session) = with_host(31);
+    world.register(host, "x", 5).unwrap();
+    world.unregister(host, "x");
+    let copy = request(1, "x", Wish::Register { actor: 5, kind: Kind(7) });
+    // Before the host has acknowledged the answer, and after.
+    for acknowledged in [1, 1, 3, 1] {
+        let (session, requests) = (session.clone(), vec![copy.clone()]);
+        let acknowledged = RequestNumber(acknowledged);
+        world.deliver(host, &leader, Message::Requests { epoch, session, acknowledged, requests });
+        world.run_for(Duration::from_millis(20));
+        assert!(world.row(leader.as_str(), "x").is_none());
+    }
+}
+
+#[test]
+fn a_request_asked_twice_before_it_is_decided_is_decided_once() {
+    let (mut world, host, leader, epoch, session) = with_host(32);
+    let wish = Wish::Register { actor: 5, kind: Kind(7) };
+    let (copies, acknowledged) =
+        (vec![request(1, "x", wish.clone()), request(1, "x", wish)], RequestNumber(1));
+    world.deliver(host, &leader, Message::Requests { epoch, session, acknowledged, requests: copies });
+    let before = world.sent.get("verdicts").copied().unwrap_or(0);
+    world.run_for(Duration::from_millis(20));
+    assert_eq!(world.sent["verdicts"], before + 1);
+}
+
+#[test]
+fn a_session_that_was_read_closed_is_not_served_any_more() {
+    let (mut world, host, leader, epoch, session) = with_host(33);
+    world.register(host, "x", 5).unwrap();
+    world.close_session(&session);
+    world.run_until("freed", Duration::from_secs(5), |w| w.row(leader.as_str(), "x").is_none());
+    let (requests, acknowledged) =
+        (vec![request(2, "y", Wish::Register { actor: 5, kind: Kind(7) })], RequestNumber(2));
+    world.deliver(host, &leader, Message::Requests { epoch, session, acknowledged, requests });
+    world.run_for(Duration::from_millis(200));
+    assert!(world.row(leader.as_str(), "y").is_none());
+}
+
+#[test]
+fn an_answer_of_an_older_epoch_or_another_session_is_not_taken() {
+    let mut alone = Alone::new();
+    alone.register("x", 5);
+    let asked = requests(&alone.flush(2));
+    alone.replica.skip_to(Position(9));
+    let granted = vec![(asked[0].number, Verdict::Granted { token: Position(7) })];
+    let session = alone.session.clone();
+    let former = SessionId { number: SessionNumber(0), ..SessionId::clone(&session) };
+    alone.host.on_verdicts(Epoch(1), &session, Position(7), granted.clone());
+    alone.host.on_verdicts(Epoch(2), &former, Position(7), granted.clone());
+    assert!(alone.settle().is_empty());
+    alone.host.on_verdicts(Epoch(2), &session, Position(7), granted);
+    assert_eq!(alone.settle().len(), 1);
+}
+
+#[test]
+fn a_refused_request_that_arrives_again_is_refused_again_although_the_name_is_free_by_now() {
+    let (mut world, host, leader, epoch, session) = with_host(34);
+    world.register(leader.as_str(), "x", 9).unwrap();
+    assert!(matches!(world.register(host, "x", 5), Err(RegisterError::Taken { .. })));
+    world.unregister(leader.as_str(), "x");
+    let requests = vec![request(1, "x", Wish::Register { actor: 5, kind: Kind(7) })];
+    let acknowledged = RequestNumber(1);
+    world.deliver(host, &leader, Message::Requests { epoch, session, acknowledged, requests });
+    world.run_for(Duration::from_millis(20));
+    assert!(world.row(leader.as_str(), "x").is_none());
+}
+
+fn two_terms() -> (RegistryKeys, Term, Term) {
+    let keys =
+        ClusterKeys::new(&ClusterName::new("test").unwrap()).registry(&RegistryName::new("r").unwrap());
+    let later = |epoch| Term { epoch: Epoch(epoch), ..Term::vacant() };
+    (keys, later(1), later(2))
+}
+
+#[test]
+fn an_opening_batch_of_a_term_that_is_over_is_not_committed() {
+    let (keys, mine, later) = two_terms();
+    let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
+    for (term, is_mine) in [(&later, false), (&mine, true)] {
+        let replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
+        let mut effects = Vec::new();
+        let mut leader = Leader::new(name("a"), keys.clone(), &mine, 1);
+        leader.open(Alone::NOW.time, &replica, true, Vec::new(), &mut 0, &mut effects);
+        let Some(Effect::Commit { transaction, .. }) = effects.pop() else { panic!("{effects:?}") };
+        let elected = Transaction::new().put(keys.term(), term.to_value());
+        assert!(matches!(store.apply(&elected), CommitOutcome::Committed(_)));
+        let is_committed = matches!(store.apply(&transaction), CommitOutcome::Committed(_));
+        assert_eq!(is_committed, is_mine);
+    }
+}
+
+#[test]
+fn an_end_of_the_log_that_was_read_in_another_term_is_not_taken_for_the_end() {
+    let (keys, mine, later) = two_terms();
+    let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
+    let (now, mut next_op, mut effects) = (Alone::NOW.time, 0, Vec::new());
+    let mut handoff = Handoff::begin(now, mine.clone(), None, &mut effects);
+    for (at, term, step) in [(0, &later, Step::Wait), (1, &mine, Step::CatchUp(None))] {
+        let now = now + Duration::from_secs(at);
+        let elected = Transaction::new().put(keys.term(), term.to_value());
+        assert!(matches!(store.apply(&elected), CommitOutcome::Committed(_)));
+        assert_eq!(handoff.proceed(now, &keys, &mut next_op, &mut effects), Step::Wait);
+        let Some(Effect::Read { id, reads }) = effects.pop() else { panic!("{effects:?}") };
+        handoff.on_read(now, id, &Ok(store.read(&reads, None).unwrap()));
+        assert_eq!(handoff.proceed(now, &keys, &mut next_op, &mut effects), step);
+    }
+}
+
+#[test]
+fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
+    let (keys, mine, _) = two_terms();
+    let session = SessionId { node: name("b"), incarnation: Incarnation(1), number: SessionNumber(1) };
+    let record = |open| SessionRecord {
+        incarnation: session.incarnation,
+        number: session.number,
+        lease: Duration::from_secs(10),
+        beat: Beat(1),
+        open,
+    };
+    let row = |empty| MemberRow {
+        token: Token(1),
+        session: session.clone(),
+        address: "b:1".into(),
+        priority: 1,
+        synced: false,
+        empty,
+        accuses: None,
+    };
+    let view = |open, empty| View {
+        version: Version(1),
+        term: mine.clone(),
+        lock: None,
+        members: BTreeMap::from([(name("b"), row(empty))]),
+        sessions: BTreeMap::from([(name("b"), record(open))]),
+        commit: Some(Position(9)),
+        floor: Position(5),
+        me: None,
+    };
+    assert_eq!(reset_conditions(&view(true, false), &keys), None);
+    assert!(reset_conditions(&view(true, true), &keys).is_some());
+    let conditions = reset_conditions(&view(false, false), &keys).unwrap();
+
+    // And what was looked at is looked at again by the batch itself.
+    let (open, full) = (record(true).to_value(), row(false).to_value());
+    let (session_key, row_key) = (keys.cluster().session(&name("b")), keys.member(&name("b")));
+    for (session, row, is_right) in [
+        (open, full.clone(), false),
+        (record(false).to_value(), row(true).to_value(), false),
+        (record(false).to_value(), full, true),
+    ] {
+        let mut replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
+        replica.skip_to(Position(9));
+        let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
+        let state = Transaction::new()
+            .put(keys.term(), mine.to_value())
+            .put(keys.commit(), PositionRecord(Position(9)).to_value())
+            .put(session_key.clone(), session)
+            .put(row_key.clone(), row);
+        assert!(matches!(store.apply(&state), CommitOutcome::Committed(_)));
+        let mut effects = Vec::new();
+        let mut leader = Leader::new(name("a"), keys.clone(), &mine, 1);
+        leader.open(Alone::NOW.time, &replica, true, conditions.clone(), &mut 0, &mut effects);
+        let Some(Effect::Commit { transaction, .. }) = effects.pop() else { panic!("{effects:?}") };
+        assert_eq!(matches!(store.apply(&transaction), CommitOutcome::Committed(_)), is_right);
+    }
+}

@@ -1,0 +1,173 @@
+//! The handoff: what makes a newly elected leader serve.
+//!
+//! ```text
+//!  elected --> ask the old leader for its end --> read the end of the log --> catch up --> open the epoch --> serve
+//!              (`transfer_snapshot`; no answer      (after the term was         (log, or a    (an entry of its own,
+//!               is needed for safety)                committed)                  snapshot)     then `apply_names_snapshot`)
+//! ```
+//!
+//! Safe at any point to be done again: until the opening entry is committed nothing was changed, and that is
+//! committed only under this term, at the end that was read.
+
+use std::time::Duration;
+
+use callsign_elector::{
+    Time,
+    elector::View,
+    ids::{Epoch, NodeName, Position},
+    keys::{RegistryKeys, read_key},
+    record::{PositionRecord, Record, Term},
+    store::{Key, ReadResult, StoreError, Value},
+};
+
+use crate::{
+    input::{Effect, OpId},
+    message::Message,
+};
+
+/// How long the old leader may take to step down. Shorter: its commit in flight is settled by the fence instead.
+/// Longer: an old leader that hangs holds up the new one.
+const TRANSFER: Duration = Duration::from_secs(1);
+
+/// A read that has not answered for so long is begun again.
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long to wait after a read that failed, or found another term.
+const RETRY: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// The old leader was asked for its end.
+    Transfer { from: NodeName, until: Time },
+    /// The end of the log is to be read.
+    Due { at: Time },
+    /// It is being read.
+    Reading { id: OpId, since: Time },
+    /// The replica is to come up to the end.
+    CatchUp { end: Option<Position> },
+}
+
+/// What is to be done now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Wait.
+    Wait,
+    /// Come up to the end of the log. `None`: the registry was never opened.
+    CatchUp(Option<Position>),
+}
+
+/// A member's way from elected to serving, up to the opening batch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Handoff {
+    pub(crate) term: Term,
+    stage: Stage,
+}
+
+impl Handoff {
+    /// Begins. `old` is the leader before, if it is another node and linked.
+    pub(crate) fn begin(now: Time, term: Term, old: Option<NodeName>, effects: &mut Vec<Effect>) -> Self {
+        let stage = match old {
+            Some(from) => {
+                let message = Message::TransferSnapshot { epoch: term.epoch };
+                effects.push(Effect::Send { to: from.clone(), message });
+                Stage::Transfer { from, until: now + TRANSFER }
+            }
+            None => Stage::Due { at: now },
+        };
+        Self { term, stage }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.term.epoch
+    }
+
+    /// The old leader has stepped down.
+    pub(crate) fn on_transferred(&mut self, now: Time, by: &NodeName, epoch: Epoch) {
+        if epoch == self.term.epoch && matches!(&self.stage, Stage::Transfer { from, .. } if from == by) {
+            self.stage = Stage::Due { at: now };
+        }
+    }
+
+    /// The link to a node is down: nobody waits for it.
+    pub(crate) fn on_link_down(&mut self, now: Time, node: &NodeName) {
+        if matches!(&self.stage, Stage::Transfer { from, .. } if from == node) {
+            self.stage = Stage::Due { at: now };
+        }
+    }
+
+    /// Goes on as far as it can.
+    pub(crate) fn proceed(
+        &mut self,
+        now: Time,
+        keys: &RegistryKeys,
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) -> Step {
+        match &self.stage {
+            Stage::Transfer { until, .. } if now >= *until => self.stage = Stage::Due { at: now },
+            Stage::Reading { since, .. } if now >= *since + READ_TIMEOUT => {
+                self.stage = Stage::Due { at: now }
+            }
+            _ => {}
+        }
+        match &self.stage {
+            Stage::Due { at } if now >= *at => {
+                *next_op += 1;
+                let id = OpId(*next_op);
+                effects
+                    .push(Effect::Read { id, reads: vec![read_key(keys.term()), read_key(keys.commit())] });
+                self.stage = Stage::Reading { id, since: now };
+                Step::Wait
+            }
+            Stage::CatchUp { end } => Step::CatchUp(*end),
+            Stage::Transfer { .. } | Stage::Due { .. } | Stage::Reading { .. } => Step::Wait,
+        }
+    }
+
+    /// A read ended. The end counts only if it was read while the term stood, so that no older leader can have
+    /// committed behind it.
+    pub(crate) fn on_read(&mut self, now: Time, id: OpId, result: &Result<ReadResult, StoreError>) {
+        if !matches!(self.stage, Stage::Reading { id: current, .. } if current == id) {
+            return;
+        }
+        self.stage = Stage::Due { at: now + RETRY };
+        let Ok(read) = result else { return };
+        if read.value(0) != Some(&self.term.to_value()) {
+            return;
+        }
+        match read.value(1).map(|value| PositionRecord::from_value(value)) {
+            None => self.stage = Stage::CatchUp { end: None },
+            Some(Ok(record)) => self.stage = Stage::CatchUp { end: Some(record.0) },
+            // Corrupt is not "never opened". The member stays where it is.
+            Some(Err(_)) => {}
+        }
+    }
+
+    /// When to be woken at the latest.
+    pub(crate) fn wakes_at(&self) -> Option<Time> {
+        match &self.stage {
+            Stage::Transfer { until, .. } => Some(*until),
+            Stage::Due { at } => Some(*at),
+            Stage::Reading { since, .. } => Some(*since + READ_TIMEOUT),
+            Stage::CatchUp { .. } => None,
+        }
+    }
+}
+
+/// What must hold for a `Reset` besides the fence, if one may be written: every member's row says that it is empty,
+/// or is of a session that is closed.
+pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys) -> Option<Vec<(Key, Option<Value>)>> {
+    let mut conditions = Vec::new();
+    for (node, row) in &view.members {
+        if !row.empty {
+            let record = view.sessions.get(&row.session.node)?;
+            if !record.has_closed(&row.session) {
+                return None;
+            }
+            let key = keys.cluster().session(&row.session.node);
+            conditions.push((key, Some(record.to_value())));
+        }
+        conditions.push((keys.member(node), Some(row.to_value())));
+    }
+    Some(conditions)
+}

@@ -1,0 +1,173 @@
+//! Asking the leader, and what its verdicts come to.
+
+use super::{
+    ASK_AGAIN, Answer, Claim, Decided, Duration, Effect, Epoch, Host, Message, Name, Now, Open, Position,
+    Queued, RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, VecDeque,
+    Verdict, Wish,
+};
+
+impl Host {
+    /// The epoch changed: every undecided request is asked again in the new one.
+    pub(crate) fn on_epoch(&mut self) {
+        self.outbox.extend(self.undecided.keys().copied());
+    }
+
+    /// The leader was linked anew: what was on the old link may be lost.
+    pub(crate) fn on_leader_linked(&mut self) {
+        self.outbox.extend(self.undecided.keys().copied());
+    }
+
+    pub(crate) fn on_send_failed(&mut self, now: Time) {
+        for open in self.undecided.values_mut() {
+            // Asked again soon, not at once: the link's queue is full, or its end is on the way.
+            if let Some((_, at)) = &mut open.sent {
+                *at = now - ASK_AGAIN + Duration::from_millis(100);
+            }
+        }
+    }
+
+    /// Sends what waits to be sent.
+    pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
+        let (Some((epoch, leader)), Some(session)) = (around.leader, self.session.clone()) else { return };
+        if self.outbox.is_empty() || !around.is_synced {
+            return;
+        }
+        let mut requests = Vec::with_capacity(self.outbox.len());
+        for number in std::mem::take(&mut self.outbox) {
+            let Some(open) = self.undecided.get_mut(&number) else { continue };
+            open.sent = Some((epoch, now));
+            requests.push(Request { number, name: open.name.clone(), wish: open.wish.clone() });
+        }
+        let acknowledged = self.acknowledged();
+        // Bounded, so that no message comes near the frame limit.
+        for requests in requests.chunks(2048) {
+            let requests = requests.to_vec();
+            let message = Message::Requests { epoch, session: session.clone(), acknowledged, requests };
+            effects.push(Effect::Send { to: leader.clone(), message });
+        }
+    }
+
+    /// All below are decided, and their verdicts are here.
+    pub(super) fn acknowledged(&self) -> RequestNumber {
+        self.undecided.keys().next().copied().unwrap_or(self.next_number)
+    }
+
+    pub(crate) fn on_verdicts(
+        &mut self,
+        epoch: Epoch,
+        session: &SessionId,
+        position: Position,
+        verdicts: Vec<(RequestNumber, Verdict)>,
+    ) {
+        if self.session.as_deref() != Some(session) {
+            return;
+        }
+        for (number, verdict) in verdicts {
+            // An answer of an epoch other than the one asked last is not for this question any more.
+            if self
+                .undecided
+                .get(&number)
+                .is_none_or(|open| open.sent.is_none_or(|(asked, _)| asked != epoch))
+            {
+                continue;
+            }
+            if let Some(open) = self.undecided.remove(&number) {
+                self.outbox.remove(&number);
+                self.decided.push(Decided { number, open, verdict, position });
+            }
+        }
+    }
+
+    /// Passes on the verdicts whose time has come: the replica has them, and the session is trusted.
+    pub(crate) fn settle<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        if self.decided.is_empty() {
+            return;
+        }
+        let is_trusted = self.is_trusted(now);
+        let reached = replica.position();
+        let is_grant = |one: &Decided| matches!(one.verdict, Verdict::Granted { .. });
+        // A grant waits for the beat's answer; a refusal grants nothing, and need not.
+        let is_due = |one: &Decided| one.position <= reached && (is_trusted || !is_grant(one));
+        let (mut due, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.decided).into_iter().partition(is_due);
+        self.decided = rest;
+        // Grants first, so that an actor that is refused one name and gets another stays watched.
+        due.sort_by_key(|one| !is_grant(one));
+        for one in due {
+            self.settle_one(one, effects);
+        }
+        let free: Vec<Name> =
+            self.queued.keys().filter(|name| !self.by_name.contains_key(*name)).cloned().collect();
+        for name in free {
+            self.next_queued(now, &name, replica, effects);
+        }
+    }
+
+    pub(super) fn settle_one(&mut self, one: Decided, effects: &mut Vec<Effect>) {
+        let Decided { number, open, verdict, position } = one;
+        if self.by_name.get(&open.name) == Some(&number) {
+            self.by_name.remove(&open.name);
+        }
+        let Some(session) = self.session.clone() else { return };
+        let (answer, orphaned) = match (open.wish, verdict) {
+            (Wish::Register { actor, kind }, Verdict::Granted { token }) => {
+                let orphaned = open.is_orphan.then_some(token);
+                if open.is_orphan {
+                    (Answer::Registered(Err(RegisterError::ActorEnded)), orphaned)
+                } else {
+                    self.claim(
+                        open.name.clone(),
+                        Claim { actor, kind, position: token, on_lapse: open.on_lapse },
+                    );
+                    (Answer::Registered(Ok((token, session.number))), None)
+                }
+            }
+            (Wish::Register { actor, .. }, verdict) => {
+                self.unwatch(actor, effects);
+                let error = match verdict {
+                    Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
+                    _ => RegisterError::NoLeader,
+                };
+                (Answer::Registered(Err(error)), None)
+            }
+            (Wish::Unregister { .. }, _) => (Answer::Unregistered(Ok(position)), None),
+        };
+        if let Some(caller) = open.caller {
+            effects.push(Effect::Answer { call: caller.call, answer });
+        }
+        if let Some(token) = orphaned {
+            self.give_up(open.name, token, None);
+        }
+    }
+
+    pub(super) fn is_asking_for(&self, actor: u64) -> bool {
+        let asks = |open: &Open| matches!(open.wish, Wish::Register { actor: a, .. } if a == actor);
+        self.undecided.values().any(asks) || self.decided.iter().any(|d| asks(&d.open))
+    }
+
+    pub(super) fn next_queued<T: Table>(
+        &mut self,
+        now: Now,
+        name: &Name,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        while !self.by_name.contains_key(name) {
+            let Some(next) = self.queued.get_mut(name).and_then(VecDeque::pop_front) else {
+                self.queued.remove(name);
+                return;
+            };
+            match next {
+                Queued::Register { caller, actor, kind, on_lapse } => {
+                    self.begin_register(now, caller, name.clone(), actor, kind, on_lapse, effects);
+                }
+                Queued::Unregister { caller } => {
+                    self.begin_unregister(caller, name.clone(), replica, effects);
+                }
+            }
+        }
+        if self.queued.get(name).is_some_and(VecDeque::is_empty) {
+            self.queued.remove(name);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What can happen to a member, and what a member asks of its driver.
+
+use std::{sync::Arc, time::Duration};
+
+use callsign_elector::{
+    Time,
+    elector::View,
+    ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
+    store::{CommitOutcome, Read, ReadResult, StoreError, Transaction},
+};
+use callsign_transport::Kind;
+
+use crate::{
+    entry::Entry,
+    error::{ConsistentError, RegisterError, UnregisterError},
+    message::Message,
+    name::Name,
+};
+
+/// A reading of the node's clock, and of its session at the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Now {
+    pub(crate) time: Time,
+    /// The session that is trusted, if one is.
+    pub(crate) trusted: Option<SessionNumber>,
+}
+
+/// Names one call of a client, so that its answer finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct CallId(pub(crate) u64);
+
+/// Names one read or commit, so that a late completion is not taken for another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct OpId(pub(crate) u64);
+
+/// What becomes of a registered actor when its session is not trusted any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum OnLapse {
+    /// It is stopped. Its names are given up when the session resumes, or freed when it is closed.
+    #[default]
+    Stop,
+    /// It is told, and has to hold still until it is told that trust resumed.
+    Suspend,
+}
+
+/// What an actor that asked to be told is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// The session is not trusted: hold still. Another node may take the names soon.
+    Lapsed,
+    /// The session is trusted again, with all its names.
+    Resumed,
+    /// The names are lost: the session was closed, or the log does not have them.
+    Lost,
+}
+
+/// What a client wants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Call {
+    Register {
+        name: Name,
+        actor: u64,
+        kind: Kind,
+        on_lapse: OnLapse,
+    },
+    Unregister {
+        name: Name,
+    },
+    Consistent {
+        name: Name,
+    },
+    WaitFor {
+        position: Position,
+    },
+    Ready,
+    /// The node leaves: its actors are stopped or told, and the member asks and decides nothing any more.
+    Leave,
+}
+
+/// What a client gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Registered(Result<(Position, SessionNumber), RegisterError>),
+    Unregistered(Result<Position, UnregisterError>),
+    Consistent(Result<(Position, Option<Entry>), ConsistentError>),
+    Reached(Result<(), Position>),
+    Ready(bool),
+    Left,
+}
+
+/// What can happen.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    /// The elector saw a new state of the registry.
+    View(Arc<View>),
+    /// The node's session was opened, or opened anew.
+    SessionOpened(SessionId),
+    /// The node's session is not trusted.
+    SessionLapsed,
+    /// It is trusted again.
+    SessionResumed,
+    /// It was closed. Its names are lost.
+    SessionLost,
+    /// A link to a node is up. `link` is the transport's number for it, which only the driver needs.
+    LinkUp { node: NodeName, incarnation: Incarnation, link: u64 },
+    /// The link is down. Everything that came over it came before this.
+    LinkDown { node: NodeName, incarnation: Incarnation },
+    /// A message came over the link that is up.
+    Message { from: NodeName, message: Message },
+    /// A message could not be queued on the link.
+    SendFailed { to: NodeName },
+    /// A read ended.
+    ReadDone { id: OpId, result: Result<ReadResult, StoreError> },
+    /// A commit ended.
+    CommitDone { id: OpId, outcome: CommitOutcome },
+    /// The own elector sees a lock: the handoff of this epoch is to be run, here or at its leader.
+    Assume { leader: NodeName, epoch: Epoch },
+    /// A client called.
+    Call { id: CallId, call: Call, wait: Duration },
+    /// A watched actor has ended.
+    ActorEnded { actor: u64 },
+    /// A time asked for has come.
+    Wake,
+    /// For now, nothing more is waiting: what was collected is to be sent.
+    Idle,
+}
+
+/// What a member tells its elector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Tell {
+    /// A message of the leader's member of this epoch arrived.
+    Heard(Epoch),
+    LinkUp(NodeName),
+    LinkDown(NodeName),
+    /// The replica holds the end of the log.
+    Synced(Epoch, Position),
+    /// The epoch is open.
+    Assumed(Epoch),
+    /// Look again: a session may have closed.
+    Refresh,
+    /// Join again. `empty`: this member has no base and no claims.
+    Rejoin {
+        empty: bool,
+    },
+}
+
+/// What a member asks of its driver, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Queue a message on the link to a node.
+    Send { to: NodeName, message: Message },
+    /// Read.
+    Read { id: OpId, reads: Vec<Read> },
+    /// Commit. At most one batch is in flight.
+    Commit { id: OpId, transaction: Transaction },
+    /// Answer a client.
+    Answer { call: CallId, answer: Answer },
+    /// Say when this actor ends.
+    Watch { actor: u64 },
+    /// It holds no name any more.
+    Unwatch { actor: u64 },
+    /// Stop an actor whose session lapsed.
+    Stop { actor: u64 },
+    /// Tell an actor that asked to be told.
+    Notify { actor: u64, notice: Notice },
+    /// Tell the elector.
+    Tell(Tell),
+    /// The link to a node closed: if its session can be proven dead, close it.
+    Suspect { node: NodeName, incarnation: Incarnation },
+    /// Something happened that people and programs may want to know.
+    Event(Event),
+}
+
+/// What happens in a registry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Event {
+    /// Another term began.
+    Term {
+        /// Its epoch.
+        epoch: Epoch,
+        /// Who leads, or nobody.
+        leader: Option<NodeName>,
+    },
+    /// This member was elected and has opened its epoch: it serves.
+    Serving {
+        /// The epoch.
+        epoch: Epoch,
+        /// Where it begins in the log.
+        position: Position,
+    },
+    /// This member leads no more.
+    Deposed {
+        /// The epoch that is over for it.
+        epoch: Epoch,
+    },
+    /// The replica holds the end of the log.
+    Synced {
+        /// The end.
+        position: Position,
+    },
+    /// A snapshot took the replica's place.
+    SnapshotInstalled {
+        /// Where it is exact.
+        position: Position,
+        /// How many names it has.
+        names: usize,
+    },
+    /// All names of a closed session are freed.
+    HostGone {
+        /// The session.
+        session: SessionId,
+        /// How many names it had.
+        names: u64,
+    },
+    /// A claim of this node is not in the log.
+    ClaimLost {
+        /// The name.
+        name: Name,
+    },
+    /// A name of this node's session that nobody here claims is given up.
+    Orphan {
+        /// The name.
+        name: Name,
+    },
+    /// The log could not be read. Nothing of it was applied.
+    Corrupt {
+        /// What is wrong.
+        reason: String,
+    },
+}

@@ -1,0 +1,563 @@
+//! The leader: decides who holds a name, one batch at a time.
+//!
+//! Takes as given: a term that names this member, and that was committed before this began. Not given: that it is
+//! still the term; every batch is committed only if it is.
+//!
+//! Promises: nothing is applied, sent or answered before it is committed (P2); a request that was decided gets the
+//! same answer again (exactly one verdict); an answer without an entry of its own waits for a commit or a read of
+//! the fence that was begun after the request arrived (P4).
+//!
+//! ```text
+//!  requests --> queue --(nothing in flight)--> batch --commit--> apply, replicate, answer
+//!                 ^                              |  conflict: read the fence: mine? deposed? written already?
+//!                 '--- one op per name and batch |  unknown:  the same batch again, with the same nonce
+//! ```
+
+mod flight;
+mod memory;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use callsign_elector::{
+    Time,
+    elector::View,
+    ids::{Epoch, NodeName, Nonce, Position, SessionId},
+    keys::{RegistryKeys, read_key},
+    record::{PositionRecord, Record, Term},
+    store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
+};
+
+use crate::{
+    input::{Effect, Event, OpId, Tell},
+    log::{Batch, BatchBuilder, MAX_BATCH_BYTES, Op},
+    message::{Message, Request, Verdict, Wish},
+    name::Name,
+    replica::{Applied, Replica},
+    table::{RequestNumber, Table},
+};
+
+/// A store that is not available is tried again after so long. Shorter: it is hammered; longer: it is found late.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// A commit or read that has not answered for so long is taken for unknown and tried again.
+const OP_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How often a leader says where the log ends, also while it is busy: its members answer where they are.
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
+
+/// How long after the opening hosts have asked again what was undecided: that goes before the freeing of a dead
+/// node's names, which keeps every replica busy for a moment. Shorter: a failover takes longer the more names the dead
+/// had. Longer: these are free later.
+const ASKED_AGAIN: Duration = Duration::from_millis(5);
+
+/// How many bytes of the log the leader keeps to close its members' gaps without the store.
+const MEMORY_BYTES: usize = if cfg!(test) { 4 << 10 } else { 16 << 20 };
+
+/// A version that was read or written at most so long ago may stand in for a read. `FoundationDB` keeps 5 s.
+const FENCE_AGE: Duration = Duration::from_secs(4);
+
+/// A request that waits to be decided.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Pending {
+    session: Arc<SessionId>,
+    number: RequestNumber,
+    name: Name,
+    wish: Wish,
+}
+
+/// A request that a flight decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Decision {
+    session: Arc<SessionId>,
+    number: RequestNumber,
+    verdict: Verdict,
+}
+
+/// What the leader knows of a host's session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HostState {
+    id: Arc<SessionId>,
+    /// It was read open since the term was committed.
+    is_open: bool,
+    /// Requests that wait until it is.
+    unread: Vec<Pending>,
+    /// Requests that wait to be decided, by number.
+    waiting: BTreeSet<RequestNumber>,
+    /// What was decided, until the host has acknowledged it, and where it holds.
+    decided: BTreeMap<RequestNumber, (Position, Verdict)>,
+    /// All below are decided and known to the host. A request below it is a late copy.
+    acknowledged: RequestNumber,
+}
+
+/// What is in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Flight {
+    None,
+    /// A batch is being committed.
+    Batch(Box<BatchFlight>),
+    /// The fence is being read, for answers that need no entry.
+    Fence {
+        id: OpId,
+        since: Time,
+        riders: Vec<Decision>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct BatchFlight {
+    batch: Batch,
+    bytes: Bytes,
+    decisions: Vec<Decision>,
+    /// Checks beyond the fence, of a batch that resets.
+    conditions: Vec<(Vec<u8>, Option<Value>)>,
+    stage: Stage,
+}
+
+impl BatchFlight {
+    /// Where the log ends as long as this batch is not in it.
+    fn prev(&self) -> Position {
+        Position(self.batch.position.0 - 1)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Committing {
+        id: OpId,
+        since: Time,
+    },
+    /// A conflict: the fence is read to find out whose it is.
+    Settling {
+        id: OpId,
+        since: Time,
+    },
+    /// The store was not available.
+    Pausing {
+        until: Time,
+    },
+}
+
+/// What the leader knows of a member's replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Follower {
+    position: Position,
+}
+
+/// What became of leading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// A batch was committed and applied.
+    pub(crate) applied: Applied,
+    /// The opening batch was committed: the epoch is open.
+    pub(crate) opened: bool,
+    /// Another leads, or the log is another's: stop.
+    pub(crate) deposed: bool,
+}
+
+/// A leader in its epoch, from the opening batch on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Leader {
+    me: NodeName,
+    keys: RegistryKeys,
+    epoch: Epoch,
+    term: Value,
+    /// A version at which the term and the end of the log were as this leader knows them, and when.
+    seen: Option<(Version, Time)>,
+    nonces: u64,
+    is_open: bool,
+    /// Set when the successor asked: no new batch is begun.
+    pub(crate) is_stepping_down: bool,
+    queue: VecDeque<Pending>,
+    hosts: BTreeMap<SessionId, HostState>,
+    closed: BTreeSet<SessionId>,
+    flight: Flight,
+    memory: VecDeque<(Position, Bytes)>,
+    memory_bytes: usize,
+    /// The size of each batch of the log since this leader began, also of those that memory has not any more.
+    sizes: VecDeque<(Position, usize)>,
+    followers: BTreeMap<NodeName, Follower>,
+    next_heartbeat: Time,
+    max_batch: usize,
+    /// Whether requests go before the entry for a closed session, the next time.
+    requests_first: bool,
+    /// Until when names of the dead are not freed unless somebody asks for one.
+    frees_after: Option<Time>,
+}
+
+impl Leader {
+    /// Begins to lead: nothing is decided until [`open`](Self::open)'s batch is committed.
+    pub(crate) fn new(me: NodeName, keys: RegistryKeys, term: &Term, seed: u64) -> Self {
+        Self {
+            me,
+            keys,
+            epoch: term.epoch,
+            term: term.to_value(),
+            seen: None,
+            nonces: seed,
+            is_open: false,
+            is_stepping_down: false,
+            queue: VecDeque::new(),
+            hosts: BTreeMap::new(),
+            closed: BTreeSet::new(),
+            flight: Flight::None,
+            memory: VecDeque::new(),
+            memory_bytes: 0,
+            sizes: VecDeque::new(),
+            followers: BTreeMap::new(),
+            next_heartbeat: Time::ZERO,
+            max_batch: MAX_BATCH_BYTES,
+            requests_first: true,
+            frees_after: None,
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether nothing is in flight.
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self.flight, Flight::None)
+    }
+
+    /// Commits the opening batch. `conditions` are what must hold besides the fence, if it resets.
+    pub(crate) fn open<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &Replica<T>,
+        resets: bool,
+        conditions: Vec<(Vec<u8>, Option<Value>)>,
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut builder = BatchBuilder::default();
+        if resets {
+            builder.push(Op::Reset);
+        }
+        builder.push(Op::Open);
+        self.fly(now, replica, builder, Vec::new(), conditions, next_op, effects);
+    }
+
+    /// Takes the requests of a host.
+    pub(crate) fn on_requests<T: Table>(
+        &mut self,
+        replica: &Replica<T>,
+        session: Arc<SessionId>,
+        acknowledged: RequestNumber,
+        requests: Vec<Request>,
+        view: &View,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.closed.contains(&*session) {
+            return;
+        }
+        let host = self.hosts.entry(SessionId::clone(&session)).or_insert_with(|| {
+            let id = replica.sessions().get(&*session).map_or(session, |held| held.id.clone());
+            HostState {
+                is_open: false,
+                id,
+                unread: Vec::new(),
+                waiting: BTreeSet::new(),
+                decided: BTreeMap::new(),
+                acknowledged: RequestNumber(0),
+            }
+        });
+        if acknowledged > host.acknowledged {
+            host.acknowledged = acknowledged;
+            host.decided = host.decided.split_off(&acknowledged);
+        }
+        if !host.is_open && view.sessions.get(&host.id.node).is_some_and(|record| record.is_open_as(&host.id))
+        {
+            host.is_open = true;
+        }
+        let mut again: BTreeMap<Position, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
+        for request in requests {
+            // A number below is a late copy: its host knows the answer. One that waits is a copy, too.
+            if request.number < host.acknowledged || host.waiting.contains(&request.number) {
+                continue;
+            }
+            if let Some((position, verdict)) = host.decided.get(&request.number) {
+                again.entry(*position).or_default().push((request.number, verdict.clone()));
+                continue;
+            }
+            host.waiting.insert(request.number);
+            let pending = Pending {
+                session: host.id.clone(),
+                number: request.number,
+                name: request.name,
+                wish: request.wish,
+            };
+            if host.is_open {
+                self.queue.push_back(pending);
+            } else {
+                host.unread.push(pending);
+            }
+        }
+        if !host.unread.is_empty() {
+            effects.push(Effect::Tell(Tell::Refresh));
+        }
+        let (epoch, session, to) = (self.epoch, host.id.clone(), host.id.node.clone());
+        for (position, verdicts) in again {
+            let message = Message::Verdicts { epoch, session: session.clone(), position, verdicts };
+            effects.push(Effect::Send { to: to.clone(), message });
+        }
+    }
+
+    /// Takes what the elector read: sessions that are open, and sessions that are closed.
+    pub(crate) fn on_view<T: Table>(&mut self, view: &View, replica: &Replica<T>) {
+        let has_closed = |id: &SessionId| view.sessions.get(&id.node).is_some_and(|r| r.has_closed(id));
+        for host in self.hosts.values_mut() {
+            let record = view.sessions.get(&host.id.node);
+            if !host.is_open && record.is_some_and(|record| record.is_open_as(&host.id)) {
+                host.is_open = true;
+                self.queue.extend(host.unread.drain(..));
+            }
+        }
+        self.hosts.retain(|id, _| {
+            let is_closed = has_closed(id);
+            if is_closed {
+                self.closed.insert(id.clone());
+            }
+            !is_closed
+        });
+        self.queue.retain(|pending| !self.closed.contains(&*pending.session));
+        for id in replica.sessions().keys() {
+            if has_closed(id) {
+                self.closed.insert(id.clone());
+            }
+        }
+        // Once a later session of the node is known, nobody can ask in an old one any more.
+        let has_rows = |id: &SessionId| replica.sessions().contains_key(id);
+        let is_latest = |id: &SessionId| view.sessions.get(&id.node).is_none_or(|r| r.number == id.number);
+        self.closed.retain(|id| has_rows(id) || is_latest(id));
+    }
+
+    /// What a transaction of this leader's has to find: its term.
+    pub(crate) fn fence(&self) -> (Vec<u8>, Value) {
+        (self.keys.term(), self.term.clone())
+    }
+
+    /// Begins what can begin. To be called when no more input waits, so that one batch takes all that came.
+    pub(crate) fn proceed<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &Replica<T>,
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.is_open || self.is_stepping_down || !self.is_settled() {
+            return;
+        }
+        // Names of a dead node wait for its one entry, and everybody else does not: the two take turns.
+        let gone = self.closed.iter().find(|id| replica.sessions().contains_key(*id));
+        self.frees_after = self.frees_after.filter(|at| now < *at);
+        let is_their_turn =
+            if self.queue.is_empty() { self.frees_after.is_none() } else { !self.requests_first };
+        if let Some(session) = gone.filter(|_| is_their_turn) {
+            self.requests_first = true;
+            let mut builder = BatchBuilder::default();
+            let shared = replica.sessions().get(session).map(|held| held.id.clone());
+            let index = builder.session(&shared.unwrap_or_else(|| Arc::new(session.clone())));
+            builder.push(Op::HostGone { session: index });
+            self.fly(now, replica, builder, Vec::new(), Vec::new(), next_op, effects);
+            return;
+        }
+        if self.queue.is_empty() {
+            return;
+        }
+        self.requests_first = gone.is_none();
+        let mut builder = BatchBuilder::default();
+        let mut decisions = Vec::new();
+        let mut names: BTreeSet<Name> = BTreeSet::new();
+        let mut later = VecDeque::new();
+        let position = replica.position().next();
+        while let Some(pending) = self.queue.pop_front() {
+            if builder.is_full(self.max_batch) {
+                self.queue.push_front(pending);
+                break;
+            }
+            if names.contains(&pending.name) || self.is_of_the_dead(replica, &pending.name) {
+                later.push_back(pending);
+                continue;
+            }
+            let (op, verdict) = decide(replica, &pending, position, &mut builder);
+            if let Some(op) = op {
+                names.insert(pending.name.clone());
+                builder.push(op);
+            }
+            decisions.push(Decision { session: pending.session, number: pending.number, verdict });
+        }
+        // What waits for a name of this batch comes before what came after it.
+        while let Some(pending) = later.pop_back() {
+            self.queue.push_front(pending);
+        }
+        if builder.is_empty() && decisions.is_empty() {
+            // All of them wait for names of the dead.
+            return self.proceed(now, replica, next_op, effects);
+        }
+        if builder.is_empty() {
+            *next_op += 1;
+            let id = OpId(*next_op);
+            effects.push(Effect::Read {
+                id,
+                reads: vec![read_key(self.keys.term()), read_key(self.keys.commit())],
+            });
+            self.flight = Flight::Fence { id, since: now, riders: decisions };
+        } else {
+            self.fly(now, replica, builder, decisions, Vec::new(), next_op, effects);
+        }
+    }
+
+    /// Whether a closed session still has the name in the table: its one entry frees it.
+    fn is_of_the_dead<T: Table>(&self, replica: &Replica<T>, name: &str) -> bool {
+        !self.closed.is_empty()
+            && replica.table().row(name).is_some_and(|row| self.closed.contains(&*row.session))
+    }
+
+    /// A member was linked while the epoch is open: it is told so.
+    pub(crate) fn welcome<T: Table>(
+        &self,
+        replica: &Replica<T>,
+        member: &NodeName,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.is_open {
+            let message = Message::Heartbeat { epoch: self.epoch, position: replica.position() };
+            effects.push(Effect::Send { to: member.clone(), message });
+        }
+    }
+
+    fn answer(&mut self, position: Position, decisions: Vec<Decision>, effects: &mut Vec<Effect>) {
+        let mut by_host: BTreeMap<Arc<SessionId>, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
+        for decision in decisions {
+            let Some(host) = self.hosts.get_mut(&*decision.session) else { continue };
+            host.waiting.remove(&decision.number);
+            host.decided.insert(decision.number, (position, decision.verdict.clone()));
+            match by_host.get_mut(&decision.session) {
+                Some(verdicts) => verdicts.push((decision.number, decision.verdict)),
+                None => {
+                    by_host.insert(decision.session, vec![(decision.number, decision.verdict)]);
+                }
+            }
+        }
+        for (session, verdicts) in by_host {
+            let to = session.node.clone();
+            let message = Message::Verdicts { epoch: self.epoch, session, position, verdicts };
+            effects.push(Effect::Send { to, message });
+        }
+    }
+
+    /// Time has passed: what did not answer is tried again, and idle members are told where the log ends.
+    pub(crate) fn on_wake<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &Replica<T>,
+        members: &[NodeName],
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        match &mut self.flight {
+            Flight::Batch(flight) => match flight.stage {
+                Stage::Committing { since, .. } if now >= since + OP_TIMEOUT => {
+                    self.seen = None;
+                    self.commit(now, next_op, effects);
+                }
+                Stage::Settling { since, .. } if now >= since + OP_TIMEOUT => {
+                    self.commit(now, next_op, effects);
+                }
+                Stage::Pausing { until } if now >= until => {
+                    self.commit(now, next_op, effects);
+                }
+                _ => {}
+            },
+            Flight::Fence { id, since, .. } if now >= *since + OP_TIMEOUT => {
+                *next_op += 1;
+                *id = OpId(*next_op);
+                *since = now;
+                let reads = vec![read_key(self.keys.term()), read_key(self.keys.commit())];
+                effects.push(Effect::Read { id: *id, reads });
+            }
+            Flight::Fence { .. } | Flight::None => {}
+        }
+        if self.is_open && now >= self.next_heartbeat {
+            self.next_heartbeat = now + HEARTBEAT;
+            for member in members {
+                let message = Message::Heartbeat { epoch: self.epoch, position: replica.position() };
+                effects.push(Effect::Send { to: member.clone(), message });
+            }
+        }
+    }
+
+    /// When to be woken at the latest.
+    pub(crate) fn wakes_at(&self) -> Option<Time> {
+        let flight = match &self.flight {
+            Flight::None => None,
+            Flight::Fence { since, .. } => Some(*since + OP_TIMEOUT),
+            Flight::Batch(flight) => Some(match flight.stage {
+                Stage::Committing { since, .. } | Stage::Settling { since, .. } => since + OP_TIMEOUT,
+                Stage::Pausing { until } => until,
+            }),
+        };
+        let heartbeat = self.is_open.then_some(self.next_heartbeat);
+        let frees = self.frees_after.filter(|_| !self.closed.is_empty());
+        flight.into_iter().chain(heartbeat).chain(frees).min()
+    }
+}
+
+fn flight_conditions_failed(flight: &Flight) -> bool {
+    matches!(flight, Flight::Batch(flight) if !flight.conditions.is_empty())
+}
+
+/// What a request comes to, on the table as it is: an operation to commit, or none, and the verdict.
+fn decide<T: Table>(
+    replica: &Replica<T>,
+    pending: &Pending,
+    position: Position,
+    builder: &mut BatchBuilder,
+) -> (Option<Op>, Verdict) {
+    let row = replica.table().row(&pending.name);
+    match (&pending.wish, row) {
+        (Wish::Register { actor, kind }, None) => {
+            let op = Op::Register {
+                name: pending.name.clone(),
+                session: builder.session(&pending.session),
+                request: pending.number,
+                actor: *actor,
+                kind: *kind,
+            };
+            (Some(op), Verdict::Granted { token: position })
+        }
+        (Wish::Register { actor, kind }, Some(row)) => {
+            let is_same_session = *row.session == *pending.session;
+            let is_same = row.request == pending.number || (row.actor == *actor && row.kind == *kind);
+            if is_same_session && is_same {
+                (None, Verdict::Granted { token: row.position })
+            } else {
+                (None, Verdict::Taken { holder: row.entry() })
+            }
+        }
+        (Wish::Unregister { position }, Some(row))
+            if row.position == *position && *row.session == *pending.session =>
+        {
+            (Some(Op::Unregister { name: pending.name.clone(), position: *position }), Verdict::Released)
+        }
+        (Wish::Unregister { .. }, _) => (None, Verdict::Released),
+    }
+}
+
+/// The next number of a sequence that does not repeat (`SplitMix64`, Steele, Lea and Flood 2014).
+pub(crate) fn splitmix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

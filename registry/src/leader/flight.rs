@@ -1,0 +1,249 @@
+//! One batch on its way into the log: committing, settling what became of it, passing it on.
+
+use super::{
+    ASKED_AGAIN, Arc, BTreeSet, Batch, BatchBuilder, BatchFlight, CommitOutcome, Decision, Effect, Event,
+    FENCE_AGE, Flight, Leader, Message, NodeName, Nonce, OP_TIMEOUT, Op, OpId, Outcome, Pending, Position,
+    PositionRecord, RETRY, ReadResult, Record, Replica, RequestNumber, SessionId, Stage, StoreError, Table,
+    Time, Transaction, Value, Wish, flight_conditions_failed, read_key, splitmix,
+};
+
+impl Leader {
+    pub(super) fn fly<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &Replica<T>,
+        builder: BatchBuilder,
+        decisions: Vec<Decision>,
+        conditions: Vec<(Vec<u8>, Option<Value>)>,
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.nonces = splitmix(self.nonces);
+        let batch = builder.build(self.epoch, Nonce(self.nonces), replica.position().next());
+        let bytes = batch.encode();
+        let flight =
+            BatchFlight { batch, bytes, decisions, conditions, stage: Stage::Pausing { until: Time::ZERO } };
+        self.flight = Flight::Batch(Box::new(flight));
+        self.commit(now, next_op, effects);
+    }
+
+    /// Commits the batch in flight, for the first time or again: the same one, so that it is known again.
+    pub(super) fn commit(&mut self, now: Time, next_op: &mut u64, effects: &mut Vec<Effect>) {
+        let Flight::Batch(flight) = &mut self.flight else { return };
+        let prev = flight.prev();
+        *next_op += 1;
+        let id = OpId(*next_op);
+        let end = (prev > Position(0)).then(|| PositionRecord(prev).to_value());
+        let mut transaction = Transaction::new();
+        transaction = match self.seen.filter(|(_, at)| now.since(*at) < FENCE_AGE) {
+            Some((version, _)) => transaction
+                .fence(self.keys.term(), Some(self.term.clone()), version)
+                .fence(self.keys.commit(), end, version),
+            None => {
+                transaction.check(self.keys.term(), Some(self.term.clone())).check(self.keys.commit(), end)
+            }
+        };
+        for (key, value) in &flight.conditions {
+            transaction = transaction.check(key.clone(), value.clone());
+        }
+        transaction = transaction
+            .put(self.keys.log(flight.batch.position), flight.bytes.to_vec())
+            .put(self.keys.commit(), PositionRecord(flight.batch.position).to_value());
+        flight.stage = Stage::Committing { id, since: now };
+        effects.push(Effect::Commit { id, transaction });
+    }
+
+    /// A commit ended.
+    pub(crate) fn on_commit<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        id: OpId,
+        outcome: &CommitOutcome,
+        members: &[NodeName],
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) -> Outcome {
+        let Flight::Batch(flight) = &mut self.flight else { return Outcome::default() };
+        // Also the late answer of an attempt that was tried again: it is the same batch.
+        if !matches!(flight.stage, Stage::Committing { id: current, .. } if current == id) {
+            return Outcome::default();
+        }
+        match outcome {
+            CommitOutcome::Committed(version) => {
+                self.seen = Some((*version, now));
+                self.committed(now, replica, members, effects)
+            }
+            CommitOutcome::Conflict => {
+                *next_op += 1;
+                let id = OpId(*next_op);
+                let log = self.keys.log(flight.batch.position);
+                let reads = vec![read_key(self.keys.term()), read_key(self.keys.commit()), read_key(log)];
+                effects.push(Effect::Read { id, reads });
+                flight.stage = Stage::Settling { id, since: now };
+                self.seen = None;
+                Outcome::default()
+            }
+            CommitOutcome::Unknown => {
+                self.seen = None;
+                self.commit(now, next_op, effects);
+                Outcome::default()
+            }
+            CommitOutcome::Unavailable(_) => {
+                flight.stage = Stage::Pausing { until: now + RETRY };
+                Outcome::default()
+            }
+            CommitOutcome::TooLarge(too_large) => {
+                // Our own limit was wrong for this store. Nothing was written and nothing will be, so the
+                // requests are decided anew, in smaller batches.
+                self.max_batch = (self.max_batch / 2).max(2048);
+                effects.push(Effect::Event(Event::Corrupt { reason: too_large.to_string() }));
+                let Flight::Batch(flight) = std::mem::replace(&mut self.flight, Flight::None) else {
+                    return Outcome::default();
+                };
+                self.requeue(&flight);
+                Outcome::default()
+            }
+        }
+    }
+
+    pub(super) fn requeue(&mut self, flight: &BatchFlight) {
+        let names = flight.batch.ops.iter().filter_map(|op| match op {
+            Op::Register { name, session, request, actor, kind } => Some(Pending {
+                session: flight.batch.sessions[*session as usize].clone(),
+                number: *request,
+                name: name.clone(),
+                wish: Wish::Register { actor: *actor, kind: *kind },
+            }),
+            _ => None,
+        });
+        for pending in names.collect::<Vec<_>>().into_iter().rev() {
+            self.queue.push_front(pending);
+        }
+        // Whatever was not a registration is asked again by its host.
+        let queued: BTreeSet<(Arc<SessionId>, RequestNumber)> =
+            self.queue.iter().map(|p| (p.session.clone(), p.number)).collect();
+        for decision in &flight.decisions {
+            if !queued.contains(&(decision.session.clone(), decision.number))
+                && let Some(host) = self.hosts.get_mut(&*decision.session)
+            {
+                host.waiting.remove(&decision.number);
+            }
+        }
+    }
+
+    /// A read ended.
+    pub(crate) fn on_read<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        id: OpId,
+        result: &Result<ReadResult, StoreError>,
+        members: &[NodeName],
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) -> Outcome {
+        match &mut self.flight {
+            Flight::Fence { id: current, since, riders } if *current == id => {
+                let Ok(read) = result else {
+                    // Asked again when its time has run out, with the riders it has.
+                    *since = now - OP_TIMEOUT + RETRY;
+                    return Outcome::default();
+                };
+                let riders = std::mem::take(riders);
+                self.flight = Flight::None;
+                if !self.is_mine(read, replica.position()) {
+                    return Outcome { deposed: true, ..Outcome::default() };
+                }
+                self.seen = Some((read.version, now));
+                self.answer(replica.position(), riders, effects);
+                Outcome::default()
+            }
+            Flight::Batch(flight) => {
+                if !matches!(flight.stage, Stage::Settling { id: current, .. } if current == id) {
+                    return Outcome::default();
+                }
+                let Ok(read) = result else {
+                    flight.stage = Stage::Pausing { until: now + RETRY };
+                    return Outcome::default();
+                };
+                let written = read.value(2).and_then(|value| Batch::decode(value).ok());
+                if written.is_some_and(|b| b.nonce == flight.batch.nonce && b.epoch == flight.batch.epoch) {
+                    // It is in the log, so it is committed, whoever leads by now.
+                    let mut outcome = self.committed(now, replica, members, effects);
+                    outcome.deposed |= read.value(0) != Some(&self.term);
+                    return outcome;
+                }
+                let prev = flight.prev();
+                if !self.is_mine(read, prev) {
+                    return Outcome { deposed: true, ..Outcome::default() };
+                }
+                if flight_conditions_failed(&self.flight) {
+                    // The fence holds, so what failed is a condition of the reset: it must not be written.
+                    return Outcome { deposed: true, ..Outcome::default() };
+                }
+                self.seen = Some((read.version, now));
+                self.commit(now, next_op, effects);
+                Outcome::default()
+            }
+            Flight::Fence { .. } | Flight::None => Outcome::default(),
+        }
+    }
+
+    pub(super) fn is_mine(&self, read: &ReadResult, end: Position) -> bool {
+        let expected = (end > Position(0)).then(|| PositionRecord(end).to_value());
+        read.value(0) == Some(&self.term) && read.value(1) == expected.as_ref()
+    }
+
+    /// The batch in flight is in the log: apply it, pass it on, answer.
+    pub(super) fn committed<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        members: &[NodeName],
+        effects: &mut Vec<Effect>,
+    ) -> Outcome {
+        let Flight::Batch(flight) = std::mem::replace(&mut self.flight, Flight::None) else {
+            return Outcome::default();
+        };
+        let (prev, position) = (replica.position(), flight.batch.position);
+        if position <= prev {
+            // A successor has read it from the log and passed it on already. This leader's time is over.
+            self.answer(position, flight.decisions, effects);
+            return Outcome { deposed: true, ..Outcome::default() };
+        }
+        let applied = replica.apply(&flight.batch);
+        let opened = !self.is_open;
+        self.is_open = true;
+        if opened {
+            self.frees_after = Some(now + ASKED_AGAIN);
+            self.remember(position, flight.bytes.clone());
+            self.fan_out(prev, members, effects);
+        } else {
+            for member in members {
+                let batch = flight.bytes.clone();
+                let message = Message::Replicate { epoch: self.epoch, prev, position, batch };
+                effects.push(Effect::Send { to: member.clone(), message });
+            }
+            self.remember(position, flight.bytes.clone());
+        }
+        self.answer(position, flight.decisions, effects);
+        Outcome { applied, opened, deposed: false }
+    }
+
+    /// `apply_names_snapshot`: brings every linked member to the open epoch, with what it is known to lack.
+    pub(super) fn fan_out(&mut self, prev: Position, members: &[NodeName], effects: &mut Vec<Effect>) {
+        for member in members {
+            let has = self.progress_of(member).unwrap_or(prev).min(prev);
+            let mut batches = self.remembered(has);
+            if batches.is_empty() {
+                // Memory does not go back so far: the member sees the gap and asks.
+                batches = self.memory.back().cloned().into_iter().collect();
+            }
+            effects.push(Effect::Send {
+                to: member.clone(),
+                message: Message::ApplyNamesSnapshot { epoch: self.epoch, batches },
+            });
+        }
+    }
+}

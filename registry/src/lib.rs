@@ -1,0 +1,92 @@
+//! Gives a running actor a name that the whole cluster agrees on.
+//!
+//! ```no_run
+//! use callsign::{Config, P, RactorClusterMessage, Registry, remote_message};
+//! use ractor::{Actor, ActorProcessingErr, ActorRef};
+//!
+//! #[derive(RactorClusterMessage)]
+//! enum Pricing { Set(P<u64>) }
+//! remote_message!(Pricing, "shop.pricing/1");
+//!
+//! struct PricingActor;
+//! impl Actor for PricingActor {
+//!     type Msg = Pricing;
+//!     type State = u64;
+//!     type Arguments = ();
+//!     async fn pre_start(&self, _: ActorRef<Pricing>, (): ()) -> Result<u64, ActorProcessingErr> { Ok(0) }
+//!     async fn handle(&self, _: ActorRef<Pricing>, Pricing::Set(P(price)): Pricing, state: &mut u64)
+//!         -> Result<(), ActorProcessingErr> { *state = price; Ok(()) }
+//! }
+//!
+//! async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//!     let registry = Registry::join(Config::new("berlin", "sqlite:/var/lib/shop/cluster.db")).await?;
+//!     let (actor, _) = Actor::spawn(None, PricingActor, ()).await?;
+//!     let held = registry.register("pricing", &actor).await?;        // one live holder, cluster-wide
+//!     let pricing: ActorRef<Pricing> = registry.whereis("pricing")?; // local read, any node
+//!     held.check()?;                                                 // before each act: is it still mine?
+//!     let _ = pricing.cast(Pricing::Set(P(42)));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The README says what it promises. [`Registry`] is the public face; below it, each a pure core:
+//! the host (names that this node's actors hold), the replica (the log, applied in order), the leader (decides), the
+//! handoff (what makes an elected leader serve), and the member that holds them. `actor` drives it.
+
+mod actor;
+mod catchup;
+mod config;
+#[cfg(test)]
+mod driver_tests;
+mod entry;
+mod error;
+#[cfg(test)]
+mod fault_tests;
+mod handoff;
+mod host;
+mod inbox;
+mod input;
+mod leader;
+mod log;
+mod member;
+mod message;
+mod name;
+mod node;
+#[cfg(test)]
+mod random_world;
+mod reads;
+mod registry;
+mod replica;
+mod shared;
+mod snapshot;
+mod status;
+mod table;
+mod trim;
+#[cfg(test)]
+mod world;
+#[cfg(test)]
+mod world_tests;
+
+pub use callsign_elector::{
+    Clock,
+    elector::ElectorTiming,
+    ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
+    session::{SessionTiming, TrustHandle},
+    store::{OpenError, SharedStore, open as open_store},
+};
+pub use callsign_transport::{
+    ActorAddress, Kind, LinkLimits, LinkTiming, MemoryNetwork, Network, P, RactorClusterMessage,
+    RactorMessage, RemoteMessage, ResolveError, Secret, StartError, remote_message,
+};
+
+pub use crate::{
+    config::{Config, StoreSource},
+    entry::Entry,
+    error::{
+        ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
+    },
+    input::{Event, Notice},
+    name::{BadName, MAX_NAME_BYTES, Name},
+    registry::{NotTrusted, RegisterOptions, Registration, Registry, WhenLapsed},
+    status::{LeaderInfo, MemberInfo, Status},
+};

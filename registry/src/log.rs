@@ -1,0 +1,125 @@
+//! The log: batches of operations at positions, and how they are written in the store and on links.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use callsign_elector::ids::{Epoch, Nonce, Position, SessionId};
+use callsign_transport::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::{name::Name, table::RequestNumber};
+
+/// The schema of batches that this version writes, and the only one that it reads.
+const SCHEMA: u8 = 1;
+
+/// The most bytes of one encoded batch. Below the smallest limit of a store's value (100 000).
+pub(crate) const MAX_BATCH_BYTES: usize = 90_000;
+
+/// One change of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Op {
+    /// A name is registered. `session` is an index into the batch's sessions.
+    Register { name: Name, session: u32, request: RequestNumber, actor: u64, kind: Kind },
+    /// A name is freed, if its registration is the one at `position`.
+    Unregister { name: Name, position: Position },
+    /// All names of a closed session are freed.
+    HostGone { session: u32 },
+    /// A new epoch is open.
+    Open,
+    /// Every replica that applies it is empty from here on.
+    Reset,
+}
+
+impl Op {
+    /// About how many bytes the operation takes, encoded; never less than it does.
+    pub(crate) fn weight(&self) -> usize {
+        48 + match self {
+            Self::Register { name, .. } | Self::Unregister { name, .. } => name.len(),
+            Self::HostGone { .. } | Self::Open | Self::Reset => 0,
+        }
+    }
+}
+
+/// What is committed together, at one position. A name is in at most one operation of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Batch {
+    /// The epoch whose leader wrote it.
+    pub(crate) epoch: Epoch,
+    /// Drawn by the leader: how it recognises its own batch after an unknown outcome.
+    pub(crate) nonce: Nonce,
+    /// Where it is in the log.
+    pub(crate) position: Position,
+    /// The sessions that the operations name by index.
+    pub(crate) sessions: Vec<Arc<SessionId>>,
+    /// The changes.
+    pub(crate) ops: Vec<Op>,
+}
+
+/// Why a batch could not be read. Nothing of it was applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a batch of the log cannot be read: {0}")]
+pub(crate) struct CorruptBatch(pub(crate) String);
+
+impl Batch {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(64 + self.ops.iter().map(Op::weight).sum::<usize>());
+        bytes.push(SCHEMA);
+        // Writing to memory does not fail, and a batch has nothing that MessagePack cannot write.
+        rmp_serde::encode::write(&mut bytes, self).expect("batches are serializable");
+        bytes.into()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CorruptBatch> {
+        let Some((&SCHEMA, body)) = bytes.split_first() else {
+            return Err(CorruptBatch(format!("its schema is {:?}, not {SCHEMA}", bytes.first())));
+        };
+        let batch: Self = rmp_serde::from_slice(body).map_err(|e| CorruptBatch(e.to_string()))?;
+        let known = |session: &u32| (*session as usize) < batch.sessions.len();
+        let sound = batch.ops.iter().all(|op| match op {
+            Op::Register { session, .. } | Op::HostGone { session } => known(session),
+            Op::Unregister { .. } | Op::Open | Op::Reset => true,
+        });
+        if sound { Ok(batch) } else { Err(CorruptBatch("it names a session that it does not list".into())) }
+    }
+}
+
+/// Builds a batch, sharing each session among its operations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct BatchBuilder {
+    pub(crate) sessions: Vec<Arc<SessionId>>,
+    pub(crate) ops: Vec<Op>,
+    weight: usize,
+}
+
+impl BatchBuilder {
+    /// The index of a session, added if it is new.
+    pub(crate) fn session(&mut self, session: &Arc<SessionId>) -> u32 {
+        // A batch has the sessions of a few hosts: a scan is the fastest map. Most often it is the last one.
+        let found = self.sessions.iter().rposition(|s| Arc::ptr_eq(s, session) || s == session);
+        let index = found.unwrap_or_else(|| {
+            self.weight += 160;
+            self.sessions.push(session.clone());
+            self.sessions.len() - 1
+        });
+        // Bounded by the operations of a batch, which are bounded by its bytes.
+        u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn push(&mut self, op: Op) {
+        self.weight += op.weight();
+        self.ops.push(op);
+    }
+
+    /// Whether an operation on a longest name may not fit any more.
+    pub(crate) fn is_full(&self, limit: usize) -> bool {
+        self.weight + 48 + crate::name::MAX_NAME_BYTES + 160 > limit
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    pub(crate) fn build(self, epoch: Epoch, nonce: Nonce, position: Position) -> Batch {
+        Batch { epoch, nonce, position, sessions: self.sessions, ops: self.ops }
+    }
+}

@@ -1,0 +1,535 @@
+//! A member: one node's part in one registry.
+//!
+//! Holds the cores and lets each input find the one it is for: [`Replica`] and [`CatchUp`] follow the log,
+//! [`Handoff`] and [`Leader`] are there while this member is elected, [`Host`] speaks for the node's own actors.
+//! The role follows from the state that the elector read, not from the path by which it came.
+
+mod messages;
+mod seat;
+mod standing;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use callsign_elector::{
+    Time,
+    elector::View,
+    ids::{Epoch, Incarnation, NodeName, Position},
+    keys::RegistryKeys,
+    record::Term,
+    store::{CommitOutcome, ReadResult, StoreError, Version},
+};
+
+use crate::{
+    catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
+    handoff::{Handoff, Step, reset_conditions},
+    host::{Host, Surroundings},
+    input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell},
+    leader::{Leader, Outcome, splitmix},
+    log::CorruptBatch,
+    message::Message,
+    reads::Reads,
+    replica::{Applied, Replica},
+    snapshot::Walks,
+    table::Table,
+    trim::Trim,
+};
+
+/// How often time is looked at while somebody waits. Deadlines are kept to within this.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How often the elector is told that the leader is heard, at most. A small part of its silence limit.
+const HEARD_EVERY: Duration = Duration::from_millis(250);
+
+/// How often a member without the flag says that it is synced; the elector repeats nothing that is still queued.
+const SYNCED_EVERY: Duration = Duration::from_millis(500);
+
+/// How long nobody may be there to give a base before it is given up. Shorter: a synced member on its way back loses
+/// its names for nothing. Longer: the registry stands still.
+const HOPELESS_FOR: Duration = Duration::from_secs(3);
+
+/// What a member is made with.
+#[derive(Clone, Debug)]
+pub(crate) struct MemberConfig {
+    pub(crate) me: NodeName,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) keys: RegistryKeys,
+    /// Where nonces begin.
+    pub(crate) seed: u64,
+}
+
+/// The view before the first: no member, no term.
+fn nothing_known() -> View {
+    View {
+        version: Version(0),
+        term: Term::vacant(),
+        lock: None,
+        members: BTreeMap::new(),
+        sessions: BTreeMap::new(),
+        commit: None,
+        floor: Position(1),
+        me: None,
+    }
+}
+
+pub(crate) struct Member<T> {
+    config: MemberConfig,
+    view: Arc<View>,
+    links: BTreeMap<NodeName, Incarnation>,
+    /// Members that are linked, without this one.
+    linked: Vec<NodeName>,
+    /// The leader that was heard last, and its epoch. It has opened that epoch.
+    heard: Option<(Epoch, NodeName)>,
+    replica: Replica<T>,
+    catchup: CatchUp<T>,
+    walks: Walks,
+    handoff: Option<Handoff>,
+    leader: Option<Leader>,
+    trim: Trim,
+    host: Host,
+    reads: Reads,
+    ready: Vec<(CallId, Time)>,
+    /// Who asked for this member's handoff, and of which epoch. This node is its own elector.
+    assume: BTreeMap<NodeName, Epoch>,
+    /// Who was told to step down for which epoch, and waits for the end.
+    transfer_to: Option<(NodeName, Epoch)>,
+    next_op: u64,
+    next_tick: Time,
+    heard_told: Option<(Epoch, Time)>,
+    synced_told: Time,
+    hopeless_since: Option<Time>,
+    has_left: bool,
+    /// Messages to itself.
+    own: VecDeque<Message>,
+}
+
+impl<T: Table> Member<T> {
+    pub(crate) fn new(config: MemberConfig, table: T) -> Self {
+        Self {
+            replica: Replica::new(config.me.clone(), table),
+            config,
+            view: Arc::new(nothing_known()),
+            links: BTreeMap::new(),
+            linked: Vec::new(),
+            heard: None,
+            catchup: CatchUp::new(),
+            walks: Walks::default(),
+            handoff: None,
+            leader: None,
+            trim: Trim::default(),
+            host: Host::new(),
+            reads: Reads::default(),
+            ready: Vec::new(),
+            assume: BTreeMap::new(),
+            transfer_to: None,
+            next_op: 0,
+            next_tick: Time::ZERO,
+            heard_told: None,
+            synced_told: Time::ZERO,
+            hopeless_since: None,
+            has_left: false,
+            own: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn replica(&self) -> &Replica<T> {
+        &self.replica
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub(crate) fn me(&self) -> &NodeName {
+        &self.config.me
+    }
+
+    pub(crate) fn is_linked(&self, node: &NodeName) -> bool {
+        self.links.contains_key(node)
+    }
+
+    /// How many names this node's own actors hold.
+    pub(crate) fn claims(&self) -> usize {
+        self.host.claims().len()
+    }
+
+    /// The names that this node's own actors hold.
+    #[cfg(test)]
+    pub(crate) fn claimed(&self) -> impl Iterator<Item = &crate::name::Name> {
+        self.host.claims().keys()
+    }
+
+    /// The session that they belong to.
+    #[cfg(test)]
+    pub(crate) fn session(&self) -> Option<&callsign_elector::ids::SessionId> {
+        self.host.session()
+    }
+
+    /// The actors that hold them.
+    #[cfg(test)]
+    pub(crate) fn claimants(&self) -> impl Iterator<Item = u64> {
+        self.host.claims().values().map(|claim| claim.actor)
+    }
+
+    /// Whether this member leads and its epoch is open.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.leader.as_ref().is_some_and(Leader::is_open)
+    }
+
+    /// Whether its row says that its replica holds the end of the log.
+    pub(crate) fn is_synced(&self) -> bool {
+        let row = self.view.members.get(&self.config.me);
+        row.is_some_and(|row| row.synced && Some(row.token) == self.view.me) && self.replica.is_based()
+    }
+
+    /// The leader that can be asked, and its epoch: it has opened it, and it is linked or this member.
+    pub(crate) fn leader(&self) -> Option<(Epoch, &NodeName)> {
+        let (epoch, node) = self.heard.as_ref()?;
+        let is_current = *epoch >= self.view.term.epoch;
+        let is_reachable = if *node == self.config.me {
+            self.leader.as_ref().is_some_and(|leader| leader.is_open() && leader.epoch() == *epoch)
+        } else {
+            self.links.contains_key(node)
+        };
+        (is_current && is_reachable).then_some((*epoch, node))
+    }
+
+    /// Takes one input and appends what to do about it.
+    ///
+    /// What follows from several inputs together is done at [`Input::Idle`], which has to come after them.
+    pub(crate) fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        let begin = effects.len();
+        self.dispatch(now, input, effects);
+        self.take_own(now, begin, effects);
+    }
+
+    /// Takes the messages to itself among the effects from `begin` on, and those that follow from them.
+    fn take_own(&mut self, now: Now, begin: usize, effects: &mut Vec<Effect>) {
+        self.keep_own(begin, effects);
+        while let Some(message) = self.own.pop_front() {
+            let begin = effects.len();
+            let me = self.config.me.clone();
+            self.on_message(now, &me, message, effects);
+            self.keep_own(begin, effects);
+        }
+    }
+
+    /// Messages to this member do not travel.
+    fn keep_own(&mut self, begin: usize, effects: &mut Vec<Effect>) {
+        if !effects[begin..].iter().any(|e| matches!(e, Effect::Send { to, .. } if *to == self.config.me)) {
+            return;
+        }
+        for effect in effects.split_off(begin) {
+            match effect {
+                Effect::Send { to, message } if to == self.config.me => self.own.push_back(message),
+                other => effects.push(other),
+            }
+        }
+    }
+
+    fn dispatch(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::View(view) => self.on_view(now, view, effects),
+            Input::SessionOpened(session) => self.host.on_session_opened(session),
+            Input::SessionLapsed => self.host.on_session_lapsed(effects),
+            Input::SessionResumed => self.host.on_session_resumed(effects),
+            Input::SessionLost => self.host.on_session_lost(now.time, effects),
+            Input::LinkUp { node, incarnation, .. } => self.on_link_up(&node, incarnation, effects),
+            Input::LinkDown { node, incarnation } => self.on_link_down(now, &node, incarnation, effects),
+            Input::Message { from, message } => {
+                if self.links.contains_key(&from) {
+                    self.on_message(now, &from, message, effects);
+                }
+            }
+            Input::SendFailed { to } => {
+                if self.heard.as_ref().is_some_and(|(_, leader)| *leader == to) {
+                    self.host.on_send_failed(now.time);
+                }
+            }
+            Input::ReadDone { id, result } => self.on_read(now, id, &result, effects),
+            Input::CommitDone { id, outcome } => self.on_commit(now, id, &outcome, effects),
+            Input::Assume { leader, epoch } => self.on_assume(leader, epoch, effects),
+            Input::Call { id, call, wait } => self.on_call(now, id, call, wait, effects),
+            Input::ActorEnded { actor } => self.host.on_actor_ended(actor, effects),
+            Input::Wake => self.on_wake(now, effects),
+            Input::Idle => self.on_idle(now, effects),
+        }
+    }
+
+    // ---- the state of the registry
+
+    fn on_view(&mut self, now: Now, view: Arc<View>, effects: &mut Vec<Effect>) {
+        let is_new_term = view.term.epoch > self.view.term.epoch;
+        if view.version < self.view.version {
+            return;
+        }
+        let old_leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
+        self.view = view;
+        self.find_linked();
+        if is_new_term {
+            let leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
+            effects.push(Effect::Event(Event::Term { epoch: self.view.term.epoch, leader }));
+            self.catchup.term_changed();
+            self.depose_if_over(effects);
+            self.assume.retain(|_, epoch| *epoch >= self.view.term.epoch);
+        }
+        self.begin_handoff(now, old_leader, effects);
+        if let Some(leader) = &mut self.leader
+            && leader.epoch() == self.view.term.epoch
+        {
+            leader.on_view(&self.view, &self.replica);
+        }
+        // Batches are on the way from a leader that is heard; without one, the store is the only news.
+        if self.leader().is_none()
+            && let Some(commit) = self.view.commit
+        {
+            self.catchup.want(now.time, commit);
+        }
+    }
+
+    fn find_linked(&mut self) {
+        let is_linked = |node: &&NodeName| **node != self.config.me && self.links.contains_key(*node);
+        self.linked = self.view.members.keys().filter(is_linked).cloned().collect();
+    }
+
+    fn is_elected(&self) -> bool {
+        let (Some(leader), Some(token)) = (&self.view.term.leader, self.view.me) else { return false };
+        leader.node == self.config.me
+            && leader.incarnation == self.config.incarnation
+            && leader.token == token
+    }
+
+    // ---- links
+
+    fn on_link_up(&mut self, node: &NodeName, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        self.links.insert(node.clone(), incarnation);
+        self.find_linked();
+        effects.push(Effect::Tell(Tell::LinkUp(node.clone())));
+        if let Some(leader) = &self.leader {
+            leader.welcome(&self.replica, node, effects);
+        }
+        if self.heard.as_ref().is_some_and(|(_, leader)| leader == node) {
+            self.host.on_leader_linked();
+        }
+    }
+
+    fn on_link_down(
+        &mut self,
+        now: Now,
+        node: &NodeName,
+        incarnation: Incarnation,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.links.get(node) != Some(&incarnation) {
+            return;
+        }
+        self.links.remove(node);
+        self.find_linked();
+        effects.push(Effect::Tell(Tell::LinkDown(node.clone())));
+        effects.push(Effect::Suspect { node: node.clone(), incarnation });
+        self.walks.drop_node(&mut self.replica, node);
+        let leader = self.view.term.leader.as_ref().map(|leader| &leader.node);
+        self.catchup.lost(node, leader);
+        if let Some(handoff) = &mut self.handoff {
+            handoff.on_link_down(now.time, node);
+        }
+        if let Some(leader) = &mut self.leader {
+            leader.forget_follower(node);
+        }
+        self.assume.remove(node);
+    }
+
+    // ---- the store's answers
+
+    fn on_read(
+        &mut self,
+        now: Now,
+        id: OpId,
+        result: &Result<ReadResult, StoreError>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(wanted) = self.reads.on_read(now.time, id, result) {
+            self.catchup.want(now.time, wanted);
+        }
+        if let Some(handoff) = &mut self.handoff {
+            handoff.on_read(now.time, id, result);
+        }
+        let read = result.as_ref().ok();
+        let applied = self.catchup.on_log(now.time, &mut self.replica, id, read, &self.config.keys);
+        self.take_applied(applied, effects);
+        if let Some(leader) = &mut self.leader {
+            let outcome = leader.on_read(
+                now.time,
+                &mut self.replica,
+                id,
+                result,
+                &self.linked,
+                &mut self.next_op,
+                effects,
+            );
+            self.on_outcome(now, &outcome, effects);
+        }
+    }
+
+    fn on_commit(&mut self, now: Now, id: OpId, outcome: &CommitOutcome, effects: &mut Vec<Effect>) {
+        let Some(leader) = &mut self.leader else { return };
+        if let Some(floor) = self.trim.on_commit(id, outcome) {
+            leader.forget_below(floor);
+            return;
+        }
+        let outcome = leader.on_commit(
+            now.time,
+            &mut self.replica,
+            id,
+            outcome,
+            &self.linked,
+            &mut self.next_op,
+            effects,
+        );
+        self.on_outcome(now, &outcome, effects);
+    }
+
+    fn on_outcome(&mut self, now: Now, outcome: &Outcome, effects: &mut Vec<Effect>) {
+        self.on_applied(&outcome.applied, effects);
+        if outcome.opened
+            && let Some(leader) = &mut self.leader
+        {
+            let (epoch, position) = (leader.epoch(), self.replica.position());
+            leader.on_view(&self.view, &self.replica);
+            effects.push(Effect::Event(Event::Serving { epoch, position }));
+            let me = self.config.me.clone();
+            self.hear(now, &me, epoch, effects);
+            self.answer_assume(effects);
+        }
+        if outcome.deposed {
+            self.depose(effects);
+            effects.push(Effect::Tell(Tell::Refresh));
+        }
+    }
+
+    // ---- calls and time
+
+    fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
+        match call {
+            Call::Register { name, actor, kind, on_lapse } => {
+                self.host.register(now, id, wait, name, actor, kind, on_lapse, effects);
+            }
+            Call::Unregister { name } => self.host.unregister(now, id, wait, name, &self.replica, effects),
+            Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),
+            Call::WaitFor { position } => self.reads.wait_for(now.time, id, position, wait),
+            Call::Ready => self.ready.push((id, now.time + wait)),
+            Call::Leave => {
+                self.has_left = true;
+                self.leader = None;
+                self.handoff = None;
+                self.host.on_session_lost(now.time, effects);
+                effects.push(Effect::Answer { call: id, answer: Answer::Left });
+            }
+        }
+    }
+
+    fn on_wake(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        // Also without a new view: a leader whose opening failed is elected as before.
+        self.begin_handoff(now, None, effects);
+        if let Some(leader) = &mut self.leader {
+            leader.on_wake(now.time, &self.replica, &self.linked, &mut self.next_op, effects);
+            self.trim.on_wake(
+                now.time,
+                &self.config.me,
+                self.replica.position(),
+                leader,
+                &self.view,
+                &self.config.keys,
+                &mut self.next_op,
+                effects,
+            );
+        }
+        if now.time >= self.next_tick {
+            self.next_tick = now.time + TICK;
+            let around = self.surroundings();
+            self.host.on_wake(now, around, &self.replica, effects);
+        }
+    }
+
+    fn surroundings(&self) -> Surroundings<'static> {
+        // The leader's name is only needed to send; see `on_idle`.
+        Surroundings {
+            leader: None,
+            is_synced: self.is_synced(),
+            has_leader: self.view.term.leader.is_some(),
+        }
+    }
+
+    /// Nothing more waits: what was collected is sent, the next batch is begun, and who waited is answered.
+    fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if self.has_left {
+            return;
+        }
+        self.drive_handoff(now, effects);
+        self.reads.proceed(now.time, &self.config.keys, &mut self.next_op, effects);
+        let begin = effects.len();
+        let leader = self.leader().map(|(epoch, node)| (epoch, node.clone()));
+        let around = Surroundings {
+            leader: leader.as_ref().map(|(epoch, node)| (*epoch, node)),
+            ..self.surroundings()
+        };
+        self.host.flush(now.time, around, effects);
+        // What the host just asked this very member is in the same batch.
+        self.take_own(now, begin, effects);
+        if let Some(leader) = &mut self.leader {
+            leader.proceed(now.time, &self.replica, &mut self.next_op, effects);
+            if leader.is_stepping_down && leader.is_settled() {
+                self.depose(effects);
+            }
+        }
+        // A leader's own commit brings it to its end. Whoever took that from the log before the commit has answered
+        // would take it for a successor's.
+        if self.leader.is_none() {
+            let (sources, keys) = (self.sources(), &self.config.keys);
+            self.catchup.drive(now.time, &self.replica, &sources, keys, &mut self.next_op, effects);
+        }
+        self.say_synced(now, effects);
+        self.give_up_base(now, effects);
+        self.host.settle(now, &self.replica, effects);
+        self.reads.settle(now.time, &self.replica, effects);
+        let is_ready = self.is_synced() && self.leader().is_some() && now.trusted.is_some();
+        self.ready.retain(|(call, deadline)| {
+            let is_over = now.time >= *deadline;
+            if is_ready || is_over {
+                effects.push(Effect::Answer { call: *call, answer: Answer::Ready(is_ready) });
+            }
+            !is_ready && !is_over
+        });
+    }
+
+    fn sources(&self) -> Sources {
+        let leader = self.leader().filter(|(_, node)| **node != self.config.me).map(|(_, node)| node.clone());
+        let is_synced = |node: &&NodeName| {
+            self.view.members.get(*node).is_some_and(|row| row.synced) && leader.as_ref() != Some(*node)
+        };
+        let synced = self.linked.iter().filter(is_synced).cloned().collect();
+        let epoch = self.heard.as_ref().map_or(Epoch(0), |(epoch, _)| *epoch);
+        let others = self.linked.clone();
+        Sources { leader, is_taking_over: self.handoff.is_some(), synced, others, epoch }
+    }
+
+    /// When to be woken at the latest.
+    pub(crate) fn wakes_at(&self, now: Time) -> Time {
+        let mut at = now + Duration::from_secs(1);
+        if let Some(leader) = &self.leader {
+            at = at.min(self.trim.wakes_at().max(now)).min(leader.wakes_at().unwrap_or(at));
+        }
+        if let Some(handoff) = &self.handoff {
+            at = at.min(handoff.wakes_at().unwrap_or(at));
+        }
+        let is_waiting = self.host.is_waiting()
+            || self.reads.is_waiting()
+            || !self.ready.is_empty()
+            || !self.catchup.is_complete(&self.replica)
+            || (!self.is_synced() && self.view.me.is_some());
+        if is_waiting { at.min(now + TICK) } else { at }
+    }
+}

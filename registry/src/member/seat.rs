@@ -1,0 +1,108 @@
+//! Taking the seat and leaving it.
+
+use super::{
+    Effect, Epoch, Event, Handoff, Leader, Member, Message, NodeName, Now, Position, Step, Table, Tell,
+    reset_conditions, splitmix,
+};
+
+impl<T: Table> Member<T> {
+    pub(super) fn depose_if_over(&mut self, effects: &mut Vec<Effect>) {
+        let epoch = self.view.term.epoch;
+        if self.handoff.as_ref().is_some_and(|handoff| handoff.epoch() < epoch) {
+            self.handoff = None;
+        }
+        if self.leader.as_ref().is_some_and(|leader| leader.epoch() < epoch) {
+            self.depose(effects);
+        }
+    }
+
+    pub(super) fn depose(&mut self, effects: &mut Vec<Effect>) {
+        if let Some(leader) = self.leader.take() {
+            effects.push(Effect::Event(Event::Deposed { epoch: leader.epoch() }));
+            self.answer_transfer(effects);
+        }
+    }
+
+    pub(super) fn answer_transfer(&mut self, effects: &mut Vec<Effect>) {
+        if let Some((to, epoch)) = self.transfer_to.take() {
+            let position = self.replica.position();
+            effects.push(Effect::Send { to, message: Message::Transferred { epoch, position } });
+        }
+    }
+
+    pub(super) fn begin_handoff(&mut self, now: Now, old: Option<NodeName>, effects: &mut Vec<Effect>) {
+        let epoch = self.view.term.epoch;
+        let is_under_way = self.handoff.as_ref().is_some_and(|handoff| handoff.epoch() == epoch)
+            || self.leader.as_ref().is_some_and(|leader| leader.epoch() == epoch);
+        if !self.is_elected() || is_under_way || self.has_left {
+            return;
+        }
+        self.depose(effects);
+        let old = old.filter(|old| *old != self.config.me && self.links.contains_key(old));
+        self.handoff = Some(Handoff::begin(now.time, self.view.term.clone(), old, effects));
+    }
+
+    /// The elector sees a lock for an epoch: its leader is to open it, and to say so.
+    pub(super) fn on_assume(&mut self, leader: NodeName, epoch: Epoch, effects: &mut Vec<Effect>) {
+        if leader == self.config.me {
+            self.assume.insert(leader, epoch);
+            self.answer_assume(effects);
+        } else if self.links.contains_key(&leader) {
+            effects.push(Effect::Send { to: leader, message: Message::Assume { epoch } });
+        }
+    }
+
+    pub(super) fn answer_assume(&mut self, effects: &mut Vec<Effect>) {
+        let Some(open) = self.leader.as_ref().filter(|leader| leader.is_open()).map(Leader::epoch) else {
+            return;
+        };
+        self.assume.retain(|asker, epoch| {
+            if *epoch != open {
+                return *epoch > open;
+            }
+            if *asker == self.config.me {
+                effects.push(Effect::Tell(Tell::Assumed(open)));
+            } else {
+                effects.push(Effect::Send { to: asker.clone(), message: Message::Assumed { epoch: open } });
+            }
+            false
+        });
+    }
+
+    pub(super) fn drive_handoff(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let Some(handoff) = &mut self.handoff else { return };
+        let step = handoff.proceed(now.time, &self.config.keys, &mut self.next_op, effects);
+        let Step::CatchUp(end) = step else { return };
+        let term = handoff.term.clone();
+        let at_end = end.unwrap_or(Position(0));
+        self.catchup.want(now.time, at_end);
+        let mut resets = false;
+        let mut conditions = Vec::new();
+        if end.is_none() {
+            // Never opened: the fence checks that the log is still empty.
+            resets = true;
+        } else if !self.replica.is_based() || self.replica.position() < at_end {
+            let donors = self.sources().synced;
+            let reset = reset_conditions(&self.view, &self.config.keys);
+            // A base that the log does not reach any more is none: what came between is lost.
+            let is_lost = !self.replica.is_based() || self.catchup.is_too_far();
+            match reset.filter(|_| is_lost && donors.is_empty()) {
+                None => return, // catching up
+                Some(found) => {
+                    resets = true;
+                    conditions = found;
+                    self.replica.give_up_base();
+                    self.host.drop_all_claims(effects);
+                    self.replica.skip_to(at_end);
+                }
+            }
+        }
+        self.handoff = None;
+        self.config.seed = splitmix(self.config.seed);
+        let (me, keys) = (self.config.me.clone(), self.config.keys.clone());
+        let mut leader = Leader::new(me, keys, &term, self.config.seed);
+        leader.open(now.time, &self.replica, resets, conditions, &mut self.next_op, effects);
+        self.leader = Some(leader);
+        self.catchup.stop();
+    }
+}

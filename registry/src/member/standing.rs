@@ -1,0 +1,55 @@
+//! What a member says of its replica: that it is synced, or that it has none.
+
+use super::{Effect, Event, HOPELESS_FOR, Member, Now, SYNCED_EVERY, Table, Tell, Time};
+
+impl<T: Table> Member<T> {
+    pub(super) fn say_synced(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let term = &self.view.term;
+        let (epoch, is_at_end) = match self.leader() {
+            // The leader's own entry of this epoch is applied, and nothing known is missing.
+            Some((epoch, _)) => (epoch, self.replica.epoch() == epoch),
+            // While nobody leads nothing is written: what the view saw is the end.
+            None if term.leader.is_none() && self.view.commit.is_some() => {
+                (term.epoch, self.view.commit.is_some_and(|commit| self.replica.position() >= commit))
+            }
+            None => return,
+        };
+        let is_complete = is_at_end && self.catchup.is_complete(&self.replica);
+        let is_told = now.time < self.synced_told + SYNCED_EVERY && self.synced_told > Time::ZERO;
+        if self.is_synced() || self.view.me.is_none() || !is_complete || is_told {
+            return;
+        }
+        self.synced_told = now.time;
+        let position = self.replica.position();
+        effects.push(Effect::Event(Event::Synced { position }));
+        effects.push(Effect::Tell(Tell::Synced(epoch, position)));
+    }
+
+    /// The log does not go back to where this replica is, nobody leads, and no synced member is left to give a
+    /// base: what this replica lacks is lost. To let the registry go on, the member says that it has none either,
+    /// and drops its claims, so that a `Reset` may be written.
+    pub(super) fn give_up_base(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let is_hopeless = self.view.term.leader.is_none()
+            && self.view.me.is_some_and(|token| {
+                let row = self.view.members.get(&self.config.me);
+                row.is_some_and(|row| row.token == token && !row.synced && !row.empty)
+            })
+            && self.view.members.values().all(|row| {
+                let record = self.view.sessions.get(&row.session.node);
+                !row.synced || record.is_some_and(|record| record.has_closed(&row.session))
+            })
+            && self.catchup.is_too_far();
+        if !is_hopeless {
+            self.hopeless_since = None;
+            return;
+        }
+        let since = *self.hopeless_since.get_or_insert(now.time);
+        if now.time.since(since) < HOPELESS_FOR {
+            return;
+        }
+        self.hopeless_since = None;
+        self.replica.give_up_base();
+        self.host.drop_all_claims(effects);
+        effects.push(Effect::Tell(Tell::Rejoin { empty: true }));
+    }
+}

@@ -1,0 +1,150 @@
+//! What members of a registry tell each other over links.
+//!
+//! All of it is in this file, with its version. A message of an older epoch changes nothing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use callsign_elector::ids::{Epoch, Position, SessionId};
+use callsign_transport::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    entry::Entry,
+    name::Name,
+    table::{RequestNumber, Row},
+};
+
+/// The version of the messages that this version writes, and the only one that it reads.
+const VERSION: u8 = 1;
+
+/// What a host wants of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Wish {
+    /// To hold it with this actor.
+    Register { actor: u64, kind: Kind },
+    /// To give it up, if the registration is the one at `position`.
+    Unregister { position: Position },
+}
+
+/// One request of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) number: RequestNumber,
+    pub(crate) name: Name,
+    pub(crate) wish: Wish,
+}
+
+/// The leader's answer to a request. It holds at `position` of the log, and the host passes it on when its own
+/// replica is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Verdict {
+    /// The name is the actor's, by the registration at `token`.
+    Granted { token: Position },
+    /// Somebody holds it.
+    Taken { holder: Entry },
+    /// The registration that was to be given up is not there, or not any more.
+    Released,
+}
+
+/// One row of a snapshot, or the absence of one. `session` is an index into the chunk's sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChunkRow {
+    pub(crate) name: Name,
+    pub(crate) row: Option<(Position, u32, RequestNumber, u64, Kind)>,
+}
+
+/// Part of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Chunk {
+    pub(crate) sessions: Vec<Arc<SessionId>>,
+    pub(crate) rows: Vec<ChunkRow>,
+}
+
+impl Chunk {
+    pub(crate) fn push(&mut self, name: Name, row: Option<Row>) {
+        let row = row.map(|row| {
+            let found = self.sessions.iter().rposition(|s| Arc::ptr_eq(s, &row.session) || *s == row.session);
+            let index = found.unwrap_or_else(|| {
+                self.sessions.push(row.session.clone());
+                self.sessions.len() - 1
+            });
+            (row.position, u32::try_from(index).unwrap_or(u32::MAX), row.request, row.actor, row.kind)
+        });
+        self.rows.push(ChunkRow { name, row });
+    }
+}
+
+/// A message between members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Message {
+    /// Host to leader. All requests of this session with a number below `acknowledged` are decided and known.
+    Requests { epoch: Epoch, session: Arc<SessionId>, acknowledged: RequestNumber, requests: Vec<Request> },
+    /// Leader to host. Each verdict holds at `position`.
+    Verdicts {
+        epoch: Epoch,
+        session: Arc<SessionId>,
+        position: Position,
+        verdicts: Vec<(RequestNumber, Verdict)>,
+    },
+
+    /// Leader to member: the batch at `position`, to be applied by whoever is at `prev`.
+    Replicate { epoch: Epoch, prev: Position, position: Position, batch: Bytes },
+    /// Leader to member, when a new epoch is open: the batches from what the member is known to have up to the
+    /// opening entry. Ahead of anything newer on the link.
+    ApplyNamesSnapshot { epoch: Epoch, batches: Vec<(Position, Bytes)> },
+    /// Leader to member, when idle: where the log ends.
+    Heartbeat { epoch: Epoch, position: Position },
+    /// Member to leader: what its replica has applied.
+    Progress { epoch: Epoch, position: Position },
+
+    /// Member to leader: it lacks what follows `after`.
+    Fetch { epoch: Epoch, after: Position },
+    /// Leader to member: some of what follows `after`, from memory. Empty: it is not in memory.
+    Fetched { epoch: Epoch, after: Position, batches: Vec<(Position, Bytes)> },
+
+    /// Member to a synced member: it lacks a base. `id` is the asker's own number for this snapshot.
+    SnapshotWanted { id: u64 },
+    /// Asker to sender: the chunk with this index, please.
+    SnapshotNext { id: u64, index: u64 },
+    /// One chunk. If `end` is set it is the last one: with it the snapshot is exact at that position.
+    SnapshotChunk { id: u64, index: u64, names: u64, chunk: Chunk, end: Option<(Epoch, Position)> },
+    /// The sender has no base itself, or has forgotten this snapshot.
+    SnapshotRefused { id: u64 },
+
+    /// New leader to the one before: settle your commit in flight, step down, say where you ended.
+    TransferSnapshot { epoch: Epoch },
+    /// The answer: it leads no more, and its log ended here.
+    Transferred { epoch: Epoch, position: Position },
+
+    /// An elector's, to the leader that it sees a lock for: run your handoff, and say when it is done.
+    Assume { epoch: Epoch },
+    /// The answer: the epoch is open.
+    Assumed { epoch: Epoch },
+}
+
+/// Why a message could not be read. Nothing of it was acted on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a message cannot be read: {0}")]
+pub(crate) struct BadMessage(String);
+
+impl Message {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = vec![VERSION];
+        // Writing to memory does not fail, and a message has nothing that MessagePack cannot write.
+        rmp_serde::encode::write(&mut bytes, self).expect("messages are serializable");
+        bytes.into()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadMessage> {
+        match bytes.split_first() {
+            Some((&VERSION, body)) => rmp_serde::from_slice(body).map_err(|e| BadMessage(e.to_string())),
+            found => Err(BadMessage(format!("its version is {:?}, not {VERSION}", found.map(|(v, _)| v)))),
+        }
+    }
+
+    /// Whether it may take the lane that cannot delay the others.
+    pub(crate) fn is_bulk(&self) -> bool {
+        matches!(self, Self::SnapshotChunk { .. } | Self::Fetched { .. })
+    }
+}

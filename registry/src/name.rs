@@ -1,0 +1,32 @@
+//! Names of actors.
+
+use std::sync::Arc;
+
+/// A registered name: 1 to [`MAX_NAME_BYTES`] bytes of UTF-8, compared byte by byte.
+pub type Name = Arc<str>;
+
+/// The longest name, in bytes.
+pub const MAX_NAME_BYTES: usize = 512;
+
+/// Why a name was refused. Nothing was sent or changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadName {
+    /// The name has no characters.
+    #[error("a name must not be empty")]
+    Empty,
+    /// The name has more than [`MAX_NAME_BYTES`] bytes.
+    #[error("a name of {length} bytes is too long, {MAX_NAME_BYTES} is the most")]
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+    },
+}
+
+/// Checks a name. Cost: none worth mentioning.
+pub(crate) fn check_name(name: &str) -> Result<(), BadName> {
+    match name.len() {
+        0 => Err(BadName::Empty),
+        length if length > MAX_NAME_BYTES => Err(BadName::TooLong { length }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,242 @@
+//! A node: what all registries of one process share.
+#![allow(clippy::disallowed_methods)] // the driver is where time, tasks and randomness come from
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use callsign_elector::{
+    elector::{ElectorConfig, Notice, driver::ElectorHandle},
+    ids::{ClusterName, Incarnation, NodeName, RegistryName},
+    keys::ClusterKeys,
+    session::{NodeSession, OpenSessionError, SessionConfig},
+    store::{self, SharedStore},
+};
+use callsign_transport::{Endpoint, EndpointConfig};
+use tokio::sync::mpsc;
+
+use crate::{
+    actor::{self, Parts, Shared},
+    config::{Config, StoreSource},
+    error::{JoinError, LeaveError},
+    input::Call,
+    member::MemberConfig,
+};
+
+type Peers = BTreeMap<RegistryName, Vec<(NodeName, String)>>;
+
+/// One registry that the node has joined.
+struct Joined {
+    shared: Arc<Shared>,
+    elector: ElectorHandle,
+    actor: ractor::ActorCell,
+    leads: bool,
+}
+
+/// What all registries of one process share: store, session, links.
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    pub(crate) name: NodeName,
+    pub(crate) incarnation: Incarnation,
+    cluster: ClusterName,
+    store: SharedStore,
+    pub(crate) session: NodeSession,
+    pub(crate) endpoint: Endpoint,
+    address: String,
+    /// Registries that are joined, or being joined.
+    reserved: Mutex<BTreeSet<RegistryName>>,
+    joined: Mutex<BTreeMap<RegistryName, Joined>>,
+    peers: Mutex<Peers>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics under these locks: they guard plain maps.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Node {
+    pub(crate) async fn start(config: Config) -> Result<Arc<Self>, JoinError> {
+        let name = NodeName::new(&config.node)?;
+        let cluster = ClusterName::new(&config.cluster)?;
+        RegistryName::new(&config.registry)?;
+        let store = match &config.store {
+            StoreSource::Open(store) => store.clone(),
+            StoreSource::Url(url) => store::open(url)?,
+        };
+        // Nobody else has it: not a former self, nor a process that took the same name.
+        let incarnation = Incarnation(rand::random_range(1..1 << 63));
+        let endpoint = Endpoint::start(EndpointConfig {
+            cluster: cluster.to_string(),
+            node: name.as_str().into(),
+            incarnation: incarnation.0,
+            listen: config.listen,
+            secret: config.secret.clone(),
+            timing: config.link,
+            limits: config.limits,
+            network: config.network.clone(),
+            seed: rand::random(),
+        })
+        .await?;
+        let session = SessionConfig {
+            cluster: cluster.clone(),
+            node: name.clone(),
+            incarnation,
+            timing: config.session,
+            seed: rand::random(),
+        };
+        let opened =
+            NodeSession::open(store.clone(), config.clock.clone(), session, config.join_timeout).await;
+        let session = match opened {
+            Ok(session) => session,
+            Err(error) => {
+                endpoint.leave().await;
+                return Err(error.into());
+            }
+        };
+        let address = config.advertise.clone().unwrap_or_else(|| endpoint.local_addr().to_string());
+        Ok(Arc::new(Self {
+            config,
+            name,
+            incarnation,
+            cluster,
+            store,
+            session,
+            endpoint,
+            address,
+            reserved: Mutex::new(BTreeSet::new()),
+            joined: Mutex::new(BTreeMap::new()),
+            peers: Mutex::new(BTreeMap::new()),
+        }))
+    }
+
+    /// Joins a registry: starts its elector and its member.
+    pub(crate) async fn join(self: &Arc<Self>, registry: &str) -> Result<Arc<Shared>, JoinError> {
+        let registry = RegistryName::new(registry)?;
+        // Taken before anything is started, so that of two who join at once one is refused.
+        if !lock(&self.reserved).insert(registry.clone()) {
+            return Err(JoinError::AlreadyJoined { registry: registry.to_string() });
+        }
+        let joined = self.start_member(registry.clone()).await;
+        if joined.is_err() {
+            lock(&self.reserved).remove(&registry);
+        }
+        joined
+    }
+
+    async fn start_member(self: &Arc<Self>, registry: RegistryName) -> Result<Arc<Shared>, JoinError> {
+        if self.session.session().is_none() {
+            return Err(JoinError::Left);
+        }
+        let (events, elector_events) = mpsc::unbounded_channel();
+        let elector = ElectorConfig {
+            registry: registry.clone(),
+            cluster: self.cluster.clone(),
+            node: self.name.clone(),
+            address: self.address.clone(),
+            priority: self.config.priority,
+            timing: self.config.elector,
+            seed: rand::random(),
+        };
+        let ended = |_| JoinError::Left;
+        let clock = self.config.clock.clone();
+        let elector =
+            ElectorHandle::spawn(self.store.clone(), clock.clone(), elector, events).await.map_err(ended)?;
+        let (of_members, of_lead) = (Arc::downgrade(self), Arc::downgrade(self));
+        let (members_of, leader_of) = (registry.clone(), registry.clone());
+        let parts = Parts {
+            config: MemberConfig {
+                me: self.name.clone(),
+                incarnation: self.incarnation,
+                keys: ClusterKeys::new(&self.cluster).registry(&registry),
+                seed: rand::random(),
+            },
+            channel: format!("registry/{registry}"),
+            store: self.store.clone(),
+            clock,
+            session: self.session.clone(),
+            endpoint: self.endpoint.clone(),
+            elector: elector.clone(),
+            elector_events,
+            on_members: Box::new(move |members| {
+                if let Some(node) = of_members.upgrade() {
+                    node.set_members(&members_of, members);
+                }
+            }),
+            on_lead: Box::new(move |leads| {
+                if let Some(node) = of_lead.upgrade() {
+                    node.set_leads(&leader_of, leads);
+                }
+            }),
+        };
+        let (shared, actor) = actor::start(parts).await.map_err(ended)?;
+        let joined = Joined { shared: shared.clone(), elector, actor: actor.get_cell(), leads: false };
+        lock(&self.joined).insert(registry, joined);
+        Ok(shared)
+    }
+
+    /// The node is linked to the members of all its registries.
+    fn set_members(&self, registry: &RegistryName, members: Vec<(NodeName, String)>) {
+        let mut peers = lock(&self.peers);
+        peers.insert(registry.clone(), members);
+        let others = peers.values().flatten().filter(|(node, _)| *node != self.name);
+        let wanted: BTreeMap<&NodeName, &String> = others.map(|(node, address)| (node, address)).collect();
+        let wanted = wanted.into_iter().map(|(node, address)| (node.as_str().into(), address.clone()));
+        self.endpoint.set_peers(wanted.collect());
+    }
+
+    /// A node that leads some registry looks after silent sessions first.
+    fn set_leads(&self, registry: &RegistryName, leads: bool) {
+        let mut joined = lock(&self.joined);
+        if let Some(joined) = joined.get_mut(registry) {
+            joined.leads = leads;
+        }
+        self.session.lead(joined.values().any(|joined| joined.leads));
+    }
+
+    /// Leaves every registry, closes the session, says goodbye.
+    pub(crate) async fn leave(&self) -> Result<(), LeaveError> {
+        let joined = std::mem::take(&mut *lock(&self.joined));
+        // Said in the queue while the session is open, so that the seat moves before the names are freed. A node
+        // that cannot say it is found closed.
+        for joined in joined.values() {
+            let left = joined.shared.left.notified();
+            joined.elector.tell(Notice::Leave);
+            let _ = tokio::time::timeout(SAY, left).await;
+        }
+        // Before the names are free, their actors are stopped or told.
+        for joined in joined.values() {
+            let _ = tokio::time::timeout(SAY, joined.shared.call(Call::Leave, SAY)).await;
+        }
+        let closed = tokio::time::timeout(LEAVE, self.session.leave()).await;
+        for joined in joined.into_values() {
+            joined.elector.stop();
+            joined.actor.stop(Some("callsign: the node leaves".into()));
+        }
+        self.endpoint.leave().await;
+        match closed {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(LeaveError::StoreUnavailable(error.to_string())),
+            Err(_) => Err(LeaveError::StoreUnavailable(format!("no answer within {LEAVE:?}"))),
+        }
+    }
+}
+
+/// How long a node waits for the others to have heard that it leaves.
+const SAY: Duration = Duration::from_secs(1);
+
+/// How long a node that leaves waits for the store.
+const LEAVE: Duration = Duration::from_secs(5);
+
+impl From<OpenSessionError> for JoinError {
+    fn from(error: OpenSessionError) -> Self {
+        match error {
+            OpenSessionError::NameInUse { node, incarnation } => Self::NameInUse { node, incarnation },
+            OpenSessionError::FormerOpen { node, incarnation } => Self::FormerOpen { node, incarnation },
+            OpenSessionError::Timing(error) => Self::Timing(error.to_string()),
+            OpenSessionError::Corrupt(error) => Self::Corrupt(error.to_string()),
+            other => Self::StoreUnavailable(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Consistent reads: wait until the own replica has what the registry had when the read was asked for.
+//!
+//! One read of `commit` serves all who asked before it began. There is no old answer: at the deadline the caller
+//! learns what was missing.
+
+use std::time::Duration;
+
+use callsign_elector::{
+    Time,
+    ids::Position,
+    keys::{RegistryKeys, read_key},
+    record::{PositionRecord, Record},
+    store::{ReadResult, StoreError},
+};
+
+use crate::{
+    error::ConsistentError,
+    input::{Answer, CallId, Effect, OpId},
+    name::Name,
+    replica::Replica,
+    table::{Row, Table},
+};
+
+/// A read that has not answered for so long is begun again.
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long to wait after a read that failed.
+const RETRY: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Asked {
+    call: CallId,
+    name: Name,
+    began: Time,
+    deadline: Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Reading {
+    id: OpId,
+    since: Time,
+    serves: Vec<Asked>,
+}
+
+/// The consistent reads of one member, and the waits for a position.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Reads {
+    asked: Vec<Asked>,
+    reading: Option<Reading>,
+    reaching: Vec<(Position, Asked)>,
+    waiting: Vec<(Position, CallId, Time)>,
+    not_before: Time,
+}
+
+impl Reads {
+    pub(crate) fn consistent(&mut self, now: Time, call: CallId, name: Name, wait: Duration) {
+        self.asked.push(Asked { call, name, began: now, deadline: now + wait });
+    }
+
+    pub(crate) fn wait_for(&mut self, now: Time, call: CallId, position: Position, wait: Duration) {
+        self.waiting.push((position, call, now + wait));
+    }
+
+    /// Begins the next read, if somebody waits for one.
+    pub(crate) fn proceed(
+        &mut self,
+        now: Time,
+        keys: &RegistryKeys,
+        next_op: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(reading) = self.reading.take_if(|reading| now >= reading.since + READ_TIMEOUT) {
+            self.asked.extend(reading.serves);
+        }
+        if self.asked.is_empty() || self.reading.is_some() || now < self.not_before {
+            return;
+        }
+        *next_op += 1;
+        let id = OpId(*next_op);
+        effects.push(Effect::Read { id, reads: vec![read_key(keys.commit())] });
+        self.reading = Some(Reading { id, since: now, serves: std::mem::take(&mut self.asked) });
+    }
+
+    /// A read ended. Returns how far the replica has to come.
+    pub(crate) fn on_read(
+        &mut self,
+        now: Time,
+        id: OpId,
+        result: &Result<ReadResult, StoreError>,
+    ) -> Option<Position> {
+        let reading = self.reading.take_if(|reading| reading.id == id)?;
+        let commit = result.as_ref().ok().and_then(|read| match read.value(0) {
+            None => Some(Position(0)),
+            // A record that cannot be read is not "nothing": the callers learn at their deadlines.
+            Some(value) => PositionRecord::from_value(value).ok().map(|record| record.0),
+        });
+        let Some(commit) = commit else {
+            self.asked.extend(reading.serves);
+            self.not_before = now + RETRY;
+            return None;
+        };
+        self.reaching.extend(reading.serves.into_iter().map(|asked| (commit, asked)));
+        Some(commit)
+    }
+
+    /// Answers whoever the replica is far enough for, and whoever has waited long enough.
+    pub(crate) fn settle<T: Table>(&mut self, now: Time, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        let at = replica.position();
+        let is_based = replica.is_based();
+        let mut answer = |call, answer| effects.push(Effect::Answer { call, answer });
+        self.reaching.retain(|(wanted, asked)| {
+            if is_based && at >= *wanted {
+                let entry = replica.table().row(&asked.name).as_ref().map(Row::entry);
+                answer(asked.call, Answer::Consistent(Ok((at, entry))));
+                return false;
+            }
+            let is_over = now >= asked.deadline;
+            if is_over {
+                let waited = now.since(asked.began);
+                let error = ConsistentError::Behind { at, wanted: *wanted, waited };
+                answer(asked.call, Answer::Consistent(Err(error)));
+            }
+            !is_over
+        });
+        let mut is_waiting = |asked: &Asked| {
+            let is_over = now >= asked.deadline;
+            if is_over {
+                let error = ConsistentError::StoreUnavailable { waited: now.since(asked.began) };
+                answer(asked.call, Answer::Consistent(Err(error)));
+            }
+            !is_over
+        };
+        self.asked.retain(&mut is_waiting);
+        if let Some(reading) = &mut self.reading {
+            reading.serves.retain(&mut is_waiting);
+        }
+        self.waiting.retain(|(wanted, call, deadline)| {
+            if is_based && at >= *wanted {
+                answer(*call, Answer::Reached(Ok(())));
+                return false;
+            }
+            let is_over = now >= *deadline;
+            if is_over {
+                answer(*call, Answer::Reached(Err(at)));
+            }
+            !is_over
+        });
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.asked.is_empty()
+            || self.reading.is_some()
+            || !self.reaching.is_empty()
+            || !self.waiting.is_empty()
+    }
+}

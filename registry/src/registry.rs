@@ -1,0 +1,319 @@
+//! The public face: join a registry, register, look up, leave.
+
+use std::{sync::Arc, time::Duration};
+
+use callsign_elector::ids::{Position, SessionNumber};
+use callsign_transport::{Endpoint, RemoteMessage};
+use ractor::{ActorRef, ActorStatus};
+
+use crate::{
+    actor::Shared,
+    config::Config,
+    entry::Entry,
+    error::{
+        ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
+    },
+    input::{Answer, Call, Notice, OnLapse},
+    name::{Name, check_name},
+    node::Node,
+    status::{LeaderInfo, MemberInfo, Status},
+    table::Row,
+};
+
+/// A registry that this node has joined.
+///
+/// Cheap to clone. Dropping all clones does not leave: a node leaves by [`leave`](Self::leave), or is found dead.
+#[derive(Clone)]
+pub struct Registry {
+    node: Arc<Node>,
+    shared: Arc<Shared>,
+}
+
+/// What becomes of a registered actor when its node's session is not trusted any more.
+#[derive(Clone, Default)]
+pub enum WhenLapsed {
+    /// It is stopped. The default: who does not hear of it does nothing wrong either.
+    #[default]
+    Stop,
+    /// It is told, on the registry's own task: the call must not block.
+    Tell(Arc<dyn Fn(Notice) + Send + Sync>),
+}
+
+/// How to register, where the default does not fit.
+#[derive(Clone, Default)]
+pub struct RegisterOptions {
+    /// What becomes of the actor when the session lapses.
+    pub when_lapsed: WhenLapsed,
+    /// How long to wait for the verdict. Default: the node's
+    /// [`request_timeout`](crate::Config::request_timeout).
+    pub wait: Option<Duration>,
+}
+
+/// A name that an actor of this node holds, and for how long it may believe so.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    name: Name,
+    token: Position,
+    session: SessionNumber,
+    trust: callsign_elector::session::TrustHandle,
+}
+
+/// The name may be another's by now: this node's session is not trusted, or is another than that of the registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the session of this registration is not trusted")]
+pub struct NotTrusted;
+
+impl Registration {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The fencing token: where the registration is in the registry's log. It only grows, from holder to holder, so
+    /// that whatever the actor writes to can refuse an older one.
+    pub fn token(&self) -> Position {
+        self.token
+    }
+
+    /// Asks before an act whether the name can still be held by nobody else. Two atomic loads and a reading of the
+    /// clock: no lock, no I/O. It says nothing of an actor that was unregistered or has ended.
+    pub fn check(&self) -> Result<(), NotTrusted> {
+        self.trust.check_session(self.session).map_err(|_| NotTrusted)
+    }
+}
+
+impl Registry {
+    /// Starts a node and joins a registry. Returns when the node's session is open; [`ready`](Self::ready) waits
+    /// until it serves.
+    ///
+    /// Takes milliseconds, but up to the lease (10 s) if a node of this name died without proof.
+    pub async fn join(config: Config) -> Result<Self, JoinError> {
+        let registry = config.registry.clone();
+        let node = Node::start(config).await?;
+        match node.join(&registry).await {
+            Ok(shared) => Ok(Self { node, shared }),
+            Err(error) => {
+                // Nobody holds the node, so its session is given back; if that fails, the others close it.
+                let _ = node.leave().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Joins another registry on the same node: same session, same links.
+    pub async fn join_beside(&self, registry: &str) -> Result<Self, JoinError> {
+        Ok(Self { node: self.node.clone(), shared: self.node.join(registry).await? })
+    }
+
+    /// Registers a running actor of this node under a name, cluster-wide.
+    ///
+    /// When it returns `Ok`, the name is the actor's alone, and this node's own [`whereis`](Self::whereis) sees it.
+    /// It stays so until it is unregistered, the actor ends, or the node's session ends; the actor is stopped when
+    /// the session lapses ([`register_with`](Self::register_with) to be told instead). Registering the same actor
+    /// again returns the same token. Costs one commit of the store, shared with whatever else is registered
+    /// meanwhile.
+    pub async fn register<M: RemoteMessage>(
+        &self,
+        name: &str,
+        actor: &ActorRef<M>,
+    ) -> Result<Registration, RegisterError> {
+        self.register_with(name, actor, RegisterOptions::default()).await
+    }
+
+    /// As [`register`](Self::register), with options.
+    pub async fn register_with<M: RemoteMessage>(
+        &self,
+        name: &str,
+        actor: &ActorRef<M>,
+        options: RegisterOptions,
+    ) -> Result<Registration, RegisterError> {
+        check_name(name)?;
+        if actor.get_status() >= ActorStatus::Stopping {
+            return Err(RegisterError::ActorEnded);
+        }
+        let address = self.node.endpoint.address_of(actor);
+        // Before the name is granted: a lapse right after it is told, too.
+        let (on_lapse, listener) = match options.when_lapsed {
+            WhenLapsed::Stop => (OnLapse::Stop, None),
+            WhenLapsed::Tell(listener) => {
+                let is_new = self.shared.listen(address.pid, &listener);
+                (OnLapse::Suspend, is_new.then_some(listener))
+            }
+        };
+        let name: Name = name.into();
+        let call = Call::Register { name: name.clone(), actor: address.pid, kind: address.kind, on_lapse };
+        let wait = options.wait.unwrap_or(self.node.config.request_timeout);
+        match self.shared.call(call, wait).await {
+            Some(Answer::Registered(Ok((token, session)))) => {
+                let trust = self.shared.trust.clone();
+                let registration = Registration { name, token, session, trust };
+                // The way here took time, too.
+                registration
+                    .check()
+                    .map_err(|_| RegisterError::SessionLost { name: name_of(&registration) })?;
+                Ok(registration)
+            }
+            Some(Answer::Registered(Err(error))) => {
+                // What is unknown may still be granted.
+                if let Some(listener) = listener.filter(|_| !matches!(error, RegisterError::Unknown { .. })) {
+                    self.shared.unlisten(address.pid, &listener);
+                }
+                Err(error)
+            }
+            _ => Err(RegisterError::Left),
+        }
+    }
+
+    /// Gives up a name that an actor of this node holds. Returns the position from which it is free.
+    pub async fn unregister(&self, name: &str) -> Result<Position, UnregisterError> {
+        check_name(name)?;
+        let call = Call::Unregister { name: name.into() };
+        match self.shared.call(call, self.node.config.request_timeout).await {
+            Some(Answer::Unregistered(result)) => result,
+            _ => Err(UnregisterError::Left),
+        }
+    }
+
+    /// Who holds a name, by this node's own replica. A read of a map: no mailbox, no await, no I/O.
+    ///
+    /// `Ok(None)` is a "no": the replica is complete, and nobody held the name in the prefix of the log that it has.
+    /// It may lag by what is on the way; [`lookup_consistent`](Self::lookup_consistent) does not. Once the
+    /// session has lapsed, and the node's actors are stopped or told, the answer says so.
+    pub fn lookup(&self, name: &str) -> Result<Option<Entry>, LookupError> {
+        let found = self.shared.table.with(name, Row::entry);
+        // A lapsed node's member does not count as synced either: what it had is still worth telling.
+        if self.shared.trust.has_lapsed() {
+            return Err(LookupError::Lapsed { last_known: found });
+        }
+        if !self.shared.is_synced() {
+            return Err(LookupError::NotSynced);
+        }
+        if found.is_none() {
+            check_name(name)?;
+        }
+        Ok(found)
+    }
+
+    /// The actor that holds a name, as a typed reference, by this node's own replica.
+    ///
+    /// For an actor of another node the reference goes over the link to it; it is bound to the incarnation of that
+    /// node, and dead for good when that is gone: then ask again by name.
+    pub fn whereis<M: RemoteMessage>(&self, name: &str) -> Result<ActorRef<M>, WhereisError> {
+        let entry = self.lookup(name)?;
+        self.resolve(name, entry)
+    }
+
+    fn resolve<M: RemoteMessage>(
+        &self,
+        name: &str,
+        entry: Option<Entry>,
+    ) -> Result<ActorRef<M>, WhereisError> {
+        let entry = entry.ok_or_else(|| WhereisError::NotFound { name: name.to_owned() })?;
+        let endpoint: &Endpoint = &self.node.endpoint;
+        let resolved = endpoint.resolve::<M>(&entry.address());
+        resolved.map_err(|source| WhereisError::Unreachable { name: name.to_owned(), entry, source })
+    }
+
+    /// Who holds a name at a moment after the call began: linearizable, on any member. Costs one read of the store,
+    /// shared with others who ask at the same time.
+    pub async fn lookup_consistent(
+        &self,
+        name: &str,
+        wait: Duration,
+    ) -> Result<Option<Entry>, ConsistentError> {
+        check_name(name)?;
+        match self.shared.call(Call::Consistent { name: name.into() }, wait).await {
+            Some(Answer::Consistent(result)) => result.map(|(_, entry)| entry),
+            _ => Err(ConsistentError::Left),
+        }
+    }
+
+    /// As [`whereis`](Self::whereis), by a [`lookup_consistent`](Self::lookup_consistent).
+    pub async fn whereis_consistent<M: RemoteMessage>(
+        &self,
+        name: &str,
+        wait: Duration,
+    ) -> Result<ActorRef<M>, WhereisError> {
+        let entry = self.lookup_consistent(name, wait).await?;
+        self.resolve(name, entry)
+    }
+
+    /// Waits until this node's replica has applied the log up to `position`: a token of another node's registration,
+    /// say. `Err` says how far it came.
+    pub async fn wait_for(&self, position: Position, wait: Duration) -> Result<(), Position> {
+        match self.shared.call(Call::WaitFor { position }, wait).await {
+            Some(Answer::Reached(result)) => result,
+            _ => Err(self.shared.status.load().position),
+        }
+    }
+
+    /// All names, in any order, by this node's own replica. Cost: their number.
+    pub fn names(&self) -> Result<Vec<Name>, LookupError> {
+        self.readable()?;
+        Ok(self.shared.table.names())
+    }
+
+    /// How many names there are, by this node's own replica.
+    pub fn count(&self) -> Result<usize, LookupError> {
+        self.readable()?;
+        Ok(self.shared.table.count())
+    }
+
+    fn readable(&self) -> Result<(), LookupError> {
+        if self.shared.trust.has_lapsed() {
+            return Err(LookupError::Lapsed { last_known: None });
+        }
+        if self.shared.is_synced() { Ok(()) } else { Err(LookupError::NotSynced) }
+    }
+
+    /// The members, as this node last read them.
+    pub fn members(&self) -> Vec<MemberInfo> {
+        self.shared.status.load().members.clone()
+    }
+
+    /// Who leads, as this node last read.
+    pub fn leader(&self) -> Option<LeaderInfo> {
+        self.shared.status.load().leader.clone()
+    }
+
+    /// What this node knows of the registry. Does not wait for anything.
+    pub fn status(&self) -> Status {
+        (**self.shared.status.load()).clone()
+    }
+
+    /// Waits until this node serves: it is synced, its session is trusted, and a leader is there. False if that
+    /// did not come about in time.
+    pub async fn ready(&self, wait: Duration) -> bool {
+        matches!(self.shared.call(Call::Ready, wait).await, Some(Answer::Ready(true)))
+    }
+
+    /// Leaves: every registry of the node is left, its session closed, and its names freed at once. Its registered
+    /// actors are stopped or told, as registered, before the names are free.
+    pub async fn leave(&self) -> Result<(), LeaveError> {
+        self.node.leave().await
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        self.node.name.as_str()
+    }
+
+    /// The incarnation of the node, drawn at its start.
+    pub fn incarnation(&self) -> u64 {
+        self.node.incarnation.0
+    }
+
+    /// Where the node listens for links.
+    pub fn local_addr(&self) -> std::net::SocketAddr {
+        self.node.endpoint.local_addr()
+    }
+
+    /// The links of the node, for remote actors that no name leads to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.node.endpoint
+    }
+}
+
+fn name_of(registration: &Registration) -> String {
+    registration.name.to_string()
+}

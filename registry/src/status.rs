@@ -1,0 +1,104 @@
+//! What a node knows of a registry, for people and programs.
+
+use callsign_elector::ids::{Epoch, NodeName, Position};
+use serde::{Deserialize, Serialize};
+
+use crate::{member::Member, table::Table};
+
+/// One member of a registry, as this node last read it.
+#[allow(clippy::struct_excessive_bools)] // each is a column of a table
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberInfo {
+    /// The node.
+    pub node: NodeName,
+    /// Where it listens for links.
+    pub address: String,
+    /// Whether its replica held the end of the log when it said so last.
+    pub synced: bool,
+    /// Whether its session is open, as far as this node read.
+    pub session_open: bool,
+    /// Whether it leads.
+    pub leads: bool,
+    /// Whether this node has a link to it. Itself, always.
+    pub linked: bool,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderInfo {
+    /// The node.
+    pub node: NodeName,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Whether it is known to serve: it has opened the epoch, and it is linked or this node.
+    pub serving: bool,
+}
+
+/// What a node knows of a registry. A belief: the store may have moved on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// This node.
+    pub node: NodeName,
+    /// The epoch that was read last.
+    pub epoch: Epoch,
+    /// Who leads, or nobody.
+    pub leader: Option<LeaderInfo>,
+    /// Whether this node leads, and serves.
+    pub leads: bool,
+    /// Whether its row says that its replica holds the end of the log.
+    pub synced: bool,
+    /// What its replica has applied.
+    pub position: Position,
+    /// How many names its own actors hold.
+    pub claims: usize,
+    /// The members.
+    pub members: Vec<MemberInfo>,
+}
+
+impl Status {
+    /// What is known before anything was read.
+    pub(crate) fn joining(node: &NodeName) -> Self {
+        Self {
+            node: node.clone(),
+            epoch: Epoch(0),
+            leader: None,
+            leads: false,
+            synced: false,
+            position: Position(0),
+            claims: 0,
+            members: Vec::new(),
+        }
+    }
+
+    pub(crate) fn of<T: Table>(member: &Member<T>) -> Self {
+        let (view, me) = (member.view(), member.me());
+        let serving = member.leader().map(|(_, node)| node);
+        let elected = view.term.leader.as_ref().map(|leader| &leader.node);
+        let leader = elected.map(|node| LeaderInfo {
+            node: node.clone(),
+            epoch: view.term.epoch,
+            serving: serving == Some(node),
+        });
+        let members = view.members.iter().map(|(node, row)| {
+            let record = view.sessions.get(&row.session.node);
+            MemberInfo {
+                node: node.clone(),
+                address: row.address.clone(),
+                synced: row.synced,
+                session_open: record.is_some_and(|record| record.is_open_as(&row.session)),
+                leads: elected == Some(node),
+                linked: node == me || member.is_linked(node),
+            }
+        });
+        Self {
+            node: me.clone(),
+            epoch: view.term.epoch,
+            leads: member.is_serving(),
+            synced: member.is_synced(),
+            position: member.replica().position(),
+            claims: member.claims(),
+            members: members.collect(),
+            leader,
+        }
+    }
+}

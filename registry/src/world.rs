@@ -1,0 +1,781 @@
+//! A cluster as one value, for tests of the cores: members, electors, links, and the store, under virtual time and a
+//! seeded order. Sessions are opened and closed by the test.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use callsign_elector::{
+    Time,
+    elector::{
+        Effect as ElectorEffect, Elector, ElectorConfig, ElectorEvent, ElectorTiming, Input as ElectorInput,
+        Notice,
+    },
+    ids::{
+        Beat, ClusterName, Epoch, Incarnation, NodeName, Position, RegistryName, SessionId, SessionNumber,
+    },
+    keys::{ClusterKeys, RegistryKeys},
+    record::{Lock, PositionRecord, Record, SessionRecord, Term},
+    store::{CommitOutcome, Key, Limits, StoreError, Transaction, Version, Write, mvcc::Mvcc},
+};
+use callsign_transport::Kind;
+
+use crate::{
+    error::RegisterError,
+    input::{Answer, Call, CallId, Effect, Event, Input, Notice as ActorNotice, Now, OnLapse, OpId, Tell},
+    leader::splitmix,
+    log::Batch,
+    member::{Member, MemberConfig},
+    message::Message,
+    name::Name,
+    table::{Row, Table},
+};
+
+type Rows = BTreeMap<Name, Row>;
+
+/// What happens next, and to which incarnation.
+#[derive(Clone, Debug)]
+enum Next {
+    Member(Input),
+    Elector(ElectorInput),
+    Wake,
+    WakeElector,
+    Commit(Transaction, Owner),
+    Land(Transaction),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    Member(OpId),
+    Elector(callsign_elector::elector::OpId),
+}
+
+pub(crate) struct Node {
+    pub(crate) member: Member<Rows>,
+    elector: Elector,
+    incarnation: Incarnation,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) trusted: bool,
+    watch: Option<(Vec<Key>, Version)>,
+    wake: Time,
+    elector_wake: Time,
+    pub(crate) watched: BTreeSet<u64>,
+    pub(crate) notices: Vec<(u64, ActorNotice)>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// How often, in thousandths, a commit meets a fault.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) conflict: u64,
+    pub(crate) unknown_applied: u64,
+    pub(crate) unknown_lost: u64,
+    pub(crate) unknown_later: u64,
+    pub(crate) unavailable: u64,
+    /// An answer of the store takes seconds.
+    pub(crate) slow: u64,
+    /// A message finds the link's queue full.
+    pub(crate) queue_full: u64,
+}
+
+pub(crate) struct World {
+    pub(crate) now: Time,
+    rng: u64,
+    order: u64,
+    queue: BTreeMap<(Time, u64), (NodeName, Incarnation, Next)>,
+    pub(crate) nodes: BTreeMap<NodeName, Node>,
+    links: BTreeSet<(NodeName, NodeName)>,
+    link_free: BTreeMap<(NodeName, NodeName), Time>,
+    /// Links on which nothing arrives any more in this direction, until both ends find out.
+    half_open: BTreeMap<(NodeName, NodeName), Time>,
+    /// Nodes that take no input for a while.
+    paused: BTreeMap<NodeName, Time>,
+    pub(crate) store: Mvcc,
+    pub(crate) keys: RegistryKeys,
+    pub(crate) answers: BTreeMap<CallId, Answer>,
+    next_call: u64,
+    incarnations: u64,
+    pub(crate) faults: Faults,
+    /// The next transaction that cuts the log lands only after so long, and its outcome is unknown.
+    pub(crate) delay_cut: Option<Duration>,
+    /// Every batch that was ever written, to see that none was written twice.
+    pub(crate) history: BTreeMap<Position, Vec<u8>>,
+    pub(crate) sent: BTreeMap<&'static str, u64>,
+    pub(crate) hit: BTreeMap<&'static str, u64>,
+}
+
+pub(crate) fn name(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let cluster = ClusterName::new("test").unwrap();
+        Self {
+            now: Time(Duration::from_secs(100)),
+            rng: seed,
+            order: 0,
+            queue: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            links: BTreeSet::new(),
+            link_free: BTreeMap::new(),
+            half_open: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            store: Mvcc::new(Limits::FOUNDATIONDB, 1000),
+            keys: ClusterKeys::new(&cluster).registry(&RegistryName::new("r").unwrap()),
+            answers: BTreeMap::new(),
+            next_call: 0,
+            incarnations: 0,
+            faults: Faults::default(),
+            delay_cut: None,
+            history: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            hit: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn draw(&mut self, below: u64) -> u64 {
+        self.rng = splitmix(self.rng);
+        self.rng % below
+    }
+
+    fn chance(&mut self, thousandths: u64, what: &'static str) -> bool {
+        let is_hit = thousandths > 0 && self.draw(1000) < thousandths;
+        if is_hit {
+            *self.hit.entry(what).or_default() += 1;
+        }
+        is_hit
+    }
+
+    fn later(&mut self, micros: u64) -> Time {
+        let spread = self.draw(micros) + micros / 2;
+        self.now + Duration::from_micros(spread)
+    }
+
+    fn push(&mut self, at: Time, node: &NodeName, next: Next) {
+        self.order += 1;
+        let Some(incarnation) = self.nodes.get(node).map(|n| n.incarnation) else { return };
+        self.queue.insert((at, self.order), (node.clone(), incarnation, next));
+    }
+
+    /// Starts a node, with a session and links to all that run.
+    pub(crate) fn start(&mut self, node: &str) {
+        let node = name(node);
+        self.incarnations += 1;
+        let incarnation = Incarnation(self.incarnations);
+        let key = self.keys.cluster().session(&node);
+        let former = self.store.get(&key).map(|value| SessionRecord::from_value(value).unwrap());
+        let number = SessionNumber(former.map_or(1, |record| record.number.0 + 1));
+        let session = SessionId { node: node.clone(), incarnation, number };
+        self.write_session(&session, true);
+        let elector = Elector::new(ElectorConfig {
+            registry: RegistryName::new("r").unwrap(),
+            cluster: ClusterName::new("test").unwrap(),
+            node: node.clone(),
+            address: format!("{node}:1"),
+            priority: 1,
+            timing: ElectorTiming::default(),
+            seed: self.draw(u64::MAX),
+        });
+        let config = MemberConfig {
+            me: node.clone(),
+            incarnation,
+            keys: self.keys.clone(),
+            seed: self.draw(u64::MAX),
+        };
+        self.nodes.insert(
+            node.clone(),
+            Node {
+                member: Member::new(config, Rows::new()),
+                elector,
+                incarnation,
+                session: Some(session.clone()),
+                trusted: true,
+                watch: None,
+                wake: Time::ZERO,
+                elector_wake: Time::ZERO,
+                watched: BTreeSet::new(),
+                notices: Vec::new(),
+                events: Vec::new(),
+            },
+        );
+        let now = self.now;
+        self.push(now, &node, Next::Member(Input::SessionOpened(session.clone())));
+        self.push(now, &node, Next::Elector(ElectorInput::Notice(Notice::Session(Some(session)))));
+        for other in self.nodes.keys().cloned().collect::<Vec<_>>() {
+            self.link(node.as_str(), other.as_str());
+        }
+    }
+
+    fn write_session(&mut self, session: &SessionId, open: bool) {
+        let record = SessionRecord {
+            incarnation: session.incarnation,
+            number: session.number,
+            lease: Duration::from_secs(10),
+            beat: Beat(1),
+            open,
+        };
+        let key = self.keys.cluster().session(&session.node);
+        let outcome = self.store.apply(&Transaction::new().put(key, record.to_value()));
+        assert!(matches!(outcome, CommitOutcome::Committed(_)));
+        self.after_commit();
+    }
+
+    /// Closes the session of a node, as an observer with a proof or after a long silence does.
+    pub(crate) fn close_session(&mut self, session: &SessionId) {
+        self.write_session(session, false);
+        for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
+            let at = self.later(2000);
+            self.push(at, &node, Next::Elector(ElectorInput::Notice(Notice::Changed)));
+        }
+    }
+
+    /// Closes a session, and nobody is told.
+    pub(crate) fn close_session_quietly(&mut self, session: &SessionId) {
+        self.write_session(session, false);
+    }
+
+    /// A leader is asked to give up its seat.
+    pub(crate) fn resign(&mut self, node: &str, epoch: Epoch) {
+        let now = self.now;
+        self.push(now, &name(node), Next::Elector(ElectorInput::Notice(Notice::Resign { epoch })));
+    }
+
+    /// The node's own view of losing its session, and opening the next.
+    pub(crate) fn lose_session(&mut self, node: &str) {
+        let node = name(node);
+        let Some(session) = self.nodes.get_mut(&node).and_then(|n| n.session.take()) else { return };
+        if let Some(n) = self.nodes.get_mut(&node) {
+            n.trusted = false;
+        }
+        self.close_session(&session);
+        let now = self.now;
+        self.push(now, &node, Next::Member(Input::SessionLost));
+        self.push(now, &node, Next::Elector(ElectorInput::Notice(Notice::Session(None))));
+        let next = SessionId { number: session.number.next(), ..session };
+        self.write_session(&next, true);
+        if let Some(n) = self.nodes.get_mut(&node) {
+            n.session = Some(next.clone());
+            n.trusted = true;
+        }
+        self.push(now, &node, Next::Member(Input::SessionOpened(next.clone())));
+        self.push(now, &node, Next::Elector(ElectorInput::Notice(Notice::Session(Some(next)))));
+    }
+
+    pub(crate) fn set_trust(&mut self, node: &str, trusted: bool) {
+        let node = name(node);
+        if let Some(n) = self.nodes.get_mut(&node) {
+            n.trusted = trusted;
+        }
+        let input = if trusted { Input::SessionResumed } else { Input::SessionLapsed };
+        let now = self.now;
+        self.push(now, &node, Next::Member(input));
+    }
+
+    /// SIGKILL: the process is gone, its links close, its session is closed by proof.
+    pub(crate) fn kill(&mut self, node: &str) {
+        let session = self.crash(node);
+        if let Some(session) = session {
+            self.close_session(&session);
+        }
+    }
+
+    /// The process is gone and its links close; its session stays open.
+    pub(crate) fn crash(&mut self, node: &str) -> Option<SessionId> {
+        let node = name(node);
+        for other in self.nodes.keys().cloned().collect::<Vec<_>>() {
+            self.cut(node.as_str(), other.as_str());
+        }
+        self.nodes.remove(&node).and_then(|n| n.session)
+    }
+
+    pub(crate) fn link(&mut self, a: &str, b: &str) {
+        let (a, b) = (name(a), name(b));
+        if a == b || !self.nodes.contains_key(&a) || !self.nodes.contains_key(&b) {
+            return;
+        }
+        for (from, to) in [(&a, &b), (&b, &a)] {
+            if self.links.insert((from.clone(), to.clone())) {
+                let at = self.arrival(from, to);
+                let incarnation = self.nodes[from].incarnation;
+                let up = Input::LinkUp { node: from.clone(), incarnation, link: 0 };
+                self.push(at, to, Next::Member(up));
+            }
+        }
+    }
+
+    pub(crate) fn cut(&mut self, a: &str, b: &str) {
+        let (a, b) = (name(a), name(b));
+        for (from, to) in [(&a, &b), (&b, &a)] {
+            self.half_open.remove(&(from.clone(), to.clone()));
+            if self.links.remove(&(from.clone(), to.clone())) {
+                let at = self.arrival(from, to);
+                let incarnation = self.nodes[from].incarnation;
+                let down = Input::LinkDown { node: from.clone(), incarnation };
+                self.push(at, to, Next::Member(down));
+            }
+        }
+    }
+
+    /// From now on what `a` sends does not reach `b`; both find out after so long, and their link is down.
+    pub(crate) fn half_open(&mut self, a: &str, b: &str, until_found: Duration) {
+        let way = (name(a), name(b));
+        if self.links.contains(&way) {
+            let at = self.now + until_found;
+            self.half_open.entry(way).or_insert(at);
+        }
+    }
+
+    /// The node takes no input for so long, and then all of it.
+    pub(crate) fn pause(&mut self, node: &str, duration: Duration) {
+        self.paused.insert(name(node), self.now + duration);
+    }
+
+    /// The session's trust has run out, and the node has not noticed.
+    pub(crate) fn distrust(&mut self, node: &str) {
+        if let Some(n) = self.nodes.get_mut(&name(node)) {
+            n.trusted = false;
+        }
+    }
+
+    /// A late copy of a message, or one that nobody should have sent.
+    pub(crate) fn deliver(&mut self, from: &str, to: &NodeName, message: Message) {
+        let at = self.arrival(&name(from), to);
+        self.push(at, to, Next::Member(Input::Message { from: name(from), message }));
+    }
+
+    /// How long the store takes to answer, in microseconds at most.
+    fn store_takes(&mut self) -> u64 {
+        if self.chance(self.faults.slow, "slow store") { 5_000_000 } else { 300 }
+    }
+
+    fn arrival(&mut self, from: &NodeName, to: &NodeName) -> Time {
+        let at = self.later(200);
+        let free = self.link_free.entry((from.clone(), to.clone())).or_insert(Time::ZERO);
+        *free = (*free).max(at);
+        *free
+    }
+
+    // ---- running
+
+    /// Runs until the condition holds, or fails after so much virtual time.
+    pub(crate) fn run_until(&mut self, what: &str, limit: Duration, mut done: impl FnMut(&Self) -> bool) {
+        let end = self.now + limit;
+        while !done(self) {
+            assert!(self.now < end, "not within {limit:?}: {what}\n{}", self.picture());
+            assert!(self.step(), "nothing happens any more: {what}\n{}", self.picture());
+        }
+    }
+
+    pub(crate) fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.now < end && self.step() {}
+    }
+
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(((at, _), (node, incarnation, next))) = self.queue.pop_first() else { return false };
+        self.now = self.now.max(at);
+        let found = self.half_open.iter().find(|(_, at)| **at <= self.now).map(|(way, _)| way.clone());
+        if let Some((a, b)) = found {
+            self.cut(a.as_str(), b.as_str());
+        }
+        self.paused.retain(|_, until| *until > self.now);
+        let is_input = !matches!(next, Next::Land(_) | Next::Commit(..));
+        if let Some(until) = self.paused.get(&node).filter(|_| is_input) {
+            self.order += 1;
+            self.queue.insert((*until, self.order), (node, incarnation, next));
+            return true;
+        }
+        let is_alive = self.nodes.get(&node).is_some_and(|n| n.incarnation == incarnation);
+        match next {
+            // A transaction lands also after its author died.
+            Next::Land(transaction) => {
+                self.apply(&transaction);
+            }
+            Next::Commit(transaction, owner) => self.commit(&node, incarnation, transaction, owner),
+            _ if !is_alive => {}
+            Next::Member(input) => self.member(&node, input),
+            Next::Elector(input) => self.elector(&node, input),
+            Next::Wake => {
+                if self.nodes[&node].wake <= self.now {
+                    self.member(&node, Input::Wake);
+                }
+            }
+            Next::WakeElector => {
+                if self.nodes[&node].elector_wake <= self.now {
+                    self.elector(&node, ElectorInput::Wake);
+                }
+            }
+        }
+        self.check_one_holder();
+        true
+    }
+
+    fn member(&mut self, node: &NodeName, input: Input) {
+        let now = self.now;
+        let Some(n) = self.nodes.get_mut(node) else { return };
+        let trusted = n.session.as_ref().filter(|_| n.trusted).map(|s| s.number);
+        let now_member = Now { time: now, trusted };
+        let mut effects = Vec::new();
+        n.member.step(now_member, input, &mut effects);
+        n.member.step(now_member, Input::Idle, &mut effects);
+        n.wake = n.member.wakes_at(now);
+        let wake = n.wake.max(now + Duration::from_micros(1));
+        n.wake = wake;
+        self.push(wake, node, Next::Wake);
+        for effect in effects {
+            self.perform(node, effect);
+        }
+    }
+
+    fn perform(&mut self, node: &NodeName, effect: Effect) {
+        match effect {
+            Effect::Send { to, message } => {
+                *self.sent.entry(kind_of(&message)).or_default() += 1;
+                // As on the wire.
+                let message = Message::decode(&message.encode()).unwrap();
+                let way = (node.clone(), to.clone());
+                if self.chance(self.faults.queue_full, "queue full") {
+                    let now = self.now;
+                    self.push(now, node, Next::Member(Input::SendFailed { to }));
+                } else if self.links.contains(&way) && !self.half_open.contains_key(&way) {
+                    let at = self.arrival(node, &to);
+                    self.push(at, &to, Next::Member(Input::Message { from: node.clone(), message }));
+                }
+            }
+            Effect::Read { id, reads } => {
+                let result = self.read(&reads);
+                let takes = self.store_takes();
+                let at = self.later(takes);
+                self.push(at, node, Next::Member(Input::ReadDone { id, result }));
+            }
+            Effect::Commit { id, transaction } => {
+                let takes = self.store_takes();
+                let at = self.later(takes);
+                self.push(at, node, Next::Commit(transaction, Owner::Member(id)));
+            }
+            Effect::Answer { call, answer } => {
+                assert!(self.answers.insert(call, answer).is_none(), "a call is answered once");
+            }
+            Effect::Watch { actor } => {
+                self.nodes.get_mut(node).unwrap().watched.insert(actor);
+            }
+            Effect::Unwatch { actor } => {
+                self.nodes.get_mut(node).unwrap().watched.remove(&actor);
+            }
+            // As in the driver: who is not watched any more is neither stopped nor told.
+            Effect::Stop { actor } if self.nodes[node].watched.contains(&actor) => {
+                let at = self.later(100);
+                self.push(at, node, Next::Member(Input::ActorEnded { actor }));
+            }
+            Effect::Notify { actor, notice } if self.nodes[node].watched.contains(&actor) => {
+                self.nodes.get_mut(node).unwrap().notices.push((actor, notice));
+            }
+            Effect::Stop { actor } | Effect::Notify { actor, .. } => {
+                panic!("{actor} of {node} is to be told, and is not watched any more")
+            }
+            Effect::Suspect { .. } => {}
+            Effect::Tell(tell) => {
+                let notice = match tell {
+                    Tell::Heard(epoch) => Notice::Heard { epoch },
+                    Tell::LinkUp(node) => Notice::LinkUp { node },
+                    Tell::LinkDown(node) => Notice::LinkDown { node },
+                    Tell::Synced(epoch, position) => Notice::Synced { epoch, position },
+                    Tell::Assumed(epoch) => Notice::Assumed { epoch },
+                    Tell::Refresh => Notice::Changed,
+                    Tell::Rejoin { empty } => Notice::Rejoin { empty },
+                };
+                let now = self.now;
+                self.push(now, node, Next::Elector(ElectorInput::Notice(notice)));
+            }
+            Effect::Event(event) => self.nodes.get_mut(node).unwrap().events.push(event),
+        }
+    }
+
+    fn elector(&mut self, node: &NodeName, input: ElectorInput) {
+        let now = self.now;
+        let Some(n) = self.nodes.get_mut(node) else { return };
+        let mut effects = Vec::new();
+        n.elector.step(now, input, &mut effects);
+        for effect in effects {
+            match effect {
+                ElectorEffect::Read { id, reads } => {
+                    let result = self.read(&reads);
+                    let at = self.later(300);
+                    self.push(at, node, Next::Elector(ElectorInput::ReadDone { id, result }));
+                }
+                ElectorEffect::Commit { id, transaction } => {
+                    let at = self.later(300);
+                    self.push(at, node, Next::Commit(transaction, Owner::Elector(id)));
+                }
+                ElectorEffect::Watch { keys, since } => {
+                    self.nodes.get_mut(node).unwrap().watch = Some((keys, since));
+                    self.after_commit();
+                }
+                ElectorEffect::WakeAt(at) => {
+                    let at = at.max(now + Duration::from_micros(1));
+                    self.nodes.get_mut(node).unwrap().elector_wake = at;
+                    self.push(at, node, Next::WakeElector);
+                }
+                ElectorEffect::Emit(ElectorEvent::View(view)) => {
+                    self.push(now, node, Next::Member(Input::View(view)));
+                }
+                ElectorEffect::Emit(ElectorEvent::Assume { leader, epoch }) => {
+                    self.push(now, node, Next::Member(Input::Assume { leader, epoch }));
+                }
+                ElectorEffect::Emit(_) => {}
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        reads: &[callsign_elector::store::Read],
+    ) -> Result<callsign_elector::store::ReadResult, StoreError> {
+        if self.chance(self.faults.unavailable, "read unavailable") {
+            return Err(StoreError::Unavailable("test".into()));
+        }
+        Ok(self.store.read(reads, None).unwrap())
+    }
+
+    fn commit(&mut self, node: &NodeName, incarnation: Incarnation, transaction: Transaction, owner: Owner) {
+        let faults = self.faults;
+        let floor = self.keys.floor();
+        let cuts = transaction.writes.iter().any(|w| matches!(w, Write::Put { key, .. } if *key == floor));
+        let outcome = if let Some(delay) = self.delay_cut.take_if(|_| cuts) {
+            let at = self.now + delay;
+            self.push(at, node, Next::Land(transaction));
+            CommitOutcome::Unknown
+        } else if self.chance(faults.conflict, "conflict") {
+            CommitOutcome::Conflict
+        } else if self.chance(faults.unavailable, "unavailable") {
+            CommitOutcome::Unavailable("test".into())
+        } else if self.chance(faults.unknown_lost, "unknown, lost") {
+            CommitOutcome::Unknown
+        } else if self.chance(faults.unknown_applied, "unknown, applied") {
+            self.apply(&transaction);
+            CommitOutcome::Unknown
+        } else if self.chance(faults.unknown_later, "unknown, landed later") {
+            let at = self.later(2_000_000);
+            self.push(at, node, Next::Land(transaction));
+            CommitOutcome::Unknown
+        } else {
+            self.apply(&transaction)
+        };
+        if self.nodes.get(node).is_none_or(|n| n.incarnation != incarnation) {
+            return;
+        }
+        let takes = self.store_takes();
+        let at = self.later(takes);
+        let next = match owner {
+            Owner::Member(id) => Next::Member(Input::CommitDone { id, outcome }),
+            Owner::Elector(id) => Next::Elector(ElectorInput::CommitDone { id, outcome }),
+        };
+        self.push(at, node, next);
+    }
+
+    fn apply(&mut self, transaction: &Transaction) -> CommitOutcome {
+        let floor = self.floor();
+        let outcome = self.store.apply(transaction);
+        if matches!(outcome, CommitOutcome::Committed(_)) {
+            assert!(self.floor() >= floor, "the floor goes back from {floor} to {}", self.floor());
+            for write in &transaction.writes {
+                if let Write::Put { key, value } = write
+                    && let Some(position) = self.keys.log_position(key)
+                {
+                    let written_in = Batch::decode(value).unwrap().epoch;
+                    assert_eq!(written_in, self.term().epoch, "P2: whoever is deposed appends nothing");
+                    let former = self.history.insert(position, value.clone());
+                    assert!(
+                        former.is_none(),
+                        "position {position} is written once\n{former:?}\n{value:?}\n{}",
+                        self.picture()
+                    );
+                }
+            }
+            self.after_commit();
+        }
+        outcome
+    }
+
+    fn after_commit(&mut self) {
+        let changed = |n: &Node| {
+            let (keys, since) = n.watch.as_ref()?;
+            keys.iter().any(|key| self.store.changed_since(key, *since)).then_some(())
+        };
+        let woken: Vec<NodeName> =
+            self.nodes.iter().filter(|(_, n)| changed(n).is_some()).map(|(node, _)| node.clone()).collect();
+        for node in woken {
+            self.nodes.get_mut(&node).unwrap().watch = None;
+            let at = self.later(500);
+            self.push(at, &node, Next::Elector(ElectorInput::Notice(Notice::Changed)));
+        }
+    }
+
+    // ---- what tests ask and look at
+
+    pub(crate) fn call(&mut self, node: &str, call: Call, wait: Duration) -> CallId {
+        self.next_call += 1;
+        let id = CallId(self.next_call);
+        let now = self.now;
+        self.push(now, &name(node), Next::Member(Input::Call { id, call, wait }));
+        id
+    }
+
+    pub(crate) fn begin_register(&mut self, node: &str, what: &str, actor: u64) -> CallId {
+        let call = Call::Register { name: what.into(), actor, kind: Kind(7), on_lapse: OnLapse::Suspend };
+        self.call(node, call, Duration::from_secs(20))
+    }
+
+    pub(crate) fn answer(&mut self, id: CallId) -> Answer {
+        self.run_until("an answer", Duration::from_secs(30), |w| w.answers.contains_key(&id));
+        self.answers.remove(&id).unwrap()
+    }
+
+    pub(crate) fn register(&mut self, node: &str, what: &str, actor: u64) -> Result<Position, RegisterError> {
+        let id = self.begin_register(node, what, actor);
+        match self.answer(id) {
+            Answer::Registered(result) => result.map(|(position, _)| position),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn unregister(&mut self, node: &str, what: &str) -> Answer {
+        let id = self.call(node, Call::Unregister { name: what.into() }, Duration::from_secs(20));
+        self.answer(id)
+    }
+
+    pub(crate) fn end_actor(&mut self, node: &str, actor: u64) {
+        let now = self.now;
+        self.push(now, &name(node), Next::Member(Input::ActorEnded { actor }));
+    }
+
+    pub(crate) fn row(&self, node: &str, what: &str) -> Option<Row> {
+        self.nodes[&name(node)].member.replica().table().row(what)
+    }
+
+    pub(crate) fn table(&self, node: &str) -> &BTreeMap<Name, Row> {
+        self.nodes[&name(node)].member.replica().table()
+    }
+
+    /// The first position that the log still has.
+    pub(crate) fn floor(&self) -> u64 {
+        let floor = self.store.get(&self.keys.floor());
+        floor.map_or(1, |value| PositionRecord::from_value(value).unwrap().0.0)
+    }
+
+    /// The end of the log.
+    pub(crate) fn end(&self) -> Position {
+        self.history.keys().next_back().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn term(&self) -> Term {
+        self.store.get(&self.keys.term()).map_or_else(Term::vacant, |value| Term::from_value(value).unwrap())
+    }
+
+    pub(crate) fn lock(&self) -> Option<Lock> {
+        self.store.get(&self.keys.lock()).map(|value| Lock::from_value(value).unwrap())
+    }
+
+    pub(crate) fn leader(&self) -> Option<(NodeName, Epoch)> {
+        let term = self.term();
+        let leader = term.leader?.node;
+        let serves = self.nodes.get(&leader).is_some_and(|n| n.member.is_serving());
+        serves.then_some((leader, term.epoch))
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.leader().is_some()
+            && self.lock().is_none()
+            && self.nodes.values().all(|n| n.member.is_synced() && n.member.leader().is_some())
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.run_until("all synced", Duration::from_secs(60), Self::is_settled);
+    }
+
+    /// P1: of all nodes that trust their session, at most one claims a name.
+    fn check_one_holder(&mut self) {
+        let claims: usize = self.nodes.values().map(|n| n.member.claims()).sum();
+        // With many claims a step is looked at now and then: the rule is about states that last.
+        if claims > 200 && !self.order.is_multiple_of(256) {
+            return;
+        }
+        for (node, n) in &self.nodes {
+            if let Some(actor) = n.member.claimants().find(|actor| !n.watched.contains(actor)) {
+                panic!("{actor} holds a name on {node} and is not watched\n{}", self.picture());
+            }
+        }
+        let mut holders: BTreeMap<&Name, &NodeName> = BTreeMap::new();
+        // A claim of a session that is over, of which the member has not heard, is not trusted.
+        let holds = |n: &Node| n.trusted && n.member.session() == n.session.as_ref();
+        for (node, n) in self.nodes.iter().filter(|(_, n)| holds(n)) {
+            for claimed in n.member.claimed() {
+                if let Some(other) = holders.insert(claimed, node) {
+                    panic!("{claimed:?} is held by {other} and {node}\n{}", self.picture());
+                }
+            }
+        }
+        *self.hit.entry("claims compared").or_default() += u64::from(!holders.is_empty());
+    }
+
+    /// P5: replicas at the same position are the same.
+    pub(crate) fn check_replicas(&self) {
+        let mut by_position: BTreeMap<Position, (&NodeName, &Rows)> = BTreeMap::new();
+        for (node, n) in self.nodes.iter().filter(|(_, n)| n.member.replica().is_based()) {
+            let (position, table) = (n.member.replica().position(), n.member.replica().table());
+            if let Some((other, rows)) = by_position.insert(position, (node, table)) {
+                assert_eq!(rows, table, "{other} and {node} differ at {position}");
+            }
+        }
+    }
+
+    fn picture(&self) -> String {
+        use std::fmt::Write;
+        let mut text = format!(
+            "at {:?}: term {:?} lock {:?} commit {:?}\n",
+            self.now.0,
+            self.term(),
+            self.lock(),
+            self.history.keys().next_back()
+        );
+        for (node, n) in &self.nodes {
+            let row = n.member.view().members.get(node);
+            let _ = writeln!(
+                text,
+                "{node}: session {:?} trusted {} position {} based {} synced {} leader {:?} view epoch {} row {row:?} events {:?}",
+                n.session.as_ref().map(|s| s.number),
+                n.trusted,
+                n.member.replica().position(),
+                n.member.replica().is_based(),
+                n.member.is_synced(),
+                n.member.leader(),
+                n.member.view().term.epoch,
+                n.events.iter().rev().take(6).collect::<Vec<_>>(),
+            );
+        }
+        text
+    }
+}
+
+fn kind_of(message: &Message) -> &'static str {
+    match message {
+        Message::Requests { .. } => "requests",
+        Message::Verdicts { .. } => "verdicts",
+        Message::Replicate { .. } => "replicate",
+        Message::ApplyNamesSnapshot { .. } => "apply_names_snapshot",
+        Message::Heartbeat { .. } => "heartbeat",
+        Message::Progress { .. } => "progress",
+        Message::Fetch { .. } => "fetch",
+        Message::Fetched { .. } => "fetched",
+        Message::SnapshotWanted { .. } => "snapshot_wanted",
+        Message::SnapshotNext { .. } => "snapshot_next",
+        Message::SnapshotChunk { .. } => "snapshot_chunk",
+        Message::SnapshotRefused { .. } => "snapshot_refused",
+        Message::TransferSnapshot { .. } => "transfer_snapshot",
+        Message::Transferred { .. } => "transferred",
+        Message::Assume { .. } => "assume",
+        Message::Assumed { .. } => "assumed",
+    }
+}
