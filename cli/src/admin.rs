@@ -1,0 +1,415 @@
+//! What a running node answers over HTTP, to programs on the same machine.
+//!
+//! Bodies and answers are JSON. `registry` may be left out everywhere: it is the node's first then. Anything but 200
+//! is a [`Refusal`]: `{"error": CODE, "verdict": "no" | "unknown" | "usage", "message": TEXT, ...facts}`.
+//!
+//! | route | asked with | answers |
+//! |---|---|---|
+//! | `POST /register` | `{name, registry?, shared?, when_lapsed?: "stop"\|"tell", wait_ms?}` | `{name, node, token}` |
+//! | `POST /register-many` | `{prefix, from, to, concurrency?, registry?, shared?, when_lapsed?, wait_ms?}` | `{registered, failed: {CODE: n}, first_failure, elapsed_ms}` |
+//! | `POST /unregister` | `{name, registry?}` | `{name, position}` |
+//! | `POST /end-actor` | `{name, registry?}` | `{name}` once the actor has ended; its name is freed thereafter |
+//! | `GET /whereis` | `?name=&consistent=&wait_ms=` | `{name, node, incarnation, session, actor, kind, token}` |
+//! | `POST /call` | `{name, text, wait_ms?, consistent?}` | `{answer}` |
+//! | `GET /names` | `?prefix=` | `{names: [..]}`, sorted |
+//! | `GET /entries` | `?prefix=` | `{entries: [{name, node, incarnation, session, actor, kind, token}]}`, sorted |
+//! | `GET /count` | `?node=` | `{count}`: of all names, or of those held on `node` |
+//! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
+//! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
+//! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
+//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, linked}]}` |
+//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready` |
+//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` |
+//! | `POST /leave` | | `{left: true}`, and the process ends |
+//!
+//! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`. Asking again to register a
+//! name that this node holds, or may hold, is for the same actor and answers the same token.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::{FromRequest, FromRequestParts, Request, State},
+    http::{header, request::Parts},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use callsign::{Entry, Position, Registry};
+use futures::{StreamExt, stream};
+use ractor::rpc::CallResult;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::{sync::watch, time::Instant};
+
+use crate::{
+    echo::Echo,
+    hosted::{Hosted, How},
+    reply::Refusal,
+};
+
+const WAIT: Duration = Duration::from_secs(5);
+
+/// What every route needs.
+#[derive(Clone)]
+pub(crate) struct Admin {
+    hosted: Arc<Hosted>,
+    /// Set when the node was told to leave, and has.
+    left: watch::Sender<bool>,
+}
+
+/// The routes of a node. `left` becomes true when it was told to leave, and has.
+pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>) -> Router {
+    Router::new()
+        .route("/register", post(register))
+        .route("/register-many", post(register_many))
+        .route("/unregister", post(unregister))
+        .route("/end-actor", post(end_actor))
+        .route("/whereis", get(whereis))
+        .route("/call", post(call))
+        .route("/names", get(names))
+        .route("/entries", get(entries))
+        .route("/count", get(count))
+        .route("/contains-all", get(contains_all))
+        .route("/wait-for", get(wait_for))
+        .route("/held", get(held))
+        .route("/members", get(members))
+        .route("/status", get(status))
+        .route("/ready", get(ready))
+        .route("/leave", post(leave))
+        .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
+        .layer(middleware::from_fn(only_programs))
+        .with_state(Admin { hosted, left })
+}
+
+/// Web pages in a browser of this machine reach loopback addresses, too. They name themselves, or come by a name.
+async fn only_programs(request: Request, next: Next) -> Result<Response, Refusal> {
+    let headers = request.headers();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let is_loopback = host.parse::<SocketAddr>().is_ok_and(|host| host.ip().is_loopback())
+        || host.rsplit_once(':').is_some_and(|(name, _)| name == "localhost");
+    if !is_loopback || headers.contains_key(header::ORIGIN) {
+        return Err(Refusal::forbidden("ask by the loopback address, and not from a web page"));
+    }
+    Ok(next.run(request).await)
+}
+
+/// A JSON body; what is wrong with it is answered in JSON, too.
+struct Body<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        Ok(Self(Json::from_request(request, state).await?.0))
+    }
+}
+
+/// A query; what is wrong with it is answered in JSON.
+struct Query<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        Ok(Self(axum::extract::Query::from_request_parts(parts, state).await?.0))
+    }
+}
+
+impl From<axum::extract::rejection::JsonRejection> for Refusal {
+    fn from(error: axum::extract::rejection::JsonRejection) -> Self {
+        Self::usage("bad_body", error.body_text())
+    }
+}
+
+impl From<axum::extract::rejection::QueryRejection> for Refusal {
+    fn from(error: axum::extract::rejection::QueryRejection) -> Self {
+        Self::usage("bad_query", error.body_text())
+    }
+}
+
+type Answer = Result<Json<Value>, Refusal>;
+
+fn millis(wait: Option<u64>) -> Duration {
+    // An hour is for ever, and cannot overflow a clock.
+    wait.map_or(WAIT, |wait| Duration::from_millis(wait.min(3_600_000)))
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum OnLapse {
+    #[default]
+    Stop,
+    Tell,
+}
+
+#[derive(Deserialize)]
+struct RegisterBody {
+    name: String,
+    registry: Option<String>,
+    #[serde(default)]
+    shared: bool,
+    #[serde(default)]
+    when_lapsed: OnLapse,
+    wait_ms: Option<u64>,
+}
+
+fn how(shared: bool, when_lapsed: OnLapse, wait: Option<u64>) -> How {
+    How { shared, tell: matches!(when_lapsed, OnLapse::Tell), wait: wait.map(|wait| millis(Some(wait))) }
+}
+
+async fn register(State(admin): State<Admin>, Body(body): Body<RegisterBody>) -> Answer {
+    let how = how(body.shared, body.when_lapsed, body.wait_ms);
+    let registration = admin.hosted.register(body.registry.as_deref(), &body.name, how).await?;
+    Ok(Json(json!({"name": body.name, "node": admin.hosted.node, "token": registration.token()})))
+}
+
+#[derive(Deserialize)]
+struct RegisterManyBody {
+    prefix: String,
+    from: u64,
+    to: u64,
+    concurrency: Option<usize>,
+    registry: Option<String>,
+    #[serde(default)]
+    shared: bool,
+    #[serde(default)]
+    when_lapsed: OnLapse,
+    wait_ms: Option<u64>,
+}
+
+async fn register_many(State(admin): State<Admin>, Body(body): Body<RegisterManyBody>) -> Answer {
+    let started = Instant::now();
+    let how = how(body.shared, body.when_lapsed, body.wait_ms);
+    let mut registered = 0_u64;
+    let mut failed = BTreeMap::<&str, u64>::new();
+    let mut first_failure = Value::Null;
+    let (hosted, body) = (&admin.hosted, &body);
+    let mut answers = stream::iter(body.from..body.to)
+        .map(async |number| {
+            let name = format!("{}{number}", body.prefix);
+            hosted.register(body.registry.as_deref(), &name, how).await.map_err(|refusal| (name, refusal))
+        })
+        .buffer_unordered(body.concurrency.unwrap_or(100).clamp(1, 10_000));
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(_) => registered += 1,
+            Err((name, refusal)) => {
+                if first_failure.is_null() {
+                    first_failure = json!({"name": name, "error": refusal.code});
+                }
+                *failed.entry(refusal.code).or_default() += 1;
+            }
+        }
+    }
+    let elapsed = started.elapsed().as_millis();
+    Ok(Json(
+        json!({"registered": registered, "failed": failed, "first_failure": first_failure, "elapsed_ms": elapsed}),
+    ))
+}
+
+#[derive(Deserialize)]
+struct NameBody {
+    name: String,
+    registry: Option<String>,
+}
+
+async fn unregister(State(admin): State<Admin>, Body(body): Body<NameBody>) -> Answer {
+    let position = admin.hosted.unregister(body.registry.as_deref(), &body.name).await?;
+    Ok(Json(json!({"name": body.name, "position": position})))
+}
+
+async fn end_actor(State(admin): State<Admin>, Body(body): Body<NameBody>) -> Answer {
+    admin.hosted.end_actor(body.registry.as_deref(), &body.name).await?;
+    Ok(Json(json!({"name": body.name})))
+}
+
+#[derive(Deserialize)]
+struct WhereisQuery {
+    name: String,
+    #[serde(default)]
+    consistent: bool,
+    wait_ms: Option<u64>,
+    registry: Option<String>,
+}
+
+fn with_name(name: &str, entry: &Entry) -> Value {
+    let mut value = json!(entry);
+    value["name"] = name.into();
+    value
+}
+
+async fn whereis(State(admin): State<Admin>, Query(query): Query<WhereisQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    let found = if query.consistent {
+        registry.lookup_consistent(&query.name, millis(query.wait_ms)).await?
+    } else {
+        registry.lookup(&query.name)?
+    };
+    let entry = found.ok_or_else(|| Refusal::not_found(&query.name))?;
+    Ok(Json(with_name(&query.name, &entry)))
+}
+
+#[derive(Deserialize)]
+struct CallBody {
+    name: String,
+    text: String,
+    wait_ms: Option<u64>,
+    #[serde(default)]
+    consistent: bool,
+    registry: Option<String>,
+}
+
+async fn call(State(admin): State<Admin>, Body(body): Body<CallBody>) -> Answer {
+    let registry = admin.hosted.registry(body.registry.as_deref())?;
+    let wait = millis(body.wait_ms);
+    let actor = if body.consistent {
+        registry.whereis_consistent::<Echo>(&body.name, wait).await?
+    } else {
+        registry.whereis::<Echo>(&body.name)?
+    };
+    let called = ractor::rpc::call(&actor, |reply| Echo::Say(body.text, reply), Some(wait)).await;
+    match called {
+        Ok(CallResult::Success(answer)) => Ok(Json(json!({"answer": answer}))),
+        Ok(CallResult::Timeout) => Err(Refusal::timed_out("no_answer", "the actor did not answer in time")),
+        Ok(CallResult::SenderError) => Err(Refusal::unavailable("call_failed", "the actor did not answer")),
+        Err(error) => Err(Refusal::unavailable("unreachable", error.to_string())),
+    }
+}
+
+#[derive(Deserialize)]
+struct PrefixQuery {
+    #[serde(default)]
+    prefix: String,
+    registry: Option<String>,
+}
+
+fn sorted_names(registry: &Registry, prefix: &str) -> Result<Vec<Arc<str>>, Refusal> {
+    let mut names = registry.names()?;
+    names.retain(|name| name.starts_with(prefix));
+    names.sort_unstable();
+    Ok(names)
+}
+
+async fn names(State(admin): State<Admin>, Query(query): Query<PrefixQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    Ok(Json(json!({"names": sorted_names(registry, &query.prefix)?})))
+}
+
+async fn entries(State(admin): State<Admin>, Query(query): Query<PrefixQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    let mut entries = Vec::new();
+    for name in sorted_names(registry, &query.prefix)? {
+        // Freed in between is as good as never listed.
+        if let Some(entry) = registry.lookup(&name)? {
+            entries.push(with_name(&name, &entry));
+        }
+    }
+    Ok(Json(json!({"entries": entries})))
+}
+
+#[derive(Deserialize)]
+struct CountQuery {
+    node: Option<String>,
+    registry: Option<String>,
+}
+
+async fn count(State(admin): State<Admin>, Query(query): Query<CountQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    let Some(node) = query.node else { return Ok(Json(json!({"count": registry.count()?}))) };
+    let mut count = 0;
+    for name in registry.names()? {
+        count += u64::from(registry.lookup(&name)?.is_some_and(|entry| entry.node.as_str() == node));
+    }
+    Ok(Json(json!({"count": count})))
+}
+
+#[derive(Deserialize)]
+struct RangeQuery {
+    prefix: String,
+    from: u64,
+    to: u64,
+    registry: Option<String>,
+}
+
+async fn contains_all(State(admin): State<Admin>, Query(query): Query<RangeQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    let (mut present, mut missing, mut first_missing) = (0_u64, 0_u64, None);
+    for number in query.from..query.to {
+        let name = format!("{}{number}", query.prefix);
+        if registry.lookup(&name)?.is_some() {
+            present += 1;
+        } else {
+            missing += 1;
+            first_missing.get_or_insert(name);
+        }
+    }
+    Ok(Json(json!({"present": present, "missing": missing, "first_missing": first_missing})))
+}
+
+#[derive(Deserialize)]
+struct PositionQuery {
+    position: Position,
+    wait_ms: Option<u64>,
+    registry: Option<String>,
+}
+
+async fn wait_for(State(admin): State<Admin>, Query(query): Query<PositionQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    match registry.wait_for(query.position, millis(query.wait_ms)).await {
+        Ok(()) => Ok(Json(json!({"position": query.position}))),
+        Err(at) => Err(Refusal::timed_out("behind", "the replica is not there yet").with("at", at)),
+    }
+}
+
+async fn held(State(admin): State<Admin>) -> Answer {
+    Ok(Json(json!({"held": admin.hosted.held()})))
+}
+
+#[derive(Deserialize)]
+struct RegistryQuery {
+    registry: Option<String>,
+}
+
+async fn members(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    Ok(Json(json!({"members": registry.members()})))
+}
+
+async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    let mut status = json!(registry.status());
+    status["incarnation"] = registry.incarnation().into();
+    status["pid"] = std::process::id().into();
+    status["listen"] = registry.local_addr().to_string().into();
+    status["registry"] = query.registry.as_deref().unwrap_or(&admin.hosted.default).into();
+    // Null: it does not know, because it is not synced or its session has lapsed.
+    status["names"] = json!(registry.count().ok());
+    status["ready"] = registry.ready(Duration::ZERO).await.into();
+    Ok(Json(status))
+}
+
+#[derive(Deserialize)]
+struct WaitQuery {
+    wait_ms: Option<u64>,
+    registry: Option<String>,
+}
+
+async fn ready(State(admin): State<Admin>, Query(query): Query<WaitQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    let wait = Duration::from_millis(query.wait_ms.unwrap_or(0));
+    if registry.ready(wait.min(Duration::from_secs(3_600))).await {
+        return Ok(Json(json!({"ready": true})));
+    }
+    Err(Refusal::unavailable("not_ready", "the node is not synced, has no trusted session, or no leader"))
+}
+
+async fn leave(State(admin): State<Admin>) -> Response {
+    let registry = &admin.hosted.registries[&admin.hosted.default];
+    let left = registry.leave().await;
+    admin.left.send_replace(true);
+    match left {
+        Ok(()) => Json(json!({"left": true})).into_response(),
+        Err(error) => Refusal::unavailable("store_unavailable", error.to_string()).into_response(),
+    }
+}

@@ -1,0 +1,84 @@
+//! Child processes that do not outlive their parent.
+
+use std::{
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+
+/// Tells a child whose child it is.
+const PARENT: &str = "CALLSIGN_PARENT";
+
+/// In a child that [`OwnedChild::spawn`] started: has the kernel kill it when its parent ends, however that ends.
+pub(crate) fn die_with_parent() -> Result<()> {
+    let Ok(parent) = std::env::var(PARENT) else { return Ok(()) };
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask to end with the parent")?;
+    // The parent may have ended before that.
+    let is_there = getppid().is_some_and(|pid| pid.as_raw_nonzero().to_string() == parent);
+    if is_there { Ok(()) } else { bail!("the process that started this one has ended") }
+}
+
+/// A child process, killed when it is dropped.
+///
+/// The kernel counts the *thread* that started a child as its parent: start children from a thread that stays.
+pub(crate) struct OwnedChild {
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl OwnedChild {
+    /// Starts this program again, with other arguments.
+    pub(crate) fn spawn(set_up: impl FnOnce(&mut Command)) -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut command = Command::new(&program);
+        command.env(PARENT, std::process::id().to_string()).stdin(Stdio::null());
+        set_up(&mut command);
+        let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Self { child, ended: None })
+    }
+
+    /// Its pipes.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Kills it, as a crash would, and returns the moment just before.
+    pub(crate) fn crash(&mut self) -> Result<Instant> {
+        let at = Instant::now();
+        self.child.kill().context("cannot kill a child")?;
+        self.ended = Some(self.child.wait()?);
+        Ok(at)
+    }
+
+    /// Asks it to end in good order.
+    pub(crate) fn terminate(&self) -> Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.context("a child has no process id")?, Signal::TERM)?;
+        Ok(())
+    }
+
+    /// Waits until it has ended. `None`: it has not, in time.
+    pub(crate) fn wait(&mut self, wait: Duration) -> Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + wait;
+        while self.ended.is_none() {
+            self.ended = self.child.try_wait()?;
+            if Instant::now() > deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(self.ended)
+    }
+}
+
+impl Drop for OwnedChild {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            // It may have ended by itself, which is as good.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

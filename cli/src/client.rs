@@ -1,0 +1,107 @@
+//! Asks a running node over HTTP.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use ureq::Agent;
+
+use crate::reply::Verdict;
+
+/// Beyond what a node itself waits before it answers.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The largest answer that is read: a list of a million names and more.
+const LARGEST: u64 = 1 << 30;
+
+/// A node that can be asked.
+#[derive(Clone)]
+pub(crate) struct Client {
+    agent: Agent,
+    url: String,
+}
+
+/// What a node answered.
+pub(crate) struct Answer {
+    status: u16,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) fn is_ok(&self) -> bool {
+        self.status == 200
+    }
+
+    /// The stable code of an answer that is not ok.
+    pub(crate) fn code(&self) -> &str {
+        self.body["error"].as_str().unwrap_or("other")
+    }
+
+    /// What a command that got this answer ends with.
+    pub(crate) fn exit_status(&self) -> u8 {
+        if self.is_ok() {
+            return 0;
+        }
+        // Whoever answered without a verdict was no node.
+        Verdict::deserialize(&self.body["verdict"]).unwrap_or(Verdict::Unknown).exit_status()
+    }
+
+    /// The body of an answer that is ok; what else it says, as an error.
+    pub(crate) fn ok(self) -> Result<Value> {
+        if self.is_ok() {
+            return Ok(self.body);
+        }
+        let message = self.body["message"].as_str().unwrap_or("no node answered").to_owned();
+        Err(anyhow::anyhow!("{}: {message}", self.code()))
+    }
+}
+
+impl Client {
+    /// `wait`: how long the node itself may take for an answer.
+    pub(crate) fn new(url: &str, wait: Duration) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(wait + GRACE))
+            .proxy(None) // a node is on this machine
+            .build();
+        Self { agent: config.into(), url: url.trim_end_matches('/').to_owned() }
+    }
+
+    pub(crate) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer> {
+        let request = self.agent.get(format!("{}{path}", self.url)).query_pairs(query.iter().copied());
+        self.read(request.call())
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.read(self.agent.post(format!("{}{path}", self.url)).send_json(body))
+    }
+
+    fn read(&self, response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Answer> {
+        let no_answer = || format!("no answer from {}", self.url);
+        let mut response = response.with_context(no_answer)?;
+        let status = response.status().as_u16();
+        let body =
+            response.body_mut().with_config().limit(LARGEST).read_to_string().with_context(no_answer)?;
+        // Whatever else answers at this port may answer anything.
+        let body = serde_json::from_str(&body).unwrap_or(Value::Null);
+        Ok(Answer { status, body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_exit_status_follows_the_verdict() {
+        let status = |status, body| Answer { status, body }.exit_status();
+        assert_eq!(status(200, json!({})), 0);
+        assert_eq!(status(409, json!({"error": "taken", "verdict": "no"})), 1);
+        assert_eq!(status(400, json!({"error": "bad_name", "verdict": "usage"})), 2);
+        assert_eq!(status(504, json!({"error": "unknown", "verdict": "unknown"})), 3);
+        assert_eq!(status(404, Value::Null), 3);
+    }
+}

@@ -1,0 +1,220 @@
+//! The commands that ask a running node: `register`, `unregister`, `whereis`, `call`, `ls`, `members`, `status`.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Client},
+    duration,
+    output::{printable, table},
+};
+
+/// The exit status for "don't know".
+const DONT_KNOW: u8 = 3;
+
+/// Which node to ask, and how to print.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The node's admin endpoint, as it printed it at its start.
+    #[arg(long, env = "CALLSIGN_NODE")]
+    node: String,
+    /// The registry. Default: the node's first.
+    #[arg(long)]
+    registry: Option<String>,
+    /// Print the node's answer as JSON.
+    #[arg(long)]
+    json: bool,
+    /// How long the node may take for its answer.
+    #[arg(long, default_value = "5s", value_parser = duration::parse)]
+    wait: Duration,
+}
+
+/// Arguments of `callsign register`.
+#[derive(clap::Args)]
+pub(crate) struct RegisterArgs {
+    /// The name.
+    name: String,
+    #[command(flatten)]
+    to: Args,
+}
+
+/// Arguments of commands that take a name.
+#[derive(clap::Args)]
+pub(crate) struct NameArgs {
+    /// The name.
+    name: String,
+    #[command(flatten)]
+    to: Args,
+}
+
+/// Arguments of `callsign whereis`.
+#[derive(clap::Args)]
+pub(crate) struct WhereisArgs {
+    /// The name.
+    name: String,
+    /// Ask for the holder at a moment after the question, not for what this node's replica has.
+    #[arg(long)]
+    consistent: bool,
+    #[command(flatten)]
+    to: Args,
+}
+
+/// Arguments of `callsign call`.
+#[derive(clap::Args)]
+pub(crate) struct CallArgs {
+    /// The name.
+    name: String,
+    /// What to say.
+    text: String,
+    #[command(flatten)]
+    to: Args,
+}
+
+/// Arguments of `callsign ls`.
+#[derive(clap::Args)]
+pub(crate) struct LsArgs {
+    /// What the names begin with.
+    #[arg(default_value = "")]
+    prefix: String,
+    #[command(flatten)]
+    to: Args,
+}
+
+/// Registers a name.
+pub(crate) fn register(args: &RegisterArgs) -> ExitCode {
+    let body = json!({"name": args.name, "wait_ms": args.to.wait_ms()});
+    args.to.post("/register", body, |body| {
+        format!("{} is registered on {}, token {}\n", text(body, "name"), text(body, "node"), body["token"])
+    })
+}
+
+/// Gives a name up.
+pub(crate) fn unregister(args: &NameArgs) -> ExitCode {
+    args.to.post("/unregister", json!({"name": args.name}), |body| {
+        format!("{} is free from position {}\n", text(body, "name"), body["position"])
+    })
+}
+
+/// Says who holds a name.
+pub(crate) fn whereis(args: &WhereisArgs) -> ExitCode {
+    let (wait, consistent) = (args.to.wait_ms().to_string(), args.consistent.to_string());
+    let query = [("name", args.name.as_str()), ("consistent", &consistent), ("wait_ms", &wait)];
+    args.to.get("/whereis", &query, |body| holders(std::slice::from_ref(body)))
+}
+
+/// Calls the echo actor under a name.
+pub(crate) fn call(args: &CallArgs) -> ExitCode {
+    let body = json!({"name": args.name, "text": args.text, "wait_ms": args.to.wait_ms()});
+    args.to.post("/call", body, |body| text(body, "answer") + "\n")
+}
+
+/// Lists names.
+pub(crate) fn ls(args: &LsArgs) -> ExitCode {
+    args.to.get("/entries", &[("prefix", &args.prefix)], |body| holders(list(body, "entries")))
+}
+
+/// Lists members.
+pub(crate) fn members(args: &Args) -> ExitCode {
+    args.get("/members", &[], member_table)
+}
+
+/// Shows a node's status.
+pub(crate) fn status(args: &Args) -> ExitCode {
+    args.get("/status", &[], |body| {
+        let leader = &body["leader"];
+        let leader = match leader["node"].as_str() {
+            None => "nobody".to_owned(),
+            Some(node) if leader["serving"] == true => printable(node),
+            Some(node) => format!("{} (not serving yet)", printable(node)),
+        };
+        let names = body["names"].as_u64().map_or_else(|| "not known".to_owned(), |names| names.to_string());
+        let fact = |name: &str, value: String| vec![name.to_owned(), value];
+        let facts = [
+            fact(
+                "node",
+                format!("{} (pid {}, linked at {})", text(body, "node"), body["pid"], text(body, "listen")),
+            ),
+            fact("registry", text(body, "registry")),
+            fact("ready", yes_no(&body["ready"])),
+            fact("synced", yes_no(&body["synced"])),
+            fact("leader", leader),
+            fact("epoch", body["epoch"].to_string()),
+            fact("position", body["position"].to_string()),
+            fact("names", format!("{names}, {} of them here", body["claims"])),
+        ];
+        table(&["", ""], &facts).trim_start().to_owned() + "\n" + &member_table(body)
+    })
+}
+
+fn list<'a>(body: &'a Value, field: &str) -> &'a [Value] {
+    body[field].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(body: &Value, field: &str) -> String {
+    printable(body[field].as_str().unwrap_or("?"))
+}
+
+fn yes_no(value: &Value) -> String {
+    if value == true { "yes" } else { "no" }.to_owned()
+}
+
+fn holders(entries: &[Value]) -> String {
+    let row = |entry: &Value| vec![text(entry, "name"), text(entry, "node"), entry["token"].to_string()];
+    table(&["NAME", "NODE", "TOKEN"], &entries.iter().map(row).collect::<Vec<_>>())
+}
+
+fn member_table(body: &Value) -> String {
+    let row = |member: &Value| {
+        let mut cells = vec![text(member, "node"), text(member, "address")];
+        cells.extend(["leads", "synced", "session_open", "linked"].map(|fact| yes_no(&member[fact])));
+        cells
+    };
+    let rows: Vec<_> = list(body, "members").iter().map(row).collect();
+    table(&["NODE", "ADDRESS", "LEADS", "SYNCED", "SESSION OPEN", "LINKED"], &rows)
+}
+
+impl Args {
+    fn wait_ms(&self) -> u64 {
+        u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn get(&self, path: &str, query: &[(&str, &str)], print: impl FnOnce(&Value) -> String) -> ExitCode {
+        let mut query = query.to_vec();
+        query.extend(self.registry.as_deref().map(|registry| ("registry", registry)));
+        self.print(Client::new(&self.node, self.wait).get(path, &query), print)
+    }
+
+    fn post(&self, path: &str, mut body: Value, print: impl FnOnce(&Value) -> String) -> ExitCode {
+        if let Some(registry) = &self.registry {
+            body["registry"] = registry.as_str().into();
+        }
+        self.print(Client::new(&self.node, self.wait).post(path, &body), print)
+    }
+
+    fn print(&self, answer: Result<Answer>, print: impl FnOnce(&Value) -> String) -> ExitCode {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                let message = format!("{error:#}");
+                if self.json {
+                    println!("{}", json!({"error": "no_answer", "verdict": "unknown", "message": message}));
+                } else {
+                    eprintln!("callsign: {message}");
+                }
+                return DONT_KNOW.into();
+            }
+        };
+        let status = answer.exit_status();
+        if self.json {
+            println!("{}", answer.body);
+        } else if answer.is_ok() {
+            print!("{}", print(&answer.body));
+        } else {
+            let message = answer.ok().err().map(|error| error.to_string()).unwrap_or_default();
+            eprintln!("callsign: {}", printable(&message));
+        }
+        status.into()
+    }
+}

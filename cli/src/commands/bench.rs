@@ -1,0 +1,198 @@
+//! `callsign bench`: measures a cluster of processes.
+
+use std::{collections::BTreeMap, process::ExitCode, time::Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use crate::{commands::demo::shared_store, measure::rounded, output::table};
+
+mod cluster;
+mod failover;
+pub(crate) mod orders;
+mod phases;
+
+use cluster::Setting;
+
+/// Arguments of `callsign bench`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many nodes register names.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=16))]
+    workers: u32,
+    /// How many more nodes there are, which register none.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    observers: u32,
+    /// How many names are registered, over all workers.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    names: u32,
+    /// How many registrations each worker has under way at once.
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    in_flight: u32,
+    /// The store: sqlite:PATH. Default: a fresh file in a temporary directory.
+    #[arg(long, value_parser = shared_store)]
+    store: Option<String>,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The figures. What each means is in the human output, and in the documentation of the phases.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Figures {
+    lookup_local_ns: f64,
+    lookup_remote_ns: f64,
+    dashmap_get_ns: f64,
+    registrations_per_s: f64,
+    cpu_us_per_registration: f64,
+    register_p50_us: f64,
+    register_p99_us: f64,
+    commit_p50_us: f64,
+    contested: u32,
+    double_grants: u32,
+    join_ms: f64,
+    bytes_per_name: f64,
+    failover_ms_1k: f64,
+    failover_ms_n: f64,
+}
+
+/// What is printed for people beside the figures.
+#[derive(Default)]
+pub(crate) struct Notes {
+    /// Sequential registrations on the leader itself.
+    leader: orders::Sequential,
+    failovers_1k: Vec<f64>,
+    failovers_n: Vec<f64>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if cfg!(debug_assertions) {
+        eprintln!("callsign: this is not a release build, its figures say nothing");
+    }
+    let directory = tempfile::Builder::new().prefix("callsign-bench-").tempdir()?;
+    let file = || format!("sqlite:{}", directory.path().join("store.db").display());
+    let setting = Setting {
+        store: args.store.clone().unwrap_or_else(file),
+        workers: args.workers,
+        observers: args.observers,
+        in_flight: args.in_flight,
+    };
+    let load_before = load_average();
+    let started = Instant::now();
+    let (mut figures, mut notes) = (Figures::default(), Notes::default());
+    phases::measure(&setting, args.names, &mut figures, &mut notes)?;
+
+    if args.json {
+        println!("{}", serde_json::to_string(&figures)?);
+    } else {
+        print!("{}", summary(args, &figures, &notes));
+        println!("load average before {load_before}, after {}", load_average());
+        println!("{} processors, {:.0} s in all", processors(), started.elapsed().as_secs_f64());
+    }
+    ensure!(figures.double_grants == 0, "{} names were granted twice", figures.double_grants);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}
+
+fn summary(args: &Args, figures: &Figures, notes: &Notes) -> String {
+    let ratio = |a: f64, b: f64| format!("{:.2} x", a / b);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |what: &str, value: String, beside: String| rows.push(vec![what.into(), value, beside]);
+    let Figures { dashmap_get_ns: bare, commit_p50_us: commit, .. } = *figures;
+    row(
+        "lookup, local name",
+        format!("{} ns", figures.lookup_local_ns),
+        ratio(figures.lookup_local_ns, bare),
+    );
+    row(
+        "lookup, remote name",
+        format!("{} ns", figures.lookup_remote_ns),
+        ratio(figures.lookup_remote_ns, bare),
+    );
+    row("the same by a bare DashMap", format!("{bare} ns"), "1 x".into());
+    row(
+        "registrations, visible everywhere",
+        format!("{:.0} /s", figures.registrations_per_s),
+        format!("{} names, {} under way on each worker", args.names, args.in_flight),
+    );
+    let cpu = format!("{} us", figures.cpu_us_per_registration);
+    row("CPU per registration, all processes", cpu, String::new());
+    let more = |register: f64, commit: f64| format!("bare commit + {:.0} us", register - commit);
+    let median = figures.register_p50_us;
+    row("sequential register, not on the leader: p50", format!("{median} us"), more(median, commit));
+    row("  p99", format!("{} us", figures.register_p99_us), String::new());
+    row("one bare fenced commit: p50", format!("{commit} us"), "in between".into());
+    let of_leader = &notes.leader;
+    let on_leader = more(of_leader.register_p50, of_leader.commit_p50);
+    row("sequential register, on the leader: p50", format!("{} us", of_leader.register_p50), on_leader);
+    row("  p99", format!("{} us", of_leader.register_p99), String::new());
+    row(
+        "contested by two nodes at once",
+        format!("{} names", figures.contested),
+        format!("{} granted to both", figures.double_grants),
+    );
+    let join = format!("{} ms", figures.join_ms);
+    row("a new node holds all names", join, "from Registry::join".into());
+    row("memory per name on an observer", format!("{:.0} bytes", figures.bytes_per_name), String::new());
+    let runs = |runs: &[f64]| format!("median of {runs:?}");
+    row(
+        "failover after SIGKILL, 1000 names",
+        format!("{} ms", figures.failover_ms_1k),
+        runs(&notes.failovers_1k),
+    );
+    let n = format!("failover after SIGKILL, {} names", args.names);
+    row(&n, format!("{} ms", figures.failover_ms_n), runs(&notes.failovers_n));
+    row("  beside that at 1000", ratio(figures.failover_ms_n, figures.failover_ms_1k), String::new());
+    table(&["", "", ""], &rows).trim_start().to_owned()
+}
+
+/// The reasons for which registrations failed, if any did.
+fn none_failed(failed: &BTreeMap<String, u32>) -> Result<()> {
+    ensure!(failed.is_empty(), "some registrations failed: {failed:?}");
+    Ok(())
+}
+
+/// Names for each second, from a count and nanoseconds.
+fn per_second(count: u32, nanoseconds: u64) -> Result<f64> {
+    ensure!(nanoseconds > 0, "no time has passed");
+    #[expect(clippy::cast_precision_loss)] // of a duration, not of a date
+    let seconds = nanoseconds as f64 / 1e9;
+    Ok(rounded(f64::from(count) / seconds))
+}
+
+/// As milliseconds, with one decimal.
+fn ms(nanoseconds: u64) -> f64 {
+    crate::measure::as_ms(std::time::Duration::from_nanos(nanoseconds))
+}
+
+/// The difference of two counters for each of so many.
+fn for_each(before: u64, after: u64, count: u32) -> Result<f64> {
+    let grown = i64::try_from(after).context("too large")? - i64::try_from(before).context("too large")?;
+    #[expect(clippy::cast_precision_loss)] // one decimal is kept
+    Ok(rounded(grown as f64 / f64::from(count)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_have_the_published_keys() {
+        let figures = serde_json::to_value(Figures::default()).unwrap();
+        let mut keys: Vec<_> = figures.as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        let published = "bytes_per_name, commit_p50_us, contested, cpu_us_per_registration, dashmap_get_ns, \
+            double_grants, failover_ms_1k, failover_ms_n, join_ms, lookup_local_ns, lookup_remote_ns, \
+            register_p50_us, register_p99_us, registrations_per_s";
+        assert_eq!(keys.join(", "), published);
+    }
+}

@@ -1,0 +1,175 @@
+//! The bench's cluster: child processes that take orders by lines of JSON.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    process::{ChildStdin, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::orders::{Leading, Line, Names, Order, Report};
+use crate::{child::OwnedChild, measure::now_ns};
+
+/// The longest that one order may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the cluster is like.
+pub(super) struct Setting {
+    pub(super) store: String,
+    pub(super) workers: u32,
+    pub(super) observers: u32,
+    pub(super) in_flight: u32,
+}
+
+/// The nodes that run, workers first.
+pub(super) struct Cluster<'a> {
+    pub(super) setting: &'a Setting,
+    name: String,
+    secret: String,
+    pub(super) nodes: Vec<Node>,
+}
+
+/// One process with a node.
+pub(super) struct Node {
+    pub(super) name: String,
+    /// What it registers, and again after a restart.
+    pub(super) share: Option<Names>,
+    /// How many names it holds besides.
+    pub(super) others: usize,
+    pub(super) child: OwnedChild,
+    orders: ChildStdin,
+    reports: mpsc::Receiver<Report>,
+    /// Reports that came before they were asked for.
+    early: BTreeMap<u64, Result<Value, String>>,
+    next: u64,
+}
+
+/// An order that was given.
+pub(super) struct Given(u64);
+
+impl Node {
+    fn start(name: &str, share: Option<Names>) -> Result<Self> {
+        let mut child = OwnedChild::spawn(|command| {
+            command.arg("bench-node").stdin(Stdio::piped()).stdout(Stdio::piped());
+        })?;
+        let orders = child.child().stdin.take().context("a child has no input")?;
+        let stdout = child.child().stdout.take().context("a child has no output")?;
+        let (reported, reports) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                let report =
+                    line.map_err(|_| ()).and_then(|line| serde_json::from_str(&line).map_err(|_| ()));
+                // Nothing more comes of a process whose reports cannot be read.
+                let Ok(report) = report else { return };
+                if reported.send(report).is_err() {
+                    return;
+                }
+            }
+        });
+        let name = name.to_owned();
+        Ok(Self { name, share, others: 0, child, orders, reports, early: BTreeMap::new(), next: 0 })
+    }
+
+    /// Gives an order, and does not wait for it.
+    pub(super) fn give(&mut self, order: Order) -> Result<Given> {
+        let id = self.next;
+        self.next += 1;
+        let line = serde_json::to_string(&Line { id, order })?;
+        writeln!(self.orders, "{line}").with_context(|| format!("{} takes no orders", self.name))?;
+        Ok(Given(id))
+    }
+
+    /// Waits for what an order reports.
+    pub(super) fn report<T: DeserializeOwned>(&mut self, given: &Given) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        let result = loop {
+            if let Some(result) = self.early.remove(&given.0) {
+                break result;
+            }
+            let wait = deadline.saturating_duration_since(Instant::now());
+            let report = self.reports.recv_timeout(wait);
+            let report = report.with_context(|| format!("{} does not report", self.name))?;
+            self.early.insert(report.id, report.result);
+        };
+        let value = result.map_err(|error| anyhow!("{}: {error}", self.name))?;
+        Ok(serde_json::from_value(value)?)
+    }
+
+    /// Gives an order, and waits for what it reports.
+    pub(super) fn order<T: DeserializeOwned>(&mut self, order: Order) -> Result<T> {
+        let given = self.give(order)?;
+        self.report(&given)
+    }
+}
+
+impl<'a> Cluster<'a> {
+    /// Starts all nodes, and waits until they serve. `names` are what the workers are to register.
+    pub(super) fn start(setting: &'a Setting, names: u32) -> Result<Self> {
+        // A cluster of its own, so that it does not matter what else the store holds.
+        let unique = format!("{}-{}", std::process::id(), now_ns());
+        let secret = format!("bench {unique}: no secret, but links are encrypted as with one");
+        let mut cluster = Self { setting, name: format!("bench-{unique}"), secret, nodes: Vec::new() };
+        for worker in 0..setting.workers {
+            let count = names / setting.workers + u32::from(worker < names % setting.workers);
+            let name = format!("w{}", worker + 1);
+            let share = Names { prefix: format!("{name}/actor-"), from: 0, to: count };
+            cluster.add(&name, Some(share), None)?;
+        }
+        for observer in 0..setting.observers {
+            cluster.add(&format!("o{}", observer + 1), None, None)?;
+        }
+        cluster.on_all::<()>(|_| Order::Ready)?;
+        Ok(cluster)
+    }
+
+    /// Starts a node, and waits until it has joined, or until it knows so many names. Returns how long that took,
+    /// in nanoseconds.
+    pub(super) fn add(&mut self, name: &str, share: Option<Names>, until: Option<usize>) -> Result<u64> {
+        let mut node = Node::start(name, share)?;
+        let took: super::orders::Took = node.order(Order::Join {
+            node: name.to_owned(),
+            store: self.setting.store.clone(),
+            cluster: self.name.clone(),
+            secret: self.secret.clone(),
+            until,
+        })?;
+        self.nodes.push(node);
+        Ok(took.ns)
+    }
+
+    /// Gives each node an order, at once, and collects what they report.
+    pub(super) fn on_all<T: DeserializeOwned>(&mut self, order: impl Fn(&Node) -> Order) -> Result<Vec<T>> {
+        let given: Result<Vec<_>> = self.nodes.iter_mut().map(|node| node.give(order(node))).collect();
+        self.nodes.iter_mut().zip(given?).map(|(node, given)| node.report(&given)).collect()
+    }
+
+    /// Waits until every node knows so many names. Returns the last moment at which one came to.
+    pub(super) fn await_count(&mut self, count: usize) -> Result<u64> {
+        let moments: Vec<u64> = self.on_all(|_| Order::AwaitCount { count })?;
+        moments.into_iter().max().context("there are no nodes")
+    }
+
+    /// The index of the leader, once all agree on it.
+    pub(super) fn leader(&mut self) -> Result<usize> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let leaders: Vec<Leading> = self.on_all(|_| Order::Leader)?;
+            if leaders.windows(2).all(|pair| pair[0] == pair[1]) {
+                let index = self.nodes.iter().position(|node| node.name == leaders[0].node);
+                // A node that was killed may still be read as the leader.
+                if let Some(index) = index {
+                    return Ok(index);
+                }
+            }
+            if Instant::now() > deadline {
+                bail!("the nodes do not agree on a leader");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Kills the leader, and measures until a survivor's next registration is acknowledged.
+
+use anyhow::{Context, Result};
+
+use super::{
+    cluster::Cluster,
+    ms, none_failed,
+    orders::{Order, Registered},
+};
+use crate::measure::now_ns;
+
+/// How often the leader is killed.
+const TIMES: u32 = 7;
+
+/// Milliseconds from SIGKILL, of each of several kills. In between, the killed node is started again, and registers its names again.
+pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec<f64>> {
+    let mut runs = Vec::new();
+    for run in 0..TIMES {
+        let leader = cluster.leader()?;
+        let mut victim = cluster.nodes.remove(leader);
+        let start = now_ns();
+        victim.child.crash()?;
+        let name = format!("after-kill/{run}-{start}");
+        let survivor = cluster.nodes.first_mut().context("nobody survives")?;
+        let acknowledged: u64 = survivor.order(Order::RegisterAtLast { name })?;
+        runs.push(ms(acknowledged - start));
+
+        let (share, own) = (victim.share.clone(), victim.others);
+        count = count + 1 - own - share.as_ref().map_or(0, |share| share.len() as usize);
+        cluster.nodes[0].others += 1;
+        cluster.await_count(count)?;
+        cluster.add(&victim.name, share.clone(), Some(count))?;
+        cluster.on_all::<()>(|_| Order::Ready)?;
+        if let Some(names) = share {
+            count += names.len() as usize;
+            let in_flight = cluster.setting.in_flight;
+            let node = cluster.nodes.last_mut().context("nobody was started")?;
+            let again: Registered = node.order(Order::Register { names, in_flight, start_ns: 0 })?;
+            none_failed(&again.failed)?;
+        }
+        cluster.await_count(count)?;
+    }
+    Ok(runs)
+}

@@ -1,0 +1,124 @@
+//! What the bench tells its processes, and what they report: one JSON value a line.
+//!
+//! Moments are nanoseconds of [`crate::measure::now_ns`], which all processes share.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One line to a process. Orders run at the same time; each is answered under its id.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) id: u64,
+    pub(crate) order: Order,
+}
+
+/// One line from a process.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) id: u64,
+    pub(crate) result: Result<Value, String>,
+}
+
+/// `{prefix}{number}` for a range of numbers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Names {
+    pub(crate) prefix: String,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+impl Names {
+    pub(crate) fn len(&self) -> u32 {
+        self.to - self.from
+    }
+
+    pub(crate) fn name(&self, number: u32) -> String {
+        format!("{}{number}", self.prefix)
+    }
+}
+
+/// What a process can be told.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Start a node. Reports [`Took`]: until it has joined, or, if told so, until it knows that many names.
+    Join { node: String, store: String, cluster: String, secret: String, until: Option<usize> },
+    /// Wait until the node serves. Reports nothing.
+    Ready,
+    /// Report the [`Leading`] node, once there is one that serves.
+    Leader,
+    /// Register names by so many tasks at once, from a moment on. Reports [`Registered`].
+    Register { names: Names, in_flight: u32, start_ns: u64 },
+    /// Register names that another node claims too. Reports [`Contested`].
+    Contest { names: Names, in_flight: u32, start_ns: u64 },
+    /// Report who holds each of the names: a list of nodes or null.
+    Holders { names: Names },
+    /// Report the moment at which the node knows so many names.
+    AwaitCount { count: usize },
+    /// Report the [`Usage`] of the process.
+    Usage,
+    /// Register one name after the other, and commit to the same store in between. Reports [`Sequential`].
+    Sequential { names: Names, store: String },
+    /// Look names up, and in a bare map in between. Reports [`Lookups`].
+    LookUp { local: Names, remote: Names, rounds: u32, each: u32 },
+    /// Register a name, again and again until it is granted. Reports the moment.
+    RegisterAtLast { name: String },
+}
+
+/// How long something took.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Took {
+    pub(crate) ns: u64,
+}
+
+/// Who leads.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Leading {
+    pub(crate) node: String,
+    pub(crate) epoch: u64,
+}
+
+/// What became of many registrations.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Registered {
+    pub(crate) acknowledged: u32,
+    /// The moment of the last verdict.
+    pub(crate) done_ns: u64,
+    /// How many were not, by reason.
+    pub(crate) failed: BTreeMap<String, u32>,
+}
+
+/// What became of contested registrations.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Contested {
+    /// The numbers of the names that were granted here.
+    pub(crate) granted: Vec<u32>,
+    /// How many were refused as taken.
+    pub(crate) taken: u32,
+    /// How many were neither, by reason.
+    pub(crate) failed: BTreeMap<String, u32>,
+}
+
+/// What a process has used and uses.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Usage {
+    pub(crate) cpu_us: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+/// Times of single operations, in microseconds.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Sequential {
+    pub(crate) register_p50: f64,
+    pub(crate) register_p99: f64,
+    pub(crate) commit_p50: f64,
+}
+
+/// Times of single lookups, in nanoseconds: the median of the rounds.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Lookups {
+    pub(crate) local: f64,
+    pub(crate) remote: f64,
+    pub(crate) bare: f64,
+}

@@ -1,0 +1,164 @@
+//! What is measured, in order.
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::{
+    Figures, Notes,
+    cluster::{Cluster, Setting},
+    failover, for_each, ms, none_failed,
+    orders::{Contested, Lookups, Names, Order, Registered, Sequential, Usage},
+    per_second,
+};
+use crate::measure::{now_ns, quantile};
+
+/// Names that two nodes claim at once.
+const CONTESTED: u32 = 5_000;
+
+/// How many of them each claims at once.
+const CLAIMS: u32 = 16;
+
+/// Registrations one after the other.
+const SAMPLES: u32 = 500;
+
+/// Rounds of lookups, and how many of each kind in a round: two million and more of each.
+const ROUNDS: u32 = 50;
+const LOOKUPS: u32 = 40_000;
+
+/// From an order to the moment at which it is obeyed by all at once, in nanoseconds.
+const LEAD: u64 = 100_000_000;
+
+fn progress(text: &str) {
+    eprintln!("{text} ...");
+}
+
+pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, notes: &mut Notes) -> Result<()> {
+    progress("failover at 1000 names");
+    let mut small = Cluster::start(setting, 1000)?;
+    register_all(&mut small, 1000)?;
+    notes.failovers_1k = failover::measure(&mut small, 1000)?;
+    figures.failover_ms_1k = median(&notes.failovers_1k)?;
+    drop(small);
+
+    let mut cluster = Cluster::start(setting, names)?;
+    let observer = setting.workers as usize;
+    progress(&format!("{names} registrations"));
+    let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let took = register_all(&mut cluster, names)?;
+    let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let cpu = |usages: &[Usage]| usages.iter().map(|usage| usage.cpu_us).sum();
+    figures.registrations_per_s = per_second(names, took)?;
+    figures.cpu_us_per_registration = for_each(cpu(&before), cpu(&after), names)?;
+    figures.bytes_per_name = for_each(before[observer].memory_bytes, after[observer].memory_bytes, names)?;
+    let mut count = names as usize;
+
+    progress(&format!("a new node that joins {count} names"));
+    figures.join_ms = ms(cluster.add("joiner", None, Some(count))?);
+    // It is not needed any more, and leaves no names.
+    cluster.nodes.pop();
+
+    progress("lookups");
+    look_up(&mut cluster, figures)?;
+    progress(&format!("{CONTESTED} names claimed by two nodes at once"));
+    contest(&mut cluster, figures)?;
+    count += CONTESTED as usize;
+    cluster.await_count(count)?;
+    progress("registrations one after the other");
+    sequential(&mut cluster, figures, notes)?;
+    count += 2 * SAMPLES as usize;
+    cluster.await_count(count)?;
+
+    progress(&format!("failover at {count} names"));
+    notes.failovers_n = failover::measure(&mut cluster, count)?;
+    figures.failover_ms_n = median(&notes.failovers_n)?;
+    Ok(())
+}
+
+fn median(runs: &[f64]) -> Result<f64> {
+    quantile(&mut runs.to_vec(), 0.5).context("nothing was measured")
+}
+
+/// All workers register their names, from the same moment on. Returns the nanoseconds
+/// until every name is acknowledged, and every node knows it.
+fn register_all(cluster: &mut Cluster<'_>, names: u32) -> Result<u64> {
+    let start = now_ns() + LEAD;
+    let in_flight = cluster.setting.in_flight;
+    let mut given = Vec::new();
+    for (index, node) in cluster.nodes.iter_mut().enumerate() {
+        if let Some(names) = node.share.clone() {
+            given.push((index, node.give(Order::Register { names, in_flight, start_ns: start })?));
+        }
+    }
+    let mut done = cluster.await_count(names as usize)?;
+    let mut acknowledged = 0;
+    for (index, given) in given {
+        let registered: Registered = cluster.nodes[index].report(&given)?;
+        none_failed(&registered.failed)?;
+        acknowledged += registered.acknowledged;
+        done = done.max(registered.done_ns);
+    }
+    ensure!(acknowledged == names, "{acknowledged} of {names} registrations were acknowledged");
+    Ok(done.saturating_sub(start))
+}
+
+fn look_up(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
+    let share = |index: usize| cluster.nodes[index].share.clone().context("a worker has no names");
+    let (local, remote) = (share(0)?, share(1)?);
+    let order = Order::LookUp { local, remote, rounds: ROUNDS, each: LOOKUPS };
+    let lookups: Lookups = cluster.nodes[0].order(order)?;
+    figures.lookup_local_ns = lookups.local;
+    figures.lookup_remote_ns = lookups.remote;
+    figures.dashmap_get_ns = lookups.bare;
+    Ok(())
+}
+
+/// Two workers claim the same names from the same moment on. Each has to be granted to exactly one of them.
+fn contest(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
+    let names = Names { prefix: "contested/".into(), from: 0, to: CONTESTED };
+    let order = Order::Contest { names: names.clone(), in_flight: CLAIMS, start_ns: now_ns() + LEAD };
+    let [first, second] = [0, 1].map(|index| cluster.nodes[index].give(order.clone()));
+    let mut granted = vec![Vec::new(); CONTESTED as usize];
+    for (index, given) in [first?, second?].iter().enumerate() {
+        let contested: Contested = cluster.nodes[index].report(given)?;
+        none_failed(&contested.failed)?;
+        for number in &contested.granted {
+            granted[*number as usize].push(cluster.nodes[index].name.clone());
+        }
+        cluster.nodes[index].others += contested.granted.len();
+    }
+    figures.contested = CONTESTED;
+    figures.double_grants = u32::try_from(granted.iter().filter(|to| to.len() > 1).count())?;
+    if granted.iter().any(Vec::is_empty) {
+        bail!("some contested names were granted to neither");
+    }
+    if figures.double_grants > 0 {
+        return Ok(());
+    }
+    let holders: Vec<Option<String>> = granted.into_iter().map(|mut to| to.pop()).collect();
+    // Both had a verdict on every name, so both replicas are at the last of them.
+    for index in [0, 1] {
+        let known: Vec<Option<String>> =
+            cluster.nodes[index].order(Order::Holders { names: names.clone() })?;
+        ensure!(known == holders, "a contested name is held by another node than it was granted to");
+    }
+    Ok(())
+}
+
+/// One registration after the other, on an otherwise idle cluster: on a worker that does not lead, and on the leader.
+fn sequential(cluster: &mut Cluster<'_>, figures: &mut Figures, notes: &mut Notes) -> Result<()> {
+    let leader = cluster.leader()?;
+    let follower = usize::from(leader == 0);
+    for (index, prefix) in [(follower, "one-by-one/follower-"), (leader, "one-by-one/leader-")] {
+        let names = Names { prefix: prefix.into(), from: 0, to: SAMPLES };
+        let store = cluster.setting.store.clone();
+        let times: Sequential = cluster.nodes[index].order(Order::Sequential { names, store })?;
+        cluster.nodes[index].others += SAMPLES as usize;
+        if index == follower {
+            figures.register_p50_us = times.register_p50;
+            figures.register_p99_us = times.register_p99;
+            figures.commit_p50_us = times.commit_p50;
+        } else {
+            notes.leader = times;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! `callsign bench-node`: one process of the bench. Takes orders from standard input, ends with it.
+
+use std::{
+    io::{BufRead, Write},
+    process::ExitCode,
+    sync::{Arc, OnceLock},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use callsign::{Config, Registry, Secret};
+use ractor::ActorRef;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    commands::bench::orders::{Leading, Line, Order, Report, Took, Usage},
+    echo::{self, Echo},
+    measure::{cpu, memory, now_ns},
+};
+
+mod lookups;
+mod registrations;
+mod sequential;
+
+/// How long a condition is waited for. The bench itself does not wait longer.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(100);
+
+/// How often a condition is looked at.
+const TICK: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// A node that has joined, and the actor that it registers under all names.
+#[derive(Clone)]
+struct Node {
+    registry: Registry,
+    actor: ActorRef<Echo>,
+}
+
+/// Runs the command.
+pub(crate) fn run() -> Result<ExitCode> {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let node = Arc::new(OnceLock::new());
+    for line in std::io::stdin().lock().lines() {
+        let Line { id, order } = serde_json::from_str(&line?).context("an order cannot be read")?;
+        let node = node.clone();
+        runtime.spawn(async move {
+            let result = obey(&node, order).await.map_err(|error| format!("{error:#}"));
+            let Ok(line) = serde_json::to_string(&Report { id, result }) else { return };
+            // Fails when the bench has ended; so will this process.
+            let _ = writeln!(std::io::stdout().lock(), "{line}");
+        });
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(value: impl Serialize) -> Result<Value> {
+    Ok(serde_json::to_value(value)?)
+}
+
+async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
+    if let Order::Join { node, store, cluster, secret, until } = order {
+        let (node, took) = join(&node, store, cluster, &secret, until).await?;
+        if joined.set(node).is_err() {
+            bail!("this process has joined already");
+        }
+        return report(took);
+    }
+    if let Order::Usage = order {
+        let cpu_us = u64::try_from(cpu().as_micros())?;
+        return report(Usage { cpu_us, memory_bytes: memory()? });
+    }
+    let node = joined.get().context("this process has not joined")?;
+    match order {
+        Order::Join { .. } | Order::Usage => bail!("done above"),
+        Order::Ready => {
+            ensure!(
+                node.registry.ready(PATIENCE).await,
+                "the node does not get ready: {:?}",
+                node.registry.status()
+            );
+            Ok(Value::Null)
+        }
+        Order::Leader => {
+            let mut found = None;
+            let serving = || {
+                found = node.registry.leader().filter(|leader| leader.serving);
+                found.is_some()
+            };
+            until(serving, "a leader").await?;
+            let leader = found.context("there is no leader")?;
+            report(Leading { node: leader.node.to_string(), epoch: leader.epoch.0 })
+        }
+        Order::Register { names, in_flight, start_ns } => {
+            report(registrations::register(node, names, in_flight, start_ns).await?)
+        }
+        Order::Contest { names, in_flight, start_ns } => {
+            report(registrations::contest(node, names, in_flight, start_ns).await?)
+        }
+        Order::Holders { names } => {
+            let holder = |number| node.registry.lookup(&names.name(number));
+            let holders: Result<Vec<_>, _> = (names.from..names.to).map(holder).collect();
+            report(holders?.into_iter().map(|entry| entry.map(|entry| entry.node)).collect::<Vec<_>>())
+        }
+        Order::AwaitCount { count } => {
+            until(|| node.registry.count() == Ok(count), "so many names")
+                .await
+                .with_context(|| format!("{count} names wanted, there are {:?}", node.registry.count()))?;
+            report(now_ns())
+        }
+        Order::Sequential { names, store } => report(sequential::measure(node, names, &store).await?),
+        Order::LookUp { local, remote, rounds, each } => {
+            let node = node.clone();
+            let measured = tokio::task::spawn_blocking(move || {
+                lookups::measure(&node.registry, &local, &remote, rounds, each)
+            });
+            report(measured.await??)
+        }
+        Order::RegisterAtLast { name } => report(registrations::register_at_last(node, &name).await?),
+    }
+}
+
+async fn join(
+    name: &str,
+    store: String,
+    cluster: String,
+    secret: &str,
+    count: Option<usize>,
+) -> Result<(Node, Took)> {
+    let config = Config::new(name, store).cluster(cluster).secret(Secret::new(secret)?);
+    let start = now_ns();
+    let registry = Registry::join(config).await?;
+    if let Some(count) = count {
+        until(|| registry.count() == Ok(count), "the names").await?;
+    }
+    let took = Took { ns: now_ns() - start };
+    Ok((Node { registry, actor: echo::spawn(name).await? }, took))
+}
+
+/// Looks at a condition each millisecond until it holds.
+async fn until(mut holds: impl FnMut() -> bool, what: &str) -> Result<()> {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(TICK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.with_context(|| format!("waited in vain for {what}"))
+}

@@ -1,0 +1,91 @@
+//! Registers many names at once.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use callsign::{RegisterError, Registration};
+use tokio::task::JoinSet;
+
+use super::{Node, PATIENCE, TICK};
+use crate::{
+    commands::bench::orders::{Contested, Names, Registered},
+    measure::now_ns,
+};
+
+type Outcome = (u32, Result<Registration, RegisterError>);
+
+/// Registers by so many tasks, each of which takes the next name when it has the verdict on the last.
+async fn all(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Vec<Outcome>> {
+    let names = Arc::new(names);
+    let next = Arc::new(AtomicU32::new(names.from));
+    tokio::time::sleep(Duration::from_nanos(start_ns.saturating_sub(now_ns()))).await;
+    let mut tasks = JoinSet::new();
+    for _ in 0..in_flight {
+        let (node, names, next) = (node.clone(), names.clone(), next.clone());
+        tasks.spawn(async move {
+            let mut outcomes = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= names.to {
+                    return outcomes;
+                }
+                outcomes.push((number, node.registry.register(&names.name(number), &node.actor).await));
+            }
+        });
+    }
+    Ok(tasks.join_all().await.into_iter().flatten().collect())
+}
+
+fn count(failed: &mut BTreeMap<String, u32>, error: &RegisterError) {
+    // The variant, without the facts that differ from name to name.
+    let text = format!("{error:?}");
+    let variant = text.split([' ', '(', '{']).next().unwrap_or(&text);
+    *failed.entry(variant.to_owned()).or_default() += 1;
+}
+
+/// Registers all the names.
+pub(super) async fn register(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Registered> {
+    let outcomes = all(node, names, in_flight, start_ns).await?;
+    let mut registered = Registered { acknowledged: 0, done_ns: now_ns(), failed: BTreeMap::new() };
+    for (_, outcome) in outcomes {
+        match outcome {
+            Ok(_) => registered.acknowledged += 1,
+            Err(error) => count(&mut registered.failed, &error),
+        }
+    }
+    Ok(registered)
+}
+
+/// Claims all the names, and says which were granted.
+pub(super) async fn contest(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Contested> {
+    let mut contested = Contested { granted: Vec::new(), taken: 0, failed: BTreeMap::new() };
+    for (number, outcome) in all(node, names, in_flight, start_ns).await? {
+        match outcome {
+            Ok(_) => contested.granted.push(number),
+            Err(RegisterError::Taken { .. }) => contested.taken += 1,
+            Err(error) => count(&mut contested.failed, &error),
+        }
+    }
+    Ok(contested)
+}
+
+/// Registers a name, again a millisecond after each refusal to say. Returns the moment at which it was granted.
+pub(super) async fn register_at_last(node: &Node, name: &str) -> Result<u64> {
+    let trying = async {
+        loop {
+            match node.registry.register(name, &node.actor).await {
+                Ok(_) => return Ok(now_ns()),
+                Err(RegisterError::Taken { holder, .. }) => bail!("{name} is held by {holder:?}"),
+                Err(_) => tokio::time::sleep(TICK).await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, trying).await.context("no registration is acknowledged any more")?
+}

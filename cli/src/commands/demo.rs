@@ -1,0 +1,184 @@
+//! `callsign demo`: a cluster of processes that agrees on names, loses its leader, and goes on.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::output::table;
+
+mod cluster;
+mod story;
+
+use cluster::Cluster;
+
+/// Arguments of `callsign demo`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many nodes the cluster has. One more joins at the end.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=32))]
+    nodes: u32,
+    /// How many names are registered, over all nodes.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    names: u32,
+    /// The store: sqlite:PATH. Default: a fresh file in a temporary directory.
+    #[arg(long, value_parser = shared_store)]
+    store: Option<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Keep the logs of the nodes in this directory. Without it, they are kept only if something fails.
+    #[arg(long)]
+    keep_logs: Option<PathBuf>,
+}
+
+/// Processes cannot share a store that is in the memory of one of them.
+pub(crate) fn shared_store(url: &str) -> Result<String, String> {
+    if url.starts_with("memory:") {
+        return Err("several processes need a store that they share, such as sqlite:PATH".into());
+    }
+    Ok(url.to_owned())
+}
+
+/// What came of it. Times in milliseconds; null: it did not come so far.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Report {
+    ok: bool,
+    nodes: u32,
+    names: u32,
+    leader_before: Option<String>,
+    leader_after: Option<String>,
+    epoch_before: Option<u64>,
+    epoch_after: Option<u64>,
+    /// From the kill until a registration on a survivor is acknowledged.
+    failover_ms: Option<f64>,
+    /// From the kill until no survivor knows a name of the dead node any more.
+    release_ms: Option<f64>,
+    /// From the start of a new process until its node knows as many names as the others.
+    join_ms: Option<f64>,
+    checks: BTreeMap<&'static str, bool>,
+}
+
+impl Report {
+    /// Notes whether something is as it should be, and says so: the first time, and whenever it is not.
+    fn check(&mut self, name: &'static str, holds: bool) {
+        let is_new = !self.checks.contains_key(name);
+        if is_new || !holds {
+            eprintln!("  {} {}", if holds { "ok  " } else { "FAIL" }, name.replace('_', " "));
+        }
+        *self.checks.entry(name).or_insert(true) &= holds;
+    }
+}
+
+/// Says what is being done.
+fn progress(started: Instant, text: &str) {
+    eprintln!("[{:6.2}s] {text}", started.elapsed().as_secs_f64());
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let directory = tempfile::Builder::new().prefix("callsign-demo-").tempdir()?;
+    let logs = args.keep_logs.clone().unwrap_or_else(|| directory.path().to_owned());
+    std::fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
+    let store = args
+        .store
+        .clone()
+        .unwrap_or_else(|| format!("sqlite:{}", directory.path().join("store.db").display()));
+
+    let started = Instant::now();
+    let mut report = Report { nodes: args.nodes, names: args.names, ..Report::default() };
+    let mut cluster = Cluster::new(store, logs.clone());
+    let result = story::tell(&mut cluster, &mut report, started);
+    drop(cluster);
+    if let Err(error) = &result {
+        eprintln!("callsign: {error:#}");
+    }
+    report.ok = result.is_ok() && report.checks.values().all(|holds| *holds);
+
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{}", summary(&report, started.elapsed()));
+    }
+    if report.ok {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.keep_logs.is_none() {
+        eprintln!("callsign: the logs of the nodes are kept in {}", directory.keep().display());
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn summary(report: &Report, elapsed: Duration) -> String {
+    let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
+    let led = |leader: &Option<String>, epoch: Option<u64>| match (leader, epoch) {
+        (Some(leader), Some(epoch)) => format!("{leader}, epoch {epoch}"),
+        _ => "-".to_owned(),
+    };
+    let passed = report.checks.values().filter(|holds| **holds).count();
+    let rows = [
+        ("nodes, names", format!("{}, {}", report.nodes, report.names)),
+        ("leader before the kill", led(&report.leader_before, report.epoch_before)),
+        ("leader after it", led(&report.leader_after, report.epoch_after)),
+        ("kill -> next registration acknowledged", time(report.failover_ms)),
+        ("kill -> names of the dead node free", time(report.release_ms)),
+        ("start of a new node -> it has every name", time(report.join_ms)),
+        (
+            "checks",
+            format!("{passed} of {} passed, {:.1} s in all", report.checks.len(), elapsed.as_secs_f64()),
+        ),
+    ];
+    let rows: Vec<_> = rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
+    let mut failed = String::new();
+    for (name, _) in report.checks.iter().filter(|(_, holds)| !**holds) {
+        failed = failed + "FAILED: " + &name.replace('_', " ") + "\n";
+    }
+    let verdict = if report.ok { "All is well.\n" } else { "Something went wrong.\n" };
+    format!("\n{}\n{failed}{verdict}", table(&["", ""], &rows).trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_has_the_published_keys() {
+        let mut keys: Vec<_> =
+            serde_json::to_value(Report::default()).unwrap().as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        let mut published = [
+            "ok",
+            "nodes",
+            "names",
+            "leader_before",
+            "leader_after",
+            "epoch_before",
+            "epoch_after",
+            "failover_ms",
+            "release_ms",
+            "join_ms",
+            "checks",
+        ];
+        published.sort_unstable();
+        assert_eq!(keys, published);
+    }
+
+    #[test]
+    fn a_check_that_failed_once_has_failed() {
+        let mut report = Report::default();
+        report.check("a_check", false);
+        report.check("a_check", true);
+        assert!(!report.checks["a_check"]);
+    }
+
+    #[test]
+    fn a_store_in_memory_is_refused_as_processes_cannot_share_it() {
+        assert!(shared_store("memory:").is_err());
+        assert!(shared_store("sqlite:/tmp/x.db").is_ok());
+    }
+}

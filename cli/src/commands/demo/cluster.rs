@@ -1,0 +1,195 @@
+//! The demo's cluster: child processes, asked over HTTP as anybody would.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::Stdio,
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    child::OwnedChild,
+    client::{Answer, Client},
+    measure::now_ns,
+};
+
+/// How long a node may take to say where it can be reached, and then to serve.
+const START: Duration = Duration::from_secs(20);
+
+/// The longest that anything else may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a condition is looked at.
+const TICK: Duration = Duration::from_millis(2);
+
+/// One node.
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) child: OwnedChild,
+    pub(super) client: Client,
+}
+
+/// A name and who holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) node: String,
+    pub(super) incarnation: u64,
+    pub(super) token: u64,
+}
+
+/// The nodes that run.
+pub(super) struct Cluster {
+    store: String,
+    logs: PathBuf,
+    name: String,
+    secret: String,
+    pub(super) nodes: Vec<Node>,
+}
+
+impl Cluster {
+    pub(super) fn new(store: String, logs: PathBuf) -> Self {
+        // A cluster of its own, so that it does not matter what else the store holds.
+        let unique = format!("{}-{}", std::process::id(), now_ns());
+        let secret = format!("demo {unique}: no secret, but links are encrypted as with one");
+        Self { store, logs, name: format!("demo-{unique}"), secret, nodes: Vec::new() }
+    }
+
+    /// Starts a node, and waits until it can be asked.
+    pub(super) fn start(&mut self, name: &str) -> Result<()> {
+        let path = self.logs.join(format!("{name}.log"));
+        let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut child = OwnedChild::spawn(|command| {
+            command.args(["node", "--print-json", "--name", name, "--store", &self.store]);
+            command.args(["--cluster", &self.name]).env("CALLSIGN_SECRET", &self.secret);
+            command.stdout(Stdio::piped()).stderr(log);
+        })?;
+        let stdout = child.child().stdout.take().context("a child has no output")?;
+        let (said, says) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(stdout).read_line(&mut line);
+            // Nobody waits any more: the demo has given up.
+            let _ = said.send(read.map(|_| line));
+        });
+        let line = says.recv_timeout(START).with_context(|| format!("{name} does not start"))??;
+        let ready: Value = serde_json::from_str(&line)
+            .with_context(|| format!("{name} did not start, see {}", path.display()))?;
+        let admin = ready["admin"].as_str().context("a node does not say where it can be asked")?;
+        self.nodes.push(Node { name: name.to_owned(), child, client: Client::new(admin, PATIENCE) });
+        Ok(())
+    }
+
+    pub(super) fn node(&self, name: &str) -> Result<&Node> {
+        self.nodes.iter().find(|node| node.name == name).with_context(|| format!("there is no node {name}"))
+    }
+
+    /// Does the same on every node, at once, and collects what came of it, in the order of the nodes.
+    pub(super) fn on_all<T: Send>(&self, act: impl Fn(usize, &Node) -> Result<T> + Sync) -> Result<Vec<T>> {
+        std::thread::scope(|scope| {
+            let act = &act;
+            let running: Vec<_> = self
+                .nodes
+                .iter()
+                .enumerate()
+                .map(|(index, node)| scope.spawn(move || act(index, node).context(node.name.clone())))
+                .collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")))
+                .collect()
+        })
+    }
+}
+
+impl Node {
+    pub(super) fn ready(&self) -> Result<()> {
+        let wait = START.as_millis().to_string();
+        self.client.get("/ready", &[("wait_ms", &wait)])?.ok().map(drop)
+    }
+
+    pub(super) fn count(&self) -> Result<u64> {
+        let body = self.client.get("/count", &[])?.ok()?;
+        body["count"].as_u64().context("a count is no number")
+    }
+
+    pub(super) fn await_count(&self, count: u64) -> Result<()> {
+        self.until(&format!("{count} names"), || Ok(self.count()? == count))
+    }
+
+    /// Waits until this node knows no name of a node. Lapses and the like are waited out.
+    pub(super) fn await_none_of(&self, dead: &str) -> Result<Instant> {
+        self.until(&format!("no name of {dead}"), || {
+            let answer = self.client.get("/count", &[("node", dead)])?;
+            Ok(answer.is_ok() && answer.body["count"] == 0)
+        })?;
+        Ok(Instant::now())
+    }
+
+    /// The leader that serves, and its epoch, as this node knows.
+    pub(super) fn leader(&self) -> Result<Option<(String, u64)>> {
+        let status = self.client.get("/status", &[])?.ok()?;
+        let leader = &status["leader"];
+        let found = leader["node"].as_str().zip(leader["epoch"].as_u64());
+        Ok(found.filter(|_| leader["serving"] == true).map(|(node, epoch)| (node.to_owned(), epoch)))
+    }
+
+    pub(super) fn until(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds()? {
+            ensure!(Instant::now() < deadline, "{} waits in vain for {what}", self.name);
+            std::thread::sleep(TICK);
+        }
+        Ok(())
+    }
+
+    /// Registers `{prefix}{number}` for each number. All have to be granted.
+    pub(super) fn register_many(&self, prefix: &str, from: u32, to: u32) -> Result<()> {
+        let body = json!({"prefix": prefix, "from": from, "to": to, "concurrency": 200});
+        let answer = self.client.post("/register-many", &body)?.ok()?;
+        let all = answer["registered"] == to - from;
+        ensure!(all, "{} registered {} of {}: {answer}", self.name, answer["registered"], to - from);
+        Ok(())
+    }
+
+    /// Registers a name, again and again, until that is acknowledged.
+    pub(super) fn register_at_last(&self, name: &str) -> Result<Instant> {
+        self.until(&format!("{name} to be registered"), || {
+            let answer = self.client.post("/register", &json!({"name": name}))?;
+            let code = answer.code().to_owned();
+            ensure!(answer.is_ok() || answer.exit_status() == 3, "{name} was refused: {code}");
+            Ok(answer.is_ok())
+        })?;
+        Ok(Instant::now())
+    }
+
+    pub(super) fn register(&self, name: &str) -> Result<Answer> {
+        self.client.post("/register", &json!({"name": name}))
+    }
+
+    /// All names and who holds them, in order of names.
+    pub(super) fn rows(&self) -> Result<Vec<Row>> {
+        let body = self.client.get("/entries", &[])?.ok()?;
+        let entries = body["entries"].as_array().context("no list of entries")?;
+        let row = |entry: &Value| {
+            Some(Row {
+                name: entry["name"].as_str()?.to_owned(),
+                node: entry["node"].as_str()?.to_owned(),
+                incarnation: entry["incarnation"].as_u64()?,
+                token: entry["token"].as_u64()?,
+            })
+        };
+        entries.iter().map(|entry| row(entry).context("an entry lacks something")).collect()
+    }
+
+    /// What the actor under a name answers.
+    pub(super) fn call(&self, name: &str, text: &str) -> Result<String> {
+        let body = self.client.post("/call", &json!({"name": name, "text": text}))?.ok()?;
+        body["answer"].as_str().map(str::to_owned).context("an answer is no text")
+    }
+}

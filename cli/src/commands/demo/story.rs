@@ -1,0 +1,187 @@
+//! What happens in the demo, in order, and what is checked.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    Report,
+    cluster::{Cluster, Node, Row},
+    progress,
+};
+use crate::measure::as_ms;
+
+/// How long the nodes may take to leave.
+const LEAVE: Duration = Duration::from_secs(20);
+
+pub(super) fn tell(cluster: &mut Cluster, report: &mut Report, started: Instant) -> Result<()> {
+    progress(started, &format!("starting {} nodes", report.nodes));
+    for number in 1..=report.nodes {
+        cluster.start(&format!("n{number}"))?;
+    }
+    cluster.on_all(|_, node| node.ready())?;
+
+    progress(started, &format!("registering {} names, some on every node", report.names));
+    let shares = shares(report.names, report.nodes);
+    cluster.on_all(|index, node| node.register_many(&format!("{}/", node.name), 0, shares[index]))?;
+    let mut expected = u64::from(report.names);
+    cluster.on_all(|_, node| node.await_count(expected))?;
+
+    progress(started, "looking every name up on every node");
+    let rows = agreed_rows(cluster, report)?;
+    let as_registered = rows.iter().all(|row| row.name.split('/').next() == Some(&row.node));
+    report.check("every_name_is_held_by_the_node_that_registered_it", as_registered);
+    refuses_what_is_taken(cluster, report, &shares)?;
+    call_across(cluster, report, &rows)?;
+
+    let (leader, epoch) = agreed_leader(cluster)?;
+    report.leader_before = Some(leader.clone());
+    report.epoch_before = Some(epoch);
+    progress(started, &format!("killing the leader, {leader}"));
+    kill(cluster, report, &leader)?;
+    expected += 1; // what was registered meanwhile
+
+    let (next, epoch) = agreed_leader(cluster)?;
+    report.check("another_node_leads_after_the_kill", next != leader);
+    report.check("the_epoch_grew_with_the_change_of_leader", Some(epoch) > report.epoch_before);
+    report.leader_after = Some(next);
+    report.epoch_after = Some(epoch);
+
+    progress(started, "registering the dead node's names elsewhere");
+    let lost = u32::try_from(rows.iter().filter(|row| row.node == leader).count())?;
+    cluster.nodes[0].register_many(&format!("{leader}/"), 0, lost)?;
+    cluster.on_all(|_, node| node.await_count(expected))?;
+    let now = agreed_rows(cluster, report)?;
+    compare(report, &rows, &now, &leader, &cluster.nodes[0].name);
+
+    let joiner = format!("n{}", report.nodes + 1);
+    progress(started, &format!("{joiner} joins"));
+    let from = Instant::now();
+    cluster.start(&joiner)?;
+    let node = cluster.node(&joiner)?;
+    node.until("all names", || {
+        let answer = node.client.get("/count", &[])?;
+        Ok(answer.is_ok() && answer.body["count"] == expected)
+    })?;
+    report.join_ms = Some(as_ms(from.elapsed()));
+    node.ready()?;
+    let rows = agreed_rows(cluster, report)?;
+    report.check("a_new_node_has_every_name", rows.len() as u64 == expected);
+    cluster.node(&joiner)?.register(&format!("{joiner}/0"))?.ok()?;
+    cluster.on_all(|_, node| node.await_count(expected + 1))?;
+    let rows = agreed_rows(cluster, report)?;
+    call_across(cluster, report, &rows)?;
+
+    progress(started, "all nodes leave");
+    leave(cluster, report)
+}
+
+/// How many names each node registers.
+fn shares(names: u32, nodes: u32) -> Vec<u32> {
+    (0..nodes).map(|node| names / nodes + u32::from(node < names % nodes)).collect()
+}
+
+/// Every node knows the same names, with the same holders and tokens.
+fn agreed_rows(cluster: &Cluster, report: &mut Report) -> Result<Vec<Row>> {
+    let mut rows = cluster.on_all(|_, node| node.rows())?.into_iter();
+    let first = rows.next().context("there is no node")?;
+    report.check("all_nodes_agree_on_every_name", rows.all(|others| others == first));
+    Ok(first)
+}
+
+/// All nodes know the same leader: as soon as they do, within a deadline.
+fn agreed_leader(cluster: &Cluster) -> Result<(String, u64)> {
+    let mut agreed = None;
+    cluster.nodes[0].until("all to know one leader", || {
+        let mut leaders = cluster.on_all(|_, node| node.leader())?;
+        leaders.dedup();
+        agreed = (leaders.len() == 1).then(|| leaders.swap_remove(0)).flatten();
+        Ok(agreed.is_some())
+    })?;
+    agreed.context("there is no leader")
+}
+
+fn refuses_what_is_taken(cluster: &Cluster, report: &mut Report, shares: &[u32]) -> Result<()> {
+    let nodes = &cluster.nodes;
+    for (index, node) in nodes.iter().enumerate().filter(|(index, _)| shares[*index] > 0) {
+        let asker = &nodes[(index + 1) % nodes.len()];
+        let answer = asker.register(&format!("{}/0", node.name))?;
+        let refused = answer.code() == "taken" && answer.body["holder"]["node"] == node.name.as_str();
+        report.check("a_taken_name_is_refused_and_its_holder_named", refused);
+    }
+    Ok(())
+}
+
+/// Each node calls an actor of every other node that holds a name, by that name.
+fn call_across(cluster: &Cluster, report: &mut Report, rows: &[Row]) -> Result<()> {
+    // One name of each node, and the last one, so that it differs from what others look at.
+    let of_each: BTreeMap<&str, &str> =
+        rows.iter().map(|row| (row.node.as_str(), row.name.as_str())).collect();
+    let answered = cluster.on_all(|_, node| {
+        let mut answered = true;
+        for (host, name) in of_each.iter().filter(|(host, _)| **host != node.name) {
+            let text = format!("hello to {}", node.name);
+            answered &= node.call(name, &text)? == format!("node {host} says {text}");
+        }
+        Ok(answered)
+    })?;
+    report.check("actors_answer_calls_by_name_across_nodes", answered.into_iter().all(|answered| answered));
+    Ok(())
+}
+
+/// Kills the leader, and measures until a survivor serves and all survivors have freed the names.
+fn kill(cluster: &mut Cluster, report: &mut Report, leader: &str) -> Result<()> {
+    let index =
+        cluster.nodes.iter().position(|node| node.name == leader).context("the leader is none of ours")?;
+    let mut victim = cluster.nodes.remove(index);
+    let killed = victim.child.crash()?;
+    let (acknowledged, freed) = std::thread::scope(|scope| {
+        let survivor = &cluster.nodes[0];
+        let acknowledged = scope.spawn(|| survivor.register_at_last("after-the-kill"));
+        let freed = cluster.on_all(|_, node: &Node| node.await_none_of(leader));
+        (acknowledged.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked"))), freed)
+    });
+    report.check("a_survivor_registers_after_the_kill", acknowledged.is_ok());
+    report.check("the_dead_nodes_names_are_freed_everywhere", freed.is_ok());
+    report.failover_ms = Some(as_ms(acknowledged? - killed));
+    report.release_ms = freed?.into_iter().max().map(|last| as_ms(last - killed));
+    Ok(())
+}
+
+/// What the kill may change, and what not.
+fn compare(report: &mut Report, before: &[Row], after: &[Row], dead: &str, heir: &str) {
+    let now: BTreeMap<&str, &Row> = after.iter().map(|row| (row.name.as_str(), row)).collect();
+    let (lost, kept): (Vec<_>, Vec<_>) = before.iter().partition(|row| row.node == dead);
+    let untouched = kept.iter().all(|row| now.get(row.name.as_str()) == Some(row));
+    report.check("no_name_of_a_survivor_is_lost_or_changed", untouched);
+    let inherited = lost.iter().all(|row| now.get(row.name.as_str()).is_some_and(|now| now.node == heir));
+    report.check("the_dead_nodes_names_are_registered_elsewhere", inherited);
+    let grown = lost.iter().all(|row| now.get(row.name.as_str()).is_some_and(|now| now.token > row.token));
+    report.check("fencing_tokens_only_grow", grown);
+}
+
+fn leave(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
+    for node in &cluster.nodes {
+        node.child.terminate()?;
+    }
+    for node in &mut cluster.nodes {
+        let status = node.child.wait(LEAVE)?;
+        report.check("every_node_leaves_in_good_order", status.is_some_and(|status| status.success()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_node() {
+        assert_eq!(shares(10, 3), [4, 3, 3]);
+        assert_eq!(shares(2, 3), [1, 1, 0]);
+        assert_eq!(shares(1000, 7).iter().sum::<u32>(), 1000);
+    }
+}

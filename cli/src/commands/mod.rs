@@ -1,0 +1,7 @@
+//! One file for each command.
+
+pub(crate) mod ask;
+pub(crate) mod bench;
+pub(crate) mod bench_node;
+pub(crate) mod demo;
+pub(crate) mod node;

@@ -1,0 +1,205 @@
+//! `callsign node`: one node, until it is told to leave. Its HTTP routes are listed in [`crate::admin`].
+
+use std::{
+    collections::BTreeMap, io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use callsign::{Config, Registry, Secret, SessionTiming};
+use serde_json::json;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+use tracing_subscriber::EnvFilter;
+
+use crate::{admin, duration, echo, hosted::Hosted};
+
+/// How long the last answers may take after the node has left.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// Arguments of `callsign node`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The node's name: stable, and no other live node's.
+    #[arg(long)]
+    name: String,
+    /// Where the cluster keeps what it agrees on: sqlite:PATH.
+    #[arg(long)]
+    store: String,
+    /// The cluster. Nodes of different clusters refuse each other.
+    #[arg(long, default_value = "default")]
+    cluster: String,
+    /// A registry to join. May be given several times; the first is the one meant when none is named.
+    #[arg(long, default_value = "default")]
+    registry: Vec<String>,
+    /// Where to listen for other nodes. Anything but a loopback address needs a secret.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Where other nodes reach this one, host:port. Default: where it listens.
+    #[arg(long)]
+    advertise: Option<String>,
+    /// A file with the cluster's secret, 16 to 1024 bytes. Default: the environment's `CALLSIGN_SECRET`, or none.
+    #[arg(long)]
+    secret_file: Option<PathBuf>,
+    /// 0: this node never leads.
+    #[arg(long, default_value_t = 1)]
+    priority: u32,
+    /// How long the node may be silent before the others free its names.
+    #[arg(long, default_value = "10s", value_parser = duration::parse)]
+    lease: Duration,
+    /// How long to wait for the session of a former node of this name to end. Default: the lease and half of it.
+    #[arg(long, value_parser = duration::parse)]
+    join_timeout: Option<Duration>,
+    /// Where to answer HTTP. Loopback only: who can reach it can do everything.
+    #[arg(long, default_value = "127.0.0.1:0", value_parser = loopback)]
+    admin: SocketAddr,
+    /// Print the line that says where the node can be reached as JSON.
+    #[arg(long)]
+    print_json: bool,
+    /// What to log to standard error, such as `info` or `callsign=debug`. Default: the environment's `RUST_LOG`, or info.
+    #[arg(long)]
+    log: Option<String>,
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "give an address and a port: 127.0.0.1:0".to_owned())?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err(format!(
+        "{} is not a loopback address: who can reach the admin endpoint can do everything",
+        address.ip()
+    ))
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    log_to_stderr(args.log.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(serve(args));
+    // What still runs has nothing to say any more.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    result
+}
+
+fn log_to_stderr(directives: Option<&str>) -> Result<()> {
+    let given = directives.map(str::to_owned).or_else(|| std::env::var("RUST_LOG").ok());
+    let filter = EnvFilter::try_new(given.as_deref().unwrap_or("info")).context("--log or RUST_LOG")?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    Ok(())
+}
+
+fn secret(args: &Args) -> Result<Option<Secret>> {
+    let bytes = match &args.secret_file {
+        Some(path) => std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?,
+        None => match std::env::var_os("CALLSIGN_SECRET") {
+            Some(secret) => secret.into_encoded_bytes(),
+            None => return Ok(None),
+        },
+    };
+    // Editors end files with a newline; it is not part of the secret.
+    Ok(Some(Secret::new(bytes.trim_ascii_end())?))
+}
+
+fn config(args: &Args, registry: &str) -> Result<Config> {
+    let mut config = Config::new(&args.name, args.store.as_str())
+        .cluster(&args.cluster)
+        .registry(registry)
+        .listen(args.listen)
+        .priority(args.priority)
+        .session_timing(SessionTiming::for_lease(args.lease))
+        .join_timeout(args.join_timeout.unwrap_or(args.lease + args.lease / 2));
+    if let Some(advertise) = &args.advertise {
+        config = config.advertise(advertise);
+    }
+    if let Some(secret) = secret(args)? {
+        config = config.secret(secret);
+    }
+    Ok(config)
+}
+
+async fn join(args: &Args) -> Result<Hosted> {
+    let Some((first, others)) = args.registry.split_first() else { bail!("no registry to join") };
+    let registry = Registry::join(config(args, first)?).await?;
+    let mut registries = BTreeMap::new();
+    for other in others {
+        registries.insert(other.clone(), registry.join_beside(other).await?);
+    }
+    registries.insert(first.clone(), registry);
+    let shared = echo::spawn(&args.name).await?;
+    Ok(Hosted::new(args.name.clone(), registries, first.clone(), shared))
+}
+
+async fn serve(args: &Args) -> Result<ExitCode> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let listener = TcpListener::bind(args.admin).await;
+    let listener = listener.with_context(|| format!("cannot listen on {} for HTTP", args.admin))?;
+    let admin = listener.local_addr()?;
+
+    let hosted = tokio::select! {
+        hosted = join(args) => Arc::new(hosted?),
+        // Whatever of the session was opened is proven dead with this process.
+        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+        _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+    };
+    let registry =
+        hosted.registry(None).map_err(|_| anyhow::anyhow!("the first registry is missing"))?.clone();
+    say_ready(args, admin, &registry);
+
+    let (left, mut leaving) = watch::channel(false);
+    let mut has_left = leaving.clone();
+    let routes = admin::routes(hosted, left.clone());
+    let served = axum::serve(listener, routes).with_graceful_shutdown(async move {
+        // Ends too if nobody can say it any more.
+        let _ = leaving.wait_for(|left| *left).await;
+    });
+    let served = tokio::spawn(served.into_future());
+    let result = tokio::select! {
+        _ = has_left.wait_for(|left| *left) => Ok(()),
+        _ = terminate.recv() => registry.leave().await,
+        _ = interrupt.recv() => registry.leave().await,
+    };
+    left.send_replace(true);
+    if tokio::time::timeout(LAST_ANSWERS, served).await.is_err() {
+        tracing::debug!("some answers were not fetched");
+    }
+    result.context("the node has left, but not in good order")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn say_ready(args: &Args, admin: SocketAddr, registry: &Registry) {
+    let (pid, listen) = (std::process::id(), registry.local_addr());
+    if args.print_json {
+        let ready = json!({
+            "node": registry.node(), "incarnation": registry.incarnation(), "pid": pid,
+            "admin": format!("http://{admin}"), "listen": listen.to_string(),
+            "cluster": args.cluster, "registries": args.registry,
+        });
+        println!("{ready}");
+    } else {
+        println!("node {} (pid {pid}): ask it at http://{admin}, linked at {listen}", registry.node());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_admin_endpoint_takes_loopback_addresses_only() {
+        assert!(loopback("127.0.0.1:0").is_ok());
+        assert!(loopback("[::1]:8080").is_ok());
+        for refused in ["0.0.0.0:80", "192.168.1.1:80", "[::]:80", "localhost", ""] {
+            assert!(loopback(refused).is_err(), "{refused}");
+        }
+    }
+}

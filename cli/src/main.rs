@@ -1,0 +1,83 @@
+//! The command `callsign`: run a node, ask it, watch a cluster fail over, measure it.
+//!
+//! Exit status: 0 done, 1 "no" or failed, 2 wrong usage, 3 "don't know".
+
+mod admin;
+mod child;
+mod client;
+mod commands;
+mod duration;
+mod echo;
+mod hosted;
+mod measure;
+mod output;
+mod reply;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{ask, bench, bench_node, demo, node};
+
+/// Gives running actors names that a whole cluster agrees on.
+#[derive(Parser)]
+#[command(name = "callsign", version, after_help = EXIT_STATUS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS: &str = "Exit status: 0 done, 1 \"no\" (taken, not found) or failed, 2 wrong usage, \
+    3 \"don't know\" (no answer, no leader, outcome unknown).";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a node until it is told to leave (SIGTERM, SIGINT, or POST /leave).
+    Node(node::Args),
+    /// Registers a name for an echo actor on a running node.
+    Register(ask::RegisterArgs),
+    /// Gives up a name that the node holds.
+    Unregister(ask::NameArgs),
+    /// Says who holds a name.
+    Whereis(ask::WhereisArgs),
+    /// Sends a text to the echo actor that holds a name, and prints its answer.
+    Call(ask::CallArgs),
+    /// Lists the names, as the node knows them.
+    Ls(ask::LsArgs),
+    /// Lists the members of the registry, as the node last read them.
+    Members(ask::Args),
+    /// Shows what the node knows of the registry and of itself.
+    Status(ask::Args),
+    /// Runs a cluster of processes, kills its leader, and checks what becomes of the names.
+    Demo(demo::Args),
+    /// Measures a cluster of processes. Use a release build.
+    Bench(bench::Args),
+    /// One process of the bench, driven by lines of JSON.
+    #[command(hide = true)]
+    BenchNode,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Err(error) = child::die_with_parent() {
+        eprintln!("callsign: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    let result = match cli.command {
+        Command::Node(args) => node::run(&args),
+        Command::Register(args) => Ok(ask::register(&args)),
+        Command::Unregister(args) => Ok(ask::unregister(&args)),
+        Command::Whereis(args) => Ok(ask::whereis(&args)),
+        Command::Call(args) => Ok(ask::call(&args)),
+        Command::Ls(args) => Ok(ask::ls(&args)),
+        Command::Members(args) => Ok(ask::members(&args)),
+        Command::Status(args) => Ok(ask::status(&args)),
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::BenchNode => bench_node::run(),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("callsign: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,68 @@
+//! Clocks and counters of processes, and figures made of them.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
+
+/// A moment, in nanoseconds, that all processes of the machine agree on.
+pub(crate) fn now_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// The time that this process has spent on processors, user and system.
+pub(crate) fn cpu() -> Duration {
+    Duration::from_nanos(nanoseconds(ClockId::ProcessCPUTime))
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let whole = |part: i64| u64::try_from(part).unwrap_or_default();
+    whole(time.tv_sec) * 1_000_000_000 + whole(time.tv_nsec)
+}
+
+/// The memory of this process, in bytes: what is in RAM, shared pages in proportion.
+pub(crate) fn memory() -> Result<u64> {
+    let text =
+        std::fs::read_to_string("/proc/self/smaps_rollup").context("cannot read the process's memory")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).context("no Pss in smaps_rollup")?;
+    let kilobytes = line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+    Ok(kilobytes.context("Pss in smaps_rollup is no number")? * 1024)
+}
+
+/// The value below which the given share of the samples is. Sorts them.
+pub(crate) fn quantile(samples: &mut [f64], share: f64) -> Option<f64> {
+    samples.sort_by(f64::total_cmp);
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let index = (samples.len().saturating_sub(1) as f64 * share).round() as usize;
+    samples.get(index).copied()
+}
+
+/// One decimal is enough.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// As milliseconds, with one decimal.
+pub(crate) fn as_ms(duration: Duration) -> f64 {
+    rounded(duration.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_one_of_the_samples() {
+        let mut samples = [5.0, 1.0, 3.0, 2.0, 4.0];
+        assert_eq!(quantile(&mut samples, 0.5), Some(3.0));
+        assert_eq!(quantile(&mut samples, 0.99), Some(5.0));
+        assert_eq!(quantile(&mut [], 0.5), None);
+    }
+
+    #[test]
+    fn this_process_has_used_processors_and_memory() {
+        assert!(cpu() > Duration::ZERO);
+        assert!(memory().unwrap() > 0);
+    }
+}

@@ -1,0 +1,205 @@
+//! What a node answers over HTTP when it does not say yes.
+//!
+//! `{"error": CODE, "verdict": "no" | "unknown" | "usage", "message": TEXT, ...facts}`. Codes are stable. The verdict says what the caller
+//! may conclude: `no` is an answer of the registry; `unknown` is none, for whatever reason; `usage` means
+//! that nothing was asked.
+
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use callsign::{ConsistentError, LookupError, RegisterError, ResolveError, UnregisterError, WhereisError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// What the caller may conclude.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// An answer of the registry: no.
+    No,
+    /// No answer: nobody knows, or nobody can be asked.
+    Unknown,
+    /// Nothing was asked: the question breaks the rules.
+    Usage,
+}
+
+impl Verdict {
+    /// The exit status of a command that was answered so.
+    pub(crate) fn exit_status(self) -> u8 {
+        match self {
+            Self::No => 1,
+            Self::Usage => 2,
+            Self::Unknown => 3,
+        }
+    }
+}
+
+/// An answer other than yes.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) verdict: Verdict,
+    message: String,
+    facts: Map<String, Value>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, verdict: Verdict, message: String) -> Self {
+        Self { status, code, verdict, message, facts: Map::new() }
+    }
+
+    pub(crate) fn no(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(status, code, Verdict::No, message.into())
+    }
+
+    /// No answer: the service is not there for the moment.
+    pub(crate) fn unavailable(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, Verdict::Unknown, message.into())
+    }
+
+    /// No answer in time.
+    pub(crate) fn timed_out(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, code, Verdict::Unknown, message.into())
+    }
+
+    pub(crate) fn usage(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, Verdict::Usage, message.into())
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", Verdict::Usage, message.into())
+    }
+
+    pub(crate) fn not_found(name: &str) -> Self {
+        Self::no(StatusCode::NOT_FOUND, "not_found", format!("nobody holds {name:?}"))
+    }
+
+    /// Adds a fact.
+    pub(crate) fn with(mut self, fact: &str, value: impl Serialize) -> Self {
+        // A fact that JSON cannot hold is left out rather than the answer with it.
+        self.facts.insert(fact.to_owned(), serde_json::to_value(value).unwrap_or(Value::Null));
+        self
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut body = self.facts;
+        body.insert("error".into(), self.code.into());
+        body.insert("verdict".into(), json!(self.verdict));
+        body.insert("message".into(), self.message.into());
+        (self.status, Json(Value::Object(body))).into_response()
+    }
+}
+
+impl From<RegisterError> for Refusal {
+    fn from(error: RegisterError) -> Self {
+        let text = error.to_string();
+        match error {
+            RegisterError::BadName(_) => Self::usage("bad_name", text),
+            RegisterError::Taken { holder, .. } => {
+                Self::no(StatusCode::CONFLICT, "taken", text).with("holder", holder)
+            }
+            RegisterError::ActorEnded => Self::no(StatusCode::GONE, "actor_ended", text),
+            RegisterError::NotSynced => Self::unavailable("not_synced", text),
+            RegisterError::NoLeader => Self::unavailable("no_leader", text),
+            RegisterError::Lapsed => Self::unavailable("lapsed", text),
+            RegisterError::SessionLost { .. } => Self::unavailable("session_lost", text),
+            RegisterError::Unknown { waited, .. } => {
+                Self::timed_out("unknown", text).with("waited_ms", waited.as_millis())
+            }
+            RegisterError::Overloaded { pending } => {
+                Self::unavailable("overloaded", text).with("pending", pending)
+            }
+            RegisterError::Left => Self::unavailable("left", text),
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+impl From<UnregisterError> for Refusal {
+    fn from(error: UnregisterError) -> Self {
+        let text = error.to_string();
+        match error {
+            UnregisterError::BadName(_) => Self::usage("bad_name", text),
+            UnregisterError::NotHeldHere { holder, .. } => {
+                Self::no(StatusCode::NOT_FOUND, "not_held_here", text).with("holder", holder)
+            }
+            UnregisterError::Pending { waited, .. } => {
+                Self::timed_out("pending", text).with("waited_ms", waited.as_millis())
+            }
+            UnregisterError::Left => Self::unavailable("left", text),
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+impl From<LookupError> for Refusal {
+    fn from(error: LookupError) -> Self {
+        let text = error.to_string();
+        match error {
+            LookupError::BadName(_) => Self::usage("bad_name", text),
+            LookupError::NotSynced => Self::unavailable("not_synced", text),
+            LookupError::Lapsed { last_known } => {
+                Self::unavailable("lapsed", text).with("last_known", last_known)
+            }
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+impl From<ConsistentError> for Refusal {
+    fn from(error: ConsistentError) -> Self {
+        let text = error.to_string();
+        match error {
+            ConsistentError::BadName(_) => Self::usage("bad_name", text),
+            ConsistentError::StoreUnavailable { .. } => Self::unavailable("store_unavailable", text),
+            ConsistentError::Behind { at, wanted, .. } => {
+                Self::timed_out("behind", text).with("at", at).with("wanted", wanted)
+            }
+            ConsistentError::Left => Self::unavailable("left", text),
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+impl From<WhereisError> for Refusal {
+    fn from(error: WhereisError) -> Self {
+        let text = error.to_string();
+        match error {
+            WhereisError::NotFound { name } => Self::not_found(&name),
+            WhereisError::Lookup(error) => error.into(),
+            WhereisError::Consistent(error) => error.into(),
+            WhereisError::Unreachable { entry, source, .. } => {
+                let code = match source {
+                    ResolveError::WrongType { .. } => "wrong_type",
+                    ResolveError::Gone => "actor_ended",
+                    _ => "unreachable",
+                };
+                Self::unavailable(code, text).with("holder", entry)
+            }
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn no_and_dont_know_have_different_exit_statuses() {
+        let no: Refusal = WhereisError::NotFound { name: "x".into() }.into();
+        let unknown: Refusal =
+            RegisterError::Unknown { name: "x".into(), waited: Duration::from_secs(5) }.into();
+        let unavailable: Refusal = RegisterError::NoLeader.into();
+        let usage: Refusal = RegisterError::BadName(callsign::BadName::Empty).into();
+        let statuses = [no, unknown, unavailable, usage].map(|refusal| refusal.verdict.exit_status());
+        assert_eq!(statuses, [1, 3, 3, 2]);
+    }
+}
