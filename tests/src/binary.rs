@@ -1,0 +1,41 @@
+//! Where the command is.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+/// Names a `callsign` to test, in place of the one of this build.
+const BINARY: &str = "CALLSIGN_BIN";
+
+/// The command `callsign`: what `CALLSIGN_BIN` names, else the one beside the test executable. Built at the first
+/// call, so that the tests never run against an older one.
+pub fn callsign() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| std::env::var_os(BINARY).map_or_else(build, PathBuf::from))
+}
+
+fn build() -> PathBuf {
+    // TARGET/PROFILE/deps/all-0123
+    let test = std::env::current_exe().expect("a running test has a file");
+    let directory = test.parent().and_then(Path::parent).expect("cargo puts tests two levels deep");
+    let binary = directory.join("callsign");
+    let profile = match directory.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let target = directory.parent().expect("a profile has a directory of its own");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // Cargo lets one at a time build, and does nothing where nothing has changed.
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--workspace", "--bin", "callsign", "--profile", profile])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .expect("cargo can be run");
+    assert!(built.success(), "callsign-cli does not build");
+    assert!(binary.is_file(), "cargo has built no {}", binary.display());
+    binary
+}

@@ -1,0 +1,28 @@
+//! Clusters of real processes over real stores, with real faults: the promises, seen from outside.
+//!
+//! A [`Cluster`] starts `callsign node` as child processes over one `SQLite` file, kills and stops them, and reads
+//! the store. A [`Load`] registers and unregisters names on all of them meanwhile, and writes what was answered into a
+//! [`History`], which says afterwards whether a promise was broken.
+//!
+//! The command is built by the first test that needs it; `CALLSIGN_BIN` names another one in its place.
+//! `CALLSIGN_TEST_LOG` is what nodes log, such as `debug`; the ends of their logs are shown where a test has failed.
+
+mod binary;
+mod client;
+mod cluster;
+mod history;
+mod load;
+mod process;
+mod sampler;
+mod store_view;
+mod wait;
+
+pub use binary::callsign;
+pub use client::{Answer, Client};
+pub use cluster::Cluster;
+pub use history::{Forgive, History, Life};
+pub use load::Load;
+pub use process::{NodeProcess, Ready, StartOptions, Stopped};
+pub use sampler::Sampler;
+pub use store_view::{StoreView, WriteLock};
+pub use wait::{eventually, wait_for};

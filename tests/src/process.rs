@@ -1,0 +1,212 @@
+//! One node as a child process.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use crate::{
+    binary,
+    client::Client,
+    history::Life,
+    wait::{eventually, wait_for},
+};
+
+/// How long a node may take from its start to its ready line, beyond the lease of a former self.
+const STARTING: Duration = Duration::from_secs(30);
+
+/// How many lines of a log are shown when a test has failed.
+const SHOWN: usize = 80;
+
+/// What a node is started with.
+#[derive(Clone, Debug)]
+pub struct StartOptions {
+    /// The lease of its session.
+    pub lease: Duration,
+    /// The cluster's secret, or none.
+    pub secret: Option<String>,
+    /// More arguments.
+    pub arguments: Vec<OsString>,
+}
+
+impl StartOptions {
+    /// A node with this lease, without a secret.
+    pub fn lease(lease: Duration) -> Self {
+        Self { lease, secret: None, arguments: Vec::new() }
+    }
+}
+
+/// The line with which a node says that it can be asked.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Ready {
+    /// Its incarnation.
+    pub incarnation: u64,
+    /// Its HTTP endpoint.
+    pub admin: String,
+    /// Where it listens for links, `127.0.0.1:PORT`.
+    pub listen: String,
+}
+
+/// A node that did not start, or has ended.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    /// How it ended; `None` if it had to be killed.
+    pub status: Option<ExitStatus>,
+    /// What it wrote to standard error.
+    pub log: String,
+}
+
+/// A node. Killed when it is dropped.
+#[derive(Debug)]
+pub struct NodeProcess {
+    name: String,
+    child: Child,
+    ended: Option<ExitStatus>,
+    log: PathBuf,
+    /// What it said when it was ready.
+    pub ready: Ready,
+    /// Asks it.
+    pub client: Client,
+    /// Its incarnation, in the history.
+    pub life: Arc<Life>,
+}
+
+impl NodeProcess {
+    /// Starts a node over the store at `store`, and waits for its ready line. Its output goes to files named after it
+    /// and `launch` in `logs`.
+    ///
+    /// The kernel kills it when the calling thread ends.
+    pub fn start(
+        name: &str,
+        store: &str,
+        options: &StartOptions,
+        logs: &Path,
+        launch: usize,
+    ) -> Result<Self, Stopped> {
+        let (out, log) =
+            (logs.join(format!("{launch:02}-{name}.out")), logs.join(format!("{launch:02}-{name}.log")));
+        let create = |path: &Path| File::create(path).expect("a temporary directory can be written");
+        let level = std::env::var("CALLSIGN_TEST_LOG").unwrap_or_else(|_| "info".into());
+        let mut command = Command::new(binary::callsign());
+        command
+            .args(["node", "--print-json", "--name", name, "--store", store, "--log", &level])
+            .args(["--lease", &format!("{}ms", options.lease.as_millis())])
+            .args(&options.arguments)
+            .env("CALLSIGN_PARENT", std::process::id().to_string())
+            .env_remove("CALLSIGN_SECRET")
+            .stdin(Stdio::null())
+            .stdout(create(&out))
+            .stderr(create(&log));
+        if let Some(secret) = &options.secret {
+            command.env("CALLSIGN_SECRET", secret);
+        }
+        let mut child = command.spawn().expect("the binary was found and can be run");
+        let mut ended = None;
+        let line = wait_for(STARTING + options.lease * 2, || {
+            ended = child.try_wait().expect("a child can be waited for");
+            let line = fs::read_to_string(&out).ok().filter(|text| text.ends_with('\n'));
+            (line.is_some() || ended.is_some()).then_some(line)
+        });
+        let Some(Some(line)) = line else {
+            if ended.is_none() {
+                kill(&mut child);
+            }
+            return Err(Stopped { status: ended, log: fs::read_to_string(&log).unwrap_or_default() });
+        };
+        let ready: Ready = serde_json::from_str(&line).expect("the ready line is JSON");
+        let client = Client::new(&ready.admin);
+        let life = Arc::new(Life::new(name, ready.incarnation, client.clone()));
+        Ok(Self { name: name.to_owned(), child, ended, log, ready, client, life })
+    }
+
+    fn pid(&self) -> Pid {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a process id")
+    }
+
+    fn signal(&self, signal: Signal) {
+        assert!(self.ended.is_none(), "{} has ended", self.name);
+        kill_process(self.pid(), signal).expect("a child that was not waited for can be signalled");
+    }
+
+    /// Kills it (SIGKILL) and waits until it is dead. Its life ends at the moment before.
+    pub fn kill(&mut self) {
+        if self.ended.is_none() {
+            self.life.end();
+            self.ended = kill(&mut self.child);
+        }
+    }
+
+    /// Stops it (SIGSTOP), and waits until none of its threads runs.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        eventually("every thread is stopped", Duration::from_secs(10), || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(|e| e.to_string())?;
+            for task in tasks.flatten() {
+                let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                // PID (NAME) STATE
+                let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).chars().next();
+                if state != Some('T') {
+                    return Err(stat);
+                }
+            }
+            Ok(())
+        });
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks it to leave in good order (SIGTERM), and waits until it has ended.
+    pub fn terminate(&mut self) -> Stopped {
+        self.life.end();
+        self.signal(Signal::TERM);
+        self.wait(Duration::from_secs(20))
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn wait(&mut self, wait: Duration) -> Stopped {
+        let child = &mut self.child;
+        self.ended = wait_for(wait, || child.try_wait().expect("a child can be waited for"));
+        Stopped { status: self.ended, log: self.log() }
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().expect("a child can be waited for");
+        }
+        self.ended.is_none()
+    }
+
+    /// What it has written to standard error so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+fn kill(child: &mut Child) -> Option<ExitStatus> {
+    // It may have ended by itself, which is as good.
+    let _ = child.kill();
+    child.wait().ok()
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<_> = log.lines().collect();
+            let tail = lines[lines.len().saturating_sub(SHOWN)..].join("\n");
+            eprintln!("---- the end of {}\n{tail}", self.log.display());
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! P8: whatever is killed at whatever moment, the cluster serves again, without an operator.
+
+use std::time::{Duration, Instant};
+
+use callsign_elector::ids::Position;
+use callsign_tests::{Cluster, StartOptions, eventually};
+
+const LEASE: Duration = Duration::from_secs(10);
+
+/// Stops the leader, and returns its name and that of the lock's owner once the handoff has begun.
+fn in_the_middle_of_a_handoff(cluster: &Cluster) -> (String, String) {
+    let (deposed, epoch) = (cluster.leader(), cluster.store.term().epoch);
+    cluster.stop_outside_a_commit(&deposed);
+    // The new leader asks the stopped one for its end, in vain and for a second: so long it keeps the lock.
+    let owner = eventually("a handoff has begun", LEASE, || {
+        let (term, lock) = (cluster.store.term(), cluster.store.lock());
+        let owner = lock.as_ref().map(|lock| lock.owner.as_str().to_owned());
+        let begun = owner.filter(|owner| term.epoch > epoch && *owner != deposed);
+        begun.ok_or_else(|| format!("{term:?} {lock:?}"))
+    });
+    (deposed, owner)
+}
+
+fn serves_without(cluster: &Cluster, gone: &[&str]) {
+    let since = Instant::now();
+    cluster.wait_for_registrations(60);
+    println!("60 registrations within {:?}", since.elapsed());
+    let leader = cluster.leader();
+    assert!(!gone.contains(&leader.as_str()), "{leader} leads");
+    eventually("no lock is left", LEASE, || {
+        cluster.store.lock().map_or(Ok(()), |lock| Err(format!("{lock:?}")))
+    });
+}
+
+#[test]
+fn the_death_of_the_locks_owner_in_the_middle_of_a_handoff_holds_nobody_up() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c", "d", "e"]);
+    let (load, _sampler) = cluster.load();
+    cluster.wait_for_registrations(60);
+    let (deposed, owner) = in_the_middle_of_a_handoff(&cluster);
+    cluster.kill(&owner);
+    let lock = cluster.store.lock();
+    assert!(lock.is_some_and(|lock| lock.owner.as_str() == owner), "killed in the middle");
+    serves_without(&cluster, &[&deposed, &owner]);
+    cluster.node(&deposed).go_on();
+    cluster.wait_until_ready();
+    load.finish();
+    cluster.check_but(&cluster.with_lost_sessions());
+}
+
+#[test]
+fn a_locks_owner_that_is_stopped_in_the_middle_of_a_handoff_holds_nobody_up() {
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c", "d", "e"]);
+    let (load, _sampler) = cluster.load();
+    cluster.wait_for_registrations(60);
+    let (deposed, owner) = in_the_middle_of_a_handoff(&cluster);
+    cluster.stop_outside_a_commit(&owner);
+    let lock = cluster.store.lock();
+    assert!(lock.is_some_and(|lock| lock.owner.as_str() == owner), "stopped in the middle");
+    serves_without(&cluster, &[&deposed, &owner]);
+    // Both believe that they lead until they look.
+    cluster.node(&owner).go_on();
+    cluster.node(&deposed).go_on();
+    cluster.wait_until_ready();
+    load.finish();
+    cluster.check_but(&cluster.with_lost_sessions());
+}
+
+#[test]
+fn a_cluster_of_which_every_node_was_killed_opens_again_empty_and_its_positions_go_on() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c"]);
+    let token = cluster.register("a", "desk");
+    let names = cluster.names();
+    let (load, sampler) = cluster.load();
+    cluster.wait_for_registrations(60);
+    for name in &names {
+        cluster.kill(name);
+    }
+    let end = cluster.store.commit();
+    assert!(end > Position(token));
+    for name in &names {
+        cluster.launch(name);
+    }
+    cluster.wait_until_ready();
+    cluster.wait_for_registrations(60);
+    load.finish();
+    drop(sampler);
+    cluster.check();
+    let found = cluster.node("b").client.whereis_consistent("desk");
+    assert_eq!(found.code(), "not_found", "{found:?}");
+    let again = cluster.register("c", "desk");
+    assert!(Position(again) > end, "{again} is not greater than {end}");
+    cluster.check();
+}

@@ -1,0 +1,327 @@
+//! P9: bad input costs a clear error, and nobody else anything.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use callsign_elector::{ids::NodeName, store::Key};
+use callsign_tests::{Cluster, StartOptions, StoreView, callsign, eventually};
+
+const LEASE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn with_secret(secret: &str) -> StartOptions {
+    StartOptions { secret: Some(secret.to_owned()), ..StartOptions::lease(LEASE) }
+}
+
+/// Runs `callsign node` where it is expected not to start, and returns its exit code and what it says.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(callsign())
+        .args(["node", "--name", "a", "--log", "off"])
+        .args(arguments)
+        .env("CALLSIGN_PARENT", std::process::id().to_string())
+        .output()
+        .unwrap();
+    assert!(output.stdout.is_empty(), "{output:?}");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_ends_the_node_with_one_clear_line() {
+    let files = tempfile::tempdir().unwrap();
+    let not_a_database = files.path().join("text.db");
+    std::fs::write(
+        &not_a_database,
+        "a letter to the editor, longer than the header of a database would be ".repeat(9),
+    )
+    .unwrap();
+    let missing = files.path().join("missing/store.db");
+    let url = |path: &Path| format!("sqlite:{}", path.display());
+    for (store, says) in [
+        (url(&missing), "does not exist"),
+        (url(files.path()), "is not a database"),
+        (url(&not_a_database), "is not a database"),
+        ("mysql:there".to_owned(), "is not a store"),
+        ("sqlite:".to_owned(), "has no path"),
+    ] {
+        let (code, said) = refused(&["--store", &store]);
+        assert_eq!(code, Some(1), "{store}: {said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{store}: {said}");
+    }
+    assert!(!missing.parent().unwrap().exists(), "nothing was created");
+}
+
+#[test]
+fn what_a_node_must_not_be_started_with_is_refused_before_anything_is_opened() {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("store.db");
+    let store = format!("sqlite:{}", path.display());
+    for (arguments, exit, says) in [
+        (["--admin", "0.0.0.0:0"], 2, "not a loopback address"),
+        (["--lease", "1ms"], 1, "too short"),
+        (["--registry", "a/b"], 1, "character"),
+        (["--listen", "0.0.0.0:0"], 1, "secret"),
+    ] {
+        let (code, said) = refused(&[&["--store", &store], &arguments[..]].concat());
+        assert_eq!(code, Some(exit), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_second_node_of_a_name_is_refused_while_the_first_lives() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b"]);
+    let token = cluster.register("a", "desk");
+    let refused = cluster.refused("a", &StartOptions::lease(Duration::from_secs(2)));
+    assert_eq!(refused.status.and_then(|status| status.code()), Some(1), "{}", refused.log);
+    let incarnation = cluster.node("a").ready.incarnation.to_string();
+    let line = refused.log.lines().last().unwrap_or_default();
+    assert!(line.contains("a node a is alive already") && line.contains(&incarnation), "{}", refused.log);
+
+    cluster.wait_until_ready();
+    cluster.no_session_was_lost();
+    let held = cluster.node("b").client.whereis_consistent("desk").ok();
+    assert_eq!(held["token"].as_u64(), Some(token));
+    assert_eq!(cluster.node("a").client.register("desk").ok()["token"].as_u64(), Some(token));
+    cluster.check();
+}
+
+#[test]
+fn names_that_are_none_get_a_typed_answer_and_the_next_one_is_served() {
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    let client = &cluster.node("a").client;
+    let oversized = "x".repeat(513);
+    for name in ["", oversized.as_str()] {
+        for answer in [
+            client.register(name),
+            client.unregister(name),
+            client.whereis(name),
+            client.whereis_consistent(name),
+        ] {
+            assert_eq!(answer.code(), "bad_name", "{answer:?}");
+        }
+    }
+    let unreadable = client.post("/register", &serde_json::json!({"name": 7}));
+    assert_eq!(unreadable.code(), "bad_body", "{unreadable:?}");
+    assert_eq!(client.whereis("nobody").code(), "not_found");
+    cluster.register("a", &"x".repeat(512));
+    cluster.check();
+}
+
+/// Says something to the port at which nodes link up, and waits until the node hangs up.
+fn say(listen: &str, bytes: &[u8]) {
+    let mut stream = TcpStream::connect(listen).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // The node may hang up before all is said.
+    let _ = stream.write_all(bytes);
+    let ended = stream.read_to_end(&mut Vec::new());
+    let reset = |kind| matches!(kind, std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe);
+    assert!(
+        ended.is_ok() || ended.as_ref().is_err_and(|error| reset(error.kind())),
+        "not hung up: {ended:?}"
+    );
+}
+
+fn strangers_at_the_link_port(options: StartOptions) {
+    let cluster = Cluster::start(options, &["a", "b", "c"]);
+    let leader = cluster.leader();
+    let epoch = cluster.store.term().epoch;
+    let (load, _sampler) = cluster.load();
+    cluster.wait_for_registrations(30);
+    let listen = &cluster.node(&leader).ready.listen;
+    let noise: Vec<u8> = (0..100_000_u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    say(listen, b"GET / HTTP/1.1\r\nhost: callsign\r\n\r\n");
+    say(listen, &noise);
+    // A frame longer than it may be, and than anybody has memory for.
+    say(listen, &[0xff, 0xff, 0xff, 0xff, 1, 2, 3]);
+    say(listen, &[0, 1, 0, 0, 1, 2, 3]);
+    // A frame that does not come to its end: hung up at the deadline.
+    say(listen, &[0, 0, 0, 100, 1, 2, 3]);
+    // Nor one that is cut short by its sender.
+    let mut cut = TcpStream::connect(listen).unwrap();
+    cut.write_all(&[0, 0, 0, 100, 1, 2, 3]).unwrap();
+    drop(cut);
+    eventually("the node says why", PATIENCE, || {
+        let log = cluster.node(&leader).log();
+        if log.contains("WARN") && log.contains("link refused") { Ok(()) } else { Err(log) }
+    });
+    cluster.wait_for_registrations(30);
+    load.finish();
+    assert_eq!((cluster.leader(), cluster.store.term().epoch), (leader.clone(), epoch));
+    for name in cluster.names() {
+        let downs = cluster.node(&name).log().matches("down: ").count();
+        assert_eq!(downs, 0, "no link was hurt: {}", cluster.node(&name).log());
+    }
+    cluster.no_session_was_lost();
+    cluster.check();
+}
+
+#[test]
+fn strangers_at_the_link_port_are_hung_up_on_and_hurt_no_link() {
+    strangers_at_the_link_port(StartOptions::lease(LEASE));
+}
+
+#[test]
+fn strangers_at_the_link_port_of_a_secret_cluster_are_hung_up_on_and_hurt_no_link() {
+    strangers_at_the_link_port(with_secret("correct horse battery staple"));
+}
+
+#[test]
+fn a_node_with_another_secret_gets_no_link_and_leaves_the_others_alone() {
+    let secret = with_secret("correct horse battery staple");
+    let mut cluster = Cluster::start(secret, &["a", "b"]);
+    let (load, _sampler) = cluster.load();
+    cluster.wait_for_registrations(30);
+    let epoch = cluster.store.term().epoch;
+    cluster.launch_with("c", &with_secret("incorrect horse battery"));
+    for name in ["b", "c"] {
+        eventually("both sides are told", PATIENCE, || {
+            let log = cluster.node(name).log();
+            if log.contains("the cluster secrets differ") { Ok(()) } else { Err(format!("{name}: {log}")) }
+        });
+    }
+    let status = cluster.node("c").client.status().ok();
+    let is_linked = |row: &serde_json::Value| row["node"] != "c" && row["linked"] == true;
+    assert!(!status["members"].as_array().unwrap().iter().any(is_linked), "{status}");
+    let refused =
+        cluster.node("c").client.post("/register", &serde_json::json!({"name": "desk", "wait_ms": 500}));
+    assert_ne!(refused.code(), "ok", "it can write to nobody");
+    cluster.wait_for_registrations(30);
+    assert_eq!(cluster.store.term().epoch, epoch);
+    cluster.kill("c");
+    load.finish();
+    cluster.no_session_was_lost();
+    cluster.check();
+}
+
+#[test]
+fn a_node_of_another_cluster_that_comes_to_a_node_of_this_one_is_refused() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b"]);
+    let (load, _sampler) = cluster.load();
+    cluster.wait_for_registrations(30);
+    let address = cluster.node("a").ready.listen.clone();
+    let of_another = |more: &[&str]| {
+        let arguments = ["--cluster", "other"].iter().chain(more).map(Into::into).collect();
+        StartOptions { arguments, ..StartOptions::lease(LEASE) }
+    };
+    // What the other cluster believes to be the address of its "a" is that of this one's.
+    let astray = cluster.launch_aside("a", &of_another(&["--advertise", &address]));
+    let dials = cluster.launch_aside("z", &of_another(&[]));
+    for (node, says) in
+        [(cluster.node("a"), "cluster \"other\" there"), (&dials, "cluster \"default\" there")]
+    {
+        eventually("both sides are told", PATIENCE, || {
+            let log = node.log();
+            let is_said = log.lines().any(|line| line.contains("WARN") && line.contains(says));
+            if is_said { Ok(()) } else { Err(log) }
+        });
+    }
+    cluster.wait_for_registrations(30);
+    let status = cluster.node("b").client.status().ok();
+    let members: Vec<_> =
+        status["members"].as_array().unwrap().iter().map(|row| row["node"].clone()).collect();
+    assert_eq!(members, ["a", "b"], "one's own only");
+    drop((astray, dials));
+    load.finish();
+    cluster.no_session_was_lost();
+    cluster.check();
+}
+
+#[test]
+fn a_membership_event_that_nobody_understands_is_dropped_with_a_warning() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b"]);
+    cluster.store.enqueue(b"\x07no entry".to_vec());
+    // Behind it in the queue.
+    cluster.launch("c");
+    cluster.wait_until_ready();
+    let logs: Vec<_> = cluster.names().iter().map(|name| cluster.node(name).log()).collect();
+    let told = logs.iter().flat_map(|log| log.lines()).filter(|line| line.contains("Undecodable"));
+    assert_eq!(told.filter(|line| line.contains("WARN")).count(), 1, "{logs:?}");
+    cluster.register("c", "desk");
+    cluster.check();
+}
+
+/// Puts bytes that are no record under a key, waits until what `noticed_by` names were noticed in a log, and puts back
+/// what was there.
+fn corrupt(cluster: &Cluster, key: &Key, noticed_by: &[(&str, &str)]) {
+    let good = cluster.store.value(key.clone()).expect("the record is there");
+    cluster.store.put(key.clone(), b"\x07no record".to_vec());
+    for (name, says) in noticed_by {
+        eventually("the corrupt record is noticed", PATIENCE, || {
+            let log = cluster.node(name).log();
+            let is_said = log.lines().any(|line| line.contains("WARN") && line.contains(says));
+            if is_said { Ok(()) } else { Err(format!("{name}: {log}")) }
+        });
+    }
+    let found = cluster.store.value(key.clone());
+    assert_eq!(found.as_deref(), Some(&b"\x07no record"[..]), "nobody overwrites what he cannot read");
+    cluster.store.put(key.clone(), good);
+}
+
+fn corrupt_record(which: impl Fn(&StoreView) -> Key, noticed_by: &[(&str, &str)]) {
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c"]);
+    let tokens: Vec<_> =
+        cluster.names().iter().map(|name| cluster.register(name, &format!("desk-{name}"))).collect();
+    corrupt(&cluster, &which(&cluster.store), noticed_by);
+    cluster.wait_until_ready();
+    for name in cluster.names() {
+        cluster.register(&name, &format!("chair-{name}"));
+    }
+    for (name, token) in cluster.names().iter().zip(tokens) {
+        let found = cluster.node("a").client.whereis_consistent(&format!("desk-{name}")).ok();
+        assert_eq!(found["token"].as_u64(), Some(token));
+    }
+    cluster.no_session_was_lost();
+    cluster.check();
+}
+
+#[test]
+fn a_corrupt_term_is_no_vacant_seat_and_all_goes_on_once_it_is_repaired() {
+    let says = "a record has schema 7";
+    corrupt_record(|store| store.keys.term(), &[("a", says), ("b", says), ("c", says)]);
+}
+
+#[test]
+fn nobody_is_elected_over_a_corrupt_term_until_it_is_repaired() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c"]);
+    let (leader, epoch) = (cluster.leader(), cluster.store.term().epoch);
+    let other = cluster.others(&[&leader])[0].clone();
+    let token = cluster.register(&other, "desk");
+    let key = cluster.store.keys.term();
+    let good = cluster.store.value(key.clone()).unwrap();
+    cluster.store.put(key.clone(), b"\x07no record".to_vec());
+    cluster.kill(&leader);
+    eventually("the leader is proven dead", PATIENCE, || {
+        let session = cluster.store.session(&leader).unwrap();
+        if session.open { Err(format!("{session:?}")) } else { Ok(()) }
+    });
+    let body = serde_json::json!({"name": "chair", "wait_ms": 3000});
+    let refused = cluster.node(&other).client.post("/register", &body);
+    assert!(["no_leader", "unknown"].contains(&refused.code()), "{refused:?}");
+    assert_eq!(cluster.store.value(key.clone()).as_deref(), Some(&b"\x07no record"[..]));
+    cluster.store.put(key, good);
+    cluster.wait_until_ready();
+    assert!(cluster.store.term().epoch > epoch && cluster.leader() != leader);
+    let found = cluster.node(&other).client.whereis_consistent("desk").ok();
+    assert_eq!(found["token"].as_u64(), Some(token), "{found}");
+    cluster.register(&other, "chair");
+    cluster.no_session_was_lost();
+    cluster.check();
+}
+
+#[test]
+fn a_corrupt_member_row_is_noticed_and_all_goes_on_once_it_is_repaired() {
+    let says = "a record has schema 7";
+    let key = |store: &StoreView| store.keys.member(&NodeName::new("c").unwrap());
+    corrupt_record(key, &[("a", says), ("b", says), ("c", says)]);
+}
+
+#[test]
+fn a_corrupt_session_is_not_a_closed_one_and_all_goes_on_once_it_is_repaired() {
+    let key = |store: &StoreView| store.cluster.session(&NodeName::new("c").unwrap());
+    corrupt_record(key, &[("a", "PeerUnreadable"), ("b", "PeerUnreadable"), ("c", "event=Unreadable")]);
+}
