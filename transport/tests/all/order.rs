@@ -2,14 +2,13 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-mod support;
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::support::*;
 use bytes::Bytes;
 use callsign_transport::{
     DownReason, Endpoint, Lane, LinkEvent, LinkEvents, LinkId, LinkLimits, Network, PeerId, SendError,
 };
-use support::*;
 
 const MESSAGES: u64 = 20_000;
 

@@ -2,11 +2,10 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-mod support;
 use std::time::Duration;
 
+use crate::support::*;
 use callsign_transport::{DownReason, Endpoint, EndpointConfig, PeerId, Refused};
-use support::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_falls_silent_in_one_direction_is_noticed_by_its_heartbeat() {

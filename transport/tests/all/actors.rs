@@ -2,15 +2,14 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-mod support;
 use std::time::Duration;
 
+use crate::support::*;
 use callsign_transport::{
     ActorAddress, DownReason, Endpoint, Kind, Network, P, RactorClusterMessage, ResolveError, remote_message,
 };
 use futures::StreamExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, rpc::CallResult};
-use support::*;
 
 #[derive(RactorClusterMessage)]
 enum CounterMessage {

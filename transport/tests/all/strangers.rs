@@ -2,11 +2,10 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-mod support;
 use std::time::Duration;
 
+use crate::support::*;
 use callsign_transport::{DownReason, Endpoint, Network, Refused};
-use support::*;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

@@ -1,0 +1,8 @@
+//! Endpoints over TCP on loopback and over the network in memory.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
+
+mod actors;
+mod incarnations;
+mod order;
+mod strangers;
+mod support;
