@@ -143,14 +143,16 @@ impl Registry {
         let name: Name = name.into();
         let call = Call::Register { name: name.clone(), actor: address.pid, kind: address.kind, on_lapse };
         let wait = options.wait.unwrap_or(self.node.config.request_timeout);
+        let began = self.shared.trust.clock().now();
         match self.shared.call(call, wait).await {
             Some(Answer::Registered(Ok((token, session)))) => {
                 let trust = self.shared.trust.clone();
                 let registration = Registration { name, token, session, trust };
-                // The way here took time, too.
-                registration
-                    .check()
-                    .map_err(|_| RegisterError::SessionLost { name: name_of(&registration) })?;
+                // The way here took time, too. A session that lapsed meanwhile may resume, with the name.
+                if registration.check().is_err() {
+                    let waited = self.shared.trust.clock().now().since(began);
+                    return Err(RegisterError::Unknown { name: registration.name.to_string(), waited });
+                }
                 Ok(registration)
             }
             Some(Answer::Registered(Err(error))) => {
@@ -312,8 +314,4 @@ impl Registry {
     pub fn endpoint(&self) -> &Endpoint {
         &self.node.endpoint
     }
-}
-
-fn name_of(registration: &Registration) -> String {
-    registration.name.to_string()
 }

@@ -94,7 +94,7 @@ impl Host {
         // Grants first, so that an actor that is refused one name and gets another stays watched.
         due.sort_by_key(|one| !is_grant(one));
         for one in due {
-            self.settle_one(one, effects);
+            self.settle_one(now.time, one, effects);
         }
         let free: Vec<Name> =
             self.queued.keys().filter(|name| !self.by_name.contains_key(*name)).cloned().collect();
@@ -103,7 +103,7 @@ impl Host {
         }
     }
 
-    pub(super) fn settle_one(&mut self, one: Decided, effects: &mut Vec<Effect>) {
+    pub(super) fn settle_one(&mut self, now: Time, one: Decided, effects: &mut Vec<Effect>) {
         let Decided { number, open, verdict, position } = one;
         if self.by_name.get(&open.name) == Some(&number) {
             self.by_name.remove(&open.name);
@@ -126,7 +126,11 @@ impl Host {
                 self.unwatch(actor, effects);
                 let error = match verdict {
                     Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
-                    _ => RegisterError::NoLeader,
+                    // No answer to this question, so nothing is known by it.
+                    Verdict::Granted { .. } | Verdict::Released => RegisterError::Unknown {
+                        name: open.name.to_string(),
+                        waited: open.caller.map(|caller| now.since(caller.began)).unwrap_or_default(),
+                    },
                 };
                 (Answer::Registered(Err(error)), None)
             }
