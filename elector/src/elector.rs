@@ -253,6 +253,9 @@ impl Elector {
         self.read_failures = 0;
         let reading = Reading::new(&self.keys, &self.config.node, self.queue_limit, &result);
         self.poll_at = now + self.config.timing.poll + self.seed.below(self.config.timing.poll / 4);
+        if callsign_planted::planted!("watch-without-poll") {
+            self.poll_at = now + Duration::from_secs(24 * 3600);
+        }
         effects.push(Effect::Watch {
             keys: vec![self.keys.queue(), self.keys.term(), self.keys.lock()],
             since: reading.version,
@@ -354,6 +357,7 @@ impl Elector {
             commit: reading.commit,
             floor: reading.floor,
             me,
+            queue: reading.raw(&self.keys.queue()),
         };
         if self.view.as_ref().is_none_or(|shown| !shown.shows_the_same(&view)) {
             let view = Arc::new(view);

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     ids::{ClusterName, NodeName, Position, RegistryName},
     store::{Key, Read, appended},
@@ -16,7 +18,7 @@ fn below(prefix: &str) -> Range<Key> {
 }
 
 /// The keys that all registries of a cluster share.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClusterKeys {
     prefix: String,
 }
@@ -49,7 +51,7 @@ impl ClusterKeys {
 }
 
 /// The keys of one registry.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RegistryKeys {
     cluster: ClusterKeys,
     prefix: String,

@@ -17,6 +17,7 @@ pub mod ids;
 pub mod keys;
 pub mod policy;
 pub mod record;
+pub mod recording;
 pub mod session;
 pub mod state;
 pub mod store;

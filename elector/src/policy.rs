@@ -8,6 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use callsign_planted::planted;
+use serde::{Deserialize, Serialize};
+
 use crate::ids::NodeName;
 
 /// What an election looks at in a member.
@@ -24,12 +27,14 @@ pub struct Candidate {
 impl Candidate {
     /// Whether it may take a seat that others may claim too.
     pub fn is_eligible(self) -> bool {
-        self.synced && self.alive && self.priority != 0
+        let synced = self.synced || planted!("unsynced-elected");
+        let alive = self.alive || planted!("dead-elected");
+        synced && alive && self.priority != 0
     }
 }
 
 /// Why a leader may be elected although it does not hold the log's end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Opening {
     /// The registry was never opened: there is no log.
     First,
@@ -78,7 +83,9 @@ pub fn decide(election: &Election<'_>) -> Decision {
     }
     let is_eligible = |node: &NodeName| candidates.get(node).is_some_and(|c| c.is_eligible());
     let another = candidates.keys().any(|node| Some(node) != deposed && is_eligible(node));
-    let may_lead = |node: &NodeName| is_eligible(node) && !(another && Some(node) == deposed);
+    let may_lead = |node: &NodeName| {
+        is_eligible(node) && !(another && Some(node) == deposed && !planted!("deposed-takes-seat-back"))
+    };
     let elect = |node: &NodeName| Decision::Elect { node: node.clone(), opening: None };
 
     if let Some(accuser) = accuser.filter(|node| may_lead(node)) {

@@ -19,7 +19,7 @@ use crate::{
 const SCHEMA: u8 = 1;
 
 /// Why a record could not be read. Nothing was changed, and nothing is concluded from it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum CorruptRecord {
     /// The record was written by another version.
     #[error("a record has schema {found}, this version reads {SCHEMA}")]

@@ -27,6 +27,8 @@
 //! [`Session`] is the pure core. [`NodeSession`] drives it, and hands out the [`TrustHandle`] that everything which
 //! acts on behalf of the node asks first.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     ids::{ClusterName, Incarnation, NodeName, SessionId},
     record::CorruptRecord,
@@ -57,7 +59,7 @@ pub use self::{
 };
 
 /// Whose session, and how it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SessionConfig {
     /// The cluster in whose part of the store it is.
     pub cluster: ClusterName,
@@ -72,7 +74,7 @@ pub struct SessionConfig {
 }
 
 /// What happened to this node's session, and to those of the others. In order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SessionEvent {
     /// A session was opened, and is trusted.
@@ -124,7 +126,7 @@ pub enum SessionEvent {
 }
 
 /// Why a session cannot be kept. It is not trusted any more, and nothing more is written.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionFailure {
     /// This node's own record could not be read when the node was started. It was left as it is.
@@ -146,7 +148,7 @@ pub enum SessionFailure {
 }
 
 /// What keeps a session from being opened, or closed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// Nothing is known to be in the way; there was no time yet.

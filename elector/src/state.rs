@@ -10,6 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use callsign_planted::planted;
+use serde::{Deserialize, Serialize};
+
 use crate::{
     ids::{Epoch, NodeName, Nonce, Position, SessionId, Token},
     policy::{self, Candidate, Decision, Election, Opening},
@@ -66,7 +69,7 @@ impl Facts {
 }
 
 /// What an entry did.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Change {
     /// A member joined, or joined again.
     Joined {
@@ -110,7 +113,7 @@ pub enum Change {
 }
 
 /// Why an entry did nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum Dropped {
     /// The session that wants to join is not open.
     #[error("the session of its author is not open")]
@@ -142,7 +145,7 @@ pub enum Dropped {
 }
 
 /// What became of the seat.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Seat {
     /// As before.
     Kept,
@@ -192,7 +195,8 @@ impl Applied {
     /// but the voter's, and the vote that completes a majority vacates. Nothing else may, and nothing is
     /// dropped: what is stale in front of the entries that wait may be right behind them.
     pub fn passes_lock(&self) -> bool {
-        self.vacates || matches!(self.outcome, Ok(Change::Accused { .. } | Change::Withdrawn { .. }))
+        (self.vacates && !planted!("vacating-stuck-behind-lock"))
+            || matches!(self.outcome, Ok(Change::Accused { .. } | Change::Withdrawn { .. }))
     }
 }
 
@@ -202,6 +206,9 @@ impl ElectionState {
         let mut transition = Transition::new(self, facts);
         match transition.apply(entry) {
             Ok(change) => {
+                if planted!("term-rewritten-on-join") && matches!(change, Change::Joined { .. }) {
+                    transition.after.term.ballot = transition.after.term.ballot.next();
+                }
                 let down = matches!(entry.event, MembershipEvent::Down { .. });
                 transition.settle(down.then_some(&entry.author.node));
                 transition.finish(change)
@@ -246,7 +253,10 @@ pub fn opening(
     let is_closed = |session: &SessionId| sessions.get(&session.node).is_some_and(|r| r.has_closed(session));
     match commit {
         None => Some(Opening::First),
-        Some(_) => members.values().all(|row| row.empty || is_closed(&row.session)).then_some(Opening::Reset),
+        Some(_) => members
+            .values()
+            .all(|row| row.empty || is_closed(&row.session) || planted!("opens-empty-while-session-lives"))
+            .then_some(Opening::Reset),
     }
 }
 
@@ -286,10 +296,12 @@ impl<'a> Transition<'a> {
             }
             MembershipEvent::Down { member, token, accuser_token, epoch, evidence } => {
                 let accused = self.after.members.get(member).ok_or(Dropped::UnknownMember)?;
-                if accused.token != *token {
+                if accused.token != *token && !planted!("token-check-off") {
                     return Err(Dropped::StaleToken);
                 }
-                self.author_row(author, *accuser_token)?;
+                if !planted!("accuser-check-off") {
+                    self.author_row(author, *accuser_token)?;
+                }
                 self.current(*epoch)?;
                 match evidence {
                     Evidence::Closed => self.remove(member),
@@ -308,7 +320,9 @@ impl<'a> Transition<'a> {
             MembershipEvent::Leave { token } => {
                 self.author_row(author, *token)?;
                 self.after.members.remove(&author.node);
-                self.vacate_if(&author.node, *token);
+                if !planted!("leaver-keeps-seat") {
+                    self.vacate_if(&author.node, *token);
+                }
                 Ok(Change::Left { node: author.node.clone() })
             }
             MembershipEvent::Resign { token, epoch } => {
@@ -324,7 +338,7 @@ impl<'a> Transition<'a> {
                 self.author_row(author, *token)?;
                 self.current(*epoch)?;
                 self.relied.insert(Relied::Floor);
-                if position.next() < self.facts.floor {
+                if position.next() < self.facts.floor && !planted!("synced-below-floor") {
                     return Err(Dropped::BehindFloor);
                 }
                 let row = self.author_row(author, *token)?;
@@ -337,11 +351,11 @@ impl<'a> Transition<'a> {
         }
     }
 
-    fn join(&mut self, row: MemberRow) -> Result<Change, Dropped> {
+    fn join(&mut self, mut row: MemberRow) -> Result<Change, Dropped> {
         let node = row.session.node.clone();
         // The entry of a dead incarnation must not bring back a row that nobody answers for.
         self.relied.insert(Relied::Session(node.clone()));
-        if !self.facts.is_open(&row.session) {
+        if !self.facts.is_open(&row.session) && !planted!("resurrecting-join") {
             return Err(Dropped::AuthorNotOpen);
         }
         let former = self.after.members.get(&node).map(|former| former.token);
@@ -351,7 +365,15 @@ impl<'a> Transition<'a> {
         // A leader that joins again has lost what it knew: going on under the same epoch, it would hand out an
         // empty table, and batches of its former self would still pass the fence.
         if self.after.term.leader.as_ref().is_some_and(|leader| leader.node == node) {
-            self.vacate();
+            if planted!("restarted-leader-keeps-epoch") {
+                let (incarnation, token) = (row.session.incarnation, row.token);
+                self.after.term.leader = Some(Leader { node: node.clone(), incarnation, token });
+            } else {
+                self.vacate();
+            }
+        }
+        if planted!("restarted-member-still-synced") {
+            row.synced = self.after.members.get(&node).is_some_and(|former| former.synced);
         }
         let token = row.token;
         self.after.members.insert(node.clone(), row);
@@ -361,12 +383,14 @@ impl<'a> Transition<'a> {
     fn remove(&mut self, node: &NodeName) -> Result<Change, Dropped> {
         self.relied.insert(Relied::Session(node.clone()));
         let row = self.after.members.get(node).ok_or(Dropped::UnknownMember)?;
-        if !self.facts.is_closed(&row.session) {
+        if !self.facts.is_closed(&row.session) && !planted!("token-check-off") {
             return Err(Dropped::NotClosed);
         }
         let token = row.token;
         self.after.members.remove(node);
-        self.vacate_if(node, token);
+        if !planted!("dead-leader-keeps-seat") {
+            self.vacate_if(node, token);
+        }
         Ok(Change::Removed { node: node.clone() })
     }
 
@@ -396,7 +420,11 @@ impl<'a> Transition<'a> {
     }
 
     fn current(&self, epoch: Epoch) -> Result<(), Dropped> {
-        if epoch == self.after.term.epoch { Ok(()) } else { Err(Dropped::StaleEpoch) }
+        if epoch == self.after.term.epoch || planted!("entry-of-any-epoch") {
+            Ok(())
+        } else {
+            Err(Dropped::StaleEpoch)
+        }
     }
 
     fn vacate_if(&mut self, node: &NodeName, token: Token) -> bool {
@@ -437,13 +465,17 @@ impl<'a> Transition<'a> {
     fn votes_suffice(&self, leader: &NodeName) -> bool {
         let votes = || {
             let others = self.after.members.iter().filter(|(node, _)| *node != leader);
-            others.filter_map(|(_, row)| row.accuses).filter(|a| a.epoch == self.after.term.epoch)
+            others
+                .filter_map(|(_, row)| row.accuses)
+                .filter(|a| a.epoch == self.after.term.epoch || planted!("votes-outlive-epoch"))
         };
         let members = self.after.members.len();
         let others = self.after.members.keys().filter(|node| *node != leader).count();
         // Who never heard the leader may itself be the one that is cut off: then it takes more of them, so that
         // the halves of a split cannot depose each other in turns.
-        2 * votes().filter(|vote| vote.heard).count() > others || 2 * votes().count() > members
+        2 * votes().filter(|vote| vote.heard || planted!("unheard-votes-count")).count() > others
+            || 2 * votes().count() > members
+            || (planted!("one-vote-deposes") && votes().next().is_some())
     }
 
     fn successor_beside(&self, leader: &NodeName) -> Option<NodeName> {
@@ -488,7 +520,10 @@ impl<'a> Transition<'a> {
     /// One step of the epoch, also when the seat fell vacant and was taken at once.
     fn begin_epoch(&mut self) {
         let term = &mut self.after.term;
-        term.epoch = term.epoch.next();
+        term.epoch = match term.leader {
+            None if planted!("epoch-reset-on-vacancy") => Epoch(1),
+            _ => term.epoch.next(),
+        };
         term.ballot = term.ballot.next();
         term.elected_at = self.facts.version;
         self.after.lock = term.leader.as_ref().map(|leader| Lock {

@@ -24,6 +24,8 @@ pub mod conformance;
 pub mod memory;
 pub mod mvcc;
 pub mod open;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod sqlite;
 
 pub use open::{OpenError, open};
@@ -39,7 +41,7 @@ pub type Value = Vec<u8>;
 pub struct Version(pub u64);
 
 /// One thing to read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Read {
     /// The value of one key. Answered with no entry or one.
     Key(Key),
@@ -53,7 +55,7 @@ pub enum Read {
 }
 
 /// What a read saw, all of it at one version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReadResult {
     /// The version at which everything was read.
     pub version: Version,
@@ -74,7 +76,7 @@ impl ReadResult {
 }
 
 /// What must hold for a transaction to commit.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Check {
     /// The key looked at.
     pub key: Key,
@@ -87,7 +89,7 @@ pub struct Check {
 }
 
 /// One change.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Write {
     /// Sets a key.
     Put {
@@ -127,7 +129,7 @@ pub fn appended(prefix: &[u8]) -> Range<Key> {
 }
 
 /// Changes that happen together, if the checks hold, or not at all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Transaction {
     /// What must hold.
     pub checks: Vec<Check>,
@@ -185,7 +187,7 @@ impl Transaction {
 }
 
 /// What became of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CommitOutcome {
     /// All its writes happened, at this version.
     Committed(Version),
@@ -199,12 +201,33 @@ pub enum CommitOutcome {
     TooLarge(TooLarge),
 }
 
+/// What of a transaction is too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Piece {
+    /// One of its keys.
+    Key,
+    /// One of its values.
+    Value,
+    /// All its keys and values together.
+    Transaction,
+}
+
+impl fmt::Display for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Key => "a key",
+            Self::Value => "a value",
+            Self::Transaction => "a transaction",
+        })
+    }
+}
+
 /// Which limit a transaction breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[error("{what} of {size} bytes, the store takes {limit}")]
 pub struct TooLarge {
-    /// "a key", "a value" or "a transaction".
-    pub what: &'static str,
+    /// What is too large.
+    pub what: Piece,
     /// Its size in bytes.
     pub size: usize,
     /// The most that the store takes, in bytes.
@@ -212,7 +235,7 @@ pub struct TooLarge {
 }
 
 /// Why nothing was read. It says nothing about what is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum StoreError {
     /// The store could not be reached or was busy for too long.
     #[error("the store is unavailable: {0}")]
@@ -231,7 +254,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits of `FoundationDB`; the other backends enforce the same, so that what runs on one runs on all.
+    /// The limits of `FoundationDB`; the other backends enforce the same, so that what runs on one runs on all. (Only
+    /// Postgres takes shorter keys, 2500 bytes: it has to fit them into its index.)
     pub const FOUNDATIONDB: Self = Self { key: 10_000, value: 100_000, transaction: 10_000_000 };
 
     /// Says which limit the transaction breaks, if any. Cost: its number of checks and writes.
@@ -240,7 +264,7 @@ impl Limits {
         let mut key_value = |key: usize, value: usize| {
             total += key + value;
             let over = |what, size, limit| (size > limit).then_some(TooLarge { what, size, limit });
-            over("a key", key, self.key).or(over("a value", value, self.value))
+            over(Piece::Key, key, self.key).or(over(Piece::Value, value, self.value))
         };
         for check in &transaction.checks {
             // Only the key travels to the store as a read conflict; the expected value is compared here.
@@ -260,7 +284,7 @@ impl Limits {
             }
         }
         (total > self.transaction).then_some(TooLarge {
-            what: "a transaction",
+            what: Piece::Transaction,
             size: total,
             limit: self.transaction,
         })
@@ -268,7 +292,7 @@ impl Limits {
 }
 
 /// What a store can say about whether an incarnation still runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Proof {
     /// Its process has ended. Proven, not inferred from silence.
     Dead,

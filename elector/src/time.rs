@@ -5,8 +5,10 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
+
 /// A reading of one node's clock. Never sent to another node, never compared with another node's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(pub Duration);
 
 impl Time {

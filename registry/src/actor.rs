@@ -19,6 +19,7 @@ use callsign_elector::{
     elector::{ElectorEvent, Notice as ElectorNotice, driver::ElectorHandle},
     ids::{Incarnation, NodeName},
     record::SessionRecord,
+    recording::Recorder,
     session::{NodeSession, SessionEvent, TrustHandle},
     store::SharedStore,
 };
@@ -135,11 +136,13 @@ pub(crate) struct Parts {
     /// Told of every new set of members, so that the node links to them.
     pub(crate) on_members: OnMembers,
     pub(crate) on_lead: Box<dyn Fn(bool) + Send + Sync>,
+    pub(crate) recorder: Option<Recorder>,
 }
 
 /// Starts a member.
 pub(crate) async fn start(parts: Parts) -> Result<(Arc<Shared>, ActorRef<Kick>), ractor::SpawnErr> {
-    let table = SharedTable::new();
+    // A recording can be replayed only if the order of the table is in it, or none of it.
+    let table = if parts.recorder.is_some() { SharedTable::in_order() } else { SharedTable::new() };
     let shared = Arc::new(Shared {
         inbox: Inbox::default(),
         table: table.reader(),
@@ -180,6 +183,7 @@ struct Driver {
     on_lead: Box<dyn Fn(bool) + Send + Sync>,
     known: Vec<(NodeName, String)>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
+    recorder: Option<Recorder>,
 }
 
 impl Actor for MemberActor {
@@ -216,6 +220,7 @@ impl Actor for MemberActor {
             on_lead: parts.on_lead,
             known: Vec::new(),
             tasks,
+            recorder: parts.recorder,
         })
     }
 
@@ -256,6 +261,9 @@ impl Actor for MemberActor {
         }
         driver.shared.has_ended.store(true, Ordering::SeqCst);
         driver.shared.is_synced.store(false, Ordering::Release);
+        if let Some(recorder) = &mut driver.recorder {
+            recorder.finish();
+        }
         // Whoever still waits learns that nobody will answer.
         driver.shared.answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
@@ -277,9 +285,12 @@ impl Driver {
         for input in inputs {
             woke |= matches!(input, Input::Wake);
             self.note(&input);
-            self.member.step(now, input, &mut effects);
+            self.step(now, input, &mut effects);
         }
-        self.member.step(now, Input::Idle, &mut effects);
+        self.step(now, Input::Idle, &mut effects);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.flush();
+        }
         for effect in effects.drain(..) {
             self.perform(effect, myself);
         }
@@ -292,6 +303,14 @@ impl Driver {
             *at = wakes_at;
             is_news
         });
+    }
+
+    fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        let Some(recorder) = &mut self.recorder else { return self.member.step(now, input, effects) };
+        let begin = effects.len();
+        recorder.before(&now, &input);
+        self.member.step(now, input, effects);
+        recorder.after(&effects[begin..]);
     }
 
     /// Keeps what the driver needs itself to carry out effects.
@@ -369,6 +388,7 @@ impl Driver {
                 Tell::Synced(epoch, position) => ElectorNotice::Synced { epoch, position },
                 Tell::Assumed(epoch) => ElectorNotice::Assumed { epoch },
                 Tell::Refresh => ElectorNotice::Changed,
+                Tell::Leave => ElectorNotice::Leave,
                 Tell::Rejoin { empty } => ElectorNotice::Rejoin { empty },
             }),
             Effect::Suspect { node, incarnation } => self.session.suspect(&node, incarnation),

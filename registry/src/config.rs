@@ -1,6 +1,6 @@
 //! How a node is set up.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use callsign_elector::{Clock, elector::ElectorTiming, session::SessionTiming, store::SharedStore};
 use callsign_transport::{LinkLimits, LinkTiming, Network, Secret};
@@ -8,7 +8,8 @@ use callsign_transport::{LinkLimits, LinkTiming, Network, Secret};
 /// Where the cluster keeps what it agrees on.
 #[derive(Clone, Debug)]
 pub enum StoreSource {
-    /// A URL: `sqlite:PATH`, or `memory:` for a store of this node alone.
+    /// A URL: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` (feature `postgres`), or `memory:` for a store of this node
+    /// alone.
     Url(String),
     /// A store that is open already.
     Open(SharedStore),
@@ -51,6 +52,7 @@ pub struct Config {
     pub(crate) limits: LinkLimits,
     pub(crate) network: Network,
     pub(crate) clock: Clock,
+    pub(crate) record: Option<PathBuf>,
 }
 
 impl Config {
@@ -76,6 +78,7 @@ impl Config {
             limits: LinkLimits::default(),
             network: Network::Tcp,
             clock: Clock::boot(),
+            record: None,
         }
     }
 
@@ -176,6 +179,15 @@ impl Config {
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Where to record what the node's session, electors and members are told and do, for `callsign-sim
+    /// check-recordings`: one file each, `NODE-INCARNATION-session.rec` and so on. They grow without a bound, and hold
+    /// every name that passes. Recording never fails the node. Default: nothing is recorded.
+    #[must_use]
+    pub fn record(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.record = Some(directory.into());
         self
     }
 }

@@ -5,7 +5,7 @@ use callsign_transport::{ActorAddress, Kind};
 use serde::{Deserialize, Serialize};
 
 /// Who holds a name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
     /// The node on which the actor runs.
     pub node: NodeName,

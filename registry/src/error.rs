@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use callsign_elector::{
     ids::{Incarnation, InvalidName, NodeName, Position},
     store::OpenError,
@@ -61,7 +63,7 @@ pub enum JoinError {
 }
 
 /// Why a name was not registered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
     /// The name breaks the rules. Nothing was sent.
@@ -115,7 +117,7 @@ pub enum RegisterError {
 }
 
 /// Why a name was not unregistered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnregisterError {
     /// The name breaks the rules. Nothing was sent.
@@ -143,7 +145,7 @@ pub enum UnregisterError {
 }
 
 /// Why a local read did not answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
     /// The name breaks the rules, so nobody holds it.
@@ -189,7 +191,7 @@ pub enum WhereisError {
 }
 
 /// Why a consistent read did not answer. It never answers with something old instead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConsistentError {
     /// The name breaks the rules, so nobody holds it.
@@ -217,7 +219,7 @@ pub enum ConsistentError {
 }
 
 /// Why a node did not leave in good order. It does not serve any more, whatever this says.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaveError {
     /// The store could not be told in time: the session is closed by the others when its lease has run out.

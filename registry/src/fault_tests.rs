@@ -384,7 +384,7 @@ fn an_opening_batch_of_a_term_that_is_over_is_not_committed() {
     for (term, is_mine) in [(&later, false), (&mine, true)] {
         let replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
         let mut effects = Vec::new();
-        let mut leader = Leader::new(name("a"), keys.clone(), &mine, 1);
+        let mut leader = Leader::new(name("a"), keys.clone(), &mine, 1, 4 << 10);
         leader.open(Alone::NOW.time, &replica, true, Vec::new(), &mut 0, &mut effects);
         let Some(Effect::Commit { transaction, .. }) = effects.pop() else { panic!("{effects:?}") };
         let elected = Transaction::new().put(keys.term(), term.to_value());
@@ -440,6 +440,7 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
         commit: Some(Position(9)),
         floor: Position(5),
         me: None,
+        queue: None,
     };
     assert_eq!(reset_conditions(&view(true, false), &keys), None);
     assert!(reset_conditions(&view(true, true), &keys).is_some());
@@ -463,7 +464,7 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
             .put(row_key.clone(), row);
         assert!(matches!(store.apply(&state), CommitOutcome::Committed(_)));
         let mut effects = Vec::new();
-        let mut leader = Leader::new(name("a"), keys.clone(), &mine, 1);
+        let mut leader = Leader::new(name("a"), keys.clone(), &mine, 1, 4 << 10);
         leader.open(Alone::NOW.time, &replica, true, conditions.clone(), &mut 0, &mut effects);
         let Some(Effect::Commit { transaction, .. }) = effects.pop() else { panic!("{effects:?}") };
         assert_eq!(matches!(store.apply(&transaction), CommitOutcome::Committed(_)), is_right);

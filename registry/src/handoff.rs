@@ -20,6 +20,8 @@ use callsign_elector::{
     store::{Key, ReadResult, StoreError, Value},
 };
 
+use callsign_planted::planted;
+
 use crate::{
     input::{Effect, OpId},
     message::Message,
@@ -48,7 +50,7 @@ enum Stage {
 }
 
 /// What is to be done now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     /// Wait.
     Wait,
@@ -95,6 +97,13 @@ impl Handoff {
         }
     }
 
+    /// Takes what `commit` was before the term for the end of the log.
+    pub(crate) fn presume_end(&mut self, end: Option<Position>) {
+        if planted!("handoff-reads-commit-too-early") {
+            self.stage = Stage::CatchUp { end };
+        }
+    }
+
     /// Goes on as far as it can.
     pub(crate) fn proceed(
         &mut self,
@@ -131,7 +140,12 @@ impl Handoff {
             return;
         }
         self.stage = Stage::Due { at: now + RETRY };
-        let Ok(read) = result else { return };
+        let Ok(read) = result else {
+            if planted!("failed-read-taken-for-empty") {
+                self.stage = Stage::CatchUp { end: None };
+            }
+            return;
+        };
         if read.value(0) != Some(&self.term.to_value()) {
             return;
         }
@@ -161,7 +175,7 @@ pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys) -> Option<Vec<(
     for (node, row) in &view.members {
         if !row.empty {
             let record = view.sessions.get(&row.session.node)?;
-            if !record.has_closed(&row.session) {
+            if !record.has_closed(&row.session) && !planted!("opens-empty-while-session-lives") {
                 return None;
             }
             let key = keys.cluster().session(&row.session.node);

@@ -20,6 +20,7 @@ use callsign_elector::{
     Time,
     ids::{Epoch, NodeName, Position, SessionId},
 };
+use callsign_planted::planted;
 use callsign_transport::Kind;
 
 use crate::{
@@ -72,7 +73,7 @@ struct Open {
 }
 
 /// A verdict whose time has not come.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Decided {
     number: RequestNumber,
     open: Open,
@@ -88,7 +89,7 @@ enum Queued {
 }
 
 /// What a host needs to know of its surroundings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Surroundings<'a> {
     /// The epoch and its leader, if it can be reached from here.
     pub(crate) leader: Option<(Epoch, &'a NodeName)>,
@@ -98,7 +99,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) has_leader: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Host {
     session: Option<Arc<SessionId>>,
     claims: BTreeMap<Name, Claim>,
@@ -136,7 +137,13 @@ impl Host {
         &self.claims
     }
 
-    #[cfg(test)]
+    /// Differs whenever the claims do.
+    #[cfg(feature = "cores")]
+    pub(crate) fn claims_digest(&self) -> u64 {
+        self.claims_digest
+    }
+
+    #[cfg(any(test, feature = "cores"))]
     pub(crate) fn session(&self) -> Option<&SessionId> {
         self.session.as_deref()
     }
@@ -189,8 +196,13 @@ impl Host {
             Wish::Unregister { .. } => None,
         }));
         effects.extend(watched.into_iter().map(|actor| Effect::Unwatch { actor }));
-        self.claims.clear();
-        self.claims_digest = 0;
+        if !planted!("lost-session-keeps-claims") {
+            self.claims.clear();
+            self.claims_digest = 0;
+        }
+        if planted!("foreign-session-verdict") {
+            self.next_number = RequestNumber(1);
+        }
         self.by_name.clear();
         self.outbox.clear();
         self.session = None;
@@ -340,7 +352,12 @@ impl Host {
             self.queued.entry(name).or_default().push_back(Queued::Unregister { caller });
             return;
         }
-        let Some(claim) = self.drop_claim(&name, effects) else {
+        let claim = if planted!("claim-outlives-unregister") {
+            self.claims.get(&name).cloned()
+        } else {
+            self.drop_claim(&name, effects)
+        };
+        let Some(claim) = claim else {
             let answer = not_held(&name, replica.table().row(&name).as_ref());
             effects.push(Effect::Answer { call: caller.call, answer });
             return;
@@ -400,7 +417,7 @@ impl Host {
         let of_actor = |open: &&mut Open| matches!(open.wish, Wish::Register { actor: a, .. } if a == actor);
         let decided = self.decided.iter_mut().map(|d| &mut d.open);
         for open in self.undecided.values_mut().chain(decided).filter(of_actor) {
-            open.is_orphan = true;
+            open.is_orphan = !planted!("actor-end-forgotten");
         }
     }
 
@@ -418,6 +435,14 @@ impl Host {
 
     fn lose(&mut self, name: &Name, effects: &mut Vec<Effect>) {
         let Some(claim) = self.claims.get(name) else { return };
+        if planted!("claim-puts-row-back") {
+            if !self.by_name.contains_key(name) {
+                let wish = Wish::Register { actor: claim.actor, kind: claim.kind };
+                let (name, on_lapse) = (name.clone(), claim.on_lapse);
+                self.ask(Open { name, wish, on_lapse, caller: None, sent: None, is_orphan: false });
+            }
+            return;
+        }
         // Before it is dropped: who is not watched any more is not told.
         effects.push(match claim.on_lapse {
             OnLapse::Stop => Effect::Stop { actor: claim.actor },
@@ -454,7 +479,9 @@ impl Host {
         self.differ_since = None;
         for name in replica.table().names_of(&session) {
             let Some(row) = replica.table().row(&name) else { continue };
-            if self.claims.get(&name).is_none_or(|claim| claim.position != row.position) {
+            if self.claims.get(&name).is_none_or(|claim| claim.position != row.position)
+                && !planted!("orphan-not-given-up")
+            {
                 effects.push(Effect::Event(Event::Orphan { name: name.clone() }));
                 self.give_up(name, row.position, None);
             }
@@ -485,7 +512,9 @@ impl Host {
         let time = now.time;
         let mut withdrawn = Vec::new();
         for (number, open) in &mut self.undecided {
-            if open.sent.is_some_and(|(_, at)| time.since(at) >= ASK_AGAIN) {
+            if open.sent.is_some_and(|(_, at)| time.since(at) >= ASK_AGAIN)
+                && !planted!("not-asked-again-in-new-epoch")
+            {
                 self.outbox.insert(*number);
             }
             if let Some(caller) = open.caller.filter(|caller| time >= caller.deadline) {
@@ -572,6 +601,9 @@ fn expired(open: &Open, caller: Caller, now: Time, around: Surroundings<'_>) -> 
     let (name, waited) = (open.name.to_string(), now.since(caller.began));
     match open.wish {
         Wish::Unregister { .. } => Answer::Unregistered(Err(UnregisterError::Pending { name, waited })),
+        Wish::Register { .. } if planted!("unknown-taken-for-no") => {
+            Answer::Registered(Err(RegisterError::NoLeader))
+        }
         Wish::Register { .. } if open.sent.is_some() => {
             Answer::Registered(Err(RegisterError::Unknown { name, waited }))
         }

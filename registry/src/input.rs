@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use callsign_elector::{
     Time,
     elector::View,
@@ -18,24 +20,24 @@ use crate::{
 };
 
 /// A reading of the node's clock, and of its session at the same moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Now {
-    pub(crate) time: Time,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Now {
+    pub time: Time,
     /// The session that is trusted, if one is.
-    pub(crate) trusted: Option<SessionNumber>,
+    pub trusted: Option<SessionNumber>,
 }
 
 /// Names one call of a client, so that its answer finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct CallId(pub(crate) u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallId(pub u64);
 
 /// Names one read or commit, so that a late completion is not taken for another's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct OpId(pub(crate) u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OpId(pub u64);
 
 /// What becomes of a registered actor when its session is not trusted any more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum OnLapse {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OnLapse {
     /// It is stopped. Its names are given up when the session resumes, or freed when it is closed.
     #[default]
     Stop,
@@ -44,7 +46,7 @@ pub(crate) enum OnLapse {
 }
 
 /// What an actor that asked to be told is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Notice {
     /// The session is not trusted: hold still. Another node may take the names soon.
     Lapsed,
@@ -55,8 +57,8 @@ pub enum Notice {
 }
 
 /// What a client wants.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Call {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Call {
     Register {
         name: Name,
         actor: u64,
@@ -78,8 +80,8 @@ pub(crate) enum Call {
 }
 
 /// What a client gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Answer {
     Registered(Result<(Position, SessionNumber), RegisterError>),
     Unregistered(Result<Position, UnregisterError>),
     Consistent(Result<(Position, Option<Entry>), ConsistentError>),
@@ -89,8 +91,8 @@ pub(crate) enum Answer {
 }
 
 /// What can happen.
-#[derive(Clone, Debug)]
-pub(crate) enum Input {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Input {
     /// The elector saw a new state of the registry.
     View(Arc<View>),
     /// The node's session was opened, or opened anew.
@@ -126,8 +128,8 @@ pub(crate) enum Input {
 }
 
 /// What a member tells its elector.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Tell {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Tell {
     /// A message of the leader's member of this epoch arrived.
     Heard(Epoch),
     LinkUp(NodeName),
@@ -138,6 +140,8 @@ pub(crate) enum Tell {
     Assumed(Epoch),
     /// Look again: a session may have closed.
     Refresh,
+    /// Leave: nothing is claimed here any more.
+    Leave,
     /// Join again. `empty`: this member has no base and no claims.
     Rejoin {
         empty: bool,
@@ -145,8 +149,8 @@ pub(crate) enum Tell {
 }
 
 /// What a member asks of its driver, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Effect {
     /// Queue a message on the link to a node.
     Send { to: NodeName, message: Message },
     /// Read.
@@ -172,7 +176,7 @@ pub(crate) enum Effect {
 }
 
 /// What happens in a registry.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Event {
     /// Another term began.

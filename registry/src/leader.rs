@@ -32,6 +32,8 @@ use callsign_elector::{
     store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
 };
 
+use callsign_planted::planted;
+
 use crate::{
     input::{Effect, Event, OpId, Tell},
     log::{Batch, BatchBuilder, MAX_BATCH_BYTES, Op},
@@ -55,9 +57,6 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 /// had. Longer: these are free later.
 const ASKED_AGAIN: Duration = Duration::from_millis(5);
 
-/// How many bytes of the log the leader keeps to close its members' gaps without the store.
-const MEMORY_BYTES: usize = if cfg!(test) { 4 << 10 } else { 16 << 20 };
-
 /// A version that was read or written at most so long ago may stand in for a read. `FoundationDB` keeps 5 s.
 const FENCE_AGE: Duration = Duration::from_secs(4);
 
@@ -71,7 +70,7 @@ struct Pending {
 }
 
 /// A request that a flight decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Decision {
     session: Arc<SessionId>,
     number: RequestNumber,
@@ -79,7 +78,7 @@ struct Decision {
 }
 
 /// What the leader knows of a host's session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct HostState {
     id: Arc<SessionId>,
     /// It was read open since the term was committed.
@@ -95,7 +94,7 @@ struct HostState {
 }
 
 /// What is in flight.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Flight {
     None,
     /// A batch is being committed.
@@ -108,7 +107,7 @@ enum Flight {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct BatchFlight {
     batch: Batch,
     bytes: Bytes,
@@ -125,7 +124,7 @@ impl BatchFlight {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     Committing {
         id: OpId,
@@ -143,13 +142,13 @@ enum Stage {
 }
 
 /// What the leader knows of a member's replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Follower {
     position: Position,
 }
 
 /// What became of leading.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Outcome {
     /// A batch was committed and applied.
     pub(crate) applied: Applied,
@@ -160,7 +159,7 @@ pub(crate) struct Outcome {
 }
 
 /// A leader in its epoch, from the opening batch on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Leader {
     me: NodeName,
     keys: RegistryKeys,
@@ -178,6 +177,8 @@ pub(crate) struct Leader {
     flight: Flight,
     memory: VecDeque<(Position, Bytes)>,
     memory_bytes: usize,
+    /// How many bytes of the log are kept to close members' gaps without the store.
+    memory_limit: usize,
     /// The size of each batch of the log since this leader began, also of those that memory has not any more.
     sizes: VecDeque<(Position, usize)>,
     followers: BTreeMap<NodeName, Follower>,
@@ -191,7 +192,7 @@ pub(crate) struct Leader {
 
 impl Leader {
     /// Begins to lead: nothing is decided until [`open`](Self::open)'s batch is committed.
-    pub(crate) fn new(me: NodeName, keys: RegistryKeys, term: &Term, seed: u64) -> Self {
+    pub(crate) fn new(me: NodeName, keys: RegistryKeys, term: &Term, seed: u64, memory_limit: usize) -> Self {
         Self {
             me,
             keys,
@@ -207,6 +208,7 @@ impl Leader {
             flight: Flight::None,
             memory: VecDeque::new(),
             memory_bytes: 0,
+            memory_limit,
             sizes: VecDeque::new(),
             followers: BTreeMap::new(),
             next_heartbeat: Time::ZERO,
@@ -263,7 +265,7 @@ impl Leader {
         let host = self.hosts.entry(SessionId::clone(&session)).or_insert_with(|| {
             let id = replica.sessions().get(&*session).map_or(session, |held| held.id.clone());
             HostState {
-                is_open: false,
+                is_open: planted!("session-not-read-open"),
                 id,
                 unread: Vec::new(),
                 waiting: BTreeSet::new(),
@@ -282,10 +284,13 @@ impl Leader {
         let mut again: BTreeMap<Position, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
         for request in requests {
             // A number below is a late copy: its host knows the answer. One that waits is a copy, too.
-            if request.number < host.acknowledged || host.waiting.contains(&request.number) {
+            let is_copy = request.number < host.acknowledged || host.waiting.contains(&request.number);
+            if is_copy && !planted!("request-not-deduplicated") {
                 continue;
             }
-            if let Some((position, verdict)) = host.decided.get(&request.number) {
+            if let Some((position, verdict)) = host.decided.get(&request.number)
+                && !planted!("request-not-deduplicated")
+            {
                 again.entry(*position).or_default().push((request.number, verdict.clone()));
                 continue;
             }
@@ -329,16 +334,20 @@ impl Leader {
             }
             !is_closed
         });
-        self.queue.retain(|pending| !self.closed.contains(&*pending.session));
+        self.queue.retain(|pending| {
+            !self.closed.contains(&*pending.session) || planted!("queue-of-closed-session-kept")
+        });
         for id in replica.sessions().keys() {
             if has_closed(id) {
                 self.closed.insert(id.clone());
             }
         }
-        // Once a later session of the node is known, nobody can ask in an old one any more.
+        // Once a later session of the node is known, nobody can ask in an old one any more; but what is in flight may yet
+        // give it a row.
         let has_rows = |id: &SessionId| replica.sessions().contains_key(id);
         let is_latest = |id: &SessionId| view.sessions.get(&id.node).is_none_or(|r| r.number == id.number);
-        self.closed.retain(|id| has_rows(id) || is_latest(id));
+        let is_settled = self.is_settled();
+        self.closed.retain(|id| !is_settled || has_rows(id) || is_latest(id));
     }
 
     /// What a transaction of this leader's has to find: its term.
@@ -359,6 +368,7 @@ impl Leader {
         }
         // Names of a dead node wait for its one entry, and everybody else does not: the two take turns.
         let gone = self.closed.iter().find(|id| replica.sessions().contains_key(*id));
+        let gone = gone.filter(|_| !planted!("host-gone-not-logged"));
         self.frees_after = self.frees_after.filter(|at| now < *at);
         let is_their_turn =
             if self.queue.is_empty() { self.frees_after.is_none() } else { !self.requests_first };
@@ -385,7 +395,9 @@ impl Leader {
                 self.queue.push_front(pending);
                 break;
             }
-            if names.contains(&pending.name) || self.is_of_the_dead(replica, &pending.name) {
+            if (names.contains(&pending.name) && !planted!("two-operations-of-one-name"))
+                || self.is_of_the_dead(replica, &pending.name)
+            {
                 later.push_back(pending);
                 continue;
             }
@@ -404,7 +416,9 @@ impl Leader {
             // All of them wait for names of the dead.
             return self.proceed(now, replica, next_op, effects);
         }
-        if builder.is_empty() {
+        if builder.is_empty() && planted!("rider-without-fence") {
+            self.answer(replica.position(), decisions, effects);
+        } else if builder.is_empty() {
             *next_op += 1;
             let id = OpId(*next_op);
             effects.push(Effect::Read {
@@ -417,9 +431,17 @@ impl Leader {
         }
     }
 
+    /// Takes the sessions of a node for closed, because its link is down.
+    pub(crate) fn presume_gone<T: Table>(&mut self, replica: &Replica<T>, node: &NodeName) {
+        if planted!("free-by-silence") {
+            self.closed.extend(replica.sessions().keys().filter(|id| id.node == *node).cloned());
+        }
+    }
+
     /// Whether a closed session still has the name in the table: its one entry frees it.
     fn is_of_the_dead<T: Table>(&self, replica: &Replica<T>, name: &str) -> bool {
         !self.closed.is_empty()
+            && !planted!("host-gone-not-logged")
             && replica.table().row(name).is_some_and(|row| self.closed.contains(&*row.session))
     }
 
@@ -539,11 +561,14 @@ fn decide<T: Table>(
         (Wish::Register { actor, kind }, Some(row)) => {
             let is_same_session = *row.session == *pending.session;
             let is_same = row.request == pending.number || (row.actor == *actor && row.kind == *kind);
-            if is_same_session && is_same {
+            if is_same_session && is_same && !planted!("request-not-in-row") {
                 (None, Verdict::Granted { token: row.position })
             } else {
                 (None, Verdict::Taken { holder: row.entry() })
             }
+        }
+        (Wish::Unregister { .. }, Some(row)) if planted!("unguarded-unregister") => {
+            (Some(Op::Unregister { name: pending.name.clone(), position: row.position }), Verdict::Released)
         }
         (Wish::Unregister { position }, Some(row))
             if row.position == *position && *row.session == *pending.session =>

@@ -33,9 +33,15 @@
 //! the host (names that this node's actors hold), the replica (the log, applied in order), the leader (decides), the
 //! handoff (what makes an elected leader serve), and the member that holds them. `actor` drives it.
 
+#![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
+#![cfg_attr(feature = "cores", allow(missing_docs))]
+
 mod actor;
 mod catchup;
 mod config;
+#[cfg(feature = "cores")]
+#[doc(hidden)]
+pub mod cores;
 #[cfg(test)]
 mod driver_tests;
 mod entry;
@@ -52,8 +58,6 @@ mod member;
 mod message;
 mod name;
 mod node;
-#[cfg(test)]
-mod random_world;
 mod reads;
 mod registry;
 mod replica;

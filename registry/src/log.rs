@@ -13,11 +13,11 @@ use crate::{name::Name, table::RequestNumber};
 const SCHEMA: u8 = 1;
 
 /// The most bytes of one encoded batch. Below the smallest limit of a store's value (100 000).
-pub(crate) const MAX_BATCH_BYTES: usize = 90_000;
+pub const MAX_BATCH_BYTES: usize = 90_000;
 
 /// One change of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Op {
+pub enum Op {
     /// A name is registered. `session` is an index into the batch's sessions.
     Register { name: Name, session: u32, request: RequestNumber, actor: u64, kind: Kind },
     /// A name is freed, if its registration is the one at `position`.
@@ -32,7 +32,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// About how many bytes the operation takes, encoded; never less than it does.
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         48 + match self {
             Self::Register { name, .. } | Self::Unregister { name, .. } => name.len(),
             Self::HostGone { .. } | Self::Open | Self::Reset => 0,
@@ -42,26 +42,26 @@ impl Op {
 
 /// What is committed together, at one position. A name is in at most one operation of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Batch {
+pub struct Batch {
     /// The epoch whose leader wrote it.
-    pub(crate) epoch: Epoch,
+    pub epoch: Epoch,
     /// Drawn by the leader: how it recognises its own batch after an unknown outcome.
-    pub(crate) nonce: Nonce,
+    pub nonce: Nonce,
     /// Where it is in the log.
-    pub(crate) position: Position,
+    pub position: Position,
     /// The sessions that the operations name by index.
-    pub(crate) sessions: Vec<Arc<SessionId>>,
+    pub sessions: Vec<Arc<SessionId>>,
     /// The changes.
-    pub(crate) ops: Vec<Op>,
+    pub ops: Vec<Op>,
 }
 
 /// Why a batch could not be read. Nothing of it was applied.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("a batch of the log cannot be read: {0}")]
-pub(crate) struct CorruptBatch(pub(crate) String);
+pub struct CorruptBatch(pub String);
 
 impl Batch {
-    pub(crate) fn encode(&self) -> Bytes {
+    pub fn encode(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(64 + self.ops.iter().map(Op::weight).sum::<usize>());
         bytes.push(SCHEMA);
         // Writing to memory does not fail, and a batch has nothing that MessagePack cannot write.
@@ -69,7 +69,7 @@ impl Batch {
         bytes.into()
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CorruptBatch> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, CorruptBatch> {
         let Some((&SCHEMA, body)) = bytes.split_first() else {
             return Err(CorruptBatch(format!("its schema is {:?}, not {SCHEMA}", bytes.first())));
         };
@@ -85,15 +85,15 @@ impl Batch {
 
 /// Builds a batch, sharing each session among its operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct BatchBuilder {
-    pub(crate) sessions: Vec<Arc<SessionId>>,
-    pub(crate) ops: Vec<Op>,
+pub struct BatchBuilder {
+    pub sessions: Vec<Arc<SessionId>>,
+    pub ops: Vec<Op>,
     weight: usize,
 }
 
 impl BatchBuilder {
     /// The index of a session, added if it is new.
-    pub(crate) fn session(&mut self, session: &Arc<SessionId>) -> u32 {
+    pub fn session(&mut self, session: &Arc<SessionId>) -> u32 {
         // A batch has the sessions of a few hosts: a scan is the fastest map. Most often it is the last one.
         let found = self.sessions.iter().rposition(|s| Arc::ptr_eq(s, session) || s == session);
         let index = found.unwrap_or_else(|| {
@@ -105,21 +105,21 @@ impl BatchBuilder {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn push(&mut self, op: Op) {
+    pub fn push(&mut self, op: Op) {
         self.weight += op.weight();
         self.ops.push(op);
     }
 
     /// Whether an operation on a longest name may not fit any more.
-    pub(crate) fn is_full(&self, limit: usize) -> bool {
+    pub fn is_full(&self, limit: usize) -> bool {
         self.weight + 48 + crate::name::MAX_NAME_BYTES + 160 > limit
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    pub(crate) fn build(self, epoch: Epoch, nonce: Nonce, position: Position) -> Batch {
+    pub fn build(self, epoch: Epoch, nonce: Nonce, position: Position) -> Batch {
         Batch { epoch, nonce, position, sessions: self.sessions, ops: self.ops }
     }
 }

@@ -14,6 +14,8 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
+
 use callsign_elector::{
     Time,
     elector::View,
@@ -22,6 +24,8 @@ use callsign_elector::{
     record::Term,
     store::{CommitOutcome, ReadResult, StoreError, Version},
 };
+
+use callsign_planted::planted;
 
 use crate::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
@@ -52,13 +56,35 @@ const SYNCED_EVERY: Duration = Duration::from_millis(500);
 const HOPELESS_FOR: Duration = Duration::from_secs(3);
 
 /// What a member is made with.
-#[derive(Clone, Debug)]
-pub(crate) struct MemberConfig {
-    pub(crate) me: NodeName,
-    pub(crate) incarnation: Incarnation,
-    pub(crate) keys: RegistryKeys,
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MemberConfig {
+    pub me: NodeName,
+    pub incarnation: Incarnation,
+    pub keys: RegistryKeys,
     /// Where nonces begin.
-    pub(crate) seed: u64,
+    pub seed: u64,
+    /// Sizes.
+    pub tuning: Tuning,
+}
+
+/// Sizes on which nothing depends but speed and memory. A simulation takes small ones, to get to their ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tuning {
+    /// How many batches have to go for a cut of the log to be worth a transaction.
+    pub cut_worth: u64,
+    /// How many names a chunk of a snapshot has at most.
+    pub chunk_names: usize,
+    /// How many bytes of the log a leader remembers. Smaller: members that lag read the store.
+    pub memory_bytes: usize,
+    /// How far a synced member may lag, in bytes of the log. Smaller: a slow one needs snapshots. Larger: the store
+    /// keeps more.
+    pub max_lag: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { cut_worth: 256, chunk_names: 4096, memory_bytes: 16 << 20, max_lag: 64 << 20 }
+    }
 }
 
 /// The view before the first: no member, no term.
@@ -72,10 +98,13 @@ fn nothing_known() -> View {
         commit: None,
         floor: Position(1),
         me: None,
+        queue: None,
     }
 }
 
-pub(crate) struct Member<T> {
+/// One node's part in one registry: see the top of this file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member<T> {
     config: MemberConfig,
     view: Arc<View>,
     links: BTreeMap<NodeName, Incarnation>,
@@ -107,19 +136,18 @@ pub(crate) struct Member<T> {
 }
 
 impl<T: Table> Member<T> {
-    pub(crate) fn new(config: MemberConfig, table: T) -> Self {
+    pub fn new(config: MemberConfig, table: T) -> Self {
         Self {
             replica: Replica::new(config.me.clone(), table),
-            config,
             view: Arc::new(nothing_known()),
             links: BTreeMap::new(),
             linked: Vec::new(),
             heard: None,
             catchup: CatchUp::new(),
-            walks: Walks::default(),
+            walks: Walks::new(config.tuning.chunk_names),
             handoff: None,
             leader: None,
-            trim: Trim::default(),
+            trim: Trim::new(config.tuning.cut_worth, config.tuning.max_lag),
             host: Host::new(),
             reads: Reads::default(),
             ready: Vec::new(),
@@ -132,61 +160,74 @@ impl<T: Table> Member<T> {
             hopeless_since: None,
             has_left: false,
             own: VecDeque::new(),
+            config,
         }
     }
 
-    pub(crate) fn replica(&self) -> &Replica<T> {
+    pub fn replica(&self) -> &Replica<T> {
         &self.replica
     }
 
-    pub(crate) fn view(&self) -> &View {
+    pub fn view(&self) -> &View {
         &self.view
     }
 
-    pub(crate) fn me(&self) -> &NodeName {
+    pub fn me(&self) -> &NodeName {
         &self.config.me
     }
 
-    pub(crate) fn is_linked(&self, node: &NodeName) -> bool {
+    pub fn is_linked(&self, node: &NodeName) -> bool {
         self.links.contains_key(node)
     }
 
     /// How many names this node's own actors hold.
-    pub(crate) fn claims(&self) -> usize {
+    pub fn claims(&self) -> usize {
         self.host.claims().len()
     }
 
     /// The names that this node's own actors hold.
-    #[cfg(test)]
-    pub(crate) fn claimed(&self) -> impl Iterator<Item = &crate::name::Name> {
+    #[cfg(any(test, feature = "cores"))]
+    pub fn claimed(&self) -> impl Iterator<Item = &crate::name::Name> {
         self.host.claims().keys()
     }
 
+    /// The names that this node's own actors hold, each with its actor and its token.
+    #[cfg(feature = "cores")]
+    pub fn holds(&self) -> impl Iterator<Item = (&crate::name::Name, u64, Position)> {
+        self.host.claims().iter().map(|(name, claim)| (name, claim.actor, claim.position))
+    }
+
+    /// How many names they hold, and a digest of these and their tokens: whether they changed, at no cost.
+    #[cfg(feature = "cores")]
+    pub fn claims_mark(&self) -> (usize, u64) {
+        (self.host.claims().len(), self.host.claims_digest())
+    }
+
     /// The session that they belong to.
-    #[cfg(test)]
-    pub(crate) fn session(&self) -> Option<&callsign_elector::ids::SessionId> {
+    #[cfg(any(test, feature = "cores"))]
+    pub fn session(&self) -> Option<&callsign_elector::ids::SessionId> {
         self.host.session()
     }
 
     /// The actors that hold them.
-    #[cfg(test)]
-    pub(crate) fn claimants(&self) -> impl Iterator<Item = u64> {
+    #[cfg(any(test, feature = "cores"))]
+    pub fn claimants(&self) -> impl Iterator<Item = u64> {
         self.host.claims().values().map(|claim| claim.actor)
     }
 
     /// Whether this member leads and its epoch is open.
-    pub(crate) fn is_serving(&self) -> bool {
+    pub fn is_serving(&self) -> bool {
         self.leader.as_ref().is_some_and(Leader::is_open)
     }
 
     /// Whether its row says that its replica holds the end of the log.
-    pub(crate) fn is_synced(&self) -> bool {
+    pub fn is_synced(&self) -> bool {
         let row = self.view.members.get(&self.config.me);
         row.is_some_and(|row| row.synced && Some(row.token) == self.view.me) && self.replica.is_based()
     }
 
     /// The leader that can be asked, and its epoch: it has opened it, and it is linked or this member.
-    pub(crate) fn leader(&self) -> Option<(Epoch, &NodeName)> {
+    pub fn leader(&self) -> Option<(Epoch, &NodeName)> {
         let (epoch, node) = self.heard.as_ref()?;
         let is_current = *epoch >= self.view.term.epoch;
         let is_reachable = if *node == self.config.me {
@@ -200,7 +241,7 @@ impl<T: Table> Member<T> {
     /// Takes one input and appends what to do about it.
     ///
     /// What follows from several inputs together is done at [`Input::Idle`], which has to come after them.
-    pub(crate) fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+    pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
         let begin = effects.len();
         self.dispatch(now, input, effects);
         self.take_own(now, begin, effects);
@@ -267,6 +308,7 @@ impl<T: Table> Member<T> {
             return;
         }
         let old_leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
+        let former_end = self.view.commit;
         self.view = view;
         self.find_linked();
         if is_new_term {
@@ -277,6 +319,9 @@ impl<T: Table> Member<T> {
             self.assume.retain(|_, epoch| *epoch >= self.view.term.epoch);
         }
         self.begin_handoff(now, old_leader, effects);
+        if is_new_term && let Some(handoff) = &mut self.handoff {
+            handoff.presume_end(former_end);
+        }
         if let Some(leader) = &mut self.leader
             && leader.epoch() == self.view.term.epoch
         {
@@ -296,6 +341,9 @@ impl<T: Table> Member<T> {
     }
 
     fn is_elected(&self) -> bool {
+        if planted!("epoch-only-fence") {
+            return self.view.term.leader.as_ref().is_some_and(|leader| leader.node == self.config.me);
+        }
         let (Some(leader), Some(token)) = (&self.view.term.leader, self.view.me) else { return false };
         leader.node == self.config.me
             && leader.incarnation == self.config.incarnation
@@ -338,6 +386,7 @@ impl<T: Table> Member<T> {
         }
         if let Some(leader) = &mut self.leader {
             leader.forget_follower(node);
+            leader.presume_gone(&self.replica, node);
         }
         self.assume.remove(node);
     }
@@ -425,7 +474,12 @@ impl<T: Table> Member<T> {
                 self.has_left = true;
                 self.leader = None;
                 self.handoff = None;
-                self.host.on_session_lost(now.time, effects);
+                // First of all the claims are dropped, and their actors stopped or told: without this member's row the
+                // others may find that nobody has a base, and begin with an empty table.
+                if !planted!("leaver-keeps-claims") {
+                    self.host.on_session_lost(now.time, effects);
+                }
+                effects.push(Effect::Tell(Tell::Leave));
                 effects.push(Effect::Answer { call: id, answer: Answer::Left });
             }
         }
@@ -517,7 +571,7 @@ impl<T: Table> Member<T> {
     }
 
     /// When to be woken at the latest.
-    pub(crate) fn wakes_at(&self, now: Time) -> Time {
+    pub fn wakes_at(&self, now: Time) -> Time {
         let mut at = now + Duration::from_secs(1);
         if let Some(leader) = &self.leader {
             at = at.min(self.trim.wakes_at().max(now)).min(leader.wakes_at().unwrap_or(at));

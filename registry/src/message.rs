@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 
 /// What a host wants of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Wish {
+pub enum Wish {
     /// To hold it with this actor.
     Register { actor: u64, kind: Kind },
     /// To give it up, if the registration is the one at `position`.
@@ -29,16 +29,16 @@ pub(crate) enum Wish {
 
 /// One request of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Request {
-    pub(crate) number: RequestNumber,
-    pub(crate) name: Name,
-    pub(crate) wish: Wish,
+pub struct Request {
+    pub number: RequestNumber,
+    pub name: Name,
+    pub wish: Wish,
 }
 
 /// The leader's answer to a request. It holds at `position` of the log, and the host passes it on when its own
 /// replica is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Verdict {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Verdict {
     /// The name is the actor's, by the registration at `token`.
     Granted { token: Position },
     /// Somebody holds it.
@@ -48,21 +48,21 @@ pub(crate) enum Verdict {
 }
 
 /// One row of a snapshot, or the absence of one. `session` is an index into the chunk's sessions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ChunkRow {
-    pub(crate) name: Name,
-    pub(crate) row: Option<(Position, u32, RequestNumber, u64, Kind)>,
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ChunkRow {
+    pub name: Name,
+    pub row: Option<(Position, u32, RequestNumber, u64, Kind)>,
 }
 
 /// Part of a snapshot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Chunk {
-    pub(crate) sessions: Vec<Arc<SessionId>>,
-    pub(crate) rows: Vec<ChunkRow>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Chunk {
+    pub sessions: Vec<Arc<SessionId>>,
+    pub rows: Vec<ChunkRow>,
 }
 
 impl Chunk {
-    pub(crate) fn push(&mut self, name: Name, row: Option<Row>) {
+    pub fn push(&mut self, name: Name, row: Option<Row>) {
         let row = row.map(|row| {
             let found = self.sessions.iter().rposition(|s| Arc::ptr_eq(s, &row.session) || *s == row.session);
             let index = found.unwrap_or_else(|| {
@@ -76,8 +76,8 @@ impl Chunk {
 }
 
 /// A message between members.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Message {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message {
     /// Host to leader. All requests of this session with a number below `acknowledged` are decided and known.
     Requests { epoch: Epoch, session: Arc<SessionId>, acknowledged: RequestNumber, requests: Vec<Request> },
     /// Leader to host. Each verdict holds at `position`.
@@ -124,27 +124,50 @@ pub(crate) enum Message {
 }
 
 /// Why a message could not be read. Nothing of it was acted on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("a message cannot be read: {0}")]
-pub(crate) struct BadMessage(String);
+pub struct BadMessage(String);
 
 impl Message {
-    pub(crate) fn encode(&self) -> Bytes {
+    pub fn encode(&self) -> Bytes {
         let mut bytes = vec![VERSION];
         // Writing to memory does not fail, and a message has nothing that MessagePack cannot write.
         rmp_serde::encode::write(&mut bytes, self).expect("messages are serializable");
         bytes.into()
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadMessage> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, BadMessage> {
         match bytes.split_first() {
             Some((&VERSION, body)) => rmp_serde::from_slice(body).map_err(|e| BadMessage(e.to_string())),
             found => Err(BadMessage(format!("its version is {:?}, not {VERSION}", found.map(|(v, _)| v)))),
         }
     }
 
+    /// What it is, for counts and drawings.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Requests { .. } => "requests",
+            Self::Verdicts { .. } => "verdicts",
+            Self::Replicate { .. } => "replicate",
+            Self::ApplyNamesSnapshot { .. } => "apply_names_snapshot",
+            Self::Heartbeat { .. } => "heartbeat",
+            Self::Progress { .. } => "progress",
+            Self::Fetch { .. } => "fetch",
+            Self::Fetched { .. } => "fetched",
+            Self::SnapshotWanted { .. } => "snapshot_wanted",
+            Self::SnapshotNext { .. } => "snapshot_next",
+            Self::SnapshotChunk { .. } => "snapshot_chunk",
+            Self::SnapshotRefused { .. } => "snapshot_refused",
+            Self::TransferSnapshot { .. } => "transfer_snapshot",
+            Self::Transferred { .. } => "transferred",
+            Self::Assume { .. } => "assume",
+            Self::Assumed { .. } => "assumed",
+        }
+    }
+
     /// Whether it may take the lane that cannot delay the others.
-    pub(crate) fn is_bulk(&self) -> bool {
+    pub fn is_bulk(&self) -> bool {
         matches!(self, Self::SnapshotChunk { .. } | Self::Fetched { .. })
     }
 }

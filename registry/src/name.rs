@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// A registered name: 1 to [`MAX_NAME_BYTES`] bytes of UTF-8, compared byte by byte.
 pub type Name = Arc<str>;
 
@@ -9,7 +11,7 @@ pub type Name = Arc<str>;
 pub const MAX_NAME_BYTES: usize = 512;
 
 /// Why a name was refused. Nothing was sent or changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum BadName {
     /// The name has no characters.
     #[error("a name must not be empty")]

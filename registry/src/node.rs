@@ -8,9 +8,10 @@ use std::{
 };
 
 use callsign_elector::{
-    elector::{ElectorConfig, Notice, driver::ElectorHandle},
+    elector::{ElectorConfig, driver::ElectorHandle},
     ids::{ClusterName, Incarnation, NodeName, RegistryName},
     keys::ClusterKeys,
+    recording::{Core, Header, Recorder},
     session::{NodeSession, OpenSessionError, SessionConfig},
     store::{self, SharedStore},
 };
@@ -22,7 +23,7 @@ use crate::{
     config::{Config, StoreSource},
     error::{JoinError, LeaveError},
     input::Call,
-    member::MemberConfig,
+    member::{MemberConfig, Tuning},
 };
 
 type Peers = BTreeMap<RegistryName, Vec<(NodeName, String)>>;
@@ -86,8 +87,9 @@ impl Node {
             timing: config.session,
             seed: rand::random(),
         };
+        let (clock, record) = (config.clock.clone(), config.record.as_deref());
         let opened =
-            NodeSession::open(store.clone(), config.clock.clone(), session, config.join_timeout).await;
+            NodeSession::open_recorded(store.clone(), clock, session, config.join_timeout, record).await;
         let session = match opened {
             Ok(session) => session,
             Err(error) => {
@@ -141,17 +143,34 @@ impl Node {
         };
         let ended = |_| JoinError::Left;
         let clock = self.config.clock.clone();
-        let elector =
-            ElectorHandle::spawn(self.store.clone(), clock.clone(), elector, events).await.map_err(ended)?;
+        let record = self.config.record.as_deref();
+        let spawned = ElectorHandle::spawn_recorded(
+            self.store.clone(),
+            clock.clone(),
+            elector,
+            events,
+            record.map(|dir| (dir, self.incarnation)),
+        );
+        let elector = spawned.await.map_err(ended)?;
+        let config = MemberConfig {
+            me: self.name.clone(),
+            incarnation: self.incarnation,
+            keys: ClusterKeys::new(&self.cluster).registry(&registry),
+            seed: rand::random(),
+            tuning: Tuning::default(),
+        };
+        let header = || Header {
+            core: Core::Member,
+            cluster: self.cluster.clone(),
+            registry: Some(registry.clone()),
+            node: self.name.clone(),
+            incarnation: self.incarnation,
+        };
         let (of_members, of_lead) = (Arc::downgrade(self), Arc::downgrade(self));
         let (members_of, leader_of) = (registry.clone(), registry.clone());
         let parts = Parts {
-            config: MemberConfig {
-                me: self.name.clone(),
-                incarnation: self.incarnation,
-                keys: ClusterKeys::new(&self.cluster).registry(&registry),
-                seed: rand::random(),
-            },
+            recorder: record.and_then(|dir| Recorder::begin(dir, &header(), &config)),
+            config,
             channel: format!("registry/{registry}"),
             store: self.store.clone(),
             clock,
@@ -198,16 +217,14 @@ impl Node {
     /// Leaves every registry, closes the session, says goodbye.
     pub(crate) async fn leave(&self) -> Result<(), LeaveError> {
         let joined = std::mem::take(&mut *lock(&self.joined));
-        // Said in the queue while the session is open, so that the seat moves before the names are freed. A node
-        // that cannot say it is found closed.
         for joined in joined.values() {
             let left = joined.shared.left.notified();
-            joined.elector.tell(Notice::Leave);
-            let _ = tokio::time::timeout(SAY, left).await;
-        }
-        // Before the names are free, their actors are stopped or told.
-        for joined in joined.values() {
-            let _ = tokio::time::timeout(SAY, joined.shared.call(Call::Leave, SAY)).await;
+            let told = tokio::time::timeout(SAY, joined.shared.call(Call::Leave, SAY)).await;
+            // The member has its elector say so in the queue while the session is open, so that the seat moves before the
+            // names are freed. A node that cannot say it is found closed.
+            if matches!(told, Ok(Some(_))) {
+                let _ = tokio::time::timeout(SAY, left).await;
+            }
         }
         let closed = tokio::time::timeout(LEAVE, self.session.leave()).await;
         for joined in joined.into_values() {

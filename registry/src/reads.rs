@@ -13,6 +13,8 @@ use callsign_elector::{
     store::{ReadResult, StoreError},
 };
 
+use callsign_planted::planted;
+
 use crate::{
     error::ConsistentError,
     input::{Answer, CallId, Effect, OpId},
@@ -100,6 +102,9 @@ impl Reads {
             return None;
         };
         self.reaching.extend(reading.serves.into_iter().map(|asked| (commit, asked)));
+        if planted!("consistent-read-from-old-commit") {
+            self.reaching.extend(std::mem::take(&mut self.asked).into_iter().map(|asked| (commit, asked)));
+        }
         Some(commit)
     }
 
@@ -109,7 +114,7 @@ impl Reads {
         let is_based = replica.is_based();
         let mut answer = |call, answer| effects.push(Effect::Answer { call, answer });
         self.reaching.retain(|(wanted, asked)| {
-            if is_based && at >= *wanted {
+            if is_based && (at >= *wanted || planted!("consistent-read-of-own-replica")) {
                 let entry = replica.table().row(&asked.name).as_ref().map(Row::entry);
                 answer(asked.call, Answer::Consistent(Ok((at, entry))));
                 return false;

@@ -13,6 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use callsign_elector::ids::{Epoch, NodeName, Position, SessionId};
+use callsign_planted::planted;
 
 use crate::{
     log::{Batch, CorruptBatch, Op},
@@ -26,28 +27,28 @@ const MAX_WAITING_BYTES: usize = 16 << 20;
 
 /// What the log says of one session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Held {
+pub struct Held {
     /// The one copy of the id that all its rows share.
-    pub(crate) id: Arc<SessionId>,
+    pub id: Arc<SessionId>,
     /// How many names it has.
-    pub(crate) names: u64,
+    pub names: u64,
     /// Combines all its (name, position), in no order.
-    pub(crate) digest: u64,
+    pub digest: u64,
 }
 
 /// Combines a name and a position into 64 bits (FNV-1a, Fowler, Noll and Vo). To compare, not to protect.
-pub(crate) fn digest(name: &str, position: Position) -> u64 {
+pub fn digest(name: &str, position: Position) -> u64 {
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().chain(position.0.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, fold)
 }
 
 /// What a batch changed that others have to know.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Applied {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Applied {
     /// Rows of this node that are gone.
-    pub(crate) own_freed: Vec<(Name, Row)>,
+    pub own_freed: Vec<(Name, Row)>,
     /// Sessions all of whose names are gone, with their number.
-    pub(crate) gone: Vec<(SessionId, u64)>,
+    pub gone: Vec<(SessionId, u64)>,
 }
 
 impl Applied {
@@ -66,7 +67,7 @@ struct Waiting {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Replica<T> {
+pub struct Replica<T> {
     me: NodeName,
     table: T,
     sessions: BTreeMap<SessionId, Held>,
@@ -76,11 +77,11 @@ pub(crate) struct Replica<T> {
     waiting: BTreeMap<Position, Waiting>,
     waiting_bytes: usize,
     /// Names changed since the start of each snapshot that is being sent.
-    pub(crate) touched: BTreeMap<(NodeName, u64), BTreeSet<Name>>,
+    pub touched: BTreeMap<(NodeName, u64), BTreeSet<Name>>,
 }
 
 impl<T: Table> Replica<T> {
-    pub(crate) fn new(me: NodeName, table: T) -> Self {
+    pub fn new(me: NodeName, table: T) -> Self {
         Self {
             me,
             table,
@@ -94,33 +95,33 @@ impl<T: Table> Replica<T> {
         }
     }
 
-    pub(crate) fn table(&self) -> &T {
+    pub fn table(&self) -> &T {
         &self.table
     }
 
     /// The last batch applied.
-    pub(crate) fn position(&self) -> Position {
+    pub fn position(&self) -> Position {
         self.position
     }
 
     /// The greatest epoch of which something was applied.
-    pub(crate) fn epoch(&self) -> Epoch {
+    pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
     /// Whether the table is a prefix of the log, and not just nothing yet.
-    pub(crate) fn is_based(&self) -> bool {
+    pub fn is_based(&self) -> bool {
         self.based
     }
 
     /// Takes the empty table for the prefix of no batch. Right only if the log still has its first one.
-    pub(crate) fn base_on_nothing(&mut self) {
+    pub fn base_on_nothing(&mut self) {
         self.position = Position(0);
         self.based = true;
     }
 
     /// The table is a prefix of the log that nobody can continue. Readers learn that it is not complete.
-    pub(crate) fn give_up_base(&mut self) {
+    pub fn give_up_base(&mut self) {
         self.based = false;
         self.waiting.clear();
         self.waiting_bytes = 0;
@@ -129,21 +130,21 @@ impl<T: Table> Replica<T> {
     }
 
     /// Passes over the log up to `position`. Right only if the next batch resets.
-    pub(crate) fn skip_to(&mut self, position: Position) {
+    pub fn skip_to(&mut self, position: Position) {
         self.position = self.position.max(position);
     }
 
-    pub(crate) fn sessions(&self) -> &BTreeMap<SessionId, Held> {
+    pub fn sessions(&self) -> &BTreeMap<SessionId, Held> {
         &self.sessions
     }
 
     /// The first position of a batch that waits for a gap before it to close.
-    pub(crate) fn gap_before(&self) -> Option<Position> {
+    pub fn gap_before(&self) -> Option<Position> {
         self.waiting.keys().next().copied()
     }
 
     /// Takes a committed batch that came from a leader: applies it if it is the next, keeps it if it is a later one.
-    pub(crate) fn offer(
+    pub fn offer(
         &mut self,
         epoch: Epoch,
         prev: Position,
@@ -161,7 +162,7 @@ impl<T: Table> Replica<T> {
                 applied.merge(self.apply_waiting()?);
                 return Ok(applied);
             }
-        } else if prev == self.position {
+        } else if prev == self.position || planted!("no-gap-check") {
             let mut applied = self.apply(&Batch::decode(&batch)?);
             applied.merge(self.apply_waiting()?);
             return Ok(applied);
@@ -192,7 +193,7 @@ impl<T: Table> Replica<T> {
     }
 
     /// Applies the next batch of the log.
-    pub(crate) fn apply(&mut self, batch: &Batch) -> Applied {
+    pub fn apply(&mut self, batch: &Batch) -> Applied {
         debug_assert!(batch.position > self.position, "the log is applied forwards");
         let mut applied = Applied::default();
         let sessions: Vec<Arc<SessionId>> = batch.sessions.iter().map(|id| self.shared(id)).collect();
@@ -263,7 +264,7 @@ impl<T: Table> Replica<T> {
         let mut gone = 0;
         self.table.free_all_of(session, |name, row| {
             gone += 1;
-            for touched in touched.values_mut() {
+            for touched in touched.values_mut().filter(|_| !planted!("host-gone-not-touched")) {
                 touched.insert(name.clone());
             }
             if is_own {
@@ -284,13 +285,13 @@ impl<T: Table> Replica<T> {
     }
 
     /// Puts a complete snapshot in the table's place, unless the table is further already.
-    pub(crate) fn install(
+    pub fn install(
         &mut self,
         snapshot: Staged<T>,
         epoch: Epoch,
         position: Position,
     ) -> Result<bool, CorruptBatch> {
-        if self.based && position <= self.position {
+        if self.based && position <= self.position && !planted!("replica-goes-back") {
             return Ok(false);
         }
         self.table.switch_to(snapshot.table);
@@ -322,18 +323,18 @@ fn count_out(sessions: &mut BTreeMap<SessionId, Held>, name: &str, row: &Row) {
 
 /// A snapshot that is still arriving. Nobody reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Staged<T> {
+pub struct Staged<T> {
     table: T,
     sessions: BTreeMap<SessionId, Held>,
 }
 
 impl<T: Table> Staged<T> {
-    pub(crate) fn new(like: &Replica<T>, names: usize) -> Self {
+    pub fn new(like: &Replica<T>, names: usize) -> Self {
         Self { table: like.table.staged(names), sessions: BTreeMap::new() }
     }
 
     /// Takes one chunk: the state of some names, later than that of any chunk before.
-    pub(crate) fn take(&mut self, chunk: Chunk) -> Result<(), CorruptBatch> {
+    pub fn take(&mut self, chunk: Chunk) -> Result<(), CorruptBatch> {
         let mut shared = Vec::with_capacity(chunk.sessions.len());
         for id in chunk.sessions {
             let held = self.sessions.entry(SessionId::clone(&id));
@@ -358,7 +359,7 @@ impl<T: Table> Staged<T> {
         Ok(())
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.table.count()
     }
 }

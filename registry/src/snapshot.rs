@@ -10,6 +10,7 @@ use std::{
 };
 
 use callsign_elector::{Time, ids::NodeName};
+use callsign_planted::planted;
 
 use crate::{
     message::{Chunk, Message},
@@ -17,9 +18,6 @@ use crate::{
     replica::Replica,
     table::Table,
 };
-
-/// How many names a chunk has at most.
-const CHUNK_NAMES: usize = if cfg!(test) { 8 } else { 4096 };
 
 /// A receiver that asks for nothing for so long has gone: shorter, a pause costs it the snapshot; longer, its walk
 /// costs memory.
@@ -38,12 +36,18 @@ struct Walk {
 }
 
 /// All snapshots that are being sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Walks {
+    /// How many names a chunk has at most.
+    chunk: usize,
     walks: BTreeMap<(NodeName, u64), Walk>,
 }
 
 impl Walks {
+    pub(crate) fn new(chunk: usize) -> Self {
+        Self { chunk, walks: BTreeMap::new() }
+    }
+
     /// Begins a snapshot for a member, in place of any former one of its. Returns the first chunk.
     pub(crate) fn begin<T: Table>(
         &mut self,
@@ -84,13 +88,15 @@ impl Walks {
         walk.next_index += 1;
         walk.last_asked = now;
         let mut taken: Vec<Name> = Vec::new();
-        while taken.len() < CHUNK_NAMES && walk.cursor < walk.names.len() {
+        while taken.len() < self.chunk && walk.cursor < walk.names.len() {
             taken.push(walk.names[walk.cursor].clone());
             walk.cursor += 1;
         }
         let mut end = None;
         if walk.cursor == walk.names.len() {
-            if taken.len() + touched.len() <= CHUNK_NAMES {
+            if planted!("snapshot-without-touched") {
+                end = Some((replica.epoch(), replica.position()));
+            } else if taken.len() + touched.len() <= self.chunk {
                 taken.extend(touched.iter().cloned());
                 end = Some((replica.epoch(), replica.position()));
             } else {

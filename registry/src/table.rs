@@ -15,11 +15,11 @@ use crate::{entry::Entry, name::Name};
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(transparent)]
-pub(crate) struct RequestNumber(pub u64);
+pub struct RequestNumber(pub u64);
 
 /// Who holds a name, as the log says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Row {
+pub struct Row {
     /// Where in the log the registration is: the name's fencing token.
     pub position: Position,
     /// The session it belongs to. Shared by all rows of the session.
@@ -34,7 +34,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// The row as callers see it.
-    pub(crate) fn entry(&self) -> Entry {
+    pub fn entry(&self) -> Entry {
         Entry {
             node: self.session.node.clone(),
             incarnation: self.session.incarnation,
@@ -47,7 +47,7 @@ impl Row {
 }
 
 /// Names and who holds them.
-pub(crate) trait Table {
+pub trait Table {
     /// The row of a name.
     fn row(&self, name: &str) -> Option<Row>;
     /// Sets the row of a name; returns the former one.

@@ -15,28 +15,31 @@ use callsign_elector::{
     store::{CommitOutcome, Transaction},
 };
 
+use callsign_planted::planted;
+
 use crate::{
     input::{Effect, OpId},
     leader::Leader,
 };
 
-/// How far a synced member may lag, in bytes of the log. Smaller: a slow one needs snapshots. Larger: the store
-/// keeps more.
-const MAX_LAG: usize = 64 << 20;
-
 /// How often it is looked into.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How many batches have to go for it to be worth a transaction.
-const WORTH: u64 = if cfg!(test) { 16 } else { 256 };
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Trim {
+    /// How many batches have to go for it to be worth a transaction.
+    worth: u64,
+    /// How far a synced member may lag, in bytes of the log.
+    max_lag: usize,
     next: Time,
     in_flight: Option<(OpId, Position)>,
 }
 
 impl Trim {
+    pub(crate) fn new(worth: u64, max_lag: usize) -> Self {
+        Self { worth, max_lag, next: Time::ZERO, in_flight: None }
+    }
+
     pub(crate) fn on_wake(
         &mut self,
         now: Time,
@@ -58,22 +61,35 @@ impl Trim {
         }
         let (mut floor, mut lagging) = (end.next(), Vec::new());
         for (node, row) in view.members.iter().filter(|(node, row)| row.synced && *node != me) {
-            let position = leader.progress_of(node).unwrap_or(Position(0));
-            if leader.bytes_after(position) > MAX_LAG {
+            let progress = leader.progress_of(node);
+            let is_ignored = progress.is_none() && planted!("cut-ignores-laggards");
+            if is_ignored || planted!("log-cut-too-far") {
+                continue;
+            }
+            let position = progress.unwrap_or(Position(0));
+            if leader.bytes_after(position) > self.max_lag {
                 lagging.push((node, row));
             } else {
                 floor = floor.min(position.next());
             }
         }
-        if floor.0 < view.floor.0 + WORTH {
+        if floor.0 < view.floor.0 + self.worth {
             return;
         }
         let (term_key, term) = leader.fence();
         // The floor, too: an earlier cut that was given up may still land, and must not take it back.
         let former = (view.floor > Position(0)).then(|| PositionRecord(view.floor).to_value());
         let mut transaction = Transaction::new().check(term_key, Some(term)).check(keys.floor(), former);
-        for (node, row) in &view.members {
+        if planted!("cut-without-floor") {
+            transaction.checks.retain(|check| check.key != keys.floor());
+        }
+        for (node, row) in view.members.iter().filter(|_| !planted!("cut-without-member-rows")) {
             transaction = transaction.check(keys.member(node), Some(row.to_value()));
+        }
+        // Nor may anybody have joined and become synced since, of whom there was no row to be looked at: that takes a new
+        // entry of the queue.
+        if !planted!("cut-without-queue-mark") {
+            transaction = transaction.check(keys.queue(), view.queue.clone());
         }
         for (node, row) in lagging {
             let mut row = row.clone();

@@ -26,7 +26,7 @@ use crate::{
     input::{Answer, Call, CallId, Effect, Event, Input, Notice as ActorNotice, Now, OnLapse, OpId, Tell},
     leader::splitmix,
     log::Batch,
-    member::{Member, MemberConfig},
+    member::{Member, MemberConfig, Tuning},
     message::Message,
     name::Name,
     table::{Row, Table},
@@ -87,10 +87,6 @@ pub(crate) struct World {
     pub(crate) nodes: BTreeMap<NodeName, Node>,
     links: BTreeSet<(NodeName, NodeName)>,
     link_free: BTreeMap<(NodeName, NodeName), Time>,
-    /// Links on which nothing arrives any more in this direction, until both ends find out.
-    half_open: BTreeMap<(NodeName, NodeName), Time>,
-    /// Nodes that take no input for a while.
-    paused: BTreeMap<NodeName, Time>,
     pub(crate) store: Mvcc,
     pub(crate) keys: RegistryKeys,
     pub(crate) answers: BTreeMap<CallId, Answer>,
@@ -120,8 +116,6 @@ impl World {
             nodes: BTreeMap::new(),
             links: BTreeSet::new(),
             link_free: BTreeMap::new(),
-            half_open: BTreeMap::new(),
-            paused: BTreeMap::new(),
             store: Mvcc::new(Limits::FOUNDATIONDB, 1000),
             keys: ClusterKeys::new(&cluster).registry(&RegistryName::new("r").unwrap()),
             answers: BTreeMap::new(),
@@ -183,6 +177,7 @@ impl World {
             incarnation,
             keys: self.keys.clone(),
             seed: self.draw(u64::MAX),
+            tuning: Tuning { cut_worth: 16, chunk_names: 8, memory_bytes: 4 << 10, max_lag: 64 << 20 },
         };
         self.nodes.insert(
             node.clone(),
@@ -308,34 +303,12 @@ impl World {
     pub(crate) fn cut(&mut self, a: &str, b: &str) {
         let (a, b) = (name(a), name(b));
         for (from, to) in [(&a, &b), (&b, &a)] {
-            self.half_open.remove(&(from.clone(), to.clone()));
             if self.links.remove(&(from.clone(), to.clone())) {
                 let at = self.arrival(from, to);
                 let incarnation = self.nodes[from].incarnation;
                 let down = Input::LinkDown { node: from.clone(), incarnation };
                 self.push(at, to, Next::Member(down));
             }
-        }
-    }
-
-    /// From now on what `a` sends does not reach `b`; both find out after so long, and their link is down.
-    pub(crate) fn half_open(&mut self, a: &str, b: &str, until_found: Duration) {
-        let way = (name(a), name(b));
-        if self.links.contains(&way) {
-            let at = self.now + until_found;
-            self.half_open.entry(way).or_insert(at);
-        }
-    }
-
-    /// The node takes no input for so long, and then all of it.
-    pub(crate) fn pause(&mut self, node: &str, duration: Duration) {
-        self.paused.insert(name(node), self.now + duration);
-    }
-
-    /// The session's trust has run out, and the node has not noticed.
-    pub(crate) fn distrust(&mut self, node: &str) {
-        if let Some(n) = self.nodes.get_mut(&name(node)) {
-            n.trusted = false;
         }
     }
 
@@ -376,17 +349,6 @@ impl World {
     pub(crate) fn step(&mut self) -> bool {
         let Some(((at, _), (node, incarnation, next))) = self.queue.pop_first() else { return false };
         self.now = self.now.max(at);
-        let found = self.half_open.iter().find(|(_, at)| **at <= self.now).map(|(way, _)| way.clone());
-        if let Some((a, b)) = found {
-            self.cut(a.as_str(), b.as_str());
-        }
-        self.paused.retain(|_, until| *until > self.now);
-        let is_input = !matches!(next, Next::Land(_) | Next::Commit(..));
-        if let Some(until) = self.paused.get(&node).filter(|_| is_input) {
-            self.order += 1;
-            self.queue.insert((*until, self.order), (node, incarnation, next));
-            return true;
-        }
         let is_alive = self.nodes.get(&node).is_some_and(|n| n.incarnation == incarnation);
         match next {
             // A transaction lands also after its author died.
@@ -432,14 +394,14 @@ impl World {
     fn perform(&mut self, node: &NodeName, effect: Effect) {
         match effect {
             Effect::Send { to, message } => {
-                *self.sent.entry(kind_of(&message)).or_default() += 1;
+                *self.sent.entry(message.kind()).or_default() += 1;
                 // As on the wire.
                 let message = Message::decode(&message.encode()).unwrap();
                 let way = (node.clone(), to.clone());
                 if self.chance(self.faults.queue_full, "queue full") {
                     let now = self.now;
                     self.push(now, node, Next::Member(Input::SendFailed { to }));
-                } else if self.links.contains(&way) && !self.half_open.contains_key(&way) {
+                } else if self.links.contains(&way) {
                     let at = self.arrival(node, &to);
                     self.push(at, &to, Next::Member(Input::Message { from: node.clone(), message }));
                 }
@@ -484,6 +446,7 @@ impl World {
                     Tell::Synced(epoch, position) => Notice::Synced { epoch, position },
                     Tell::Assumed(epoch) => Notice::Assumed { epoch },
                     Tell::Refresh => Notice::Changed,
+                    Tell::Leave => Notice::Leave,
                     Tell::Rejoin { empty } => Notice::Rejoin { empty },
                 };
                 let now = self.now;
@@ -665,11 +628,6 @@ impl World {
         floor.map_or(1, |value| PositionRecord::from_value(value).unwrap().0.0)
     }
 
-    /// The end of the log.
-    pub(crate) fn end(&self) -> Position {
-        self.history.keys().next_back().copied().unwrap_or_default()
-    }
-
     pub(crate) fn term(&self) -> Term {
         self.store.get(&self.keys.term()).map_or_else(Term::vacant, |value| Term::from_value(value).unwrap())
     }
@@ -756,26 +714,5 @@ impl World {
             );
         }
         text
-    }
-}
-
-fn kind_of(message: &Message) -> &'static str {
-    match message {
-        Message::Requests { .. } => "requests",
-        Message::Verdicts { .. } => "verdicts",
-        Message::Replicate { .. } => "replicate",
-        Message::ApplyNamesSnapshot { .. } => "apply_names_snapshot",
-        Message::Heartbeat { .. } => "heartbeat",
-        Message::Progress { .. } => "progress",
-        Message::Fetch { .. } => "fetch",
-        Message::Fetched { .. } => "fetched",
-        Message::SnapshotWanted { .. } => "snapshot_wanted",
-        Message::SnapshotNext { .. } => "snapshot_next",
-        Message::SnapshotChunk { .. } => "snapshot_chunk",
-        Message::SnapshotRefused { .. } => "snapshot_refused",
-        Message::TransferSnapshot { .. } => "transfer_snapshot",
-        Message::Transferred { .. } => "transferred",
-        Message::Assume { .. } => "assume",
-        Message::Assumed { .. } => "assumed",
     }
 }

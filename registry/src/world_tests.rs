@@ -1,14 +1,13 @@
 //! Histories of a whole cluster of cores.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use callsign_elector::ids::NodeName;
 
 use crate::{
     error::RegisterError,
     input::{Answer, Call, CallId},
-    random_world::random_history,
-    world::{Faults, World, name},
+    world::{World, name},
 };
 
 fn three(seed: u64) -> World {
@@ -55,42 +54,6 @@ fn killing_the_leader_moves_the_seat_and_frees_its_names() {
     assert!(world.row(other, "kept").is_some());
     world.register(other, "of-leader", 3).unwrap();
     world.check_replicas();
-}
-
-#[test]
-fn random_histories_keep_every_promise() {
-    let seeds = std::env::var("CALLSIGN_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60);
-    let first = std::env::var("CALLSIGN_FIRST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-    let mut hit: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let faulty = Faults {
-        conflict: 30,
-        unknown_applied: 30,
-        unknown_lost: 20,
-        unknown_later: 20,
-        unavailable: 30,
-        slow: 10,
-        queue_full: 30,
-    };
-    for seed in first..first + seeds {
-        let faults = if seed % 2 == 0 { faulty } else { Faults::default() };
-        println!("seed {seed}");
-        let world = random_history(seed, faults);
-        for (what, times) in world.hit.iter().chain(&world.sent) {
-            *hit.entry(what).or_default() += times;
-        }
-    }
-    println!("{hit:?}");
-    for what in [
-        "claims compared",
-        "unknown, landed later",
-        "fetched",
-        "snapshot_chunk",
-        "apply_names_snapshot",
-        "slow store",
-        "queue full",
-    ] {
-        assert!(hit.get(what).is_some_and(|times| *times > 0), "{what} never happened");
-    }
 }
 
 fn other_than(leader: &NodeName) -> &'static str {

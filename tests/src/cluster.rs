@@ -14,7 +14,7 @@ use crate::{
     client::Answer,
     history::{Forgive, History, Life, Span},
     load::Load,
-    process::{NodeProcess, StartOptions, Stopped},
+    process::{NodeProcess, StartOptions, Stopped, recordings},
     sampler::{Directory, Sampler, note},
     store_view::{StoreView, WriteLock},
     wait::eventually,
@@ -290,6 +290,21 @@ impl Cluster {
             }
         }
         no_breach();
+    }
+
+    /// Kills every node, replays what all nodes of this test have recorded through fresh cores, and checks it all
+    /// together. The recordings are kept if something is wrong with them.
+    pub fn check_recordings(mut self) {
+        for name in self.names() {
+            self.kill(&name);
+        }
+        match callsign_sim::recording::check(&recordings(self.files.path())) {
+            Ok(report) => println!("{report}"),
+            Err(error) => {
+                let kept = recordings(&self.files.keep());
+                panic!("{error}\nkept in {}", kept.display());
+            }
+        }
     }
 }
 

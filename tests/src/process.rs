@@ -63,6 +63,11 @@ pub struct Stopped {
     pub log: String,
 }
 
+/// Where nodes record what they do, beside their logs.
+pub(crate) fn recordings(logs: &Path) -> PathBuf {
+    logs.join("recordings")
+}
+
 /// A node. Killed when it is dropped.
 #[derive(Debug)]
 pub struct NodeProcess {
@@ -80,7 +85,7 @@ pub struct NodeProcess {
 
 impl NodeProcess {
     /// Starts a node over the store at `store`, and waits for its ready line. Its output goes to files named after it
-    /// and `launch` in `logs`.
+    /// and `launch` in `logs`, its recordings beside them.
     ///
     /// The kernel kills it when the calling thread ends.
     pub fn start(
@@ -98,6 +103,8 @@ impl NodeProcess {
         command
             .args(["node", "--print-json", "--name", name, "--store", store, "--log", &level])
             .args(["--lease", &format!("{}ms", options.lease.as_millis())])
+            .arg("--record")
+            .arg(recordings(logs))
             .args(&options.arguments)
             .env("CALLSIGN_PARENT", std::process::id().to_string())
             .env_remove("CALLSIGN_SECRET")

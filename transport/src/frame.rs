@@ -24,7 +24,7 @@ pub(crate) const PREFIX: usize = 4;
 
 /// Why a link is being closed, told to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Farewell {
+pub enum Farewell {
     /// The node leaves; all it had queued was sent before.
     Leaving,
     /// A newer incarnation of the receiver's node took its place.
@@ -39,7 +39,7 @@ pub(crate) enum Farewell {
 
 /// Why a message to an actor was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum NotDelivered {
+pub enum NotDelivered {
     /// No such actor runs (any more).
     Gone,
     /// It was never exported.
@@ -52,7 +52,7 @@ pub(crate) enum NotDelivered {
 
 /// One frame of an established link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frame<'a> {
+pub enum Frame<'a> {
     /// "I live."
     Ping,
     /// The last frame of a link.

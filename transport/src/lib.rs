@@ -29,7 +29,13 @@
 //! **ractor's `cluster` feature** is on, so every message type of a program that uses this crate needs a derive:
 //! [`RactorMessage`] for local ones, [`RactorClusterMessage`] for those that travel.
 
+#![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
+#![cfg_attr(feature = "cores", allow(missing_docs))]
+
 mod config;
+#[cfg(feature = "cores")]
+#[doc(hidden)]
+pub mod cores;
 mod endpoint;
 mod error;
 mod events;

@@ -12,7 +12,7 @@ use crate::{config::LinkTiming, error::DownReason, frame::Farewell};
 
 /// What can happen to a link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Input {
+pub enum Input {
     /// The handshake is done.
     Established,
     /// Bytes came from the peer.
@@ -37,7 +37,7 @@ pub(crate) enum Input {
 
 /// What the driver is to do, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// Queue a ping.
     Ping,
     /// Send what is queued, then this; nothing is queued any more.
@@ -65,7 +65,7 @@ enum State {
 
 /// One connection, from its first byte to its last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Link {
+pub struct Link {
     timing: LinkTiming,
     state: State,
     /// When the peer was last heard, or could last not have been.
@@ -77,7 +77,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(now: Duration, timing: LinkTiming) -> Self {
+    pub fn new(now: Duration, timing: LinkTiming) -> Self {
         let until = now + timing.handshake;
         Self {
             timing,
@@ -90,7 +90,7 @@ impl Link {
     }
 
     /// When to send `Wake`, unless something else happens before. One too many does no harm.
-    pub(crate) fn next_wake(&self) -> Option<Duration> {
+    pub fn next_wake(&self) -> Option<Duration> {
         match self.state {
             State::Opening { until } | State::Leaving { until } => Some(until),
             State::Up if self.deaf => Some(self.next_ping),
@@ -100,7 +100,7 @@ impl Link {
     }
 
     /// Takes one input and appends what to do about it.
-    pub(crate) fn step(&mut self, now: Duration, input: Input, effects: &mut Vec<Effect>) {
+    pub fn step(&mut self, now: Duration, input: Input, effects: &mut Vec<Effect>) {
         if self.state == State::Ended {
             return;
         }

@@ -13,6 +13,8 @@ use std::{
     time::Duration,
 };
 
+use callsign_planted::planted;
+
 use crate::{
     config::LinkTiming,
     error::{DownReason, Refused},
@@ -28,7 +30,7 @@ const NODES: usize = 1024;
 
 /// What can happen to the links of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Input {
+pub enum Input {
     /// These are the nodes to be linked to. Replaces the former.
     Peers(Vec<(Arc<str>, String)>),
     /// A connection was accepted; its handshake begins.
@@ -51,7 +53,7 @@ pub(crate) enum Input {
 
 /// What the driver is to do, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// Connect there, looking for that node.
     Dial { node: Arc<str>, address: String },
     /// Close a connection that is still in its handshake.
@@ -90,7 +92,7 @@ struct Node {
 
 /// The links of one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Links {
+pub struct Links {
     me: Arc<str>,
     timing: LinkTiming,
     max_waiting: usize,
@@ -104,7 +106,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn new(me: Arc<str>, timing: LinkTiming, max_waiting: usize, seed: u64) -> Self {
+    pub fn new(me: Arc<str>, timing: LinkTiming, max_waiting: usize, seed: u64) -> Self {
         Self {
             me,
             timing,
@@ -119,37 +121,42 @@ impl Links {
     }
 
     /// The link that is up to a node.
-    pub(crate) fn link_to(&self, node: &str) -> Option<(LinkId, &PeerId)> {
+    pub fn link_to(&self, node: &str) -> Option<(LinkId, &PeerId)> {
         let link = self.nodes.get(node)?.current?;
         Some((link, self.up.get(&link)?))
     }
 
     /// Whether a link is up: what it brings counts.
-    pub(crate) fn is_up(&self, link: LinkId) -> bool {
+    pub fn is_up(&self, link: LinkId) -> bool {
         self.up.contains_key(&link)
     }
 
     /// The links that are up.
-    pub(crate) fn up(&self) -> impl Iterator<Item = (LinkId, &PeerId)> {
+    pub fn up(&self) -> impl Iterator<Item = (LinkId, &PeerId)> {
         self.up.iter().map(|(link, peer)| (*link, peer))
     }
 
     /// Whether this peer may link up now. Asked before it is told so, and again when it is.
-    pub(crate) fn check(&self, peer: &PeerId) -> Result<(), Refused> {
+    pub fn check(&self, peer: &PeerId) -> Result<(), Refused> {
         if self.leaving {
             return Err(Refused::Leaving);
         }
+        if planted!("old-link-preferred")
+            && self.link_to(&peer.node).is_some_and(|(_, linked)| linked.incarnation != peer.incarnation)
+        {
+            return Err(Refused::Superseded);
+        }
         let over = self.nodes.get(&peer.node).is_some_and(|node| node.over.contains(&peer.incarnation));
-        if over { Err(Refused::Superseded) } else { Ok(()) }
+        if over && !planted!("superseded-incarnation-returns") { Err(Refused::Superseded) } else { Ok(()) }
     }
 
     /// When to send `Wake`.
-    pub(crate) fn next_wake(&self) -> Option<Duration> {
+    pub fn next_wake(&self) -> Option<Duration> {
         self.wanted().map(|(_, target)| target.not_before).min()
     }
 
     /// Takes one input and appends what to do about it.
-    pub(crate) fn step(&mut self, now: Duration, input: Input, effects: &mut Vec<Effect>) {
+    pub fn step(&mut self, now: Duration, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::Peers(peers) => self.on_peers(now, peers),
             Input::Accepted(link) => {
@@ -222,7 +229,9 @@ impl Links {
         } else {
             (Farewell::Evicted, DownReason::Evicted)
         };
-        self.dismiss(now, &peer.node, farewell, &reason, effects);
+        if !planted!("former-link-kept") {
+            self.dismiss(now, &peer.node, farewell, &reason, effects);
+        }
         self.forget_strangers();
         self.succeed(peer).current = Some(link);
         self.up.insert(link, peer.clone());

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The most control bytes that are written at once.
-pub(crate) const BATCH: usize = 256 << 10;
+pub const BATCH: usize = 256 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct BulkMessage {
@@ -36,7 +36,7 @@ enum State {
 
 /// What `Outbox::next` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Write this, then ask again.
     Write,
     /// Nothing may be written at present.
@@ -47,7 +47,7 @@ pub(crate) enum Next {
 
 /// The two lanes of one link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Outbox {
+pub struct Outbox {
     link: LinkId,
     limits: LinkLimits,
     state: State,
@@ -62,7 +62,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new(link: LinkId, limits: LinkLimits) -> Self {
+    pub fn new(link: LinkId, limits: LinkLimits) -> Self {
         Self {
             link,
             limits,
@@ -76,7 +76,7 @@ impl Outbox {
     }
 
     /// Queues a message of a channel.
-    pub(crate) fn send(&mut self, lane: Lane, channel: &str, body: Bytes) -> Result<(), SendError> {
+    pub fn send(&mut self, lane: Lane, channel: &str, body: Bytes) -> Result<(), SendError> {
         let frame = Frame::Message { channel, body: &body };
         if lane == Lane::Control {
             return self.send_frame(&frame);
@@ -91,7 +91,7 @@ impl Outbox {
     }
 
     /// Queues a frame in the control lane.
-    pub(crate) fn send_frame(&mut self, frame: &Frame<'_>) -> Result<(), SendError> {
+    pub fn send_frame(&mut self, frame: &Frame<'_>) -> Result<(), SendError> {
         let length = self.check(frame)?;
         if self.control.len() + length + PREFIX > self.limits.control_queue {
             return Err(SendError::QueueFull {
@@ -104,27 +104,27 @@ impl Outbox {
     }
 
     /// Queues what the link itself has to say (pings, counts of bytes read), full or not.
-    pub(crate) fn send_own(&mut self, frame: &Frame<'_>) {
+    pub fn send_own(&mut self, frame: &Frame<'_>) {
         if self.state == State::Open {
             frame.put(&mut self.control);
         }
     }
 
     /// The peer has read so many more bulk bytes. An error is a peer that breaks the protocol.
-    pub(crate) fn on_read(&mut self, bytes: usize) -> Result<(), &'static str> {
+    pub fn on_read(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.unread = self.unread.checked_sub(bytes).ok_or("more bytes read than were sent")?;
         Ok(())
     }
 
     /// Says goodbye after what is queued.
-    pub(crate) fn close_after_all(&mut self, farewell: Farewell) {
+    pub fn close_after_all(&mut self, farewell: Farewell) {
         if self.state == State::Open {
             self.state = State::Closing(farewell);
         }
     }
 
     /// Drops what can be dropped, and says goodbye.
-    pub(crate) fn close_with(&mut self, farewell: Farewell) {
+    pub fn close_with(&mut self, farewell: Farewell) {
         if self.state == State::Closed {
             return;
         }
@@ -138,7 +138,7 @@ impl Outbox {
     }
 
     /// Takes nothing any more.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.state = State::Closed;
         self.control = BytesMut::new();
         self.bulk = VecDeque::new();
@@ -146,7 +146,7 @@ impl Outbox {
     }
 
     /// Moves the next bytes to be written into the empty `batch`.
-    pub(crate) fn next(&mut self, batch: &mut BytesMut) -> Next {
+    pub fn next(&mut self, batch: &mut BytesMut) -> Next {
         debug_assert!(batch.is_empty());
         if self.state == State::Closed {
             return Next::Close;
@@ -168,7 +168,7 @@ impl Outbox {
     }
 
     /// Bytes that wait in the two lanes.
-    pub(crate) fn queued(&self) -> (usize, usize) {
+    pub fn queued(&self) -> (usize, usize) {
         (self.control.len(), self.bulk_queued)
     }
 

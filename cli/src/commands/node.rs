@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// The node's name: stable, and no other live node's.
     #[arg(long)]
     name: String,
-    /// Where the cluster keeps what it agrees on: sqlite:PATH.
+    /// Where the cluster keeps what it agrees on: `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.
     #[arg(long)]
     store: String,
     /// The cluster. Nodes of different clusters refuse each other.
@@ -56,6 +56,9 @@ pub(crate) struct Args {
     /// Where to answer HTTP. Loopback only: who can reach it can do everything.
     #[arg(long, default_value = "127.0.0.1:0", value_parser = loopback)]
     admin: SocketAddr,
+    /// Record what the node does in this directory, for `callsign-sim check-recordings`. Grows without a bound.
+    #[arg(long)]
+    record: Option<PathBuf>,
     /// Print the line that says where the node can be reached as JSON.
     #[arg(long)]
     print_json: bool,
@@ -119,6 +122,9 @@ fn config(args: &Args, registry: &str) -> Result<Config> {
         .join_timeout(args.join_timeout.unwrap_or(args.lease + args.lease / 2));
     if let Some(advertise) = &args.advertise {
         config = config.advertise(advertise);
+    }
+    if let Some(directory) = &args.record {
+        config = config.record(directory);
     }
     if let Some(secret) = secret(args)? {
         config = config.secret(secret);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use callsign_planted::planted;
+
 use super::{
     Answer, Doing, Effect, Elector, ElectorEvent, QUEUE_LIMIT_LOCKED, Reading, Wish, plan, silence::Voice,
 };
@@ -118,7 +120,9 @@ impl Elector {
                 }
                 _ => {}
             }
-            if let Some(since) = self.handoff.unmoved_since() {
+            if let Some(since) = self.handoff.unmoved_since()
+                && !planted!("lock-never-taken-over")
+            {
                 let due = since + self.config.timing.lock + turn * rank;
                 proposals.push(at(due, Action::TakeLock(nonce)));
             }
@@ -210,7 +214,7 @@ impl Elector {
                     if member == node && *token == accused.token && *said_in == epoch
                         && *evidence == Evidence::Closed)
             });
-            if !is_said {
+            if !is_said && !planted!("dead-member-never-accused") {
                 let event = MembershipEvent::Down {
                     member: node.clone(),
                     token: accused.token,
@@ -398,7 +402,11 @@ impl Elector {
     /// The own row, if it is of the latest own join.
     pub(super) fn own_row(&self) -> Option<&MemberRow> {
         let (_, state) = self.readable()?;
-        let (session, joined) = (self.session.as_ref()?, self.joined?);
+        let session = self.session.as_ref()?;
+        if planted!("former-row-taken-for-own") {
+            return state.members.get(&session.node);
+        }
+        let joined = self.joined?;
         state.members.get(&session.node).filter(|row| row.session == *session && row.token >= joined)
     }
 
@@ -433,11 +441,13 @@ fn next_entry<'a>(
     facts: &Facts,
 ) -> Option<(&'a Queued, Option<Applied>)> {
     let first = if state.lock.is_some() { reading.queue.len() } else { 1 };
-    reading.queue.iter().take(first).find_map(|queued| match &queued.entry {
+    let skipped = usize::from(planted!("queue-out-of-order") && reading.queue.len() > 1);
+    reading.queue.iter().skip(skipped).take(first).find_map(|queued| match &queued.entry {
         Err(_) => Some((queued, None)),
         Ok(entry) => {
             let applied = state.apply(entry, facts);
-            (state.lock.is_none() || applied.passes_lock()).then_some((queued, Some(applied)))
+            (state.lock.is_none() || applied.passes_lock() || planted!("lock-ignored"))
+                .then_some((queued, Some(applied)))
         }
     })
 }

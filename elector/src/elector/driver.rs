@@ -4,7 +4,7 @@
 //! the protocol found here is in the wrong place.
 #![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use futures::future::select_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
@@ -13,6 +13,8 @@ use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
 use crate::{
     Clock,
     elector::{Effect, Elector, ElectorConfig, ElectorEvent, Input, Notice},
+    ids::Incarnation,
+    recording::{Core, Header, Recorder},
     store::{CommitOutcome, SharedStore, StoreError},
 };
 
@@ -36,8 +38,21 @@ impl ElectorHandle {
         config: ElectorConfig,
         events: UnboundedSender<ElectorEvent>,
     ) -> Result<Self, SpawnErr> {
+        Self::spawn_recorded(store, clock, config, events, None).await
+    }
+
+    /// As [`spawn`](Self::spawn), and records the elector in a directory, if one is given, as one of this incarnation.
+    pub async fn spawn_recorded(
+        store: SharedStore,
+        clock: Clock,
+        config: ElectorConfig,
+        events: UnboundedSender<ElectorEvent>,
+        record: Option<(&Path, Incarnation)>,
+    ) -> Result<Self, SpawnErr> {
+        let recorder = record
+            .and_then(|(dir, incarnation)| Recorder::begin(dir, &header(&config, incarnation), &config));
         let driver = Driver { store, clock, events };
-        let (actor, _) = Actor::spawn(None, driver, config).await?;
+        let (actor, _) = Actor::spawn(None, driver, (config, recorder)).await?;
         Ok(Self { actor })
     }
 
@@ -49,6 +64,16 @@ impl ElectorHandle {
     /// Ends the elector where it is. What it had under way in the store may still land.
     pub fn stop(&self) {
         self.actor.stop(None);
+    }
+}
+
+fn header(config: &ElectorConfig, incarnation: Incarnation) -> Header {
+    Header {
+        core: Core::Elector,
+        cluster: config.cluster.clone(),
+        registry: Some(config.registry.clone()),
+        node: config.node.clone(),
+        incarnation,
     }
 }
 
@@ -67,6 +92,7 @@ struct Running {
     watch: Option<Task>,
     timer: Option<Task>,
     operation: Option<Task>,
+    recorder: Option<Recorder>,
 }
 
 /// A task that is aborted when it is replaced or dropped.
@@ -87,14 +113,14 @@ impl Drop for Task {
 impl Actor for Driver {
     type Msg = Input;
     type State = Running;
-    type Arguments = ElectorConfig;
+    type Arguments = (ElectorConfig, Option<Recorder>);
 
     async fn pre_start(
         &self,
         _myself: ActorRef<Input>,
-        config: ElectorConfig,
+        (config, recorder): Self::Arguments,
     ) -> Result<Running, ActorProcessingErr> {
-        Ok(Running { elector: Elector::new(config), watch: None, timer: None, operation: None })
+        Ok(Running { elector: Elector::new(config), watch: None, timer: None, operation: None, recorder })
     }
 
     async fn post_start(
@@ -112,9 +138,28 @@ impl Actor for Driver {
         running: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         let mut effects = Vec::new();
-        running.elector.step(self.clock.now(), input, &mut effects);
+        let now = self.clock.now();
+        if let Some(recorder) = &mut running.recorder {
+            recorder.before(&now, &input);
+        }
+        running.elector.step(now, input, &mut effects);
+        if let Some(recorder) = &mut running.recorder {
+            recorder.after(&effects);
+            recorder.flush();
+        }
         for effect in effects {
             self.carry_out(&myself, effect, running);
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _myself: ActorRef<Input>,
+        running: &mut Running,
+    ) -> Result<(), ActorProcessingErr> {
+        if let Some(recorder) = &mut running.recorder {
+            recorder.finish();
         }
         Ok(())
     }

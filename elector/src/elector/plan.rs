@@ -3,6 +3,8 @@
 //! Each checks everything that its decision was made from, as it was read, so that it may land at any later time, or
 //! never: it is right at the moment at which it lands. The term is written only when the leader changes.
 
+use callsign_planted::planted;
+
 use crate::{
     elector::reading::{Queued, Reading},
     ids::{Nonce, SessionId},
@@ -22,6 +24,9 @@ pub(super) fn consume(
 ) -> Transaction {
     let mut transaction =
         Transaction::new().check(queued.key.clone(), Some(queued.value.clone())).clear(queued.key.clone());
+    if planted!("entry-not-checked") {
+        transaction.checks.clear();
+    }
     // With the entry itself checked, no join that was queued behind it can have been applied.
     for relied in applied.relied.iter().filter(|relied| **relied != Relied::Members) {
         transaction = reading.check_relied(transaction, keys, relied);
@@ -59,7 +64,11 @@ pub(super) fn enqueue(
     let sequence = reading.author?.sequence.next();
     let entry = QueueEntry { author: author.clone(), sequence, event };
     let transaction = reading.check(Transaction::new(), keys.cluster().session(&author.node));
-    let transaction = reading.check(transaction, keys.author(&author.node));
+    let transaction = if planted!("author-number-not-checked") {
+        transaction
+    } else {
+        reading.check(transaction, keys.author(&author.node))
+    };
     let transaction = transaction
         .put(keys.author(&author.node), AuthorRecord { sequence }.to_value())
         .append(keys.queue(), entry.to_value());
@@ -84,6 +93,9 @@ pub(super) fn clear_lock(keys: &RegistryKeys, reading: &Reading) -> Transaction 
 }
 
 fn checked_lock(keys: &RegistryKeys, reading: &Reading) -> Transaction {
+    if planted!("lock-without-nonce") {
+        return Transaction::new();
+    }
     let transaction = reading.check(Transaction::new(), keys.lock());
     reading.check(transaction, keys.term())
 }
@@ -96,7 +108,10 @@ fn change(
     after: &ElectionState,
     transaction: Transaction,
 ) -> Transaction {
-    let mut transaction = reading.check(transaction, keys.term());
+    let mut transaction = transaction;
+    if !planted!("election-without-term") {
+        transaction = reading.check(transaction, keys.term());
+    }
     transaction = reading.check(transaction, keys.lock());
     for node in before.members.keys() {
         transaction = reading.check(transaction, keys.member(node));

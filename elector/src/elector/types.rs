@@ -2,17 +2,19 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     Time,
     ids::{ClusterName, Epoch, NodeName, Position, RegistryName, SessionId, Token},
     policy::Opening,
     record::{Lock, MemberRow, QueueEntry, SessionRecord, Term},
     state::{self, Change, Dropped, Seat},
-    store::{CommitOutcome, Key, Read, ReadResult, StoreError, TooLarge, Transaction, Version},
+    store::{CommitOutcome, Key, Read, ReadResult, StoreError, TooLarge, Transaction, Value, Version},
 };
 
 /// The times of an elector. None is compared with another node's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ElectorTiming {
     /// How often the store is read without cause. Shorter: load; longer: what a lost watch costs.
     pub poll: Duration,
@@ -44,7 +46,7 @@ impl Default for ElectorTiming {
 }
 
 /// What an elector is told at its start.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ElectorConfig {
     /// The registry.
     pub registry: RegistryName,
@@ -64,11 +66,11 @@ pub struct ElectorConfig {
 }
 
 /// Identifies an operation of the store to the elector that asked for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OpId(pub u64);
 
 /// What the node tells its elector.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Notice {
     /// The node's open session; `None` while it has none that it trusts. Without one an elector only looks.
     Session(Option<SessionId>),
@@ -122,7 +124,7 @@ pub enum Notice {
 }
 
 /// What can happen to an elector.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Input {
     /// The node has something to say.
     Notice(Notice),
@@ -145,7 +147,7 @@ pub enum Input {
 }
 
 /// What an elector asks of its driver, in order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Effect {
     /// Read, and answer with `ReadDone`, always.
     Read {
@@ -175,7 +177,7 @@ pub enum Effect {
 }
 
 /// What an elector tells its node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ElectorEvent {
     /// What the store shows has changed.
     View(Arc<View>),
@@ -252,7 +254,7 @@ impl ElectorEvent {
 }
 
 /// What the store showed at one version.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct View {
     /// The version.
     pub version: Version,
@@ -270,6 +272,8 @@ pub struct View {
     pub floor: Position,
     /// The own token, while the own member is one.
     pub me: Option<Token>,
+    /// What the store has at the queue's own key: it is another after every entry that was appended.
+    pub queue: Option<Value>,
 }
 
 impl View {
@@ -292,6 +296,7 @@ impl View {
             && self.commit == other.commit
             && self.floor == other.floor
             && self.me == other.me
+            && self.queue == other.queue
             && sessions(self) == sessions(other)
     }
 }

@@ -1,5 +1,7 @@
 //! The core of a session: what to read and to write, and when to trust.
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     Obstacle, SessionConfig, SessionEvent, SessionFailure, TimingError, jitter::Jitter, observe::Observer,
     own::Own, suspicion::Suspicions,
@@ -12,11 +14,11 @@ use crate::{
 };
 
 /// Recognises the answer to a request of a core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
 
 /// What can happen to a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Input {
     /// The node may open its session.
     Start,
@@ -59,7 +61,7 @@ pub enum Input {
 }
 
 /// What a session asks of its driver, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Effect {
     /// Read from the store, and answer with [`Input::ReadDone`].
     Read {

@@ -1,7 +1,7 @@
 //! Drives a node's [`Session`]: an actor that turns answers of the store and timers into inputs.
 #![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use ractor_cluster_derive::RactorMessage;
@@ -18,6 +18,7 @@ use crate::{
     clock::Clock,
     ids::{Incarnation, NodeName, SessionId},
     record::CorruptRecord,
+    recording::{Core, Header, Recorder},
     store::{CommitOutcome, LifeGuard, SharedStore, StoreError},
     time::Time,
 };
@@ -107,13 +108,26 @@ impl NodeSession {
         config: SessionConfig,
         deadline: Duration,
     ) -> Result<Self, OpenSessionError> {
+        Self::open_recorded(store, clock, config, deadline, None).await
+    }
+
+    /// As [`open`](Self::open), and records the session in a directory, if one is given.
+    pub async fn open_recorded(
+        store: SharedStore,
+        clock: Clock,
+        config: SessionConfig,
+        deadline: Duration,
+        record: Option<&Path>,
+    ) -> Result<Self, OpenSessionError> {
         let core = Session::new(config.clone()).map_err(OpenSessionError::Timing)?;
         let until = clock.now() + deadline;
         let guard = guard_life(&store, &config, deadline).await?;
         let trust = TrustHandle::new(clock.clone(), guard);
         let current = Arc::default();
         let (opened, outcome) = oneshot::channel();
-        let state = State::new(core, store, trust.clone(), Arc::clone(&current), opened, config.timing.lease);
+        let patience = config.timing.lease;
+        let mut state = State::new(core, store, trust.clone(), Arc::clone(&current), opened, patience);
+        state.recorder = record.and_then(|dir| Recorder::begin(dir, &header(&config), &config));
         let (actor, _) =
             Actor::spawn(None, SessionActor, state).await.map_err(|_| OpenSessionError::Ended)?;
         let session = Self { inner: Arc::new(Inner { actor, trust, current }) };
@@ -172,6 +186,16 @@ impl NodeSession {
     }
 }
 
+fn header(config: &SessionConfig) -> Header {
+    Header {
+        core: Core::Session,
+        cluster: config.cluster.clone(),
+        registry: None,
+        node: config.node.clone(),
+        incarnation: config.incarnation,
+    }
+}
+
 async fn guard_life(
     store: &SharedStore,
     config: &SessionConfig,
@@ -213,6 +237,7 @@ struct State {
     /// How long the store may take before its answer is not waited for. The core gives up earlier, but still has a
     /// use for late answers.
     patience: Duration,
+    recorder: Option<Recorder>,
 }
 
 impl Actor for SessionActor {
@@ -256,6 +281,9 @@ impl Actor for SessionActor {
     async fn post_stop(&self, _: ActorRef<Message>, state: &mut State) -> Result<(), ActorProcessingErr> {
         state.trust.lapse();
         *lock(&state.current) = None;
+        if let Some(recorder) = &mut state.recorder {
+            recorder.finish();
+        }
         Ok(())
     }
 }
@@ -287,13 +315,21 @@ impl State {
             subscribers: Vec::new(),
             timer: None,
             patience,
+            recorder: None,
         }
     }
 
     fn step(&mut self, myself: &ActorRef<Message>, input: Input) {
         let now = self.trust.clock().now();
         let mut effects = Vec::new();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.before(&now, &input);
+        }
         self.core.step(now, input, &mut effects);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.after(&effects);
+            recorder.flush();
+        }
         *lock(&self.current) = self.core.session();
         for effect in effects {
             self.carry_out(myself, effect);

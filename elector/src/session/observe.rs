@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use callsign_planted::planted;
+
 use super::{
     SessionEvent,
     core::{Effect, Phase, RequestId, Session},
@@ -146,7 +148,12 @@ impl Session {
             self.read_peers(now, reading, effects);
             return;
         }
-        self.observe(now, version, reading.entries, effects);
+        let seen_at = if planted!("silence-from-start-of-read") {
+            reading.deadline - self.config.timing.attempt()
+        } else {
+            now
+        };
+        self.observe(seen_at, version, reading.entries, effects);
     }
 
     /// Takes all records of the others, from a read that ended at `now`.
@@ -271,7 +278,9 @@ impl Session {
         let known = self.observer.peers.get(node).and_then(Peer::open);
         if !self.is_trusted() {
             // When it is trusted again, it reads first.
-        } else if known.is_some_and(|r| r.incarnation == incarnation) {
+        } else if known
+            .is_some_and(|r| r.incarnation == incarnation || planted!("proof-of-another-incarnation"))
+        {
             self.close(now, node, effects);
         } else {
             self.observer.due = now;
@@ -287,8 +296,11 @@ impl Session {
         let Some(record) = peer.open() else { return };
         let closed = SessionRecord { open: false, ..record.clone() };
         let key = self.keys.session(node);
-        let transaction =
+        let mut transaction =
             Transaction::new().check(key.clone(), Some(peer.watch.value.clone())).put(key, closed.to_value());
+        if planted!("close-not-conditional") {
+            transaction.checks.clear();
+        }
         let id = self.next_id();
         let deadline = now + self.config.timing.attempt();
         self.observer.closing.insert(node.clone(), Closing { id, deadline, closed });

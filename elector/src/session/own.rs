@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use callsign_planted::planted;
+
 use super::{
     Obstacle, SessionEvent, SessionFailure,
     core::{Effect, Phase, RequestId, Session},
@@ -156,6 +158,12 @@ impl Session {
     ) {
         let pending = self.own.pending.take_if(|p| p.id == id);
         let is_current = pending.is_some();
+        let outcome = match (outcome, &self.own.stored) {
+            (CommitOutcome::Unknown, Some(stored)) if planted!("unknown-beat-trusted") => {
+                CommitOutcome::Committed(stored.version)
+            }
+            (outcome, _) => outcome,
+        };
         match outcome {
             CommitOutcome::Committed(version) => {
                 let written = match pending.map(|p| p.asks) {
@@ -259,6 +267,7 @@ impl Session {
 
     /// Trusts the session as far as a beat that was started at `start` and committed allows.
     fn trust(&mut self, now: Time, start: Time, effects: &mut Vec<Effect>) {
+        let start = if planted!("trust-from-end-of-beat") { now } else { start };
         let until = start + self.config.timing.trust_window();
         let Some(number) = self.own.number.filter(|_| now < until) else { return };
         let session = self.id(number);
@@ -310,7 +319,9 @@ impl Session {
             Phase::Leaving(_) | Phase::Over(_) => {}
             Phase::Opening if !self.own.attempts.is_empty() => self.begin_to_leave(now),
             Phase::Open => {
-                self.lapse(effects);
+                if !planted!("closes-before-lapsing") {
+                    self.lapse(effects);
+                }
                 self.begin_to_leave(now);
             }
             Phase::Idle | Phase::Opening => self.end(effects),
@@ -406,7 +417,7 @@ impl Session {
         match self.phase {
             Phase::Idle | Phase::Over(_) => {}
             _ if self.own.stale => self.read_own(now, effects),
-            Phase::Opening => match self.former_open() {
+            Phase::Opening => match self.former_open().filter(|_| !planted!("former-not-waited-for")) {
                 Some((_, record)) => self.wait_for_former(now, &record, effects),
                 None => self.open_next(now, effects),
             },
@@ -432,7 +443,9 @@ impl Session {
 
     fn open_next(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let before = self.own.stored.as_ref().and_then(|s| s.record.as_ref()).map_or(0, |r| r.number.0);
-        let Some(number) = before.checked_add(1).map(SessionNumber) else {
+        let Some(number) =
+            before.checked_add(u64::from(!planted!("session-number-reused"))).map(SessionNumber)
+        else {
             return self.fail(SessionFailure::Exhausted, effects);
         };
         if self.own.number != Some(number) {
@@ -485,8 +498,11 @@ impl Session {
             return None;
         }
         let key = self.keys.session(&self.config.node);
-        let transaction =
+        let mut transaction =
             Transaction::new().check(key.clone(), stored.value.clone()).put(key, record.to_value());
+        if planted!("beat-unconditional") {
+            transaction.checks.clear();
+        }
         let id = self.next_id();
         self.own.last_commit = Some(now);
         self.own.pending = Some(Pending { id, deadline: self.patience(now), asks: Request::Write(record) });

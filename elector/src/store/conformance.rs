@@ -103,12 +103,14 @@ fn all() -> Vec<(&'static str, Check)> {
             of_many_that_claim_an_absent_key_one_gets_it
             write_skew_is_refused
             no_contended_increment_is_lost_or_done_twice
+            two_clients_that_fight_for_one_key_lose_nothing
             a_read_sees_one_version_while_writers_run;
         order:
             versions_grow_with_commits
             an_append_adds_its_stamp_to_the_prefix_and_sets_the_prefix_to_it
             entries_of_one_transaction_keep_their_order
-            entries_of_many_writers_sort_by_their_commits;
+            entries_of_many_writers_sort_by_their_commits
+            at_a_version_all_is_visible_that_was_committed_up_to_it_and_nothing_else;
         watches:
             a_watch_ends_when_the_key_is_put
             a_watch_ends_when_the_key_is_cleared
@@ -116,6 +118,7 @@ fn all() -> Vec<(&'static str, Check)> {
             a_watch_ends_when_something_is_appended_to_the_key
             a_watch_ends_at_once_if_the_key_has_changed_since
             a_watch_notices_the_commit_of_another_connection
+            a_change_between_the_read_and_the_watch_is_not_missed
             all_who_watch_a_key_hear_of_its_change;
         limits:
             a_value_at_the_limit_is_taken_and_a_longer_one_is_refused

@@ -13,13 +13,13 @@ use super::{
 #[non_exhaustive]
 pub enum OpenError {
     /// The URL names no backend that there is.
-    #[error("{url:?} is not a store: use memory: or sqlite:PATH")]
+    #[error("{url:?} is not a store: use memory:, sqlite:PATH or postgres://user@host/database")]
     UnknownScheme {
         /// The URL as given.
         url: String,
     },
     /// The URL names a backend that this build was made without.
-    #[error("{scheme}: is not in this build: use memory: or sqlite:PATH")]
+    #[error("{scheme}: is not in this build (feature `{scheme}`): use memory: or sqlite:PATH")]
     NotInThisBuild {
         /// The backend.
         scheme: String,
@@ -41,6 +41,38 @@ pub enum OpenError {
     UnknownOption {
         /// The option as given.
         option: String,
+    },
+    /// The URL of a Postgres database makes no sense. It is not repeated here: it may hold a password.
+    #[error("the store's Postgres URL: {cause}")]
+    WrongPostgresUrl {
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The database server cannot be reached, or lets nobody in.
+    #[error("{url} cannot be reached: {cause}")]
+    Unreachable {
+        /// The URL, without the password.
+        url: String,
+        /// What was tried last, and what came of it.
+        cause: String,
+    },
+    /// The database server refuses what is needed: the right to create tables, above all.
+    #[error("{url} refuses to be set up: {cause}")]
+    Server {
+        /// The URL, without the password.
+        url: String,
+        /// What the server said.
+        cause: String,
+    },
+    /// The database was set up by a version of this library that lays it out differently.
+    #[error("{url} has layout {found}, this build reads layout {expected}")]
+    WrongSchema {
+        /// The URL, without the password.
+        url: String,
+        /// Its layout.
+        found: i32,
+        /// The layout this build reads and writes.
+        expected: i32,
     },
     /// The directory that the file is to be in is missing. Nothing was created.
     #[error("the directory of {} does not exist", path.display())]
@@ -124,7 +156,14 @@ pub enum OpenError {
 /// | `sqlite:PATH` | a file shared by the processes of one machine; created if it is missing, its directory is not |
 /// | `sqlite:PATH?synchronous=normal` | the same, without a sync to disk at each commit: see [`Synchronous::Normal`] |
 ///
+/// | `postgres://USER@HOST/DATABASE` | a database shared by nodes anywhere; its tables are created, it itself is not (feature `postgres`) |
+///
 /// A path is taken as it is, up to the first `?`; nothing in it is decoded.
+///
+/// For Postgres, `postgres://`, `postgresql://`, and `postgres:` before anything else that `tokio-postgres` takes
+/// (`postgres:host=/run/postgresql user=callsign dbname=callsign`). Several hosts may be named; the one that takes writes
+/// is used. `sslmode` is `disable`, `prefer`, `require` or `verify-full`; `sslrootcert=PATH` names whom to trust. Without
+/// a password in it, the environment's `PGPASSWORD` is used.
 pub fn open(url: &str) -> Result<SharedStore, OpenError> {
     let unknown = || OpenError::UnknownScheme { url: url.to_owned() };
     let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
@@ -140,7 +179,13 @@ pub fn open(url: &str) -> Result<SharedStore, OpenError> {
             let store = SqliteStore::open(path.as_ref(), sqlite_options(options)?)?;
             Ok(Arc::new(store.described_as(url)))
         }
-        "fdb" | "postgres" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(super::postgres::PostgresStore::open(url)?)),
+        #[cfg(not(feature = "postgres"))]
+        "postgresql" => Err(OpenError::NotInThisBuild { scheme: "postgres".to_owned() }),
+        #[cfg(not(feature = "postgres"))]
+        "postgres" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
+        "fdb" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
         _ => Err(unknown()),
     }
 }
@@ -176,8 +221,11 @@ mod tests {
 
     #[test]
     fn a_backend_that_is_not_built_in_is_told_from_one_that_does_not_exist() {
-        for (url, scheme) in [("fdb:/etc/foundationdb/fdb.cluster", "fdb"), ("postgres://h/db", "postgres")] {
-            assert!(matches!(refusal(url), OpenError::NotInThisBuild { scheme: said } if said == scheme));
+        let refused = refusal("fdb:/etc/foundationdb/fdb.cluster");
+        assert!(matches!(refused, OpenError::NotInThisBuild { scheme } if scheme == "fdb"));
+        #[cfg(not(feature = "postgres"))]
+        for url in ["postgres://h/db", "postgresql://h/db"] {
+            assert!(matches!(refusal(url), OpenError::NotInThisBuild { scheme } if scheme == "postgres"));
         }
     }
 

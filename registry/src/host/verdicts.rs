@@ -1,5 +1,7 @@
 //! Asking the leader, and what its verdicts come to.
 
+use callsign_planted::planted;
+
 use super::{
     ASK_AGAIN, Answer, Claim, Decided, Duration, Effect, Epoch, Host, Message, Name, Now, Open, Position,
     Queued, RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, VecDeque,
@@ -9,11 +11,17 @@ use super::{
 impl Host {
     /// The epoch changed: every undecided request is asked again in the new one.
     pub(crate) fn on_epoch(&mut self) {
+        if planted!("not-asked-again-in-new-epoch") {
+            return;
+        }
         self.outbox.extend(self.undecided.keys().copied());
     }
 
     /// The leader was linked anew: what was on the old link may be lost.
     pub(crate) fn on_leader_linked(&mut self) {
+        if planted!("not-asked-again-in-new-epoch") {
+            return;
+        }
         self.outbox.extend(self.undecided.keys().copied());
     }
 
@@ -29,7 +37,7 @@ impl Host {
     /// Sends what waits to be sent.
     pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
         let (Some((epoch, leader)), Some(session)) = (around.leader, self.session.clone()) else { return };
-        if self.outbox.is_empty() || !around.is_synced {
+        if self.outbox.is_empty() || (!around.is_synced && !planted!("unsynced-member-registers")) {
             return;
         }
         let mut requests = Vec::with_capacity(self.outbox.len());
@@ -59,16 +67,14 @@ impl Host {
         position: Position,
         verdicts: Vec<(RequestNumber, Verdict)>,
     ) {
-        if self.session.as_deref() != Some(session) {
+        if self.session.as_deref() != Some(session) && !planted!("foreign-session-verdict") {
             return;
         }
         for (number, verdict) in verdicts {
             // An answer of an epoch other than the one asked last is not for this question any more.
-            if self
-                .undecided
-                .get(&number)
-                .is_none_or(|open| open.sent.is_none_or(|(asked, _)| asked != epoch))
-            {
+            if self.undecided.get(&number).is_none_or(|open| {
+                open.sent.is_none_or(|(asked, _)| asked != epoch && !planted!("verdict-of-old-epoch"))
+            }) {
                 continue;
             }
             if let Some(open) = self.undecided.remove(&number) {
@@ -87,7 +93,10 @@ impl Host {
         let reached = replica.position();
         let is_grant = |one: &Decided| matches!(one.verdict, Verdict::Granted { .. });
         // A grant waits for the beat's answer; a refusal grants nothing, and need not.
-        let is_due = |one: &Decided| one.position <= reached && (is_trusted || !is_grant(one));
+        let is_due = |one: &Decided| {
+            (one.position <= reached || planted!("grant-before-replica"))
+                && (is_trusted || !is_grant(one) || planted!("grant-believed-while-lapsed"))
+        };
         let (mut due, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.decided).into_iter().partition(is_due);
         self.decided = rest;
@@ -112,6 +121,7 @@ impl Host {
         let (answer, orphaned) = match (open.wish, verdict) {
             (Wish::Register { actor, kind }, Verdict::Granted { token }) => {
                 let orphaned = open.is_orphan.then_some(token);
+                let orphaned = orphaned.filter(|_| !planted!("orphan-not-given-up"));
                 if open.is_orphan {
                     (Answer::Registered(Err(RegisterError::ActorEnded)), orphaned)
                 } else {

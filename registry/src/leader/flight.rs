@@ -1,5 +1,7 @@
 //! One batch on its way into the log: committing, settling what became of it, passing it on.
 
+use callsign_planted::planted;
+
 use super::{
     ASKED_AGAIN, Arc, BTreeSet, Batch, BatchBuilder, BatchFlight, CommitOutcome, Decision, Effect, Event,
     FENCE_AGE, Flight, Leader, Message, NodeName, Nonce, OP_TIMEOUT, Op, OpId, Outcome, Pending, Position,
@@ -23,6 +25,16 @@ impl Leader {
         let bytes = batch.encode();
         let flight =
             BatchFlight { batch, bytes, decisions, conditions, stage: Stage::Pausing { until: Time::ZERO } };
+        if planted!("answer-before-commit") {
+            self.answer(flight.batch.position, flight.decisions.clone(), effects);
+        }
+        if planted!("apply-before-commit") {
+            let (epoch, prev, position) = (self.epoch, replica.position(), flight.batch.position);
+            for to in self.followers.keys().cloned() {
+                let message = Message::Replicate { epoch, prev, position, batch: flight.bytes.clone() };
+                effects.push(Effect::Send { to, message });
+            }
+        }
         self.flight = Flight::Batch(Box::new(flight));
         self.commit(now, next_op, effects);
     }
@@ -49,6 +61,15 @@ impl Leader {
         transaction = transaction
             .put(self.keys.log(flight.batch.position), flight.bytes.to_vec())
             .put(self.keys.commit(), PositionRecord(flight.batch.position).to_value());
+        if planted!("term-not-checked") {
+            transaction.checks.retain(|check| check.key != self.keys.term());
+        }
+        let mut is_unchecked = planted!("commit-not-checked");
+        is_unchecked |= !self.is_open && planted!("handoff-reads-commit-too-early");
+        is_unchecked |= !self.is_open && planted!("opens-without-catching-up");
+        if is_unchecked {
+            transaction.checks.retain(|check| check.key != self.keys.commit());
+        }
         flight.stage = Stage::Committing { id, since: now };
         effects.push(Effect::Commit { id, transaction });
     }
@@ -83,6 +104,9 @@ impl Leader {
                 flight.stage = Stage::Settling { id, since: now };
                 self.seen = None;
                 Outcome::default()
+            }
+            CommitOutcome::Unknown if planted!("unknown-taken-for-yes") => {
+                self.committed(now, replica, members, effects)
             }
             CommitOutcome::Unknown => {
                 self.seen = None;
@@ -168,7 +192,8 @@ impl Leader {
                     return Outcome::default();
                 };
                 let written = read.value(2).and_then(|value| Batch::decode(value).ok());
-                if written.is_some_and(|b| b.nonce == flight.batch.nonce && b.epoch == flight.batch.epoch) {
+                let is_own = |b: &Batch| b.nonce == flight.batch.nonce && b.epoch == flight.batch.epoch;
+                if written.is_some_and(|b| is_own(&b) || planted!("nonce-not-compared")) {
                     // It is in the log, so it is committed, whoever leads by now.
                     let mut outcome = self.committed(now, replica, members, effects);
                     outcome.deposed |= read.value(0) != Some(&self.term);
@@ -221,6 +246,13 @@ impl Leader {
             self.fan_out(prev, members, effects);
         } else {
             for member in members {
+                if planted!("several-messages-per-version") {
+                    for op in &flight.batch.ops {
+                        let batch = Batch { ops: vec![op.clone()], ..flight.batch.clone() }.encode();
+                        let message = Message::Replicate { epoch: self.epoch, prev, position, batch };
+                        effects.push(Effect::Send { to: member.clone(), message });
+                    }
+                }
                 let batch = flight.bytes.clone();
                 let message = Message::Replicate { epoch: self.epoch, prev, position, batch };
                 effects.push(Effect::Send { to: member.clone(), message });

@@ -1,5 +1,7 @@
 //! Taking the seat and leaving it.
 
+use callsign_planted::planted;
+
 use super::{
     Effect, Epoch, Event, Handoff, Leader, Member, Message, NodeName, Now, Position, Step, Table, Tell,
     reset_conditions, splitmix,
@@ -81,7 +83,9 @@ impl<T: Table> Member<T> {
         if end.is_none() {
             // Never opened: the fence checks that the log is still empty.
             resets = true;
-        } else if !self.replica.is_based() || self.replica.position() < at_end {
+        } else if (!self.replica.is_based() || self.replica.position() < at_end)
+            && !planted!("opens-without-catching-up")
+        {
             let donors = self.sources().synced;
             let reset = reset_conditions(&self.view, &self.config.keys);
             // A base that the log does not reach any more is none: what came between is lost.
@@ -90,7 +94,7 @@ impl<T: Table> Member<T> {
                 None => return, // catching up
                 Some(found) => {
                     resets = true;
-                    conditions = found;
+                    conditions = if planted!("reset-unconditional") { Vec::new() } else { found };
                     self.replica.give_up_base();
                     self.host.drop_all_claims(effects);
                     self.replica.skip_to(at_end);
@@ -100,7 +104,7 @@ impl<T: Table> Member<T> {
         self.handoff = None;
         self.config.seed = splitmix(self.config.seed);
         let (me, keys) = (self.config.me.clone(), self.config.keys.clone());
-        let mut leader = Leader::new(me, keys, &term, self.config.seed);
+        let mut leader = Leader::new(me, keys, &term, self.config.seed, self.config.tuning.memory_bytes);
         leader.open(now.time, &self.replica, resets, conditions, &mut self.next_op, effects);
         self.leader = Some(leader);
         self.catchup.stop();

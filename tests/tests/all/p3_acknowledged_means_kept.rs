@@ -22,6 +22,7 @@ fn no_name_of_the_living_is_lost_when_the_leader_is_killed() {
     cluster.no_session_was_lost();
     cluster.check();
     assert_ne!(cluster.leader(), leader);
+    cluster.check_recordings();
 }
 
 #[test]
@@ -37,6 +38,7 @@ fn no_name_of_the_living_is_lost_when_a_follower_is_killed_and_the_leader_stays(
     cluster.no_session_was_lost();
     cluster.check();
     assert_eq!((cluster.leader(), cluster.store.term().epoch), (leader, epoch));
+    cluster.check_recordings();
 }
 
 #[test]
@@ -56,6 +58,7 @@ fn a_node_that_is_killed_and_started_again_has_every_name_of_the_others() {
     load.finish();
     cluster.no_session_was_lost();
     cluster.check();
+    cluster.check_recordings();
 }
 
 #[test]
@@ -71,6 +74,7 @@ fn a_node_that_dies_ten_times_in_a_row_costs_the_others_nothing() {
     load.finish();
     cluster.no_session_was_lost();
     cluster.check();
+    cluster.check_recordings();
 }
 
 #[test]
@@ -83,6 +87,7 @@ fn a_store_that_another_program_writes_to_for_5_s_costs_no_session_and_no_name()
     load.finish();
     cluster.no_session_was_lost();
     cluster.check();
+    cluster.check_recordings();
 }
 
 #[test]
@@ -105,4 +110,5 @@ fn a_node_that_leaves_has_closed_its_session_and_its_names_are_free_at_once() {
     assert!(now > token, "{now} is not greater than {token}");
     load.finish();
     cluster.check();
+    cluster.check_recordings();
 }

@@ -46,6 +46,7 @@ fn the_death_of_the_locks_owner_in_the_middle_of_a_handoff_holds_nobody_up() {
     cluster.wait_until_ready();
     load.finish();
     cluster.check_but(&cluster.with_lost_sessions());
+    cluster.check_recordings();
 }
 
 #[test]
@@ -64,6 +65,7 @@ fn a_locks_owner_that_is_stopped_in_the_middle_of_a_handoff_holds_nobody_up() {
     cluster.wait_until_ready();
     load.finish();
     cluster.check_but(&cluster.with_lost_sessions());
+    cluster.check_recordings();
 }
 
 #[test]
@@ -91,4 +93,5 @@ fn a_cluster_of_which_every_node_was_killed_opens_again_empty_and_its_positions_
     let again = cluster.register("c", "desk");
     assert!(Position(again) > end, "{again} is not greater than {end}");
     cluster.check();
+    cluster.check_recordings();
 }

@@ -80,6 +80,20 @@ pub(super) async fn no_contended_increment_is_lost_or_done_twice(bed: Bed) {
     assert_eq!(value(&bed.connect(), &bed.key("k")).await, Some(total));
 }
 
+pub(super) async fn two_clients_that_fight_for_one_key_lose_nothing(bed: Bed) {
+    const INCREMENTS: u64 = 200;
+    let clients = [bed.connect(), bed.connect()].map(|store| {
+        let key = bed.key("k");
+        tokio::spawn(async move {
+            for _ in 0..INCREMENTS {
+                increment(&store, std::slice::from_ref(&key)).await;
+            }
+        })
+    });
+    join_all(clients).await.into_iter().for_each(joined);
+    assert_eq!(value(&bed.connect(), &bed.key("k")).await, Some(number(2 * INCREMENTS)));
+}
+
 pub(super) async fn a_read_sees_one_version_while_writers_run(bed: Bed) {
     let keys = [bed.key("x"), bed.key("y")];
     let done = Arc::new(AtomicBool::new(false));

@@ -1,7 +1,7 @@
 //! What is too large is refused whole, and never taken later.
 
 use super::{Bed, commit, committed, number, put, read, value};
-use crate::store::{CommitOutcome, STAMP_LENGTH, SharedStore, TooLarge, Transaction};
+use crate::store::{CommitOutcome, Piece, STAMP_LENGTH, SharedStore, TooLarge, Transaction};
 
 /// Sees a transaction refused for its size, with `witness` and the version untouched by it.
 async fn refused(store: &SharedStore, bed: &Bed, transaction: Transaction, expected: TooLarge) {
@@ -24,7 +24,7 @@ pub(super) async fn a_value_at_the_limit_is_taken_and_a_longer_one_is_refused(be
     let limit = store.limits().value;
     let longest = vec![7; limit];
     committed(&store, put(&key, longest.clone())).await;
-    let too_large = TooLarge { what: "a value", size: limit + 1, limit };
+    let too_large = TooLarge { what: Piece::Value, size: limit + 1, limit };
     refused(&store, &bed, put(&key, vec![8; limit + 1]), too_large).await;
     assert_eq!(value(&store, &key).await, Some(longest));
     refused(&store, &bed, Transaction::new().append(key, vec![8; limit + 1]), too_large).await;
@@ -37,7 +37,7 @@ pub(super) async fn a_key_at_the_limit_is_taken_and_a_longer_one_is_refused(bed:
     committed(&store, put(&longest, number(1)).check(longest.clone(), None)).await;
     assert_eq!(value(&store, &longest).await, Some(number(1)));
     let (longer, too_large) =
-        (padded(bed.key("k"), limit + 1), TooLarge { what: "a key", size: limit + 1, limit });
+        (padded(bed.key("k"), limit + 1), TooLarge { what: Piece::Key, size: limit + 1, limit });
     refused(&store, &bed, put(&longer, number(1)), too_large).await;
     refused(&store, &bed, Transaction::new().clear(longer.clone()), too_large).await;
     refused(&store, &bed, Transaction::new().clear_range(bed.key("a")..longer.clone()), too_large).await;
@@ -50,7 +50,7 @@ pub(super) async fn an_appended_key_counts_with_its_stamp(bed: Bed) {
     let longest = padded(bed.key("k"), limit - STAMP_LENGTH);
     committed(&store, Transaction::new().append(longest.clone(), number(1))).await;
     let append = Transaction::new().append(padded(longest, limit - STAMP_LENGTH + 1), number(1));
-    refused(&store, &bed, append, TooLarge { what: "a key", size: limit + 1, limit }).await;
+    refused(&store, &bed, append, TooLarge { what: Piece::Key, size: limit + 1, limit }).await;
 }
 
 pub(super) async fn a_transaction_above_the_limit_changes_nothing(bed: Bed) {
@@ -67,7 +67,7 @@ pub(super) async fn a_transaction_above_the_limit_changes_nothing(bed: Bed) {
     let size =
         limits.broken_by(&all.clone().put(bed.key("witness"), number(1))).map_or(0, |broken| broken.size);
     assert!(size > limits.transaction && size <= limits.transaction + witness);
-    let too_large = TooLarge { what: "a transaction", size, limit: limits.transaction };
+    let too_large = TooLarge { what: Piece::Transaction, size, limit: limits.transaction };
     refused(&store, &bed, all.clone(), too_large).await;
     assert_eq!(value(&store, &key(0)).await, None);
     committed(&store, all).await;

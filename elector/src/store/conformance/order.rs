@@ -1,7 +1,10 @@
 //! Versions and appended keys sort by commit.
 #![allow(clippy::disallowed_methods)] // it drives stores, as drivers do
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use futures::future::join_all;
 use tokio::sync::Barrier;
@@ -89,5 +92,61 @@ pub(super) async fn entries_of_many_writers_sort_by_their_commits(bed: Bed) {
     let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
     for (entry, before) in &sent {
         assert!(answered[..*before].iter().all(|earlier| place(earlier) < place(entry)));
+    }
+}
+
+/// Versions become visible in their order: nobody reads at version 8 without what version 7 wrote.
+pub(super) async fn at_a_version_all_is_visible_that_was_committed_up_to_it_and_nothing_else(bed: Bed) {
+    const WRITERS: usize = 8;
+    const ENTRIES: usize = 25;
+    let prefix = bed.key("queue/");
+    let barrier = Arc::new(Barrier::new(WRITERS + 2));
+    let done = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (store, prefix, barrier) = (bed.connect(), prefix.clone(), barrier.clone());
+            tokio::spawn(async move {
+                let mut mine = Vec::new();
+                barrier.wait().await;
+                for n in 0..ENTRIES {
+                    let entry = format!("{writer}:{n}").into_bytes();
+                    let append = Transaction::new().append(prefix.clone(), entry.clone());
+                    mine.push((committed(&store, append).await, entry));
+                    // Where a store answers at once, the readers would have no turn.
+                    tokio::task::yield_now().await;
+                }
+                mine
+            })
+        })
+        .collect();
+    let readers = [bed.connect(), bed.connect()].map(|store| {
+        let (prefix, barrier, done) = (prefix.clone(), barrier.clone(), done.clone());
+        tokio::spawn(async move {
+            let mut seen = Vec::new();
+            barrier.wait().await;
+            while !done.load(Ordering::SeqCst) {
+                let range = appended(&prefix);
+                let result = read(&store, vec![Read::Range { range, limit: 10_000 }]).await;
+                let values: Vec<_> = result.entries(0).iter().map(|(_, value)| value.clone()).collect();
+                seen.push((result.version, values));
+                tokio::task::yield_now().await;
+            }
+            seen
+        })
+    });
+    let mut commits: Vec<_> = join_all(writers)
+        .await
+        .into_iter()
+        .flat_map(|writer| writer.expect("a task of the check panicked"))
+        .collect();
+    done.store(true, Ordering::SeqCst);
+    commits.sort();
+    assert!(commits.is_sorted_by(|(a, _), (b, _)| a < b), "two commits at one version");
+    for (version, values) in
+        join_all(readers).await.into_iter().flat_map(|reader| reader.expect("a task of the check panicked"))
+    {
+        let until = commits.partition_point(|(committed, _)| *committed <= version);
+        let expected: Vec<_> = commits[..until].iter().map(|(_, entry)| entry.clone()).collect();
+        assert_eq!(values, expected, "at {version:?}");
     }
 }

@@ -3,7 +3,7 @@
 use futures::{future::join_all, poll};
 
 use super::{Bed, committed, number, put, read, soon};
-use crate::store::{Key, SharedStore, Transaction};
+use crate::store::{Key, Read, SharedStore, Transaction};
 
 /// Watches a key, makes a change, and waits for the watch to end.
 async fn ends(watcher: &SharedStore, writer: &SharedStore, key: &Key, change: Transaction) {
@@ -61,6 +61,24 @@ pub(super) async fn a_watch_notices_the_commit_of_another_connection(bed: Bed) {
         ends(&watcher, &writer, &key, put(&key, number(round))).await;
         ends(&watcher, &writer, &key, Transaction::new().append(key.clone(), number(round))).await;
         ends(&watcher, &writer, &key, Transaction::new().clear(key.clone())).await;
+    }
+}
+
+/// The change races the watch, on another connection.
+pub(super) async fn a_change_between_the_read_and_the_watch_is_not_missed(bed: Bed) {
+    let (watcher, writer, key) = (bed.connect(), bed.connect(), bed.key("k"));
+    for round in 0..20 {
+        let since = read(&watcher, vec![Read::Key(key.clone())]).await.version;
+        let change = put(&key, number(round));
+        let watch = watcher.watch(key.clone(), since);
+        let ended = if round % 2 == 0 {
+            let (ended, _) = futures::join!(soon("the end of a watch", watch), committed(&writer, change));
+            ended
+        } else {
+            committed(&writer, change).await;
+            soon("the end of a watch", watch).await
+        };
+        assert_eq!(ended, Ok(()));
     }
 }
 

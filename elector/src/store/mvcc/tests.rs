@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{TooLarge, appended};
+use crate::store::{Piece, TooLarge, appended};
 
 const LIMITS: Limits = Limits { key: 40, value: 20, transaction: 200 };
 
@@ -201,13 +201,13 @@ fn whether_an_absent_key_changed_before_the_window_is_answered_with_yes() {
 fn what_is_too_large_changes_nothing() {
     let mut store = store(10);
     let before = store.clone();
-    let value = TooLarge { what: "a value", size: 21, limit: 20 };
+    let value = TooLarge { what: Piece::Value, size: 21, limit: 20 };
     assert_eq!(store.apply(&put("a", &"v".repeat(21))), CommitOutcome::TooLarge(value));
-    let appended = TooLarge { what: "a key", size: 41, limit: 40 };
+    let appended = TooLarge { what: Piece::Key, size: 41, limit: 40 };
     let append = Transaction::new().append(vec![0; 29], key(""));
     assert_eq!(store.apply(&append), CommitOutcome::TooLarge(appended));
     let many = (0..21).fold(Transaction::new(), |all, i| all.put(vec![i], vec![0; 9]));
-    let total = TooLarge { what: "a transaction", size: 210, limit: 200 };
+    let total = TooLarge { what: Piece::Transaction, size: 210, limit: 200 };
     assert_eq!(store.apply(&many), CommitOutcome::TooLarge(total));
     assert_eq!(store, before);
 }

@@ -1,0 +1,301 @@
+//! Commits a transaction.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use futures::FutureExt;
+use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
+
+use super::{
+    ANSWER,
+    line::{Line, Session},
+    pipeline::Pipeline,
+    trouble::{Meaning, in_words, meaning, meaning_at_commit, spoils_connection},
+    watches::{CHANNEL, CLEARS_KEPT, spelled},
+};
+use crate::store::{CommitOutcome, Key, Transaction, Version, Write};
+
+/// See the module `postgres` for why the lock comes first.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE callsign.turn IN EXCLUSIVE MODE";
+
+/// Raises the version if all checks hold: `$1` keys, `$2` their values or null for "absent", `$3` the nonce, `$4` the
+/// identity: a store that was put in the place of ours conflicts with everything.
+///
+/// `seen_at` is not needed: the row has been looked up anyway.
+pub(super) const BUMP: &str = "
+    UPDATE callsign.store SET version = version + 1, nonce = $3 WHERE id = 0 AND identity = $4 AND NOT EXISTS (
+        SELECT FROM unnest($1::bytea[], $2::bytea[]) AS expected (key, value)
+        LEFT JOIN callsign.kv ON kv.key = expected.key WHERE kv.value IS DISTINCT FROM expected.value
+    ) RETURNING version";
+
+/// The same without a write, `$3` the identity: the version if all checks hold, else null. One statement is one snapshot.
+pub(super) const CHECK: &str = "
+    SELECT CASE WHEN identity = $3 AND NOT EXISTS (
+        SELECT FROM unnest($1::bytea[], $2::bytea[]) AS expected (key, value)
+        LEFT JOIN callsign.kv ON kv.key = expected.key WHERE kv.value IS DISTINCT FROM expected.value
+    ) THEN version END FROM callsign.store WHERE id = 0";
+
+// Each of the following does nothing unless the nonce is there, that is, unless the checks held.
+
+/// `$1` keys, each once, `$2` values, `$3` the nonce.
+pub(super) const PUT: &str = "
+    INSERT INTO callsign.kv (key, value, version)
+        SELECT new.key, new.value, store.version
+        FROM callsign.store, unnest($1::bytea[], $2::bytea[]) AS new (key, value) WHERE store.nonce = $3
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version";
+
+/// Removes the keys from `$1` up to, not including, `$2`, and notes as the `$3`th removal that they were; `$4` the nonce.
+pub(super) const CLEAR: &str = "
+    WITH gone AS (
+        DELETE FROM callsign.kv USING callsign.store
+        WHERE store.nonce = $4 AND kv.key >= $1::bytea AND kv.key < $2::bytea RETURNING kv.version
+    )
+    INSERT INTO callsign.clears (version, nth, first, beyond)
+        SELECT store.version, $3::int4, $1::bytea, $2::bytea FROM callsign.store
+        WHERE store.nonce = $4 AND EXISTS (SELECT FROM gone)";
+
+/// Forgets old removals: `$1` how many versions are kept, `$2` the nonce.
+pub(super) const FORGET: &str = "
+    DELETE FROM callsign.clears USING callsign.store
+    WHERE store.nonce = $2 AND clears.version < store.version - $1::int8";
+
+/// `$1` prefix, `$2` value, `$3` which entry of this transaction it is, `$4` the nonce. A stamp is the version and this
+/// number, most significant byte first.
+pub(super) const APPEND: &str = "
+    WITH stamp AS (
+        SELECT int8send(version) || int4send($3::int4) AS stamp, version FROM callsign.store WHERE nonce = $4
+    )
+    INSERT INTO callsign.kv (key, value, version)
+        SELECT $1::bytea || stamp, $2::bytea, version FROM stamp UNION ALL SELECT $1::bytea, stamp, version FROM stamp
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version";
+
+/// `$1` the channel, `$2` what is said, `$3` the nonce.
+pub(super) const NOTIFY: &str = "SELECT pg_notify($1::text, $2::text) FROM callsign.store WHERE nonce = $3";
+
+/// The longest pause before a transaction is run again: about the time of some commits.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// What came of one attempt.
+enum Attempt {
+    Done(CommitOutcome),
+    /// Nothing was changed, and nothing will be, for this reason; another attempt may do better.
+    Again(String),
+}
+
+/// Commits a transaction that writes. Waits, and tries again, until the deadline; an attempt that is under way then is
+/// waited for.
+pub(super) async fn commit(line: &Line, transaction: &Transaction, deadline: Instant) -> CommitOutcome {
+    let stages = stages(&transaction.writes);
+    let said = spelled(&transaction.writes);
+    loop {
+        let session = match line.session(deadline).await {
+            Ok(session) => session,
+            Err(why) => return CommitOutcome::Unavailable(why),
+        };
+        let attempt = attempt(&session, transaction, &stages, &said);
+        match tokio::time::timeout(ANSWER, attempt).await {
+            Ok(Attempt::Done(outcome)) => return outcome,
+            Ok(Attempt::Again(why)) if Instant::now() >= deadline => return CommitOutcome::Unavailable(why),
+            Ok(Attempt::Again(_)) => {
+                tokio::time::sleep(LONGEST_PAUSE.mul_f64(rand::random_range(0.05..1.0))).await;
+            }
+            Err(_) => {
+                session.give_up();
+                return CommitOutcome::Unknown;
+            }
+        }
+    }
+}
+
+/// Commits a transaction without writes: it takes no turn, and changes nothing, whatever breaks.
+pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline: Instant) -> CommitOutcome {
+    loop {
+        let session = match line.session(deadline).await {
+            Ok(session) => session,
+            Err(why) => return CommitOutcome::Unavailable(why),
+        };
+        let (keys, values) = expected(transaction);
+        let identity = session.identity();
+        let params: [&(dyn ToSql + Sync); 3] = [&keys, &values, &identity];
+        let asked = session.client.query_one(&session.sql.check, &params);
+        let why =
+            match tokio::time::timeout(ANSWER, asked).await.map(|row| row.and_then(|row| row.try_get(0))) {
+                Ok(Ok(Some(version))) => return CommitOutcome::Committed(seen(version)),
+                Ok(Ok(None)) => return CommitOutcome::Conflict,
+                Ok(Err(error)) if meaning(&error) == Meaning::Refused => {
+                    return CommitOutcome::Unavailable(in_words(&error));
+                }
+                Ok(Err(error)) => in_words(&error),
+                Err(_) => {
+                    session.give_up();
+                    "the server does not answer".to_owned()
+                }
+            };
+        if Instant::now() >= deadline {
+            return CommitOutcome::Unavailable(why);
+        }
+        tokio::time::sleep(LONGEST_PAUSE.mul_f64(rand::random_range(0.05..1.0))).await;
+    }
+}
+
+/// Writes that one statement can do.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage<'a> {
+    /// Keys, each once, and values.
+    Put(Vec<&'a [u8]>, Vec<&'a [u8]>),
+    /// From the first up to, not including, the second; the number of the removal.
+    Clear(&'a [u8], Key, i32),
+    /// Prefix, value, the number of the entry.
+    Append(&'a [u8], &'a [u8], i32),
+}
+
+/// The writes in their order, neighbouring puts together.
+fn stages(writes: &[Write]) -> Vec<Stage<'_>> {
+    let mut stages = Vec::new();
+    // The keys of the last stage, if it is one of puts.
+    let mut together = BTreeSet::new();
+    // A transaction is limited to far fewer bytes than 2^31.
+    let (mut cleared, mut appended) = (0_i32, 0_i32);
+    let mut clear = |first, beyond| {
+        cleared += 1;
+        Stage::Clear(first, beyond, cleared)
+    };
+    for write in writes {
+        let stage = match write {
+            Write::Put { key, value } => {
+                if let Some(Stage::Put(keys, values)) = stages.last_mut()
+                    && together.insert(key)
+                {
+                    keys.push(key);
+                    values.push(value);
+                    continue;
+                }
+                together = BTreeSet::from([key]);
+                Stage::Put(vec![key], vec![value])
+            }
+            Write::Clear(key) => clear(key, [key.as_slice(), &[0]].concat()),
+            Write::ClearRange(range) => clear(&range.start, range.end.clone()),
+            Write::Append { prefix, value } => {
+                appended += 1;
+                Stage::Append(prefix, value, appended - 1)
+            }
+        };
+        stages.push(stage);
+    }
+    stages
+}
+
+fn expected(transaction: &Transaction) -> (Vec<&[u8]>, Vec<Option<&[u8]>>) {
+    transaction.checks.iter().map(|check| (check.key.as_slice(), check.expected.as_deref())).unzip()
+}
+
+/// A statement that is answered with a number, or with none.
+async fn ask(client: &Client, sql: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Option<i64>, Error> {
+    let row = client.query_opt(sql, params).await?;
+    row.map(|row: Row| row.try_get(0)).transpose()
+}
+
+async fn attempt(session: &Session, transaction: &Transaction, stages: &[Stage<'_>], said: &str) -> Attempt {
+    let (client, sql) = (&session.client, &session.sql);
+    let (identity, nonce): (i64, i64) = (session.identity(), rand::random());
+    let (keys, values) = expected(transaction);
+    let kept = CLEARS_KEPT.cast_signed();
+
+    let mut pipeline = Pipeline::new();
+    pipeline.push(client.batch_execute(BEGIN).map(|done| done.map(|()| None)));
+    let params: [&(dyn ToSql + Sync); 4] = [&keys, &values, &nonce, &identity];
+    pipeline.push(async move { ask(client, &sql.bump, &params).await });
+    for stage in stages {
+        // Each future owns what it sends: it is polled again after this.
+        pipeline.push(async move {
+            match stage {
+                Stage::Put(keys, values) => client.execute(&sql.put, &[keys, values, &nonce]).await,
+                Stage::Clear(first, beyond, nth) => {
+                    client.execute(&sql.clear, &[first, beyond, nth, &nonce]).await
+                }
+                Stage::Append(prefix, value, nth) => {
+                    client.execute(&sql.append, &[prefix, value, nth, &nonce]).await
+                }
+            }
+            .map(|_| None)
+        });
+    }
+    if stages.iter().any(|stage| matches!(stage, Stage::Clear(..))) {
+        pipeline.push(async move { client.execute(&sql.forget, &[&kept, &nonce]).await.map(|_| None) });
+    }
+    pipeline.push(async move { client.execute(&sql.notify, &[&CHANNEL, &said, &nonce]).await.map(|_| None) });
+    // If a part could not even be sent, the rest must not be committed without it.
+    let is_whole = pipeline.is_sent();
+    let last = if is_whole { "COMMIT" } else { "ROLLBACK" };
+    pipeline.push(client.batch_execute(last).map(|done| done.map(|()| None)));
+
+    let answers = pipeline.finish().await;
+    if answers.iter().any(|answer| answer.as_ref().is_err_and(spoils_connection)) {
+        session.give_up();
+    }
+    let outcome = judge(&answers, is_whole);
+    if let Attempt::Done(CommitOutcome::Committed(version)) = outcome {
+        session.saw(version);
+    }
+    outcome
+}
+
+/// What became of a transaction, by the answers to its statements. The second is the version, or "no"; the last is
+/// that to the COMMIT.
+fn judge(answers: &[Result<Option<i64>, Error>], is_whole: bool) -> Attempt {
+    let refused = matches!(answers.get(1), Some(Ok(None)));
+    let failed = answers.iter().enumerate().find_map(|(index, answer)| Some((index, answer.as_ref().err()?)));
+    match failed {
+        None if refused => Attempt::Done(CommitOutcome::Conflict),
+        None => {
+            let version = answers.get(1).and_then(|answer| *answer.as_ref().ok()?);
+            Attempt::Done(
+                version.map_or(CommitOutcome::Unknown, |version| CommitOutcome::Committed(seen(version))),
+            )
+        }
+        Some((_, error)) if !is_whole => Attempt::Again(in_words(error)),
+        // Nothing behind it does anything, whatever broke later.
+        Some((index, _)) if index > 1 && refused => Attempt::Done(CommitOutcome::Conflict),
+        Some((index, error)) => {
+            let at_commit = index + 1 == answers.len();
+            match if at_commit { meaning_at_commit(error) } else { meaning(error) } {
+                Meaning::Again => Attempt::Again(in_words(error)),
+                Meaning::Refused => Attempt::Done(CommitOutcome::Unavailable(in_words(error))),
+                Meaning::Broken => {
+                    tracing::warn!(error = in_words(error), "the outcome of a commit is unknown");
+                    Attempt::Done(CommitOutcome::Unknown)
+                }
+            }
+        }
+    }
+}
+
+/// A version as Postgres has it. Counted one by one from 0, it stays far below 2^63.
+pub(super) fn seen(version: i64) -> Version {
+    Version(version.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_puts_go_together_and_nothing_changes_its_order() {
+        let (k, l, v, w) = (b"k".as_slice(), b"l".as_slice(), b"v".as_slice(), b"w".as_slice());
+        let put =
+            |transaction: Transaction, key: &[u8], value: &[u8]| transaction.put(key.into(), value.into());
+        let writes = put(put(put(Transaction::new(), k, v), l, v), k, w).clear(k.into());
+        let writes = put(writes.append(l.into(), v.into()), k, v).clear_range(k.into()..l.into());
+        let expected = [
+            Stage::Put(vec![k, l], vec![v, v]),
+            Stage::Put(vec![k], vec![w]),
+            Stage::Clear(k, b"k\0".to_vec(), 1),
+            Stage::Append(l, v, 0),
+            Stage::Put(vec![k], vec![v]),
+            Stage::Clear(k, l.to_vec(), 2),
+        ];
+        assert_eq!(stages(&writes.writes), expected);
+    }
+}

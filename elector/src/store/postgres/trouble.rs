@@ -1,0 +1,72 @@
+//! What an error of the server means.
+
+use tokio_postgres::{Error, error::SqlState};
+
+/// What is known after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// Nothing was changed; the same again may do better at once.
+    Again,
+    /// Nothing was changed, and the same again would meet the same.
+    Refused,
+    /// The connection broke: the server said nothing.
+    Broken,
+}
+
+/// What an error means that was answered to a statement before the COMMIT: the transaction is over and undone.
+pub(super) fn meaning(error: &Error) -> Meaning {
+    match error.code() {
+        None => Meaning::Broken,
+        // Said by something between us and the server: it need not know.
+        Some(code) if class(code) == "08" => Meaning::Broken,
+        Some(code) if is_conflict(code) => Meaning::Again,
+        // The server shuts down, crashed, starts up, or is a standby by now; its successor may do it.
+        Some(code)
+            if class(code) == "57" && *code != SqlState::QUERY_CANCELED
+                || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+                // Prepared on a table that somebody has altered: the next connection prepares anew.
+                || *code == SqlState::FEATURE_NOT_SUPPORTED
+                || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT =>
+        {
+            Meaning::Again
+        }
+        Some(_) => Meaning::Refused,
+    }
+}
+
+/// What an error means that was answered to COMMIT itself. Only some say that it did not happen.
+pub(super) fn meaning_at_commit(error: &Error) -> Meaning {
+    match error.code() {
+        Some(code) if is_conflict(code) => Meaning::Again,
+        _ => Meaning::Broken,
+    }
+}
+
+/// Whether an error ends the usefulness of a connection.
+pub(super) fn spoils_connection(error: &Error) -> bool {
+    error.code().is_none_or(|code| !is_conflict(code) && meaning(error) == Meaning::Again)
+        || meaning(error) == Meaning::Broken
+}
+
+/// Serialization failure, deadlock: rolled back, to be tried again.
+fn is_conflict(code: &SqlState) -> bool {
+    [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
+}
+
+fn class(code: &SqlState) -> &str {
+    code.code().get(..2).unwrap_or_default()
+}
+
+/// An error in words. The client's own are in their causes.
+pub(super) fn in_words(error: &Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return format!("{} ({})", said.message(), said.code().code());
+    }
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(deeper) = cause {
+        words = format!("{words}: {deeper}");
+        cause = deeper.source();
+    }
+    words
+}

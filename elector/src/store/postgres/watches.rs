@@ -1,0 +1,242 @@
+//! Which watched keys have changed.
+//!
+//! As in the backend for `SQLite`: a row says which version wrote it, removals are noted in `clears` for the last
+//! [`CLEARS_KEPT`] versions, a look moves every watch that goes on up to the version it saw, and a watch that comes with
+//! an older version on an absent key is ended without cause.
+//!
+//! A watch is looked at when it comes, and LISTEN was in effect before, or a look follows as soon as it is: so a change
+//! between the caller's read and the watch is seen by the look, one after it is heard.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_postgres::types::ToSql;
+
+use super::{
+    ANSWER, BUSY,
+    commit::seen,
+    line::Line,
+    trouble::{in_words, spoils_connection},
+};
+use crate::store::{Key, StoreError, Version, Write};
+
+/// For how many versions removals are remembered. Fewer would end more watches without cause, more would make the
+/// table larger.
+pub(super) const CLEARS_KEPT: u64 = 1024;
+
+pub(super) const CHANNEL: &str = "callsign";
+
+/// For each watch (`$1` keys, `$2` versions; `$3` how many versions of removals are kept), in order: the version of the look, and whether the key has changed.
+pub(super) const LOOK: &str = "
+    SELECT store.version, CASE
+        WHEN kv.key IS NOT NULL THEN kv.version > watch.since
+        WHEN watch.since + $3::int8 < store.version THEN true
+        ELSE EXISTS (
+            SELECT FROM callsign.clears WHERE clears.version > watch.since
+            AND clears.first <= watch.key AND clears.beyond > watch.key
+        ) END
+    FROM unnest($1::bytea[], $2::int8[]) WITH ORDINALITY AS watch (key, since, nth)
+    CROSS JOIN callsign.store LEFT JOIN callsign.kv ON kv.key = watch.key
+    WHERE store.id = 0 ORDER BY watch.nth";
+
+/// The least time between two looks. Shorter would burden the server under load, longer would be felt.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// The time between looks when nothing is heard, while it could be, and while it could not, or after a failed look.
+const SLOW_LOOK: Duration = Duration::from_secs(1);
+const DEAF_LOOK: Duration = Duration::from_millis(250);
+
+/// The most keys that a notification names; beyond it says "any". The server takes 8000 bytes.
+const MOST_NAMED: usize = 100;
+
+/// What a notification says of the written keys: a hash for each, or `*`.
+pub(super) fn spelled(writes: &[Write]) -> String {
+    let mut words = Vec::new();
+    for write in writes {
+        match write {
+            Write::Put { key, .. } | Write::Clear(key) => words.push(word(key)),
+            // The entry has a key that nobody can watch yet.
+            Write::Append { prefix, .. } => words.push(word(prefix)),
+            Write::ClearRange(_) => return "*".to_owned(),
+        }
+    }
+    if words.len() > MOST_NAMED { "*".to_owned() } else { words.join(" ") }
+}
+
+/// FNV-1a. Two keys with one hash cost a look.
+fn word(key: &[u8]) -> String {
+    let hash =
+        key.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    format!("{hash:x}")
+}
+
+/// Somebody who waits for a change of a key.
+#[derive(Debug)]
+pub(super) struct Watch {
+    key: Key,
+    word: String,
+    /// The last version at which it is known not to have changed.
+    since: Version,
+    ended: oneshot::Sender<Result<(), StoreError>>,
+    /// Whether a look has found it unchanged.
+    is_armed: bool,
+}
+
+impl Watch {
+    pub(super) fn new(key: Key, since: Version, ended: oneshot::Sender<Result<(), StoreError>>) -> Self {
+        Self { word: word(&key), key, since, ended, is_armed: false }
+    }
+}
+
+/// What the keeper of the watches is told.
+#[derive(Debug)]
+pub(super) enum Event {
+    Watch(Watch),
+    /// Commits are heard of from now on.
+    Listens,
+    /// They are not.
+    Deaf,
+    /// A commit wrote these keys.
+    Heard(String),
+}
+
+/// Looks after the watches.
+pub(super) struct Keeper {
+    line: Line,
+    watches: Vec<Watch>,
+    is_deaf: bool,
+    /// Whether something may have changed.
+    is_due: bool,
+    last_look: Instant,
+    failed: bool,
+}
+
+impl Keeper {
+    pub(super) fn new(line: Line) -> Self {
+        Self {
+            line,
+            watches: Vec::new(),
+            is_deaf: true,
+            is_due: false,
+            last_look: Instant::now(),
+            failed: false,
+        }
+    }
+
+    /// Runs until nobody is left who could watch.
+    pub(super) async fn run(mut self, mut events: mpsc::UnboundedReceiver<Event>) {
+        loop {
+            let event = match self.due() {
+                None => Ok(events.recv().await),
+                Some(due) => tokio::time::timeout_at(due.into(), events.recv()).await,
+            };
+            let Ok(event) = event else {
+                self.look().await;
+                continue;
+            };
+            match event {
+                Some(event) => self.hear(event),
+                None => return,
+            }
+            while let Ok(event) = events.try_recv() {
+                self.hear(event);
+            }
+            if self.due().is_some_and(|due| due <= Instant::now()) {
+                self.look().await;
+            }
+        }
+    }
+
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Watch(watch) => {
+                self.watches.push(watch);
+                self.is_due = true;
+            }
+            Event::Listens => {
+                self.is_deaf = false;
+                self.is_due = true;
+            }
+            Event::Deaf => self.is_deaf = true,
+            Event::Heard(words) => {
+                self.is_due |= words.split(' ').any(|word| word == "*" || self.is_watched(word));
+            }
+        }
+    }
+
+    fn is_watched(&self, word: &str) -> bool {
+        self.watches.iter().any(|watch| watch.word == word)
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let after = match () {
+            () if self.watches.is_empty() => return None,
+            // One that comes during an outage is told of it soon.
+            () if self.failed && self.watches.iter().all(|watch| watch.is_armed) => DEAF_LOOK,
+            () if self.is_due => BETWEEN_LOOKS,
+            () if self.is_deaf => DEAF_LOOK,
+            () => SLOW_LOOK,
+        };
+        Some(self.last_look + after)
+    }
+
+    async fn look(&mut self) {
+        self.is_due = false;
+        self.watches.retain(|watch| !watch.ended.is_closed());
+        let looked = if self.watches.is_empty() { Ok(Vec::new()) } else { self.ask().await };
+        self.last_look = Instant::now();
+        self.failed = looked.is_err();
+        let seen = match looked {
+            Ok(seen) => seen.into_iter().map(Ok).collect(),
+            Err(why) => vec![Err(why); self.watches.len()],
+        };
+        let watches = std::mem::take(&mut self.watches);
+        // Nobody waits any more where sending fails: nothing to tell.
+        for (mut watch, seen) in watches.into_iter().zip(seen) {
+            match seen {
+                Ok((_, true)) => {
+                    let _ = watch.ended.send(Ok(()));
+                    continue;
+                }
+                Ok((version, false)) => {
+                    watch.since = watch.since.max(version);
+                    watch.is_armed = true;
+                }
+                // Those that have begun to wait go on.
+                Err(_) if watch.is_armed => {}
+                Err(why) => {
+                    let _ = watch.ended.send(Err(StoreError::Unavailable(why)));
+                    continue;
+                }
+            }
+            self.watches.push(watch);
+        }
+    }
+
+    /// For each watch, the version of the look and whether its key has changed.
+    async fn ask(&self) -> Result<Vec<(Version, bool)>, String> {
+        let session = self.line.session(Instant::now() + BUSY).await?;
+        let (keys, since): (Vec<&[u8]>, Vec<i64>) =
+            self.watches.iter().map(|watch| (watch.key.as_slice(), watch.since.0.cast_signed())).unzip();
+        let kept = CLEARS_KEPT.cast_signed();
+        let params: [&(dyn ToSql + Sync); 3] = [&keys, &since, &kept];
+        let asked = session.client.query(&session.sql.look, &params);
+        let rows = match tokio::time::timeout(ANSWER, asked).await {
+            Ok(Ok(rows)) => rows,
+            Ok(Err(error)) => {
+                if spoils_connection(&error) {
+                    session.give_up();
+                }
+                return Err(in_words(&error));
+            }
+            Err(_) => {
+                session.give_up();
+                return Err("the server does not answer".to_owned());
+            }
+        };
+        if rows.len() != self.watches.len() {
+            return Err("the database has lost its version".to_owned());
+        }
+        let pair = |row: &tokio_postgres::Row| Ok((seen(row.try_get(0)?), row.try_get(1)?));
+        rows.iter().map(pair).collect::<Result<_, _>>().map_err(|error| in_words(&error))
+    }
+}

@@ -1,0 +1,10 @@
+//! The cores, for the simulator and for whoever checks recordings. No promise is made of anything in here.
+
+pub use crate::{
+    input::{Answer, Call, CallId, Effect, Input, Now, OnLapse, OpId, Tell},
+    log::{Batch, CorruptBatch, Op},
+    member::{Member, MemberConfig, Tuning},
+    message::{BadMessage, Chunk, ChunkRow, Message, Request, Verdict, Wish},
+    replica::Replica,
+    table::{RequestNumber, Row, Table},
+};

@@ -1,0 +1,8 @@
+//! The commands of `callsign-sim`.
+
+pub(crate) mod check_recordings;
+pub(crate) mod exhaustive;
+#[cfg(feature = "planted")]
+pub(crate) mod mutants;
+pub(crate) mod replay;
+pub(crate) mod run;

@@ -1,0 +1,124 @@
+//! `replay`: one seed or one trace again, made short, told and drawn.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use callsign_sim::{
+    run::{Ran, Templates, replay},
+    scenario::Scenario,
+    shrink::shrink,
+    sweep::run_caught,
+    timeline,
+    trace::Trace,
+    world::Action,
+};
+use clap::{Args, ValueEnum};
+
+/// How often a trace is replayed to make it short.
+const TRIES: usize = 3000;
+
+/// Replays a seed or a trace.
+#[derive(Args, Debug)]
+pub(crate) struct Replay {
+    /// The seed.
+    #[arg(long, required_unless_present = "trace")]
+    seed: Option<u64>,
+    /// A trace that was kept.
+    #[arg(long, conflicts_with = "seed")]
+    trace: Option<PathBuf>,
+    /// Which world the seed is of.
+    #[arg(long, default_value = "standard")]
+    scenario: String,
+    /// Print everything that happened, one line for each action.
+    #[arg(long)]
+    print: bool,
+    /// Tell and draw all of a run that fails, not only what the failure needs.
+    #[arg(long)]
+    whole: bool,
+    /// Where the trace and the drawing go.
+    #[arg(long, default_value = "target/sim")]
+    out: PathBuf,
+}
+
+/// The scenarios of a name.
+pub(crate) fn scenarios(name: &str) -> anyhow::Result<Vec<Scenario>> {
+    if name == "all" {
+        return Ok(Scenario::SOUND.to_vec());
+    }
+    let scenario =
+        Scenario::from_str(name, false).map_err(|_| anyhow::anyhow!("there is no scenario {name:?}"))?;
+    Ok(vec![scenario])
+}
+
+impl Replay {
+    /// Replays it.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let (scenario, seed, actions) = if let Some(path) = &self.trace {
+            let trace = Trace::read(path)?;
+            (trace.scenario()?, trace.seed, trace.actions)
+        } else {
+            let scenario = scenarios(&self.scenario)?.first().copied().unwrap_or(Scenario::Standard);
+            let seed = self.seed.unwrap_or_default();
+            let ran = run_caught(scenario, seed, &mut Templates::default());
+            (scenario, seed, ran.trace)
+        };
+        let (world, done) = replay(scenario, seed, &actions, true);
+        if self.print {
+            for action in &done {
+                println!("{}", serde_json::to_string(action)?);
+            }
+        }
+        if let Some(violation) = world.oracle.violation() {
+            let ran = Ran {
+                seed,
+                faulty: actions.len(),
+                trace: actions,
+                counts: world.oracle.counts(),
+                violation: Some(violation.clone()),
+            };
+            tell(scenario, &ran, &self.out, !self.whole)?;
+            anyhow::bail!("seed {seed} fails");
+        }
+        fs::create_dir_all(&self.out)?;
+        let page = self.out.join(format!("{}-{seed}.html", scenario.name()));
+        fs::write(&page, timeline::draw(&format!("{} {seed}", scenario.name()), &world))?;
+        if !self.print {
+            println!(
+                "seed {seed} of {} holds: {} actions; drawn in {}",
+                scenario.name(),
+                done.len(),
+                page.display()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Makes a failing run short, prints it, keeps it, and draws it.
+pub(crate) fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Result<()> {
+    let Some(violation) = &ran.violation else { return Ok(()) };
+    println!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
+    let fails = |actions: &[Action]| {
+        let (world, _) = replay(scenario, ran.seed, actions, false);
+        world.oracle.violation().is_some_and(|found| found.check == violation.check)
+    };
+    let begin = &ran.trace[..ran.faulty.min(ran.trace.len())];
+    let begin = if fails(begin) { begin } else { &ran.trace };
+    let actions = if short { shrink(begin, TRIES, fails).actions } else { ran.trace.clone() };
+    println!("{} of {} actions are enough:", actions.len(), begin.len());
+    for action in actions.iter().filter(|_| short) {
+        println!("  {}", serde_json::to_string(action)?);
+    }
+    let (world, _) = replay(scenario, ran.seed, &actions, true);
+    fs::create_dir_all(out)?;
+    let name = format!("{}-{}", scenario.name(), ran.seed);
+    let (page, kept) = (out.join(format!("{name}.html")), out.join(format!("{name}.json")));
+    fs::write(&page, timeline::draw(&format!("{} {}", scenario.name(), ran.seed), &world))?;
+    let found = format!("{}: {}", violation.check, violation.what);
+    Trace { scenario: scenario.name().to_owned(), seed: ran.seed, found, actions }.write(&kept)?;
+    println!("drawn in {}, kept in {} (to pin it, move it to sim/traces/)", page.display(), kept.display());
+    println!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! `run`: many seeds.
+#![allow(clippy::disallowed_methods)] // the wall clock, for progress and speed
+
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Instant,
+};
+
+use callsign_sim::{
+    oracle::Check,
+    run::Ran,
+    scenario::Scenario,
+    sweep::{Plan, Swept, sweep},
+};
+use clap::Args;
+
+/// With fewer seeds it is no wonder if a check is never exercised.
+const ENOUGH: u64 = 5000;
+
+/// Runs seeds.
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// How many seeds, of each scenario.
+    #[arg(long, default_value_t = 10_000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 1)]
+    first: u64,
+    /// Which worlds; `all` are those that must hold.
+    #[arg(long, default_value = "standard")]
+    scenario: String,
+    /// How many threads.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Go on after the first failure.
+    #[arg(long)]
+    keep_going: bool,
+    /// Where the traces and drawings of failing runs go.
+    #[arg(long, default_value = "target/sim")]
+    out: PathBuf,
+}
+
+impl Run {
+    /// Runs them; an error says what was wrong.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let mut total = Swept::default();
+        let begin = Instant::now();
+        for scenario in super::replay::scenarios(&self.scenario)? {
+            let swept = self.one(scenario);
+            if scenario == Scenario::Drift {
+                return drift(&swept);
+            }
+            total.merge(swept);
+            if !total.failed.is_empty() && !self.keep_going {
+                break;
+            }
+        }
+        report(&total, begin.elapsed().as_secs_f64());
+        if let Some((scenario, ran)) = total.failed.first() {
+            super::replay::tell(*scenario, ran, &self.out, true)?;
+            anyhow::bail!("{} of {} seeds failed", total.failed.len(), total.seeds);
+        }
+        let is_broad = matches!(self.scenario.as_str(), "all" | "standard");
+        let never = total.counts.never();
+        if !never.is_empty() && is_broad && self.seeds >= ENOUGH {
+            let names: Vec<_> = never.iter().map(|check| check.name()).collect();
+            anyhow::bail!("never exercised: {}", names.join("; "));
+        }
+        Ok(())
+    }
+
+    fn one(&self, scenario: Scenario) -> Swept {
+        let begin = Instant::now();
+        let told = AtomicU64::new(0);
+        let progress = |done: u64| {
+            let second = begin.elapsed().as_secs();
+            let last = told.load(Relaxed);
+            let is_time = second >= last + 5;
+            if is_time && told.compare_exchange(last, second, Relaxed, Relaxed).is_ok() {
+                eprintln!("{}: {done} seeds, {:.0}/s", scenario.name(), per_second(done, &begin));
+            }
+        };
+        let plan = Plan {
+            scenario,
+            first: self.first,
+            seeds: self.seeds,
+            jobs: self.jobs,
+            until_failed: !self.keep_going && scenario != Scenario::Drift,
+        };
+        let swept = sweep(plan, &progress);
+        println!(
+            "{:10} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
+            scenario.name(),
+            swept.seeds,
+            swept.steps,
+            per_second(swept.seeds, &begin),
+            swept.failed.len(),
+            swept.repeated,
+        );
+        swept
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // for people
+fn per_second(count: u64, begin: &Instant) -> f64 {
+    count as f64 / begin.elapsed().as_secs_f64()
+}
+
+/// Clocks that drift apart faster than was promised must break P1, or the simulator does not see time at all.
+fn drift(swept: &Swept) -> anyhow::Result<()> {
+    let has_two = |(_, ran): &&(Scenario, Ran)| {
+        ran.violation.as_ref().is_some_and(|found| found.check == Check::OneHolder.name())
+    };
+    let two = swept.failed.iter().filter(has_two).count();
+    println!(
+        "clocks beyond the promised rate: {two} of {} runs that failed had two holders",
+        swept.failed.len()
+    );
+    anyhow::ensure!(two > 0, "P1 held, though clocks drifted beyond the promised rate");
+    Ok(())
+}
+
+fn report(swept: &Swept, seconds: f64) {
+    println!("\n{} seeds in {seconds:.1} s; done to them, and by them:", swept.seeds);
+    for (kind, count) in &swept.kinds {
+        println!("  {count:>12}  {kind}");
+    }
+    println!("exercised:");
+    for check in Check::ALL {
+        println!("  {:>12}  {}", swept.counts.get(*check), check.name());
+    }
+}

@@ -1,0 +1,237 @@
+//! Small clusters, every interleaving: the same world, with what may be done to it counted.
+//!
+//! A state is a world and what is left to be spent. From each state everything that can happen by itself is tried, each
+//! claim and each fault that is left. To keep spaces small enough to be complete, three things are decided rather than
+//! tried, and are left to the simulator:
+//!
+//! - cores of one process hear from each other at once (an eager world), and what it does by itself (its reads, its session's
+//!   beats, watches and timers, in most spaces its elector's commits) happens before anything else; so do handshakes, pings,
+//!   heartbeats and the end of a connection;
+//! - time passes only when nothing else can happen, from one time asked for to the next, up to a horizon;
+//! - an operation of the store whose outcome is known is answered when the store gets to it.
+//!
+//! What is tried in every order: registry messages against each other, commits of members and their outcomes, abandoned commits
+//! that land, claims, and every fault at every point.
+
+use std::time::Duration;
+
+use callsign::cores::{Message, Tuning};
+
+use crate::{
+    run::formed_of,
+    schedule::{progress, until_next_wake},
+    search::Space,
+    world::{Action, CoreId, Fate, Frame, NodeId, Request, Setup, Violation, Want, World},
+};
+
+/// What may still be done to a world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Budget {
+    /// Registers by clients, two on different nodes at most.
+    pub claims: u8,
+    /// Processes that are killed.
+    pub crashes: u8,
+    /// Processes that are started again.
+    pub restarts: u8,
+    /// Connections that break.
+    pub cuts: u8,
+    /// Commits of members or electors whose outcome is unknown.
+    pub unknowns: u8,
+}
+
+/// A space to be searched to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What may be done.
+    pub budget: Budget,
+    /// How long it goes on, in milliseconds.
+    pub horizon: u64,
+    /// Whether what electors commit is tried in every order as well.
+    pub free_electors: bool,
+    /// Whether it is small enough for every run of CI.
+    pub is_small: bool,
+    /// How many states there are, and how many are made.
+    pub counts: (usize, usize),
+}
+
+const fn limits(name: &'static str, budget: [u8; 4], horizon: u64, counts: (usize, usize)) -> Limits {
+    let [crashes, restarts, cuts, unknowns] = budget;
+    let budget = Budget { claims: 2, crashes, restarts, cuts, unknowns };
+    Limits { name, budget, horizon, free_electors: false, is_small: false, counts }
+}
+
+const fn small(limits: Limits) -> Limits {
+    Limits { is_small: true, ..limits }
+}
+
+const fn free(limits: Limits) -> Limits {
+    Limits { free_electors: true, ..limits }
+}
+
+/// The spaces: three members, two names, two concurrent claims, and each pair of faults. The counts are exact: an action
+/// that is lost, or one too many, shows.
+pub const SPACES: &[Limits] = &[
+    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (130_551, 147_051))),
+    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (192_090, 213_601))),
+    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (281_349, 352_724))),
+    small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (336_760, 413_414))),
+    limits("crash-restart", [1, 1, 0, 0], 1000, (1_965_824, 2_131_166)),
+    limits("crash-cut", [1, 0, 1, 0], 500, (4_937_241, 5_228_219)),
+    free(limits("cut-unknown", [0, 0, 1, 1], 200, (4_206_087, 6_102_260))),
+    limits("restart-unknown", [1, 1, 0, 1], 450, (2_320_216, 2_838_089)),
+];
+
+/// A state: a world, and what is left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The world.
+    pub world: World,
+    /// What may still be done to it.
+    pub left: Budget,
+}
+
+/// A space over a world that has formed.
+#[derive(Debug)]
+pub struct Cluster {
+    limits: Limits,
+    begin: World,
+    end: Duration,
+}
+
+impl Cluster {
+    /// Three members, synced and at rest.
+    pub fn new(limits: Limits) -> Self {
+        let mut setup = Setup::new(3);
+        setup.tuning = Tuning { cut_worth: 1000, ..setup.tuning };
+        setup.window = 8;
+        let begin = formed_of(World::new(setup), 1);
+        let end = begin.now + Duration::from_millis(limits.horizon);
+        Self { limits, begin, end }
+    }
+}
+
+/// Says only where the log ends.
+fn is_chatter(message: &Message) -> bool {
+    matches!(message, Message::Heartbeat { .. } | Message::Progress { .. })
+}
+
+/// What happens by itself and need not be tried in every order: nobody else can see when it does, or it says nothing new.
+fn is_private(world: &World, free_electors: bool, action: &Action) -> bool {
+    match action {
+        Action::Watch { .. } | Action::Wake { .. } => true,
+        Action::Store { node, nth, .. } => {
+            let op = world.process(*node).and_then(|process| process.ops.get(usize::from(*nth)));
+            let is_tried = |core| core == CoreId::Member || (core == CoreId::Elector && free_electors);
+            op.is_some_and(|op| !is_tried(op.core) || !matches!(op.request, Request::Commit(_)))
+        }
+        Action::Frame { from, to, nth, bulk: false } => {
+            !matches!(world.next_frame(*from, *to, *nth), Some(Frame::Message(message)) if !is_chatter(message))
+        }
+        _ => false,
+    }
+}
+
+impl Space for Cluster {
+    type State = State;
+    type Action = Action;
+
+    fn initial(&self) -> Vec<State> {
+        vec![State { world: self.begin.clone(), left: self.limits.budget }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let State { world, left } = state;
+        if world.now > self.end {
+            return;
+        }
+        let mut own = Vec::new();
+        progress(world, &mut own);
+        if let Some(private) = own.iter().find(|action| is_private(world, self.limits.free_electors, action))
+        {
+            actions.push(private.clone());
+            return;
+        }
+        let commits = own.iter().filter(|action| matches!(action, Action::Store { .. }));
+        if left.unknowns > 0 {
+            for commit in commits {
+                let Action::Store { node, nth, .. } = commit else { continue };
+                for fate in [Fate::UnknownDone, Fate::UnknownLost, Fate::UnknownLater] {
+                    actions.push(Action::Store { node: *node, nth: *nth, fate });
+                }
+            }
+        }
+        if own.is_empty() {
+            let by =
+                until_next_wake(world).unwrap_or(Duration::from_millis(100)).max(Duration::from_micros(1));
+            actions.push(Action::Tick { by });
+        }
+        actions.append(&mut own);
+        for nth in 0..u8::try_from(world.orphans.len()).unwrap_or(u8::MAX) {
+            actions.push(Action::Land { nth });
+        }
+        faults(world, *left, actions);
+        if left.claims > 0 {
+            // The first on node b for n0, the second on node c for either name.
+            let is_first = left.claims == self.limits.budget.claims;
+            let node: NodeId = if is_first { 1 } else { 2 };
+            let names: &[u8] = if is_first { &[0] } else { &[0, 1] };
+            for name in names {
+                actions.push(Action::Call { node, want: Want::Register { name: *name, stops: false } });
+            }
+        }
+    }
+
+    fn next(&self, state: &State, action: &Action) -> Option<State> {
+        let mut next = state.clone();
+        if !next.world.apply(action) {
+            return None;
+        }
+        let left = &mut next.left;
+        match action {
+            Action::Call { .. } => left.claims -= 1,
+            Action::Crash { .. } => left.crashes -= 1,
+            Action::Start { .. } => left.restarts -= 1,
+            Action::Break { .. } => left.cuts -= 1,
+            Action::Store { fate, .. } if *fate != Fate::Done => left.unknowns -= 1,
+            _ => {}
+        }
+        Some(next)
+    }
+
+    fn violation(&self, state: &State) -> Option<String> {
+        let Violation { check, what } = state.world.oracle.violation()?;
+        Some(format!("{check}: {what}"))
+    }
+
+    /// Both claims are answered, all faults are spent, and somebody serves: a space without such a state is empty.
+    fn canary(&self, state: &State) -> bool {
+        let State { world, left } = state;
+        let serves = |node| {
+            let parts = world.process(node).and_then(|process| process.parts.as_ref());
+            parts.is_some_and(|parts| parts.member.is_serving())
+        };
+        *left == Budget::default() && world.asked.is_empty() && world.ids().any(serves)
+    }
+}
+
+fn faults(world: &World, left: Budget, actions: &mut Vec<Action>) {
+    for node in world.ids() {
+        let runs = world.process(node).is_some();
+        if left.crashes > 0 && runs {
+            actions.push(Action::Crash { node });
+        }
+        if left.restarts > 0 && !runs {
+            actions.push(Action::Start { node });
+        }
+    }
+    if left.cuts > 0 {
+        for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+            // What is under way is lost, or arrives first.
+            for keep in [0, 8] {
+                actions.push(Action::Break { a, b, nth: 0, keep });
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Seeded simulation and exhaustive checking of the very cores that ship.
+
+pub mod exhaustive;
+pub mod linear;
+pub mod mutants;
+pub mod oracle;
+pub mod recording;
+pub mod rng;
+pub mod run;
+pub mod scenario;
+pub mod schedule;
+pub mod search;
+pub mod shared;
+pub mod shrink;
+pub mod sweep;
+pub mod timeline;
+pub mod trace;
+pub mod world;

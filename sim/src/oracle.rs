@@ -1,0 +1,359 @@
+//! Watches everything that happens in a world, and says what must not.
+//!
+//! It sees true time, every commit, every answer and every core, which nobody in the world does, and it keeps what a state
+//! alone does not show: what was told to clients, what the log was at each position, who committed in which epoch. Each
+//! check counts how often its premise held: a check that was never exercised proves nothing.
+
+mod answers;
+mod commits;
+mod counts;
+mod elections;
+mod history;
+mod requests;
+mod states;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use callsign::cores::{CallId, RequestNumber};
+use callsign_elector::{
+    ids::{Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
+    keys::RegistryKeys,
+    record::SessionRecord,
+    store::CommitOutcome,
+};
+
+pub use self::{
+    answers::{Claimant, Outcome, Told},
+    counts::{Check, Counts},
+};
+use crate::world::{Action, NodeId, Violation, World};
+
+/// Who holds a name, as the log says.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) token: Position,
+    pub(crate) session: Arc<SessionId>,
+    pub(crate) actor: u64,
+}
+
+/// From where to where in the log a registration was there.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) name: u8,
+    pub(crate) holder: Holder,
+    pub(crate) to: Option<Position>,
+    /// When its host gave it up.
+    pub(crate) given_up: Option<u64>,
+}
+
+/// What was seen of a process last.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    incarnation: Option<Incarnation>,
+    position: Position,
+    is_based: bool,
+    epoch: Epoch,
+    looked_up: Position,
+}
+
+/// What kind of thing was noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A message arrived.
+    Message,
+    /// A transaction was committed.
+    Commit,
+    /// Something was done to the cluster.
+    Fault,
+    /// A core or a client had something to say.
+    Event,
+}
+
+/// Something worth drawing.
+#[derive(Clone, Debug)]
+pub struct Note {
+    /// Its kind.
+    pub kind: Kind,
+    /// After how many actions.
+    pub step: u64,
+    /// When.
+    pub at: Duration,
+    /// At which node; none: in the store.
+    pub node: Option<NodeId>,
+    /// Who sent it.
+    pub from: Option<NodeId>,
+    /// What.
+    pub what: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Inner {
+    keys: Arc<Keys>,
+    pub(crate) counts: Counts,
+    pub(crate) violation: Option<Violation>,
+    notes: Option<Vec<Note>>,
+    may_trust_the_closed: bool,
+    pub(crate) step: u64,
+    now: Duration,
+
+    position: Position,
+    truth: BTreeMap<u8, Holder>,
+    /// A digest of the table at each position.
+    digests: Vec<u64>,
+    spans: Vec<Span>,
+    requests: BTreeSet<(SessionId, u64)>,
+    committers: BTreeMap<Epoch, (NodeId, Incarnation)>,
+    last_epoch: Epoch,
+    consumed: BTreeSet<Vec<u8>>,
+    tokens: BTreeMap<NodeName, Token>,
+    sessions: BTreeMap<NodeName, SessionRecord>,
+    /// Sessions that were closed, and at which step.
+    closed: BTreeMap<SessionId, u64>,
+
+    seen: Vec<Seen>,
+    pub(crate) told: Vec<Told>,
+    open_calls: BTreeMap<CallId, usize>,
+    /// Actors that ended, and at which step.
+    ended: BTreeMap<u64, u64>,
+    /// Processes that began to leave, and at which step.
+    left: BTreeMap<Incarnation, u64>,
+
+    /// For each epoch, at which step its term was written, and where the log has to be held from to be synced.
+    epochs: BTreeMap<Epoch, (u64, Position)>,
+    authored: BTreeMap<NodeName, Sequence>,
+    floor: Position,
+    /// Where the log began anew.
+    reset_at: Position,
+    /// Locks that were taken from their owners.
+    taken: BTreeSet<Nonce>,
+    lock_since: Duration,
+    /// Since when the leader's session is closed.
+    dead_leader: Option<Duration>,
+    calm_since: Duration,
+    /// Requests that arrived at another node, and the epoch that they were addressed to.
+    delivered: BTreeSet<(Incarnation, SessionNumber, RequestNumber, Epoch)>,
+    /// The batch that a node asked the store to commit last.
+    flown: BTreeMap<NodeId, Nonce>,
+    /// The incarnations of a node that a process was linked to, or told of; and which of them last.
+    linked: BTreeMap<(Incarnation, NodeName), (u64, BTreeSet<u64>)>,
+}
+
+#[derive(Debug)]
+struct Keys {
+    all: RegistryKeys,
+    term: Vec<u8>,
+    lock: Vec<u8>,
+    floor: Vec<u8>,
+}
+
+/// See the [module](self). Cloning is cheap.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle(Option<Arc<Inner>>);
+
+impl Oracle {
+    pub(crate) fn new(nodes: usize, keys: &RegistryKeys) -> Self {
+        let known = Keys { all: keys.clone(), term: keys.term(), lock: keys.lock(), floor: keys.floor() };
+        Self(Some(Arc::new(Inner {
+            keys: Arc::new(known),
+            counts: Counts::default(),
+            violation: None,
+            notes: None,
+            may_trust_the_closed: false,
+            step: 0,
+            now: Duration::ZERO,
+            position: Position(0),
+            truth: BTreeMap::new(),
+            digests: vec![0],
+            spans: Vec::new(),
+            requests: BTreeSet::new(),
+            committers: BTreeMap::new(),
+            last_epoch: Epoch(0),
+            consumed: BTreeSet::new(),
+            tokens: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            seen: vec![Seen::default(); nodes],
+            told: Vec::new(),
+            open_calls: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            left: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            authored: BTreeMap::new(),
+            floor: Position(0),
+            reset_at: Position(0),
+            taken: BTreeSet::new(),
+            lock_since: Duration::ZERO,
+            dead_leader: None,
+            calm_since: Duration::ZERO,
+            delivered: BTreeSet::new(),
+            flown: BTreeMap::new(),
+            linked: BTreeMap::new(),
+        })))
+    }
+
+    fn inner(&self) -> Option<&Inner> {
+        self.0.as_deref()
+    }
+
+    fn edit(&mut self) -> Option<&mut Inner> {
+        self.0.as_mut().map(Arc::make_mut)
+    }
+
+    /// The first violation.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.inner()?.violation.as_ref()
+    }
+
+    /// How often each check was exercised.
+    pub fn counts(&self) -> Counts {
+        self.inner().map(|inner| inner.counts.clone()).unwrap_or_default()
+    }
+
+    /// Forgets what was exercised so far.
+    pub(crate) fn forget_counts(&mut self) {
+        if let Some(inner) = self.edit() {
+            inner.counts = Counts::default();
+        }
+    }
+
+    /// Clocks drift beyond what was promised: that a closed session is trusted is what is wanted then, and what comes of it.
+    pub(crate) fn let_trust_the_closed(&mut self) {
+        if let Some(inner) = self.edit() {
+            inner.may_trust_the_closed = true;
+        }
+    }
+
+    /// Begins to take notes for a drawing.
+    pub fn take_notes(&mut self) {
+        if let Some(inner) = self.edit() {
+            inner.notes = Some(Vec::new());
+        }
+    }
+
+    /// What was noted.
+    pub fn notes(&self) -> &[Note] {
+        self.inner().and_then(|inner| inner.notes.as_deref()).unwrap_or_default()
+    }
+
+    /// How many actions were done.
+    pub fn step(&self) -> u64 {
+        self.inner().map_or(0, |inner| inner.step)
+    }
+
+    pub(crate) fn note(&mut self, node: NodeId, what: impl FnOnce() -> String) {
+        self.note_as(Kind::Event, Some(node), None, what);
+    }
+
+    pub(crate) fn note_message(&mut self, from: NodeId, to: NodeId, what: impl FnOnce() -> String) {
+        self.note_as(Kind::Message, Some(to), Some(from), what);
+    }
+
+    pub(crate) fn note_fault(&mut self, action: &Action) {
+        if action.is_fault() {
+            self.note_as(Kind::Fault, None, None, || format!("{action:?}"));
+        }
+    }
+
+    fn note_as(
+        &mut self,
+        kind: Kind,
+        node: Option<NodeId>,
+        from: Option<NodeId>,
+        what: impl FnOnce() -> String,
+    ) {
+        let Some(inner) = self.0.as_ref().filter(|inner| inner.notes.is_some()) else { return };
+        let note = Note { kind, step: inner.step, at: inner.now, node, from, what: what() };
+        if let Some(notes) = self.edit().and_then(|inner| inner.notes.as_mut()) {
+            notes.push(note);
+        }
+    }
+
+    pub(crate) fn started(&mut self, node: NodeId) {
+        self.note(node, || "starts".to_owned());
+    }
+
+    pub(crate) fn crashed(&mut self, node: NodeId) {
+        self.note(node, || "is gone".to_owned());
+        if let Some(inner) = self.edit() {
+            inner.lose_calls_of(node);
+        }
+    }
+
+    pub(crate) fn landed(&mut self, outcome: &CommitOutcome) {
+        self.note_as(Kind::Commit, None, None, || format!("a transaction given up lands: {outcome:?}"));
+        if matches!(outcome, CommitOutcome::Committed(_)) {
+            self.count(Check::OrphanLanded);
+        }
+    }
+
+    pub(crate) fn count(&mut self, check: Check) {
+        if let Some(inner) = self.edit() {
+            inner.counts.add(check, 1);
+        }
+    }
+
+    pub(crate) fn not_sent(&mut self) {
+        self.count(Check::QueueFull);
+    }
+
+    /// An actor that is to be stopped or told must be watched.
+    pub(crate) fn told(&mut self, is_watched: bool, node: NodeId, actor: u64) {
+        self.count(Check::LapseTold);
+        if !is_watched {
+            self.fail(Check::LapseTold, || {
+                format!("actor {actor} of node {node} is to be told, and is not watched")
+            });
+        }
+    }
+
+    pub(crate) fn fail(&mut self, check: Check, what: impl FnOnce() -> String) {
+        if let Some(inner) = self.edit() {
+            inner.fail(check, what());
+        }
+    }
+
+    /// A process gives up all its names, and leaves.
+    pub(crate) fn leaves(&mut self, incarnation: Incarnation) {
+        if let Some(inner) = self.edit() {
+            let step = inner.step;
+            inner.left.entry(incarnation).or_insert(step);
+        }
+    }
+
+    pub(crate) fn actor_ended(&mut self, actor: u64) {
+        if let Some(inner) = self.edit() {
+            let step = inner.step;
+            inner.ended.entry(actor).or_insert(step);
+        }
+    }
+
+    /// After each action: what must hold of the state, and what must only grow.
+    pub(crate) fn after(&mut self, world: &World, action: &Action) {
+        let Some(inner) = self.edit() else { return };
+        inner.step += 1;
+        inner.now = world.now;
+        if action.is_fault() {
+            inner.calm_since = world.now;
+        }
+        inner.check_states(world, action);
+    }
+}
+
+impl Inner {
+    pub(crate) fn fail(&mut self, check: Check, what: String) {
+        if self.violation.is_none() {
+            self.violation = Some(Violation { check: check.name(), what });
+        }
+    }
+
+    /// The registration of a name at a position of the log.
+    pub(crate) fn held_at(&self, name: u8, at: Position) -> Option<&Span> {
+        self.spans
+            .iter()
+            .find(|span| span.name == name && span.holder.token <= at && span.to.is_none_or(|to| to > at))
+    }
+}

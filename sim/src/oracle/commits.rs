@@ -1,0 +1,436 @@
+//! What each committed transaction may do.
+
+use std::sync::Arc;
+
+use callsign::cores::{Batch, Op};
+use callsign_elector::{
+    ids::{Incarnation, Position, SessionId},
+    record::{
+        Evidence, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record, SessionRecord, Term,
+    },
+    store::{Transaction, Write},
+};
+
+use super::{Check, Holder, Inner, Kind, Oracle, Span, elections::Election, states::digest};
+use crate::world::{CoreId, NodeId, World, number_of};
+
+/// What was there before a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    /// Entries of the queue that it takes off: the key, what is in it, and whether it was the first.
+    consumed: Vec<(Vec<u8>, Option<QueueEntry>, bool)>,
+    lock: Option<Lock>,
+    /// Rows that it removes.
+    removed: Vec<MemberRow>,
+    /// The accused of the entries that it takes off, as they were.
+    accused: Vec<Option<MemberRow>>,
+    /// The records of the election, if it touches any.
+    election: Option<Box<Election>>,
+}
+
+impl Oracle {
+    pub(crate) fn before_commit(&mut self, world: &World, transaction: &Transaction) -> Before {
+        let mut before = Before::default();
+        let Some(inner) = self.inner() else { return before };
+        let keys = &inner.keys.all;
+        let queue = keys.queue_entries();
+        let is_touched = transaction.writes.iter().any(|write| match write {
+            Write::Put { key, .. } | Write::Clear(key) => {
+                *key == inner.keys.term
+                    || *key == inner.keys.lock
+                    || keys.member_node(key).is_some()
+                    || queue.contains(key)
+            }
+            _ => false,
+        });
+        if is_touched {
+            before.election = Some(Box::new(Election::read(world, &inner.keys)));
+        }
+        for write in &transaction.writes {
+            let Write::Clear(key) = write else { continue };
+            if queue.contains(key) {
+                let first = callsign_elector::keys::read_range(queue.clone(), 1);
+                let head = world.store.read(&[first], None).ok();
+                let is_first =
+                    head.is_some_and(|head| head.entries(0).first().is_some_and(|(k, _)| k == key));
+                let entry = world.store.get(key).and_then(|value| QueueEntry::from_value(value).ok());
+                let accused = entry.as_ref().and_then(|entry| match &entry.event {
+                    MembershipEvent::Down { member, .. } => world.store.get(&keys.member(member)),
+                    _ => None,
+                });
+                before.accused.push(accused.and_then(|value| MemberRow::from_value(value).ok()));
+                before.consumed.push((key.clone(), entry, is_first));
+            } else if keys.member_node(key).is_some() {
+                let row = world.store.get(key).and_then(|value| MemberRow::from_value(value).ok());
+                before.removed.extend(row);
+            }
+        }
+        if !before.consumed.is_empty() {
+            before.lock = world.store.get(&inner.keys.lock).and_then(|value| Lock::from_value(value).ok());
+        }
+        before
+    }
+
+    pub(crate) fn committed(
+        &mut self,
+        world: &World,
+        transaction: &Transaction,
+        before: &Before,
+        author: (NodeId, Incarnation),
+        core: CoreId,
+    ) {
+        if self.inner().is_some_and(|inner| inner.notes.is_some()) {
+            let text = describe(self.inner(), transaction, author, core);
+            self.note_as(Kind::Commit, Some(author.0), None, || text);
+        }
+        let Some(inner) = self.edit() else { return };
+        for write in &transaction.writes {
+            match write {
+                Write::Put { key, value } => inner.put(world, key, value, author, core),
+                Write::Clear(key) if *key == inner.keys.lock => inner.counts.add(Check::LockClears, 1),
+                Write::Append { value, .. } => inner.enqueued(value),
+                _ => {}
+            }
+        }
+        if let Some(election) = &before.election {
+            inner.check_election(world, election, &before.consumed, author.0);
+        }
+        inner.check_queue(before);
+    }
+}
+
+impl Inner {
+    fn put(&mut self, world: &World, key: &[u8], value: &[u8], author: (NodeId, Incarnation), core: CoreId) {
+        let keys = self.keys.clone();
+        if let Some(position) = keys.all.log_position(key) {
+            self.batch(world, position, value, author);
+        } else if let Some(node) = keys.all.cluster().session_node(key) {
+            let Ok(record) = SessionRecord::from_value(value) else { return };
+            self.session(world, &node, record, author);
+        } else if let Some(node) = keys.all.member_node(key) {
+            let Ok(row) = MemberRow::from_value(value) else { return };
+            self.counts.add(Check::JoinToken, 1);
+            if row.empty {
+                self.check_empty(world, &row);
+            }
+            let greatest = self.tokens.entry(node.clone()).or_insert(row.token);
+            if row.token < *greatest {
+                let greatest = *greatest;
+                self.fail(Check::JoinToken, format!("{node} is back as {:?} after {greatest:?}", row.token));
+            } else {
+                *greatest = row.token;
+            }
+        } else if key == keys.term {
+            let Ok(term) = Term::from_value(value) else { return };
+            self.counts.add(Check::EpochGrows, 1);
+            if term.epoch <= self.last_epoch {
+                let last = self.last_epoch;
+                self.fail(
+                    Check::EpochGrows,
+                    format!("the term is written again in {:?}, after {last:?}", term.epoch),
+                );
+            }
+            self.last_epoch = self.last_epoch.max(term.epoch);
+        } else if key == keys.floor {
+            let Ok(PositionRecord(floor)) = PositionRecord::from_value(value) else { return };
+            if core == CoreId::Member {
+                self.cut(world, floor);
+            }
+        }
+    }
+
+    /// An entry is appended to the queue.
+    fn enqueued(&mut self, value: &[u8]) {
+        let Ok(entry) = QueueEntry::from_value(value) else { return };
+        self.counts.add(Check::AuthorOrder, 1);
+        let last = self.authored.insert(entry.author.node.clone(), entry.sequence);
+        if last.is_some_and(|last| last >= entry.sequence) {
+            self.fail(Check::AuthorOrder, format!("{entry:?} comes after {last:?}"));
+        }
+    }
+
+    fn batch(&mut self, world: &World, position: Position, value: &[u8], author: (NodeId, Incarnation)) {
+        let batch = match Batch::decode(value) {
+            Ok(batch) => batch,
+            Err(error) => return self.fail(Check::PositionGrows, format!("{position:?}: {error}")),
+        };
+        self.counts.add(Check::PositionGrows, 1);
+        if position != self.position.next() || batch.position != position {
+            let end = self.position;
+            self.fail(Check::PositionGrows, format!("{position:?} is written when the log ends at {end:?}"));
+            return;
+        }
+        self.counts.add(Check::OneCommitter, 1);
+        let term = world.store.get(&self.keys.term).and_then(|value| Term::from_value(value).ok());
+        let is_elected = term.as_ref().is_some_and(|term| {
+            term.epoch == batch.epoch
+                && term.leader.as_ref().is_some_and(|leader| leader.incarnation == author.1)
+        });
+        let is_opening = !self.committers.contains_key(&batch.epoch);
+        let first = *self.committers.entry(batch.epoch).or_insert(author);
+        if is_opening && let Some((_, end)) = self.epochs.get_mut(&batch.epoch) {
+            *end = position;
+        }
+        if !is_elected || first != author {
+            self.fail(
+                Check::OneCommitter,
+                format!(
+                    "{author:?} commits {position:?} in {:?}, first was {first:?}, term {term:?}",
+                    batch.epoch
+                ),
+            );
+        }
+        if batch.ops.contains(&Op::Reset) {
+            self.check_reset(world, position);
+        }
+        self.check_requests(world, &batch, author.0);
+        self.apply(position, &batch);
+    }
+
+    /// What the log says now.
+    fn apply(&mut self, position: Position, batch: &Batch) {
+        let mut names = Vec::new();
+        for op in &batch.ops {
+            match op {
+                Op::Register { name, session, request, actor, .. } => {
+                    let name = number_of(name);
+                    names.push(name);
+                    let session: Arc<SessionId> = batch.sessions[*session as usize].clone();
+                    self.counts.add(Check::RequestOnce, 1);
+                    if !self.requests.insert((SessionId::clone(&session), request.0)) {
+                        self.fail(Check::RequestOnce, format!("{request:?} of {session:?} at {position:?}"));
+                    }
+                    self.check_granted(name, *actor, position);
+                    let holder = Holder { token: position, session, actor: *actor };
+                    if let Some(former) = self.truth.insert(name, holder.clone()) {
+                        self.fail(
+                            Check::AnswerTrue,
+                            format!("n{name} is registered at {position:?} while {former:?} has it"),
+                        );
+                    }
+                    self.spans.push(Span { name, holder, to: None, given_up: None });
+                }
+                Op::Unregister { name, position: token } => {
+                    let name = number_of(name);
+                    names.push(name);
+                    if self.truth.get(&name).is_some_and(|holder| holder.token == *token) {
+                        let step = self.step;
+                        if let Some(span) = self.spans.iter_mut().find(|s| s.name == name && s.to.is_none()) {
+                            span.given_up = Some(step);
+                        }
+                        self.free(name, position);
+                    }
+                }
+                Op::HostGone { session } => {
+                    self.counts.add(Check::HostGone, 1);
+                    let session = batch.sessions[*session as usize].clone();
+                    // Free by the closing of the session, and by nothing less.
+                    let record = self.sessions.get(&session.node);
+                    if record.is_none_or(|record| !record.has_closed(&session)) {
+                        let record = record.cloned();
+                        self.fail(Check::Kept, format!("the names of {session:?} are freed: {record:?}"));
+                    }
+                    let held: Vec<u8> = self
+                        .truth
+                        .iter()
+                        .filter(|(_, holder)| *holder.session == *session)
+                        .map(|(name, _)| *name)
+                        .collect();
+                    for name in held {
+                        self.free(name, position);
+                    }
+                }
+                Op::Reset => {
+                    self.counts.add(Check::Reset, 1);
+                    // With the log is lost what it decided: that is asked again, as something new.
+                    self.requests.clear();
+                    self.reset_at = position;
+                    // Nobody who was synced is left: what was held is lost, and its hosts were told.
+                    let step = self.step;
+                    for span in self.spans.iter_mut().filter(|span| span.to.is_none()) {
+                        span.given_up = Some(step);
+                    }
+                    let held: Vec<u8> = self.truth.keys().copied().collect();
+                    for name in held {
+                        self.free(name, position);
+                    }
+                }
+                Op::Open => {}
+            }
+        }
+        if !names.is_empty() {
+            self.counts.add(Check::OneOpPerName, 1);
+            names.sort_unstable();
+            if names.windows(2).any(|pair| pair[0] == pair[1]) {
+                self.fail(Check::OneOpPerName, format!("{names:?} at {position:?}"));
+            }
+        }
+        self.position = position;
+        let table = self.truth.iter();
+        let sum = table.fold(0, |sum, (name, holder)| sum ^ digest(*name, holder.token, holder.actor));
+        self.digests.push(sum);
+    }
+
+    fn free(&mut self, name: u8, position: Position) {
+        self.truth.remove(&name);
+        let open = self.spans.iter_mut().find(|span| span.name == name && span.to.is_none());
+        if let Some(span) = open {
+            span.to = Some(position);
+        }
+    }
+
+    fn session(
+        &mut self,
+        world: &World,
+        node: &callsign_elector::ids::NodeName,
+        record: SessionRecord,
+        author: (NodeId, Incarnation),
+    ) {
+        self.counts.add(Check::SessionRecord, 1);
+        let id = SessionId { node: node.clone(), incarnation: record.incarnation, number: record.number };
+        if let Some(former) = self.sessions.get(node) {
+            let goes_on = former.number == record.number && former.incarnation == record.incarnation;
+            let is_forward = if goes_on {
+                former.open && (record.beat > former.beat || (!record.open && record.beat == former.beat))
+            } else {
+                !former.open && record.number > former.number
+            };
+            if !is_forward {
+                let what = format!("{former:?} becomes {record:?}, by {author:?}");
+                self.fail(Check::SessionRecord, what);
+            }
+        }
+        if !record.open {
+            let step = self.step;
+            self.mourn(world, &id);
+            self.closed.entry(id).or_insert(step);
+            if world.setup.names[usize::from(author.0)] != *node {
+                self.counts.add(Check::SessionClosed, 1);
+                self.counts.add(Check::BeatRace, 1);
+            }
+        }
+        self.sessions.insert(node.clone(), record);
+    }
+
+    /// Every member that is synced has passed what is cut.
+    fn cut(&mut self, world: &World, floor: Position) {
+        self.counts.add(Check::LogCut, 1);
+        self.counts.add(Check::FloorGrows, 1);
+        let former = std::mem::replace(&mut self.floor, floor);
+        if floor < former {
+            self.fail(Check::FloorGrows, format!("it goes from {former:?} to {floor:?}"));
+        }
+        if floor > self.position.next() {
+            let end = self.position;
+            self.fail(Check::FloorSafe, format!("the log ends at {end:?} and is cut up to {floor:?}"));
+        }
+        for node in world.ids() {
+            let name = &world.setup.names[usize::from(node)];
+            let row = world.store.get(&self.keys.all.member(name));
+            let row = row.and_then(|value| MemberRow::from_value(value).ok()).filter(|row| row.synced);
+            let (Some(row), Some(process)) = (row, world.process(node)) else { continue };
+            if row.session.incarnation != process.incarnation {
+                continue;
+            }
+            let Some(parts) = &process.parts else { continue };
+            let replica = parts.member.replica();
+            if !replica.is_based() {
+                continue;
+            }
+            self.counts.add(Check::FloorSafe, 1);
+            let position = replica.position();
+            if position.next() < floor {
+                self.fail(
+                    Check::FloorSafe,
+                    format!("node {node} is synced at {position:?}, cut up to {floor:?}"),
+                );
+            }
+        }
+    }
+
+    fn check_queue(&mut self, before: &Before) {
+        for (at, (key, entry, is_first)) in before.consumed.iter().enumerate() {
+            self.counts.add(Check::QueueOrder, 1);
+            if !self.consumed.insert(key.clone()) {
+                self.fail(Check::QueueOrder, format!("{entry:?} is applied twice"));
+            }
+            if !is_first && before.lock.is_none() {
+                self.fail(Check::QueueOrder, format!("{entry:?} is applied before its turn"));
+            }
+            let Some(QueueEntry { event: MembershipEvent::Down { member, token, evidence, .. }, .. }) = entry
+            else {
+                continue;
+            };
+            let row = before.accused.get(at).and_then(Option::as_ref);
+            let removed = before.removed.iter().find(|row| row.session.node == *member);
+            if row.is_some_and(|row| row.token != *token) {
+                self.counts.add(Check::StaleDown, 1);
+                if let Some(row) = removed {
+                    let row = format!("{row:?}");
+                    self.fail(Check::StaleDown, format!("{entry:?} removes {row}"));
+                }
+            }
+            if let Some(row) = removed {
+                self.counts.add(Check::DownIsClosed, 1);
+                let record = self.sessions.get(member);
+                let is_closed = record.is_some_and(|record| record.has_closed(&row.session));
+                if matches!(evidence, Evidence::Silent { .. }) || !is_closed {
+                    let record = record.cloned();
+                    self.fail(Check::DownIsClosed, format!("{entry:?} removes {member}: {record:?}"));
+                }
+            }
+        }
+    }
+}
+
+/// A line for a drawing.
+fn describe(
+    inner: Option<&Inner>,
+    transaction: &Transaction,
+    author: (NodeId, Incarnation),
+    core: CoreId,
+) -> String {
+    let Some(keys) = inner.map(|inner| &inner.keys) else { return String::new() };
+    let mut text = format!("{core:?} of node {} commits", author.0);
+    for write in &transaction.writes {
+        let what = match write {
+            Write::Put { key, value } => {
+                if let Some(position) = keys.all.log_position(key) {
+                    format!(" log/{} {:?}", position.0, Batch::decode(value).map(|batch| batch.ops))
+                } else if let Some(node) = keys.all.cluster().session_node(key) {
+                    format!(
+                        " session/{node} {:?}",
+                        SessionRecord::from_value(value).map(|r| (r.number, r.beat, r.open))
+                    )
+                } else if let Some(node) = keys.all.member_node(key) {
+                    format!(
+                        " member/{node} {:?}",
+                        MemberRow::from_value(value).map(|r| (r.token, r.synced, r.empty))
+                    )
+                } else if *key == keys.term {
+                    format!(
+                        " term {:?}",
+                        Term::from_value(value).map(|t| (t.epoch, t.leader.map(|l| l.node)))
+                    )
+                } else if *key == keys.lock {
+                    " lock".to_owned()
+                } else if *key == keys.floor {
+                    format!(" floor {:?}", PositionRecord::from_value(value))
+                } else {
+                    continue;
+                }
+            }
+            Write::Clear(key) if *key == keys.lock => " unlock".to_owned(),
+            Write::Clear(key) => match keys.all.member_node(key) {
+                Some(node) => format!(" no member/{node}"),
+                None => continue,
+            },
+            Write::Append { value, .. } => {
+                format!(" queue {:?}", QueueEntry::from_value(value).map(|entry| entry.event))
+            }
+            Write::ClearRange(_) => continue,
+        };
+        text.push_str(&what);
+    }
+    text
+}

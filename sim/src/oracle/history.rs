@@ -1,0 +1,118 @@
+//! What clients were told, as a history of concurrent calls on each name: P4, without a look at the log for the answers.
+//!
+//! The log is asked only which registrations were there and why they ended by themselves: a session that was closed, an
+//! actor that ended. From that moment on, or ever after, the name may be free.
+
+use std::collections::BTreeMap;
+
+use callsign_elector::ids::Position;
+
+use super::{Check, Oracle, Outcome, Told};
+use crate::{
+    linear::{Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Verdict, What},
+    world::Want,
+};
+
+fn claimant(actor: u64) -> Claimant {
+    // Actors are numbered over the whole world, so that the session adds nothing.
+    Claimant { session: 0, actor }
+}
+
+fn op_of(told: &Told) -> Op {
+    let answer = told.answer.as_ref().map(|(_, outcome, _)| outcome);
+    let what = match &told.want {
+        Want::Register { .. } | Want::RegisterAgain { .. } => What::Register {
+            by: claimant(told.actor),
+            answer: match answer {
+                Some(Outcome::Granted { token }) => Registered::Granted { token: token.0 },
+                Some(Outcome::Taken { token }) => Registered::Taken { token: token.0 },
+                Some(Outcome::Refused) => Registered::Refused,
+                _ => Registered::Unknown,
+            },
+        },
+        Want::Unregister { .. } => What::Unregister {
+            target: Target::Token(told.target.0),
+            answer: match answer {
+                Some(Outcome::Freed { .. }) => Unregistered::Done,
+                Some(Outcome::Refused) => Unregistered::Refused,
+                _ => Unregistered::Unknown,
+            },
+        },
+        Want::Consistent { .. } | Want::Lookup { .. } => What::Read {
+            answer: match answer {
+                Some(Outcome::Read { token: Some(token), .. }) => Seen::Found { token: token.0 },
+                Some(Outcome::Read { token: None, .. }) => Seen::Free,
+                _ => Seen::Refused,
+            },
+        },
+    };
+    Op { call: told.asked, ret: told.answer.as_ref().map(|(step, ..)| *step), what }
+}
+
+impl Oracle {
+    /// Looks at the whole history.
+    pub(crate) fn check_history(&mut self) {
+        let Some(inner) = self.edit() else { return };
+        let mut names: BTreeMap<u8, Vec<Op>> = BTreeMap::new();
+        let known = |name: u8, token: Position| {
+            inner.spans.iter().any(|span| span.name == name && span.holder.token == token)
+        };
+        for told in &inner.told {
+            // What it was to end was not yet there when it was asked: the log knows which it was.
+            let is_vague =
+                matches!(told.want, Want::Unregister { .. }) && !known(told.want.name(), told.target);
+            // What had no effect and told nothing needs no place in an order.
+            let is_mute = match (&told.want, told.answer.as_ref().map(|(_, outcome, _)| outcome)) {
+                (_, Some(Outcome::Refused)) | (Want::Consistent { .. }, None) => true,
+                (Want::Register { .. } | Want::RegisterAgain { .. }, None | Some(Outcome::Unknown)) => {
+                    let is_its =
+                        |span: &super::Span| span.name == told.want.name() && span.holder.actor == told.actor;
+                    !inner.spans.iter().any(is_its)
+                }
+                _ => false,
+            };
+            if !is_vague && !is_mute {
+                names.entry(told.want.name()).or_default().push(op_of(told));
+            }
+        }
+        for span in &inner.spans {
+            let session = inner.closed.get(&*span.holder.session).copied();
+            let left = inner.left.get(&span.holder.session.incarnation).copied();
+            let ended = inner.ended.get(&span.holder.actor).copied();
+            // Given up at the wish of a client, that call says when. If nobody knew then what was to be given up, the log does.
+            let is_asked = |told: &&Told| {
+                matches!(told.want, Want::Unregister { .. })
+                    && told.want.name() == span.name
+                    && told.target == span.holder.token
+                    && !matches!(told.answer, Some((_, Outcome::Refused, _)))
+            };
+            let given_up = span.given_up.filter(|_| !inner.told.iter().any(|told| is_asked(&told)));
+            if let Some(call) = session.into_iter().chain(left).chain(ended).chain(given_up).min() {
+                let what = What::Free { token: span.holder.token.0 };
+                names.entry(span.name).or_default().push(Op { call, ret: None, what });
+            }
+        }
+        let registers = |ops: &[Op]| ops.iter().filter(|op| matches!(op.what, What::Register { .. })).count();
+        // A register that was asked before this history begins is in the log only. One that a `Reset` undid, with all that was
+        // decided, is asked again by its host, and may be granted a second time.
+        for (at, span) in inner.spans.iter().enumerate() {
+            let is_its = |actor: u64, name: u8| actor == span.holder.actor && name == span.name;
+            let asked = inner.told.iter().filter(|told| is_its(told.actor, told.want.name())).count();
+            let before = inner.spans[..at].iter().filter(|span| is_its(span.holder.actor, span.name)).count();
+            if asked == 0 || (before >= asked && span.holder.token > inner.reset_at) {
+                let what = What::Register { by: claimant(span.holder.actor), answer: Registered::Unknown };
+                names.entry(span.name).or_default().push(Op { call: 0, ret: None, what });
+            }
+        }
+        let checked = names.values().map(|ops| registers(ops) as u64).sum();
+        inner.counts.add(Check::Linearizable, checked);
+        let verdict = Checker::with_limit(100_000)
+            .check(names.iter().map(|(name, ops)| (crate::world::name_of(*name), ops.as_slice())));
+        match verdict {
+            Verdict::Linearizable(_) => {}
+            Verdict::NotLinearizable(offence) => inner.fail(Check::Linearizable, offence.to_string()),
+            // More than 128 calls at once on one name: nobody can say, and the report does.
+            Verdict::GaveUp { .. } => inner.counts.add(Check::HistoryTooLong, 1),
+        }
+    }
+}

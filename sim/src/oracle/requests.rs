@@ -1,0 +1,159 @@
+//! For whom a leader may decide what, and that a verdict is the only one.
+
+use callsign::cores::{Batch, Message, Op};
+use callsign_elector::{
+    elector::View,
+    ids::{Incarnation, NodeName, Position, SessionId},
+    store::{Transaction, Write},
+};
+use callsign_transport::PeerId;
+
+use super::{Check, Inner, Oracle, Outcome, Told};
+use crate::world::{NodeId, World};
+
+impl Oracle {
+    /// A message arrived at another node.
+    pub(crate) fn delivered(&mut self, message: &Message) {
+        match message {
+            Message::SnapshotChunk { .. } => self.count(Check::SnapshotSent),
+            Message::Requests { epoch, session, requests, .. } => {
+                let Some(inner) = self.edit() else { return };
+                let numbers = requests.iter().map(|request| request.number);
+                inner.delivered.extend(numbers.map(|n| (session.incarnation, session.number, n, *epoch)));
+            }
+            _ => {}
+        }
+    }
+
+    /// A member asks the store for a commit.
+    pub(crate) fn flies(&mut self, node: NodeId, transaction: &Transaction, view: &View) {
+        let Some(inner) = self.edit() else { return };
+        let batch = transaction.writes.iter().find_map(|write| match write {
+            Write::Put { key, value } => {
+                inner.keys.all.log_position(key).and_then(|_| Batch::decode(value).ok())
+            }
+            _ => None,
+        });
+        let Some(batch) = batch else { return };
+        // The same batch again was decided when it was built.
+        if inner.flown.insert(node, batch.nonce) == Some(batch.nonce) {
+            return;
+        }
+        for op in &batch.ops {
+            let Op::Register { name, session, .. } = op else { continue };
+            let session = &batch.sessions[*session as usize];
+            if view.sessions.get(&session.node).is_some_and(|record| record.has_closed(session)) {
+                let what = format!("node {node} registers {name} for {session:?}, which it has read closed");
+                return inner.fail(Check::ReadOpen, what);
+            }
+        }
+    }
+
+    /// A caller is told of a grant.
+    pub(crate) fn grant_told(&mut self, node: NodeId, is_trusted: bool) {
+        self.count(Check::GrantTrusted);
+        if !is_trusted {
+            self.fail(Check::GrantTrusted, || format!("node {node} does not trust its session"));
+        }
+    }
+
+    /// Who knows says which incarnation of a node is the present one.
+    pub(crate) fn link_confirmed(&mut self, world: &World, node: NodeId, peer: &PeerId) {
+        let Some(incarnation) = world.process(node).map(|process| process.incarnation) else { return };
+        let Some(of) = world.setup.id(&peer.node) else { return };
+        let of = world.setup.names[usize::from(of)].clone();
+        let Some(inner) = self.edit() else { return };
+        inner.link_of((incarnation, of), peer.incarnation);
+    }
+
+    /// A connection was authenticated; it is the link now, or was refused.
+    pub(crate) fn authenticated(&mut self, world: &World, node: NodeId, peer: &PeerId, is_up: bool) {
+        let Some(incarnation) = world.process(node).map(|process| process.incarnation) else { return };
+        let Some(of) = world.setup.id(&peer.node) else { return };
+        let of = world.setup.names[usize::from(of)].clone();
+        let Some(inner) = self.edit() else { return };
+        inner.counts.add(Check::NewerLink, 1);
+        let known = inner.linked.get(&(incarnation, of.clone()));
+        let (last, was_known) =
+            known.map_or((None, false), |(last, seen)| (Some(*last), seen.contains(&peer.incarnation)));
+        // Who gave way to another stays away, unless who knows says otherwise. Others are newcomers.
+        if is_up && was_known && last != Some(peer.incarnation) {
+            inner.fail(Check::NewerLink, format!("node {node} is linked to {peer:?} after {last:?}"));
+        }
+        if !is_up && !was_known {
+            inner.fail(Check::NewerLink, format!("node {node} refuses {peer:?}, a newcomer after {last:?}"));
+        }
+        if is_up {
+            inner.link_of((incarnation, of), peer.incarnation);
+        }
+    }
+}
+
+impl Inner {
+    fn link_of(&mut self, at: (Incarnation, NodeName), incarnation: u64) {
+        let (last, seen) = self.linked.entry(at).or_default();
+        *last = incarnation;
+        seen.insert(incarnation);
+    }
+
+    /// Whose requests a batch may decide.
+    pub(super) fn check_requests(&mut self, world: &World, batch: &Batch, author: NodeId) {
+        let began = self.epochs.get(&batch.epoch).map_or(0, |(step, _)| *step);
+        for op in &batch.ops {
+            let Op::Register { name, session, request, .. } = op else { continue };
+            let session: &SessionId = &batch.sessions[*session as usize];
+            self.counts.add(Check::ReadOpen, 1);
+            if self.closed.get(session).is_some_and(|step| *step < began) {
+                let what = format!(
+                    "node {author} registers {name} for {session:?}, closed before {:?}",
+                    batch.epoch
+                );
+                self.fail(Check::ReadOpen, what);
+            }
+            if session.node == world.setup.names[usize::from(author)] {
+                continue;
+            }
+            self.counts.add(Check::OwnEpoch, 1);
+            let asked = (session.incarnation, session.number, *request, batch.epoch);
+            if !self.delivered.contains(&asked) {
+                let what = format!(
+                    "node {author} decides {request:?} of {session:?} for {name} in {:?}",
+                    batch.epoch
+                );
+                self.fail(Check::OwnEpoch, what);
+            }
+        }
+    }
+
+    /// All that an actor asked of a name, if it asked for it.
+    fn asked_by(&self, name: u8, actor: u64) -> impl Iterator<Item = &Told> {
+        self.told.iter().filter(move |told| told.actor == actor && told.want.name() == name)
+    }
+
+    /// P6: who was told that nothing was done finds nothing done.
+    pub(super) fn check_granted(&mut self, name: u8, actor: u64, position: Position) {
+        self.counts.add(Check::NoMeansNo, 1);
+        let is_no =
+            |told: &Told| matches!(told.answer, Some((_, Outcome::Refused | Outcome::Taken { .. }, _)));
+        if self.asked_by(name, actor).next().is_some() && self.asked_by(name, actor).all(is_no) {
+            let told = format!("{:?}", self.asked_by(name, actor).last());
+            self.fail(
+                Check::NoMeansNo,
+                format!("n{name} is registered at {position:?} for actor {actor}: {told}"),
+            );
+        }
+    }
+
+    /// The same, at the moment at which it is told.
+    pub(super) fn check_refused(&mut self, name: u8, actor: u64, outcome: &Outcome) {
+        if actor == 0 || self.asked_by(name, actor).nth(1).is_some() {
+            return;
+        }
+        self.counts.add(Check::NoMeansNo, 1);
+        let span = self.spans.iter().find(|span| span.name == name && span.holder.actor == actor);
+        if let Some(span) = span {
+            let span = format!("{span:?}");
+            self.fail(Check::NoMeansNo, format!("{outcome:?} to actor {actor}, and the log has {span}"));
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What must hold of every state, and what must only grow from one to the next.
+
+use callsign::cores::Table;
+use callsign_elector::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber};
+
+use super::{Check, Holder, Inner, Oracle, Seen};
+use crate::world::{Action, NodeId, World, number_of};
+
+/// A digest of a registration; the digest of a table is the exclusive or of all of them.
+pub(super) fn digest(name: u8, token: Position, actor: u64) -> u64 {
+    let mut z = (u64::from(name) << 56) ^ (token.0 << 24) ^ actor ^ 0x9e37_79b9_7f4a_7c15;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Inner {
+    pub(super) fn check_states(&mut self, world: &World, action: &Action) {
+        // What only time and the node itself can change needs no look after anything else.
+        let touched = match action {
+            Action::Frame { to: node, .. }
+            | Action::Inbox { node, .. }
+            | Action::Idle { node }
+            | Action::Answered { node, .. }
+            | Action::Watch { node }
+            | Action::Wake { node, .. }
+            | Action::Resume { node }
+            | Action::Call { node, .. }
+            // A commit may be another's, and close a session.
+            | Action::Store { node, .. }
+            | Action::EndActor { node, .. } => Some(*node),
+            Action::Tick { .. } | Action::Rate { .. } => {
+                self.check_seat_of_the_dead(world);
+                return self.check_holders(world);
+            }
+            _ => None,
+        };
+        if let Some(node) = touched {
+            self.check_node(world, node);
+        }
+        self.check_holders(world);
+    }
+
+    /// P1: of all nodes that trust their session, at most one claims a name, and the session is open.
+    fn check_holders(&mut self, world: &World) {
+        let mut holders = [None::<NodeId>; 32];
+        for node in world.ids() {
+            let Some(process) = world.process(node) else { continue };
+            let Some(number) = process.trusted(world.local(node)) else { continue };
+            let name = &world.setup.names[usize::from(node)];
+            let record = self.sessions.get(name);
+            self.counts.add(Check::TrustIsOpen, 1);
+            let is_open = record.is_some_and(|record| {
+                record.open && record.number == number && record.incarnation == process.incarnation
+            });
+            if !is_open && !self.may_trust_the_closed {
+                self.fail(Check::TrustIsOpen, format!("node {node} trusts session {number:?}: {record:?}"));
+            }
+            let Some(parts) = &process.parts else { continue };
+            // A claim of a session that is over, of which the member has not heard, is not trusted.
+            if parts.member.session().is_none_or(|session| session.number != number) {
+                continue;
+            }
+            for (held, actor, token) in parts.member.holds() {
+                self.counts.add(Check::OneHolder, 1);
+                let slot = &mut holders[usize::from(number_of(held)) % 32];
+                if let Some(other) = slot.replace(node) {
+                    self.fail(
+                        Check::OneHolder,
+                        format!("{held} is held by node {other} and by actor {actor} of node {node} with {token:?}"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// P5: the replica is what the log says at its position, and only goes forward.
+    fn check_node(&mut self, world: &World, node: NodeId) {
+        let Some(process) = world.process(node) else { return };
+        let Some(parts) = &process.parts else { return };
+        let (replica, epoch) = (parts.member.replica(), parts.member.view().term.epoch);
+        let (position, is_based) = (replica.position(), replica.is_based());
+        let seen = &self.seen[usize::from(node)];
+        let is_same = seen.incarnation == Some(process.incarnation);
+        let (was_at, was_based, was_in) = (seen.position, seen.is_based, seen.epoch);
+        if is_same && (position, is_based, epoch) == (was_at, was_based, was_in) {
+            return;
+        }
+        if is_same {
+            self.counts.add(Check::EpochGrows, 1);
+            if epoch < was_in {
+                self.fail(Check::EpochGrows, format!("node {node} saw epoch {was_in:?}, then {epoch:?}"));
+            }
+            if was_based && is_based {
+                self.counts.add(Check::ReplicaGrows, 1);
+                if position < was_at {
+                    self.fail(
+                        Check::ReplicaGrows,
+                        format!("node {node} went from {was_at:?} to {position:?}"),
+                    );
+                }
+            }
+        }
+        let looked_up = if is_same { self.seen[usize::from(node)].looked_up } else { Position(0) };
+        self.seen[usize::from(node)] =
+            Seen { incarnation: Some(process.incarnation), position, is_based, epoch, looked_up };
+        if !is_based {
+            return;
+        }
+        self.counts.add(Check::ReplicaPrefix, 1);
+        let at = usize::try_from(position.0).unwrap_or(usize::MAX);
+        let Some(expected) = self.digests.get(at).copied() else {
+            let end = self.position;
+            return self.fail(
+                Check::ReplicaPrefix,
+                format!("node {node} is at {position:?}, the log ends at {end:?}"),
+            );
+        };
+        let rows = replica.table().iter();
+        let found = rows.fold(0, |sum, (name, row)| sum ^ digest(number_of(name), row.position, row.actor));
+        if found != expected {
+            let names = replica.table().names();
+            self.fail(
+                Check::ReplicaPrefix,
+                format!("node {node} at {position:?} is not what the log says; it has {names:?}"),
+            );
+        }
+    }
+}
+
+impl Oracle {
+    /// When everything is healed and has come to rest.
+    pub(crate) fn at_rest(&mut self, world: &World) {
+        let Some(inner) = self.edit() else { return };
+        inner.counts.add(Check::Quiescent, 1);
+        inner.counts.add(Check::LockClears, 1);
+        if world.store.get(&inner.keys.lock).is_some() {
+            inner.fail(Check::LockClears, "the lock is still there".to_owned());
+        }
+        inner.counts.add(Check::NobodyWaits, 1);
+        if let Some((call, asked)) = world.asked.iter().next() {
+            inner.fail(Check::NobodyWaits, format!("call {call:?} is not answered: {asked:?}"));
+        }
+        for (name, grant) in &world.granted {
+            let Some(process) = world.process(grant.node) else { continue };
+            let is_its = process.incarnation == grant.incarnation
+                && process.trusted(world.local(grant.node)) == Some(grant.session);
+            // A reset that was in order, which is checked when it is written, means that every base is lost.
+            if !is_its || grant.token < inner.reset_at {
+                continue;
+            }
+            inner.counts.add(Check::Kept, 1);
+            for node in world.ids() {
+                let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else {
+                    continue;
+                };
+                let row = parts.member.replica().table().row(&crate::world::name_of(*name));
+                let is_there = row.as_ref().is_some_and(|row| {
+                    row.position == grant.token
+                        && row.actor == grant.actor
+                        && row.session.number == grant.session
+                });
+                if !is_there {
+                    let row = format!("{row:?}");
+                    inner
+                        .fail(Check::Kept, format!("n{name}, granted as {grant:?}, is on node {node} {row}"));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn looked_up(
+        &mut self,
+        node: NodeId,
+        incarnation: callsign_elector::ids::Incarnation,
+        name: u8,
+        position: Position,
+        found: Option<Position>,
+    ) {
+        let Some(inner) = self.edit() else { return };
+        inner.counts.add(Check::LocalMonotonic, 1);
+        let expected = inner.held_at(name, position).map(|span| span.holder.token);
+        if expected != found {
+            inner.fail(
+                Check::LocalMonotonic,
+                format!("node {node} at {position:?} finds {found:?}, not {expected:?}"),
+            );
+        }
+        let seen = &mut inner.seen[usize::from(node)];
+        let was = if seen.incarnation == Some(incarnation) { seen.looked_up } else { Position(0) };
+        seen.looked_up = position;
+        if position < was {
+            inner
+                .fail(Check::LocalMonotonic, format!("node {node} read at {was:?} and then at {position:?}"));
+        }
+    }
+
+    pub(crate) fn own_register_seen(&mut self, node: NodeId, name: u8, token: Position, has_it: bool) {
+        let Some(inner) = self.edit() else { return };
+        inner.counts.add(Check::OwnRegister, 1);
+        // It may have been freed since by an entry that the replica has applied as well.
+        let at = inner.seen[usize::from(node)].position;
+        let is_freed = |span: &super::Span| {
+            span.name == name && span.holder.token == token && span.to.is_some_and(|to| to <= inner.position)
+        };
+        if !has_it && !inner.spans.iter().any(is_freed) {
+            inner.fail(
+                Check::OwnRegister,
+                format!("node {node} at {at:?} has not n{name}, granted at {token:?}"),
+            );
+        }
+    }
+
+    pub(crate) fn member_event(&mut self, node: NodeId, event: &callsign::Event) {
+        match event {
+            callsign::Event::Serving { .. } => self.count(Check::Elected),
+            callsign::Event::Corrupt { reason } => {
+                self.fail(Check::ReplicaPrefix, || format!("node {node} cannot read the log: {reason}"));
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn elector_event(&mut self, node: NodeId, event: &callsign_elector::elector::ElectorEvent) {
+        use callsign_elector::elector::ElectorEvent;
+        match event {
+            ElectorEvent::LockBroken { .. } => self.count(Check::LockBroken),
+            ElectorEvent::Corrupt { .. } | ElectorEvent::Undecodable { .. } | ElectorEvent::TooLarge(_) => {
+                self.fail(Check::QueueOrder, || format!("node {node}: {event:?}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether nobody has a name, as the log says.
+    pub(crate) fn is_free(&self, name: u8) -> bool {
+        self.inner().is_some_and(|inner| !inner.truth.contains_key(&name))
+    }
+
+    /// The end of the log.
+    pub(crate) fn end(&self) -> Position {
+        self.inner().map_or(Position(0), |inner| inner.position)
+    }
+
+    /// The names of a session, as the log says: number, actor, token.
+    pub(crate) fn rows_of(
+        &self,
+        node: &NodeName,
+        (incarnation, number): (Incarnation, SessionNumber),
+    ) -> Vec<(u8, u64, Position)> {
+        let Some(inner) = self.inner() else { return Vec::new() };
+        let is_its = |holder: &Holder| {
+            let session = &holder.session;
+            session.node == *node && session.incarnation == incarnation && session.number == number
+        };
+        let rows = inner.truth.iter().filter(|(_, holder)| is_its(holder));
+        rows.map(|(name, holder)| (*name, holder.actor, holder.token)).collect()
+    }
+
+    /// A member says that it is synced.
+    pub(crate) fn synced(&mut self, node: NodeId, epoch: Epoch, position: Position) {
+        if let Some(inner) = self.edit() {
+            inner.check_synced(node, epoch, position);
+        }
+    }
+
+    /// A name of an actor that has ended.
+    pub(crate) fn row_of_the_ended(&self) -> Option<String> {
+        let inner = self.inner()?;
+        let (name, holder) =
+            inner.truth.iter().find(|(_, holder)| inner.ended.contains_key(&holder.actor))?;
+        Some(format!("n{name} still belongs to an actor that has ended: {holder:?}"))
+    }
+
+    /// A name of a session that is closed.
+    pub(crate) fn row_of_the_dead(&self) -> Option<String> {
+        let inner = self.inner()?;
+        let is_dead = |holder: &Holder| {
+            let record = inner.sessions.get(&holder.session.node);
+            record.is_none_or(|record| !record.is_open_as(&holder.session))
+        };
+        let (name, holder) = inner.truth.iter().find(|(_, holder)| is_dead(holder))?;
+        Some(format!("n{name} still belongs to a closed session: {holder:?}"))
+    }
+}

@@ -1,0 +1,313 @@
+//! One run: a world, a seed, faults; then everything is healed, comes to rest, and is looked at.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use callsign_elector::record::{Record, Term};
+
+use crate::{
+    oracle::{Check, Counts, Outcome},
+    rng::Rng,
+    scenario::{Profile, Scenario},
+    schedule::{Scheduler, first_blocked},
+    world::{Action, NodeClock, NodeId, Setup, Violation, Want, World},
+};
+
+/// A cluster that is not at rest after so many steps without a fault is stuck.
+const REST: u32 = 8000;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The seed.
+    pub seed: u64,
+    /// Everything that happened.
+    pub trace: Vec<Action>,
+    /// How many of these were drawn before the healing.
+    pub faulty: usize,
+    /// How often each check was exercised.
+    pub counts: Counts,
+    /// What was found wrong.
+    pub violation: Option<Violation>,
+}
+
+impl Ran {
+    /// A digest of the trace: the same seed gives the same.
+    pub fn digest(&self) -> u64 {
+        self.trace.iter().fold(0xcbf2_9ce4_8422_2325, |hash, action| {
+            let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            format!("{action:?}").bytes().fold(hash, fnv)
+        })
+    }
+}
+
+/// Clusters that are formed and at rest, from which runs begin.
+#[derive(Debug, Default)]
+pub struct Templates(BTreeMap<(usize, bool, bool, usize, usize, u64), World>);
+
+impl Templates {
+    /// The world that a profile begins with.
+    pub fn world(&mut self, profile: &Profile, kind: u64) -> World {
+        if profile.from_nothing {
+            return fresh(profile, kind);
+        }
+        let key = (profile.nodes, profile.eager, profile.proof, profile.lane, profile.lag, kind);
+        self.0.entry(key).or_insert_with(|| formed(profile, kind)).clone()
+    }
+}
+
+fn fresh(profile: &Profile, kind: u64) -> World {
+    let mut setup = Setup::new(profile.nodes);
+    setup.eager = profile.eager;
+    setup.proof = profile.proof;
+    setup.lane = profile.lane;
+    setup.tuning.max_lag = profile.lag;
+    setup.seed = 1000 + kind;
+    let mut world = World::new(setup);
+    for (machine, start) in world.nodes.iter_mut().zip([70, 5000, 300, 12, 90_000, 2, 40, 800]) {
+        machine.clock = NodeClock::new(Duration::from_secs(start));
+    }
+    world
+}
+
+fn formed(profile: &Profile, kind: u64) -> World {
+    formed_of(fresh(profile, kind), kind)
+}
+
+/// Starts all nodes of a world and lets them form a cluster.
+pub fn formed_of(mut world: World, kind: u64) -> World {
+    let mut rng = Rng::new(kind);
+    let profile = Scenario::Calm.profile(&mut rng);
+    let mut scheduler = Scheduler::new(rng, profile);
+    for node in world.ids() {
+        world.apply(&Action::Start { node });
+    }
+    let mut trace = Vec::new();
+    // Without a defect it always forms; with one, the runs that begin with it say so.
+    come_to_rest(&mut world, &mut scheduler, &mut trace, &[]);
+    world.oracle.forget_counts();
+    world
+}
+
+/// Runs a seed.
+pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
+    let mut rng = Rng::new(seed);
+    let profile = scenario.profile(&mut rng);
+    let mut world = templates.world(&profile, seed % 8);
+    if scenario == Scenario::Drift {
+        world.oracle.let_trust_the_closed();
+    }
+    let mut trace = Vec::with_capacity(512);
+    if profile.from_nothing {
+        for node in world.ids() {
+            act(&mut world, &mut trace, Action::Start { node });
+        }
+    }
+    if profile.ppm > 0 {
+        for node in world.ids() {
+            let ppm = i32::try_from(rng.below(2 * profile.ppm + 1)).unwrap_or(0);
+            let ppm = ppm - i32::try_from(profile.ppm).unwrap_or(0);
+            act(&mut world, &mut trace, Action::Rate { node, ppm });
+        }
+    }
+    let mut scheduler = Scheduler::new(rng, profile.clone());
+    let mut tries = 0;
+    while trace.len() < profile.steps as usize
+        && tries < 4 * profile.steps
+        && world.oracle.violation().is_none()
+    {
+        tries += 1;
+        let action = scheduler.next(&world);
+        act(&mut world, &mut trace, action);
+    }
+    let faulty = trace.len();
+    finish(&mut world, &mut scheduler, &mut trace);
+    Ran { seed, faulty, counts: world.oracle.counts(), violation: world.oracle.violation().cloned(), trace }
+}
+
+/// Replays a trace on the world of a seed, and finishes as a run does if the trace ends before its end.
+pub fn replay(scenario: Scenario, seed: u64, trace: &[Action], notes: bool) -> (World, Vec<Action>) {
+    let mut rng = Rng::new(seed);
+    let profile = scenario.profile(&mut rng);
+    let mut world = Templates::default().world(&profile, seed % 8);
+    if scenario == Scenario::Drift {
+        world.oracle.let_trust_the_closed();
+    }
+    if notes {
+        world.oracle.take_notes();
+    }
+    let mut done = Vec::with_capacity(trace.len());
+    for action in trace {
+        if world.oracle.violation().is_some() {
+            break;
+        }
+        act(&mut world, &mut done, action.clone());
+    }
+    let mut scheduler = Scheduler::new(Rng::new(seed ^ 0x5eed), profile);
+    finish(&mut world, &mut scheduler, &mut done);
+    (world, done)
+}
+
+fn act(world: &mut World, trace: &mut Vec<Action>, action: Action) {
+    if world.apply(&action) {
+        trace.push(action);
+    }
+}
+
+/// Heals everything, lets it come to rest, and looks at the result.
+fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>) {
+    if world.oracle.violation().is_some() {
+        return;
+    }
+    while let Some((from, to)) = first_blocked(world) {
+        act(world, trace, Action::Unblock { from, to });
+    }
+    for node in world.ids() {
+        act(world, trace, Action::Resume { node });
+        act(world, trace, Action::Outage { node, is_out: false });
+    }
+    // Those that are left serve without the dead; then these are back.
+    let dead: Vec<NodeId> = world.ids().filter(|node| world.process(*node).is_none()).collect();
+    let some_stay_dead = scheduler.profile().mourn && !dead.is_empty() && dead.len() < world.nodes.len();
+    if some_stay_dead && !come_to_rest(world, scheduler, trace, &dead) {
+        return;
+    }
+    for node in world.ids() {
+        act(world, trace, Action::Start { node });
+    }
+    if !come_to_rest(world, scheduler, trace, &[]) {
+        return;
+    }
+    // It serves: a new name is granted.
+    let node = u8::try_from(scheduler.rng().below(world.nodes.len() as u64)).unwrap_or(0);
+    // A trace that is replayed may have come to this before.
+    let Some(name) = (28..32).find(|name| world.oracle.is_free(*name)) else { return };
+    // What is refused was not done, and may be asked again: a process that was not scheduled for long can lapse at rest, too.
+    for attempt in 1..=3 {
+        let before = world.told().len();
+        act(world, trace, Action::Call { node, want: Want::Register { name, stops: false } });
+        if !come_to_rest(world, scheduler, trace, &[]) {
+            return;
+        }
+        match world.told().get(before).and_then(|told| told.answer.as_ref()) {
+            Some((_, Outcome::Granted { .. }, _)) => break,
+            Some((_, Outcome::Refused, _)) if attempt < 3 => {}
+            answer => {
+                let what = format!("a register at rest on node {node} came to {answer:?}");
+                world.oracle.fail(Check::Quiescent, || what);
+                return;
+            }
+        }
+    }
+    let mut oracle = std::mem::take(&mut world.oracle);
+    oracle.at_rest(world);
+    oracle.check_history();
+    world.oracle = oracle;
+}
+
+/// Without the dead, who are neither started nor missed.
+fn come_to_rest(
+    world: &mut World,
+    scheduler: &mut Scheduler,
+    trace: &mut Vec<Action>,
+    dead: &[NodeId],
+) -> bool {
+    let mut steps = 0;
+    let mut what = None;
+    while world.oracle.violation().is_none() {
+        if steps % 4 == 0 {
+            what = unrest(world, dead);
+            if what.is_none() {
+                return true;
+            }
+        }
+        if steps > REST {
+            let what = what.unwrap_or_default();
+            world.oracle.fail(Check::Quiescent, || format!("not at rest after {REST} steps: {what}"));
+            return false;
+        }
+        // A node that left comes back.
+        let gone = world.ids().find(|node| world.process(*node).is_none() && !dead.contains(node));
+        let action = match gone {
+            Some(node) => Action::Start { node },
+            // Abandoned transactions may land until the end.
+            None if !world.orphans.is_empty() && scheduler.rng().per_mille(50) => {
+                if scheduler.rng().below(2) == 0 {
+                    Action::Land { nth: 0 }
+                } else {
+                    Action::Vanish { nth: 0 }
+                }
+            }
+            None => scheduler.next_healed(world),
+        };
+        act(world, trace, action);
+        steps += 1;
+    }
+    false
+}
+
+/// What is still missing to rest; `None` if nothing is.
+fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
+    if !world.asked.is_empty() {
+        return Some(format!("calls wait: {:?}", world.asked));
+    }
+    if !world.orphans.is_empty() {
+        return Some("transactions may still land".to_owned());
+    }
+    let keys = &world.setup.keys;
+    if let Some(lock) = world.store.get(&keys.lock()) {
+        return Some(format!("the lock is held: {:?}", callsign_elector::record::Lock::from_value(lock)));
+    }
+    let term = world.store.get(&keys.term()).and_then(|value| Term::from_value(value).ok());
+    let Some(leader) = term.as_ref().and_then(|term| term.leader.as_ref()) else {
+        return Some(format!("nobody leads: {term:?}"));
+    };
+    let epoch = term.as_ref().map(|term| term.epoch);
+    let mut is_serving = false;
+    let end = world.oracle.end();
+    for node in dead {
+        let name = &world.setup.names[usize::from(*node)];
+        if world.store.get(&keys.member(name)).is_some() {
+            return Some(format!("node {node} is dead and still a member"));
+        }
+    }
+    for node in world.ids().filter(|node| !dead.contains(node)) {
+        let Some(process) = world.process(node) else { return Some(format!("node {node} is down")) };
+        if process.leaving.is_some() {
+            return Some(format!("node {node} leaves"));
+        }
+        let Some(trusted) = process.trusted(world.local(node)) else {
+            return Some(format!("node {node} has no trusted session: {:?}", process.session.obstacle()));
+        };
+        let Some(parts) = &process.parts else { return Some(format!("node {node} has not joined")) };
+        let member = &parts.member;
+        if member.session().map(|session| session.number) != Some(trusted) {
+            return Some(format!("the member of node {node} has not heard of its session"));
+        }
+        if !member.is_synced() || member.replica().position() != end {
+            let position = member.replica().position();
+            return Some(format!(
+                "node {node} is not synced: at {position:?} of {end:?}, view {:?}",
+                member.view()
+            ));
+        }
+        if member.leader().map(|(epoch, _)| epoch) != epoch {
+            return Some(format!("node {node} does not know the leader of {epoch:?}: {:?}", member.leader()));
+        }
+        is_serving |= process.incarnation == leader.incarnation && member.is_serving();
+        // Claims and the log agree.
+        let mut claims: Vec<_> = member
+            .holds()
+            .map(|(name, actor, token)| (crate::world::number_of(name), actor, token))
+            .collect();
+        claims.sort_unstable();
+        let session = (process.incarnation, trusted);
+        let rows = world.oracle.rows_of(&world.setup.names[usize::from(node)], session);
+        if claims != rows {
+            return Some(format!("node {node} claims {claims:?}, the log has {rows:?}"));
+        }
+    }
+    if !is_serving {
+        return Some(format!("the leader of {epoch:?} does not serve"));
+    }
+    world.oracle.row_of_the_dead().or_else(|| world.oracle.row_of_the_ended())
+}

@@ -1,0 +1,140 @@
+//! Draws a run: one page of HTML with an SVG in it, a lane for each node, one for the store and one for what is done to the
+//! cluster; time goes down. Nothing is loaded from anywhere.
+
+use std::fmt::Write;
+
+use crate::{
+    oracle::{Kind, Note},
+    world::{Violation, World},
+};
+
+const LANE: usize = 190;
+const ROW: usize = 18;
+const LEFT: usize = 90;
+const TOP: usize = 60;
+
+/// The page of a world that took notes.
+pub fn draw(title: &str, world: &World) -> String {
+    let names: Vec<String> = world.setup.names.iter().map(ToString::to_string).collect();
+    draw_notes(title, &names, world.oracle.notes(), world.oracle.violation())
+}
+
+fn draw_notes(title: &str, names: &[String], notes: &[Note], violation: Option<&Violation>) -> String {
+    let lanes: Vec<&str> =
+        names.iter().map(String::as_str).chain(["the store", "done to the cluster"]).collect();
+    let (store, outside) = (names.len(), names.len() + 1);
+    let height = TOP + ROW * (notes.len() + 3);
+    let width = LEFT + LANE * lanes.len() + 20;
+    let mut page = String::new();
+    // Writing to a string does not fail.
+    let _ = write!(
+        page,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>\
+         body {{ font: 13px sans-serif; margin: 1em }} text {{ font: 11px monospace }}\
+         .lane {{ stroke: #ccc }} .message {{ stroke: #36c; marker-end: url(#tip) }} .commit {{ stroke: #283; marker-end: url(#tip) }}\
+         .fault {{ fill: #c33 }} .wrong {{ fill: #c00; font-weight: bold }}</style></head>\n<body><h1>{title}</h1>\n\
+         <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\">\n\
+         <defs><marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
+         <path d=\"M0 0 L6 3 L0 6 z\"/></marker></defs>\n",
+        title = escaped(title),
+    );
+    for (at, lane) in lanes.iter().enumerate() {
+        let (x, end) = (x_of(at), height - ROW);
+        let _ = writeln!(
+            page,
+            "<text x=\"{x}\" y=\"{}\">{}</text><line class=\"lane\" x1=\"{x}\" x2=\"{x}\" y1=\"{TOP}\" y2=\"{end}\"/>",
+            TOP - 15,
+            escaped(lane),
+        );
+    }
+    let mut last = None;
+    for (row, note) in notes.iter().enumerate() {
+        let y = TOP + ROW * (row + 1);
+        if last != Some(note.at) {
+            last = Some(note.at);
+            let _ = writeln!(page, "<text x=\"4\" y=\"{y}\">{:.4} s</text>", note.at.as_secs_f64());
+        }
+        let lane = match (note.kind, note.node) {
+            (Kind::Fault, _) => outside,
+            (Kind::Commit, _) | (_, None) => store,
+            (_, Some(node)) => usize::from(node),
+        };
+        let class = match note.kind {
+            Kind::Message => "message",
+            Kind::Commit => "commit",
+            _ => "",
+        };
+        let from = match note.kind {
+            Kind::Commit => note.node.or(note.from),
+            _ => note.from,
+        };
+        if let Some(from) = from.filter(|from| usize::from(*from) != lane && !class.is_empty()) {
+            let (x1, x2) = (x_of(usize::from(from)), x_of(lane));
+            let up = y - ROW / 2;
+            let _ =
+                writeln!(page, "<line class=\"{class}\" x1=\"{x1}\" y1=\"{up}\" x2=\"{x2}\" y2=\"{y}\"/>");
+        }
+        let class = if note.kind == Kind::Fault { "fault" } else { "" };
+        let short: String = note.what.chars().take(27).collect();
+        let _ = writeln!(
+            page,
+            "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}<title>step {}: {}</title></text>",
+            x_of(lane) + 4,
+            y + 4,
+            escaped(&short),
+            note.step,
+            escaped(&note.what),
+        );
+    }
+    if let Some(violation) = violation {
+        let y = TOP + ROW * (notes.len() + 2);
+        let text = format!("{}: {}", violation.check, violation.what);
+        let _ = writeln!(page, "<text class=\"wrong\" x=\"4\" y=\"{y}\">{}</text>", escaped(&text));
+    }
+    page.push_str("</svg></body></html>\n");
+    page
+}
+
+fn x_of(lane: usize) -> usize {
+    LEFT + LANE * lane + 10
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn note(kind: Kind, node: Option<u8>, from: Option<u8>, what: &str) -> Note {
+        Note { step: 1, at: Duration::from_millis(5), kind, node, from, what: what.to_owned() }
+    }
+
+    #[test]
+    fn everything_noted_is_on_the_page_and_nothing_of_it_is_markup() {
+        let notes = [
+            note(Kind::Message, Some(1), Some(0), "replicate <script>"),
+            note(Kind::Commit, Some(0), None, "log/7 & more"),
+            note(Kind::Fault, Some(1), None, "crash"),
+            note(Kind::Event, Some(0), None, "a \"quoted\" event"),
+        ];
+        let wrong = Violation { check: "one trusted holder of each name", what: "n1 < n2".to_owned() };
+        let page = draw_notes("seed 7", &["a".into(), "b".into()], &notes, Some(&wrong));
+        for text in
+            ["seed 7", "replicate &lt;script&gt;", "log/7 &amp; more", "crash", "&quot;quoted", "n1 &lt; n2"]
+        {
+            assert!(page.contains(text), "{text} in {page}");
+        }
+        assert!(!page.contains("<script"));
+        for tag in ["text", "title", "svg", "html", "style", "h1", "body", "head", "defs", "marker"] {
+            let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+            assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+        // One arrow for the message, one for the commit.
+        assert_eq!(page.matches("class=\"message\"").count(), 1);
+        assert_eq!(page.matches("class=\"commit\"").count(), 1);
+    }
+}

@@ -1,0 +1,282 @@
+//! Everything that can happen in a world.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{NodeId, Want};
+
+/// Which core of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CoreId {
+    /// The node's session.
+    Session,
+    /// The elector.
+    Elector,
+    /// The member.
+    Member,
+    /// Which link counts, and whom to dial.
+    Links,
+    /// The ends of connections.
+    Ends,
+}
+
+/// A queue between two cores of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Queue {
+    /// From the session to the elector and the member.
+    OfSession,
+    /// From the elector to the member.
+    OfElector,
+    /// From the member to the elector, the session and itself.
+    OfMember,
+    /// From the links to the member.
+    OfLinks,
+}
+
+/// All queues.
+pub const QUEUES: [Queue; 4] = [Queue::OfLinks, Queue::OfSession, Queue::OfElector, Queue::OfMember];
+
+/// What the store makes of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Fate {
+    /// Done, and answered.
+    Done,
+    /// Done, and answered later.
+    Late,
+    /// A commit: refused, though nothing was in its way.
+    Conflict,
+    /// A commit: done, and nobody knows.
+    UnknownDone,
+    /// A commit: not done, never will be, and nobody knows.
+    UnknownLost,
+    /// A commit: given up by the client; it may land later, or never.
+    UnknownLater,
+    /// Refused: the store cannot be reached.
+    Unavailable,
+}
+
+/// One thing that happens. `nth` counts from the oldest.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Action {
+    /// The next frame of a lane arrives, on the `nth` connection between the two.
+    Frame {
+        /// Who sent it.
+        from: NodeId,
+        /// Who gets it.
+        to: NodeId,
+        /// Which of their connections.
+        nth: u8,
+        /// From the bulk lane.
+        bulk: bool,
+    },
+    /// A core takes what waits first in a queue of its process.
+    Inbox {
+        /// The node.
+        node: NodeId,
+        /// The queue.
+        queue: Queue,
+    },
+    /// The member has taken all inputs that waited.
+    Idle {
+        /// The node.
+        node: NodeId,
+    },
+    /// The store gets to an operation.
+    Store {
+        /// Whose.
+        node: NodeId,
+        /// Which of its operations.
+        nth: u8,
+        /// What becomes of it.
+        fate: Fate,
+    },
+    /// The answer to an operation arrives.
+    Answered {
+        /// Whose.
+        node: NodeId,
+        /// Which of its operations.
+        nth: u8,
+    },
+    /// A transaction that was given up lands.
+    Land {
+        /// Which.
+        nth: u8,
+    },
+    /// A transaction that was given up never lands.
+    Vanish {
+        /// Which.
+        nth: u8,
+    },
+    /// A watch fires.
+    Watch {
+        /// Whose.
+        node: NodeId,
+    },
+    /// A time asked for has come.
+    Wake {
+        /// Whose.
+        node: NodeId,
+        /// Of which core.
+        core: CoreId,
+    },
+    /// Time passes.
+    Tick {
+        /// How much.
+        by: Duration,
+    },
+    /// A process starts.
+    Start {
+        /// Where.
+        node: NodeId,
+    },
+    /// SIGKILL.
+    Crash {
+        /// Where.
+        node: NodeId,
+    },
+    /// The machine is without power: nobody closes its connections.
+    PowerOff {
+        /// Where.
+        node: NodeId,
+    },
+    /// A watch is lost: it never fires.
+    LoseWatch {
+        /// Whose.
+        node: NodeId,
+    },
+    /// SIGSTOP.
+    Pause {
+        /// Where.
+        node: NodeId,
+    },
+    /// SIGCONT.
+    Resume {
+        /// Where.
+        node: NodeId,
+    },
+    /// A connection breaks.
+    Break {
+        /// One end.
+        a: NodeId,
+        /// The other.
+        b: NodeId,
+        /// Which of their connections.
+        nth: u8,
+        /// How many of the frames under way still arrive, at most, in each direction.
+        keep: u8,
+    },
+    /// From now on nothing arrives on this way.
+    Block {
+        /// From here.
+        from: NodeId,
+        /// To there.
+        to: NodeId,
+    },
+    /// The way is free again: what waited arrives.
+    Unblock {
+        /// From here.
+        from: NodeId,
+        /// To there.
+        to: NodeId,
+    },
+    /// The store cannot be reached from a node, or again.
+    Outage {
+        /// The node.
+        node: NodeId,
+        /// Whether it begins.
+        is_out: bool,
+    },
+    /// A node's clock goes at another rate.
+    Rate {
+        /// The node.
+        node: NodeId,
+        /// How many millionths faster than true time.
+        ppm: i32,
+    },
+    /// A client calls.
+    Call {
+        /// Where.
+        node: NodeId,
+        /// What it wants.
+        want: Want,
+    },
+    /// An actor that holds or asks for a name ends.
+    EndActor {
+        /// Where.
+        node: NodeId,
+        /// Which of those that are watched.
+        nth: u8,
+    },
+    /// Whoever leads there is asked to give up the seat.
+    Resign {
+        /// Where.
+        node: NodeId,
+    },
+    /// The node leaves.
+    Leave {
+        /// Which.
+        node: NodeId,
+    },
+}
+
+impl Action {
+    /// Whether somebody or something outside the protocol did it.
+    pub fn is_fault(&self) -> bool {
+        match self {
+            Self::Store { fate, .. } => !matches!(fate, Fate::Done | Fate::Late),
+            Self::Land { .. }
+            | Self::Start { .. }
+            | Self::Crash { .. }
+            | Self::PowerOff { .. }
+            | Self::LoseWatch { .. }
+            | Self::Pause { .. }
+            | Self::Resume { .. }
+            | Self::Break { .. }
+            | Self::Block { .. }
+            | Self::Unblock { .. }
+            | Self::Outage { .. }
+            | Self::Rate { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Its kind, for counts.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Frame { bulk: false, .. } => "frame",
+            Self::Frame { bulk: true, .. } => "bulk frame",
+            Self::Inbox { .. } => "inbox",
+            Self::Idle { .. } => "idle",
+            Self::Store { fate: Fate::Done, .. } => "store",
+            Self::Store { fate: Fate::Late, .. } => "store, late answer",
+            Self::Store { fate: Fate::Conflict, .. } => "spurious conflict",
+            Self::Store { fate: Fate::UnknownDone, .. } => "unknown, done",
+            Self::Store { fate: Fate::UnknownLost, .. } => "unknown, lost",
+            Self::Store { fate: Fate::UnknownLater, .. } => "unknown, given up",
+            Self::Store { fate: Fate::Unavailable, .. } => "unavailable",
+            Self::Answered { .. } => "answered",
+            Self::Land { .. } => "landed later",
+            Self::Vanish { .. } => "never landed",
+            Self::Watch { .. } => "watch",
+            Self::Wake { .. } => "wake",
+            Self::Tick { .. } => "tick",
+            Self::Start { .. } => "start",
+            Self::Crash { .. } => "crash",
+            Self::PowerOff { .. } => "power off",
+            Self::LoseWatch { .. } => "watch lost",
+            Self::Pause { .. } => "pause",
+            Self::Resume { .. } => "resume",
+            Self::Break { .. } => "break",
+            Self::Block { .. } => "block",
+            Self::Unblock { .. } => "unblock",
+            Self::Outage { is_out: true, .. } => "outage",
+            Self::Outage { is_out: false, .. } => "outage over",
+            Self::Rate { .. } => "clock rate",
+            Self::Call { want, .. } => want.kind(),
+            Self::EndActor { .. } => "actor ends",
+            Self::Resign { .. } => "resign",
+            Self::Leave { .. } => "leave",
+        }
+    }
+}

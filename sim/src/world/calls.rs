@@ -1,0 +1,232 @@
+//! Clients: what they ask, what they are told, and what is to be kept for them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use callsign::{
+    Name,
+    cores::{Answer, Call, CallId, Input, OnLapse, Table},
+};
+use callsign_elector::ids::{Incarnation, Position, SessionNumber};
+use callsign_transport::Kind;
+use serde::{Deserialize, Serialize};
+
+use super::{NodeId, Queue, World};
+
+/// How long a client waits.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// What a client wants.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Want {
+    /// A name for a new actor.
+    Register {
+        /// The number of the name.
+        name: u8,
+        /// Whether the actor is stopped when the session lapses.
+        stops: bool,
+    },
+    /// A name for the actor that was last registered on that node.
+    RegisterAgain {
+        /// The number of the name.
+        name: u8,
+    },
+    /// To give a name up.
+    Unregister {
+        /// The number of the name.
+        name: u8,
+    },
+    /// To know who holds a name, now.
+    Consistent {
+        /// The number of the name.
+        name: u8,
+    },
+    /// To know who holds a name, as this node knows it.
+    Lookup {
+        /// The number of the name.
+        name: u8,
+    },
+}
+
+impl Want {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Register { .. } => "register",
+            Self::RegisterAgain { .. } => "register again",
+            Self::Unregister { .. } => "unregister",
+            Self::Consistent { .. } => "consistent lookup",
+            Self::Lookup { .. } => "lookup",
+        }
+    }
+
+    /// The number of the name.
+    pub fn name(&self) -> u8 {
+        match self {
+            Self::Register { name, .. }
+            | Self::RegisterAgain { name }
+            | Self::Unregister { name }
+            | Self::Consistent { name }
+            | Self::Lookup { name } => *name,
+        }
+    }
+}
+
+/// A call that is not answered yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Asked {
+    /// Where.
+    pub node: NodeId,
+    /// What.
+    pub want: Want,
+    /// For which actor; 0 if for none.
+    pub actor: u64,
+    /// Its client or its actor has gone, or the name was given up after: a grant is not to be kept.
+    pub is_void: bool,
+}
+
+/// A name that was granted, and to whom.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// The node.
+    pub node: NodeId,
+    /// The incarnation of its process.
+    pub incarnation: Incarnation,
+    /// The session.
+    pub session: SessionNumber,
+    /// The actor.
+    pub actor: u64,
+    /// The fencing token.
+    pub token: Position,
+}
+
+/// All grants that are to be kept.
+pub(super) type Granted = BTreeMap<u8, Grant>;
+
+/// The text of a name.
+pub fn name_of(number: u8) -> Name {
+    format!("n{number}").into()
+}
+
+/// The number of a name.
+pub fn number_of(name: &str) -> u8 {
+    name.get(1..).and_then(|digits| digits.parse().ok()).unwrap_or(u8::MAX)
+}
+
+impl World {
+    pub(super) fn call(&mut self, node: NodeId, want: &Want) -> bool {
+        let Some(process) = self.awake(node) else { return false };
+        if process.parts.is_none() {
+            return false;
+        }
+        let incarnation = process.incarnation;
+        let name = name_of(want.name());
+        let (call, actor) = match want {
+            Want::Register { stops, .. } => {
+                let actor = self.next_actor;
+                self.next_actor += 1;
+                let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
+                (Call::Register { name, actor, kind: Kind(7), on_lapse }, actor)
+            }
+            Want::RegisterAgain { .. } => {
+                let held = self.granted.values().filter(|grant| grant.node == node);
+                let Some(actor) = held.map(|grant| grant.actor).max() else { return false };
+                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend }, actor)
+            }
+            Want::Unregister { name: number } => {
+                self.granted.retain(|held, grant| held != number || grant.node != node);
+                for asked in self.asked.values_mut() {
+                    asked.is_void |= asked.node == node && asked.want.name() == *number;
+                }
+                (Call::Unregister { name }, 0)
+            }
+            Want::Consistent { .. } => (Call::Consistent { name }, 0),
+            Want::Lookup { name } => {
+                self.look_up(node, *name);
+                return true;
+            }
+        };
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void: false });
+        let target = self.claimed_as(node, want.name());
+        self.oracle.asked(id, node, incarnation, want, (actor, target));
+        self.tell_member(node, Queue::OfMember, Input::Call { id, call, wait: PATIENCE });
+        self.settle(node);
+        true
+    }
+
+    /// The token under which a node claims a name.
+    fn claimed_as(&self, node: NodeId, name: u8) -> Position {
+        let parts = self.process(node).and_then(|process| process.parts.as_ref());
+        let mut claims = parts.into_iter().flat_map(|parts| parts.member.holds());
+        claims.find(|(held, ..)| number_of(held) == name).map_or(Position(0), |(_, _, token)| token)
+    }
+
+    /// Looks a name up as `Registry::whereis` does: only on a member that is synced and trusts its session.
+    fn look_up(&mut self, node: NodeId, name: u8) {
+        let now = self.local(node);
+        let Some(process) = self.process(node) else { return };
+        let Some(parts) = process.parts.as_ref() else { return };
+        if process.trusted(now).is_none() || !parts.member.is_synced() {
+            return;
+        }
+        let replica = parts.member.replica();
+        let found = replica.table().row(&name_of(name)).map(|row| row.position);
+        let (position, incarnation) = (replica.position(), process.incarnation);
+        self.oracle.looked_up(node, incarnation, name, position, found);
+    }
+
+    pub(super) fn call_leave(&mut self, node: NodeId) {
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        self.step_member(node, Input::Call { id, call: Call::Leave, wait: PATIENCE });
+        self.idle(node);
+    }
+
+    pub(super) fn answered(&mut self, node: NodeId, call: CallId, answer: Answer) {
+        if answer == Answer::Left {
+            return;
+        }
+        let asked = self.asked.remove(&call);
+        let incarnation = self.process(node).map(|process| process.incarnation);
+        if let (Some(asked), Answer::Registered(Ok((token, session)))) = (&asked, &answer)
+            && !asked.is_void
+            && let Some(incarnation) = incarnation
+        {
+            let grant = Grant { node, incarnation, session: *session, actor: asked.actor, token: *token };
+            self.granted.insert(asked.want.name(), grant);
+        }
+        if let (Some(asked), Answer::Registered(Ok((token, session)))) = (&asked, &answer) {
+            let now = self.local(node);
+            let trusted = self.process(node).and_then(|process| process.trusted(now));
+            self.oracle.grant_told(node, trusted == Some(*session));
+            // After your own register returns, your local `whereis` sees it.
+            let name = name_of(asked.want.name());
+            let parts = self.process(node).and_then(|process| process.parts.as_ref());
+            let seen = parts.and_then(|parts| parts.member.replica().table().row(&name));
+            let has_it = seen.is_some_and(|row| row.position == *token);
+            self.oracle.own_register_seen(node, asked.want.name(), *token, has_it);
+        }
+        self.oracle.answered(call, node, asked.as_ref(), answer);
+    }
+
+    /// An actor ends, whoever ended it.
+    pub(super) fn actor_ended(&mut self, node: NodeId, actor: u64) {
+        self.granted.retain(|_, grant| grant.actor != actor);
+        for asked in self.asked.values_mut() {
+            asked.is_void |= asked.actor == actor;
+        }
+        if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+            parts.ended.insert(actor);
+        }
+        self.oracle.actor_ended(actor);
+        self.tell_member(node, Queue::OfMember, Input::ActorEnded { actor });
+    }
+
+    pub(super) fn end_nth_actor(&mut self, node: NodeId, nth: u8) -> bool {
+        let Some(parts) = self.awake(node).and_then(|process| process.parts.as_ref()) else { return false };
+        let Some(actor) = parts.watched.iter().nth(usize::from(nth)).copied() else { return false };
+        self.actor_ended(node, actor);
+        self.settle(node);
+        true
+    }
+}

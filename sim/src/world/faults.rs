@@ -1,0 +1,172 @@
+//! What is done to nodes, ways and clocks.
+
+use std::time::Duration;
+
+use callsign_elector::elector::Notice;
+
+use super::{
+    Leaving, NodeId, Queue, World,
+    links::{Frame, Lanes},
+};
+
+impl World {
+    pub(super) fn crash(&mut self, node: NodeId) -> bool {
+        self.end_process(node, true)
+    }
+
+    /// As a crash, and nobody tells the other ends of its connections.
+    pub(super) fn power_off(&mut self, node: NodeId) -> bool {
+        self.end_process(node, false)
+    }
+
+    fn end_process(&mut self, node: NodeId, is_told: bool) -> bool {
+        if self.process(node).is_none() {
+            return false;
+        }
+        self.orphan_all(node);
+        for conn in &mut self.conns {
+            if let Some(end) = conn.end_of(node) {
+                let conn = conn.edit();
+                conn.ends[end].is_closed = true;
+                conn.to[end] = Lanes::default();
+                if is_told {
+                    conn.to[1 - end].control.push_back(Frame::Closed);
+                } else {
+                    conn.is_broken = true;
+                }
+            }
+        }
+        self.nodes[usize::from(node)].process = None;
+        self.asked.retain(|_, asked| asked.node != node);
+        self.granted.retain(|_, granted| granted.node != node);
+        self.oracle.crashed(node);
+        true
+    }
+
+    pub(super) fn pause(&mut self, node: NodeId) -> bool {
+        let Some(process) = self.process_mut(node).filter(|process| !process.paused) else { return false };
+        process.paused = true;
+        true
+    }
+
+    pub(super) fn resume(&mut self, node: NodeId) -> bool {
+        let Some(process) = self.process_mut(node).filter(|process| process.paused) else { return false };
+        process.paused = false;
+        self.settle(node);
+        true
+    }
+
+    pub(super) fn break_conn(&mut self, a: NodeId, b: NodeId, nth: u8, keep: u8) -> bool {
+        let Some(at) = self.conn_at(a, b, nth) else { return false };
+        let conn = self.conns[at].edit();
+        if conn.is_broken {
+            return false;
+        }
+        conn.is_broken = true;
+        for (end, lanes) in conn.to.iter_mut().enumerate() {
+            if conn.ends[end].is_closed {
+                continue;
+            }
+            lanes.control.truncate(usize::from(keep));
+            lanes.bulk.truncate(usize::from(keep));
+            lanes.control.push_back(Frame::Closed);
+        }
+        true
+    }
+
+    pub(super) fn lose_watch(&mut self, node: NodeId) -> bool {
+        let parts = self.process_mut(node).and_then(|process| process.parts.as_mut());
+        let Some(parts) = parts.filter(|parts| parts.watch.is_some()) else { return false };
+        (parts.watch, parts.fired) = (None, false);
+        true
+    }
+
+    pub(super) fn block(&mut self, from: NodeId, to: NodeId) -> bool {
+        let is_new = from != to && !self.is_blocked(from, to);
+        if is_new {
+            self.blocked |= 1 << (8 * u64::from(from) + u64::from(to));
+        }
+        is_new
+    }
+
+    pub(super) fn unblock(&mut self, from: NodeId, to: NodeId) -> bool {
+        let is_there = self.is_blocked(from, to);
+        self.blocked &= !(1 << (8 * u64::from(from) + u64::from(to)));
+        is_there
+    }
+
+    pub(super) fn outage(&mut self, node: NodeId, is_out: bool) -> bool {
+        let Some(machine) = self.nodes.get_mut(usize::from(node)) else { return false };
+        std::mem::replace(&mut machine.outage, is_out) != is_out
+    }
+
+    pub(super) fn set_rate(&mut self, node: NodeId, ppm: i32) -> bool {
+        let now = self.now;
+        let Some(machine) = self.nodes.get_mut(usize::from(node)) else { return false };
+        let is_new = machine.clock.ppm() != ppm;
+        machine.clock.set_rate(now, ppm);
+        is_new
+    }
+
+    pub(super) fn tick(&mut self, by: Duration) -> bool {
+        self.now += by;
+        !by.is_zero()
+    }
+
+    // ---- asked from outside
+
+    pub(super) fn resign(&mut self, node: NodeId) -> bool {
+        let Some(parts) = self.awake(node).and_then(|process| process.parts.as_ref()) else { return false };
+        let epoch = parts.member.view().term.epoch;
+        self.tell_elector(node, Queue::OfMember, Notice::Resign { epoch });
+        self.settle(node);
+        true
+    }
+
+    /// As `Node::leave`: first the names, then the queue, then the session.
+    pub(super) fn leave(&mut self, node: NodeId) -> bool {
+        let now = self.local(node);
+        let Some(process) = self.process_mut(node) else { return false };
+        if process.paused || process.leaving.is_some() || process.parts.is_none() {
+            return false;
+        }
+        let incarnation = process.incarnation;
+        process.leaving = Some(Leaving::Saying(callsign_elector::Time(now + Duration::from_secs(1))));
+        self.granted.retain(|_, granted| granted.node != node);
+        for asked in self.asked.values_mut().filter(|asked| asked.node == node) {
+            asked.is_void = true;
+        }
+        self.oracle.leaves(incarnation);
+        self.call_leave(node);
+        self.settle(node);
+        true
+    }
+
+    /// The elector has seen its member leave.
+    pub(super) fn left(&mut self, node: NodeId) {
+        if matches!(self.process(node).and_then(|process| process.leaving), Some(Leaving::Saying(_))) {
+            self.close_session_of(node);
+        }
+    }
+
+    fn close_session_of(&mut self, node: NodeId) {
+        if let Some(process) = self.process_mut(node) {
+            process.leaving = Some(Leaving::Closing);
+        }
+        self.step_session(node, callsign_elector::session::Input::Leave);
+    }
+
+    /// What a node that leaves does with time.
+    pub(super) fn go_on_leaving(&mut self, node: NodeId) {
+        let now = self.local(node);
+        let Some(process) = self.process(node) else { return };
+        match process.leaving {
+            Some(Leaving::Saying(until)) if now >= until.0 => self.close_session_of(node),
+            Some(Leaving::Closing) if process.session.is_over() => {
+                self.say_goodbye(node);
+                self.crash(node);
+            }
+            _ => {}
+        }
+    }
+}

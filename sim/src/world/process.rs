@@ -1,0 +1,323 @@
+//! One process: its cores, what they wait for, and what waits for them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use callsign::cores::{Input, Member, MemberConfig, Row};
+use callsign_elector::{
+    Time,
+    elector::{Elector, ElectorConfig, Input as ElectorInput},
+    ids::{Incarnation, NodeName, SessionNumber},
+    session::{Input as SessionInput, Session, SessionConfig},
+    store::{CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Transaction, Version},
+};
+use callsign_transport::{LinkId, cores::Links};
+
+use crate::{oracle::Check, shared::Shared};
+
+use crate::rng::Rng;
+
+use super::{CoreId, NodeId, Queue, World, action::QUEUES};
+
+/// A process whose cores tell each other more than this at once never comes to an end.
+const ROUNDS: u32 = 10_000;
+
+/// The table of a simulated member.
+pub(super) type Rows = BTreeMap<callsign::Name, Row>;
+
+/// What one core tells another of the same process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Internal {
+    /// To the session.
+    Session(SessionInput),
+    /// To the elector.
+    Elector(ElectorInput),
+    /// To the member.
+    Member(Input),
+}
+
+/// What is asked of the store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// To read.
+    Read(Arc<Vec<Read>>),
+    /// To commit.
+    Commit(Arc<Transaction>),
+    /// Whether an incarnation is dead.
+    Prove(NodeName, Incarnation),
+}
+
+/// What the store said.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum OpAnswer {
+    /// Of a read.
+    Read(Result<ReadResult, StoreError>),
+    /// Of a commit.
+    Commit(CommitOutcome),
+    /// Of a question for a proof.
+    Proof(Proof),
+}
+
+/// An operation of the store that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Op {
+    /// Who asked.
+    pub core: CoreId,
+    /// The core's own number for it.
+    pub id: u64,
+    /// What was asked.
+    pub request: Request,
+    /// The answer, once it is on its way.
+    pub answer: Option<OpAnswer>,
+}
+
+/// How far a node has come that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Leaving {
+    /// The elector says so in the queue; until then at most.
+    Saying(Time),
+    /// The session is being closed.
+    Closing,
+}
+
+/// What there is once the session was opened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Parts {
+    /// The elector.
+    pub elector: Elector,
+    /// When it wants to be woken.
+    pub elector_wake: Option<Time>,
+    /// What it watches, and since when.
+    pub watch: Option<(Vec<Key>, Version)>,
+    /// Whether the watch has something to tell.
+    pub fired: bool,
+    /// The member.
+    pub member: Member<Rows>,
+    /// When it wants to be woken.
+    pub member_wake: Time,
+    /// It took inputs since it was last told that no more wait.
+    pub dirty: bool,
+    /// The links that it knows to be up.
+    pub link_of: BTreeMap<NodeName, LinkId>,
+    /// The actors that it wants to hear of.
+    pub watched: BTreeSet<u64>,
+    /// The actors that have ended: who is to be watched after that is reported at once.
+    pub ended: BTreeSet<u64>,
+}
+
+/// A running process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// Drawn at its start.
+    pub incarnation: Incarnation,
+    /// The session.
+    pub session: Session,
+    /// Which session is trusted, and until when.
+    pub trust: Option<(SessionNumber, Time)>,
+    /// When the session wants to be woken.
+    pub session_wake: Option<Time>,
+    /// Its links.
+    pub links: Links,
+    /// The nodes that it is to be linked to.
+    pub peers: Vec<(NodeName, String)>,
+    /// The number of its latest link.
+    pub last_link: u64,
+    /// The latest links that were authenticated.
+    pub admitted: VecDeque<LinkId>,
+    /// The rest.
+    pub parts: Option<Parts>,
+    /// What the store was asked, oldest first.
+    pub ops: Vec<Op>,
+    /// What waits between cores.
+    pub queues: [VecDeque<Internal>; 4],
+    /// It takes no input.
+    pub paused: bool,
+    /// It leaves.
+    pub leaving: Option<Leaving>,
+}
+
+impl Process {
+    /// What waits in a queue.
+    pub fn queue(&self, queue: Queue) -> &VecDeque<Internal> {
+        &self.queues[queue as usize]
+    }
+
+    /// The session that is trusted at a reading of the node's clock.
+    pub fn trusted(&self, now: Duration) -> Option<SessionNumber> {
+        self.trust.filter(|(_, until)| now < until.0).map(|(number, _)| number)
+    }
+
+    /// When a core wants to be woken.
+    pub fn wakes_at(&self, core: CoreId) -> Option<Duration> {
+        match core {
+            CoreId::Session => self.session_wake.map(|at| at.0),
+            CoreId::Elector => self.parts.as_ref().and_then(|parts| parts.elector_wake).map(|at| at.0),
+            CoreId::Member => self.parts.as_ref().map(|parts| parts.member_wake.0),
+            CoreId::Links => self.links.next_wake(),
+            CoreId::Ends => None,
+        }
+    }
+}
+
+impl World {
+    /// A process starts: it opens its session, listens, and waits.
+    pub(super) fn start(&mut self, node: NodeId) -> bool {
+        if self.process(node).is_some() {
+            return false;
+        }
+        let incarnation = self.incarnation();
+        let name = self.setup.names[usize::from(node)].clone();
+        let config = SessionConfig {
+            cluster: self.setup.cluster.clone(),
+            node: name.clone(),
+            incarnation,
+            timing: self.setup.session,
+            seed: self.seed_of(incarnation, 1),
+        };
+        let Ok(session) = Session::new(config) else { return false };
+        let seed = self.seed_of(incarnation, 2);
+        let process = Process {
+            incarnation,
+            session,
+            trust: None,
+            session_wake: None,
+            links: Links::new(name.as_str().into(), self.setup.link, 8, seed),
+            peers: Vec::new(),
+            last_link: 0,
+            admitted: VecDeque::new(),
+            parts: None,
+            ops: Vec::new(),
+            queues: Default::default(),
+            paused: false,
+            leaving: None,
+        };
+        self.nodes[usize::from(node)].process = Some(Shared::new(process));
+        self.oracle.started(node);
+        self.step_session(node, SessionInput::Start);
+        self.settle(node);
+        true
+    }
+
+    /// Where the choices of one core of one process begin. Nothing about one tells anything about another.
+    fn seed_of(&self, incarnation: Incarnation, core: u64) -> u64 {
+        Rng::new(Rng::new(self.setup.seed).draw() ^ (incarnation.0 << 8) ^ core).draw()
+    }
+
+    /// The session was opened for the first time: the elector and the member start.
+    pub(super) fn start_parts(&mut self, node: NodeId) {
+        let name = self.setup.names[usize::from(node)].clone();
+        let Some(incarnation) = self.process(node).map(|process| process.incarnation) else { return };
+        let elector = ElectorConfig {
+            registry: self.setup.registry.clone(),
+            cluster: self.setup.cluster.clone(),
+            node: name.clone(),
+            address: format!("{name}:1"),
+            priority: 1,
+            timing: self.setup.elector,
+            seed: self.seed_of(incarnation, 3),
+        };
+        let member = MemberConfig {
+            me: name,
+            incarnation,
+            keys: self.setup.keys.clone(),
+            seed: self.seed_of(incarnation, 4),
+            tuning: self.setup.tuning,
+        };
+        let parts = Parts {
+            elector: Elector::new(elector),
+            elector_wake: None,
+            watch: None,
+            fired: false,
+            member: Member::new(member, Rows::new()),
+            member_wake: Time(self.local(node)),
+            dirty: false,
+            link_of: BTreeMap::new(),
+            watched: BTreeSet::new(),
+            ended: BTreeSet::new(),
+        };
+        let Some(process) = self.process_mut(node) else { return };
+        process.parts = Some(parts);
+        // As a subscriber of the endpoint, it is told of the links that are up already.
+        let up: Vec<_> = process.links.up().map(|(link, peer)| (link, peer.clone())).collect();
+        for (link, peer) in up {
+            let Ok(name) = NodeName::new(&peer.node) else { continue };
+            let incarnation = Incarnation(peer.incarnation);
+            self.tell_member(node, Queue::OfLinks, Input::LinkUp { node: name, incarnation, link: link.0 });
+        }
+        self.step_elector(node, ElectorInput::Wake);
+    }
+
+    /// In an eager world: everything that cores of a process have told each other arrives.
+    pub(super) fn settle(&mut self, node: NodeId) {
+        if !self.setup.eager {
+            return;
+        }
+        let mut rounds = 0;
+        while self.process(node).is_some_and(|process| !process.paused) {
+            rounds += 1;
+            if rounds > ROUNDS {
+                return self
+                    .oracle
+                    .fail(Check::NobodyWaits, || format!("node {node} talks to itself for ever"));
+            }
+            let taken = QUEUES.iter().any(|queue| self.take_from(node, *queue));
+            if !taken && !self.idle(node) {
+                return;
+            }
+        }
+    }
+
+    /// Takes what waits first in a queue.
+    pub(super) fn take_from(&mut self, node: NodeId, queue: Queue) -> bool {
+        let Some(process) = self.process_mut(node).filter(|process| !process.paused) else { return false };
+        let Some(internal) = process.queues[queue as usize].pop_front() else { return false };
+        match internal {
+            Internal::Session(input) => self.step_session(node, input),
+            Internal::Elector(input) => self.step_elector(node, input),
+            Internal::Member(input) => self.step_member(node, input),
+        }
+        true
+    }
+
+    /// Lets a core be woken, if its time has come.
+    pub(super) fn wake(&mut self, node: NodeId, core: CoreId) -> bool {
+        let now = self.local(node);
+        let Some(process) = self.awake(node) else { return false };
+        if core == CoreId::Ends {
+            let done = self.wake_ends(node);
+            self.settle(node);
+            return done;
+        }
+        if process.wakes_at(core).is_none_or(|at| at > now) {
+            return false;
+        }
+        match core {
+            CoreId::Session => {
+                if let Some(process) = self.process_mut(node) {
+                    process.session_wake = None;
+                }
+                self.step_session(node, SessionInput::Wake);
+            }
+            CoreId::Elector => {
+                if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+                    parts.elector_wake = None;
+                }
+                self.step_elector(node, ElectorInput::Wake);
+            }
+            CoreId::Member => {
+                self.step_member(node, Input::Wake);
+                self.idle(node);
+            }
+            CoreId::Links => {
+                self.step_links(node, callsign_transport::cores::Input::Wake);
+            }
+            CoreId::Ends => {}
+        }
+        self.go_on_leaving(node);
+        self.settle(node);
+        true
+    }
+}

@@ -1,0 +1,517 @@
+//! Each check of the oracle can fire: what it forbids is done to a cluster that is at rest, behind the cores' backs.
+//!
+//! Commits are forged as transactions that were given up, and land. What no commit shows is forged in the processes.
+
+use std::{sync::Arc, time::Duration};
+
+use callsign::cores::{Batch, Message, Op, RequestNumber, Table, Verdict};
+use callsign_elector::{
+    ids::{Beat, Epoch, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
+    record::{
+        AuthorRecord, Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record,
+    },
+    store::Transaction,
+};
+use callsign_sim::{
+    oracle::{Check, Outcome},
+    world::{Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Want, name_of},
+};
+use callsign_transport::Kind;
+
+use crate::cluster::{Cluster, frames, store_ops};
+
+/// Three nodes at rest: `host` holds name 0 and `leader` holds name 1.
+struct Scene {
+    cluster: Cluster,
+    leader: NodeId,
+    host: NodeId,
+    other: NodeId,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (mut cluster, leader, host, other) = Cluster::of_three();
+        cluster.register(host, 0);
+        cluster.register(leader, 1);
+        cluster.rest();
+        assert_eq!((cluster.claimants(0), cluster.claimants(1)), (vec![host], vec![leader]));
+        Self { cluster, leader, host, other }
+    }
+
+    fn session_id(&self, node: NodeId) -> SessionId {
+        let record = self.cluster.session(node).unwrap();
+        let name = self.cluster.world.setup.names[usize::from(node)].clone();
+        SessionId { node: name, incarnation: record.incarnation, number: record.number }
+    }
+
+    /// Lands a transaction as if a core had asked for it.
+    fn forge(&mut self, author: NodeId, core: CoreId, transaction: Transaction) {
+        let author = (author, self.cluster.incarnation(author));
+        self.cluster.world.orphans.push(Orphan { author, core, transaction: Arc::new(transaction) });
+        let nth = u8::try_from(self.cluster.world.orphans.len() - 1).unwrap();
+        let before = self.cluster.world.store.version();
+        assert!(self.cluster.world.apply(&Action::Land { nth }));
+        assert!(self.cluster.world.store.version() > before, "it landed");
+    }
+
+    /// A batch as the leader would write it next.
+    fn batch(&self, ops: Vec<Op>) -> Batch {
+        let sessions = vec![Arc::new(self.session_id(self.host)), Arc::new(self.session_id(self.leader))];
+        let (epoch, position) = (self.cluster.term().epoch, self.cluster.end().next());
+        Batch { epoch, nonce: Nonce(1), position, sessions, ops }
+    }
+
+    fn log(&mut self, author: NodeId, batch: &Batch) {
+        let keys = self.cluster.world.setup.keys.clone();
+        let transaction = Transaction::new()
+            .put(keys.log(batch.position), batch.encode().to_vec())
+            .put(keys.commit(), PositionRecord(batch.position).to_value());
+        self.forge(author, CoreId::Member, transaction);
+    }
+
+    /// Operations in a batch of the leader's.
+    fn ops(&mut self, ops: Vec<Op>) {
+        let batch = self.batch(ops);
+        self.log(self.leader, &batch);
+    }
+
+    /// An entry of the queue; its key.
+    fn say(&mut self, author: NodeId, event: MembershipEvent) -> Vec<u8> {
+        let session = self.session_id(author);
+        let keys = self.cluster.world.setup.keys.clone();
+        let record = self.cluster.world.store.get(&keys.author(&session.node)).unwrap();
+        let sequence = AuthorRecord::from_value(record).unwrap().sequence.next();
+        let transaction =
+            Transaction::new().put(keys.author(&session.node), AuthorRecord { sequence }.to_value());
+        let entry = QueueEntry { author: session, sequence, event };
+        self.forge(author, CoreId::Elector, transaction.append(keys.queue(), entry.to_value()));
+        self.cluster.queue().pop().unwrap().0
+    }
+
+    /// The leader gives up the seat, and it is this row's. The entry is taken with it.
+    fn seat(&mut self, row: &MemberRow) {
+        let mut term = self.cluster.term();
+        let token = self.cluster.row(self.leader).unwrap().token;
+        let entry = self.say(self.leader, MembershipEvent::Resign { token, epoch: term.epoch });
+        let keys = self.cluster.world.setup.keys.clone();
+        let node = row.session.node.clone();
+        (term.epoch, term.ballot) = (term.epoch.next(), term.ballot.next());
+        let lock = Lock { epoch: term.epoch, owner: node.clone(), nonce: Nonce(5) };
+        term.leader =
+            Some(Leader { node: node.clone(), incarnation: row.session.incarnation, token: row.token });
+        let transaction = Transaction::new()
+            .clear(entry)
+            .put(keys.member(&node), row.to_value())
+            .put(keys.term(), term.to_value())
+            .put(keys.lock(), lock.to_value());
+        self.forge(self.leader, CoreId::Elector, transaction);
+    }
+
+    fn down(&self, node: NodeId, token: Token) -> MembershipEvent {
+        MembershipEvent::Down {
+            member: self.cluster.world.setup.names[usize::from(node)].clone(),
+            token,
+            accuser_token: self.cluster.row(self.leader).unwrap().token,
+            epoch: self.cluster.term().epoch,
+            evidence: Evidence::Closed,
+        }
+    }
+
+    /// A message that the leader never sent arrives at a node.
+    fn deliver(&mut self, to: NodeId, message: Message) {
+        let from = self.leader;
+        let between = |conn: &callsign_sim::world::Conn| conn.end_of(from).zip(conn.end_of(to));
+        let conn = self.cluster.world.conns.iter_mut().find(|conn| between(conn).is_some()).unwrap();
+        let end = conn.end_of(to).unwrap();
+        conn.edit().to[end].control.push_back(Frame::Message(Arc::new(message)));
+        while !self.cluster.on_the_way(from, to).is_empty() {
+            assert!(self.cluster.world.apply(&Action::Frame { from, to, nth: 0, bulk: false }));
+        }
+    }
+
+    /// The verdict on what a node has asked and nobody has heard.
+    fn decide(&mut self, node: NodeId, verdict: Verdict) {
+        let asked = self.cluster.on_the_way(node, self.leader);
+        let requests = asked.iter().find_map(|message| match message {
+            Message::Requests { session, requests, .. } => Some((session.clone(), requests[0].number)),
+            _ => None,
+        });
+        let (session, number) = requests.unwrap();
+        let (epoch, position) = (self.cluster.term().epoch, self.cluster.end());
+        self.deliver(node, Message::Verdicts { epoch, session, position, verdicts: vec![(number, verdict)] });
+    }
+
+    /// A call whose request is under way to the leader, and stays there.
+    fn asks(&mut self, node: NodeId, want: Want) {
+        self.cluster.hold(frames(node, self.leader));
+        self.cluster.must(&Action::Call { node, want });
+        let leader = self.leader;
+        let is_request = |message: &Message| matches!(message, Message::Requests { .. });
+        self.cluster.until("it asks", |c| c.on_the_way(node, leader).iter().any(is_request));
+    }
+
+    /// Gives a node the member of another, or its own of another time.
+    fn transplant(&mut self, to: NodeId, of: &Parts) {
+        let process = self.cluster.world.nodes[usize::from(to)].process.as_mut().unwrap().edit();
+        process.parts.as_mut().unwrap().member = of.member.clone();
+    }
+
+    #[track_caller]
+    fn fires(&self, check: Check) {
+        let violation = self.cluster.world.oracle.violation();
+        assert_eq!(violation.map(|violation| violation.check), Some(check.name()), "{violation:?}");
+    }
+}
+
+/// A name for an actor of the leader's, which need not ask by a message.
+fn register(name: u8, request: u64) -> Op {
+    register_for(77, name, request)
+}
+
+fn register_for(actor: u64, name: u8, request: u64) -> Op {
+    Op::Register { name: name_of(name), session: 1, request: RequestNumber(request), actor, kind: Kind(7) }
+}
+
+/// What is allowed fires nothing, so that it is not the forging itself that does.
+#[test]
+fn b5_8_nothing_fires_without_cause() {
+    let mut scene = Scene::new();
+    scene.ops(vec![Op::Open, register(9, 900)]);
+    let key = scene.say(scene.leader, scene.down(scene.host, Token(0)));
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().clear(key));
+    for _ in 0..200 {
+        scene.cluster.step();
+    }
+    assert_eq!(scene.cluster.world.oracle.violation(), None);
+}
+
+#[test]
+fn b5_8_checks_of_the_log_fire() {
+    // In an epoch that is over.
+    let mut scene = Scene::new();
+    let batch = Batch { epoch: Epoch(0), ..scene.batch(vec![Op::Open]) };
+    scene.log(scene.leader, &batch);
+    scene.fires(Check::OneCommitter);
+
+    // By a node that does not lead.
+    let mut scene = Scene::new();
+    let batch = scene.batch(vec![Op::Open]);
+    scene.log(scene.other, &batch);
+    scene.fires(Check::OneCommitter);
+
+    // A position left out, and one written twice.
+    for (position, skips) in [(3, true), (0, false)] {
+        let mut scene = Scene::new();
+        let end = scene.cluster.end();
+        let position = Position(end.0 + position);
+        assert_eq!(position > end.next(), skips);
+        let batch = Batch { position, ..scene.batch(vec![Op::Open]) };
+        scene.log(scene.leader, &batch);
+        scene.fires(Check::PositionGrows);
+    }
+
+    // The names of a session that is open.
+    let mut scene = Scene::new();
+    scene.ops(vec![Op::HostGone { session: 0 }]);
+    scene.fires(Check::Kept);
+
+    // A name that another holds.
+    let mut scene = Scene::new();
+    scene.ops(vec![register(0, 900)]);
+    scene.fires(Check::AnswerTrue);
+
+    // A request that was granted before.
+    let mut scene = Scene::new();
+    scene.ops(vec![register(8, 900)]);
+    assert_eq!(scene.cluster.world.oracle.violation(), None);
+    scene.ops(vec![register(9, 900)]);
+    scene.fires(Check::RequestOnce);
+
+    // Two operations on one name.
+    let mut scene = Scene::new();
+    let position = scene.cluster.end().next();
+    scene.ops(vec![register(9, 900), Op::Unregister { name: name_of(9), position }]);
+    scene.fires(Check::OneOpPerName);
+
+    // Nobody asked the leader for it.
+    let mut scene = Scene::new();
+    let mut batch = scene.batch(vec![register(9, 900)]);
+    batch.sessions[1] = Arc::new(scene.session_id(scene.other));
+    scene.log(scene.leader, &batch);
+    scene.fires(Check::OwnEpoch);
+
+    // It was refused, and is granted later.
+    let mut scene = Scene::new();
+    let call = scene.cluster.register(scene.host, 1);
+    scene.cluster.rest();
+    assert!(matches!(scene.cluster.outcome(call), Some(Outcome::Taken { .. })));
+    let position =
+        scene.cluster.member(scene.host).unwrap().replica().table().row(&name_of(1)).unwrap().position;
+    scene.ops(vec![Op::Unregister { name: name_of(1), position }]);
+    assert_eq!(scene.cluster.world.oracle.violation(), None);
+    let actor = scene.cluster.world.told()[call].actor;
+    scene.ops(vec![register_for(actor, 1, 900)]);
+    scene.fires(Check::NoMeansNo);
+
+    // Everybody has a base, and it is emptied.
+    let mut scene = Scene::new();
+    scene.ops(vec![Op::Reset]);
+    scene.fires(Check::ResetSafe);
+
+    // The floor goes back.
+    let mut scene = Scene::new();
+    let keys = scene.cluster.world.setup.keys.clone();
+    for floor in [2, 1] {
+        assert_eq!(scene.cluster.world.oracle.violation(), None);
+        let floor = PositionRecord(Position(floor)).to_value();
+        scene.forge(scene.leader, CoreId::Member, Transaction::new().put(keys.floor(), floor));
+    }
+    scene.fires(Check::FloorGrows);
+
+    // What nobody has read is cut.
+    let mut scene = Scene::new();
+    let keys = scene.cluster.world.setup.keys.clone();
+    let floor = PositionRecord(Position(scene.cluster.end().0 + 2));
+    scene.forge(scene.leader, CoreId::Member, Transaction::new().put(keys.floor(), floor.to_value()));
+    scene.fires(Check::FloorSafe);
+}
+
+#[test]
+fn b5_8_checks_of_membership_fire() {
+    // The term of an epoch, written again.
+    let mut scene = Scene::new();
+    let keys = scene.cluster.world.setup.keys.clone();
+    let term = scene.cluster.term();
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().put(keys.term(), term.to_value()));
+    scene.fires(Check::EpochGrows);
+
+    // A member by a token that it had before.
+    let mut scene = Scene::new();
+    let mut row = scene.cluster.row(scene.host).unwrap();
+    row.token = Token(row.token.0 - 1);
+    let key = keys.member(&row.session.node);
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().put(key, row.to_value()));
+    scene.fires(Check::JoinToken);
+
+    // A member is removed by an accusation of a former join, or though its session is open: by an entry that comes
+    // alone, and by one that is taken together with another.
+    for (is_former, is_alone, check) in [
+        (true, true, Check::StaleEntry),
+        (false, true, Check::StaleEntry),
+        (true, false, Check::StaleDown),
+        (false, false, Check::DownIsClosed),
+    ] {
+        let mut scene = Scene::new();
+        let row = scene.cluster.row(scene.host).unwrap();
+        let token = Token(row.token.0 - u64::from(is_former));
+        let entry = scene.say(scene.leader, scene.down(scene.host, token));
+        let mut gone = Transaction::new().clear(entry).clear(keys.member(&row.session.node));
+        if !is_alone {
+            gone = gone.clear(scene.say(scene.leader, scene.down(scene.other, Token(0))));
+        }
+        scene.forge(scene.leader, CoreId::Elector, gone);
+        scene.fires(check);
+    }
+
+    // A number that an author has used.
+    let mut scene = Scene::new();
+    let author = scene.session_id(scene.leader);
+    let event = scene.down(scene.host, Token(0));
+    let entry = QueueEntry { author, sequence: Sequence(1), event };
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().append(keys.queue(), entry.to_value()));
+    scene.fires(Check::AuthorOrder);
+
+    // The second entry before the first.
+    let mut scene = Scene::new();
+    scene.say(scene.leader, scene.down(scene.host, Token(0)));
+    let second = scene.say(scene.leader, scene.down(scene.other, Token(0)));
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().clear(second));
+    scene.fires(Check::QueueOrder);
+
+    // An entry twice.
+    let mut scene = Scene::new();
+    let entry = scene.say(scene.leader, scene.down(scene.host, Token(0)));
+    let value = scene.cluster.world.store.get(&entry).unwrap().to_vec();
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().clear(entry.clone()));
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().put(entry.clone(), value));
+    assert_eq!(scene.cluster.world.oracle.violation(), None);
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().clear(entry));
+    scene.fires(Check::QueueOrder);
+}
+
+#[test]
+fn b5_8_checks_of_sessions_fire() {
+    // A beat that goes back.
+    let mut scene = Scene::new();
+    let id = scene.session_id(scene.host);
+    let key = scene.cluster.world.setup.keys.cluster().session(&id.node);
+    let mut record = scene.cluster.session(scene.host).unwrap();
+    record.beat = Beat(0);
+    scene.forge(scene.host, CoreId::Session, Transaction::new().put(key.clone(), record.to_value()));
+    scene.fires(Check::SessionRecord);
+
+    // A session that was closed is open again.
+    let mut scene = Scene::new();
+    scene.cluster.hold(store_ops(scene.host, CoreId::Session));
+    let host = scene.host;
+    scene.cluster.until("it is closed", |c| !c.session(host).unwrap().open);
+    let mut record = scene.cluster.session(scene.host).unwrap();
+    (record.open, record.beat) = (true, record.beat.next());
+    scene.forge(scene.host, CoreId::Session, Transaction::new().put(key.clone(), record.to_value()));
+    scene.fires(Check::SessionRecord);
+
+    // It is closed while its node trusts it.
+    let mut scene = Scene::new();
+    let mut record = scene.cluster.session(scene.host).unwrap();
+    record.open = false;
+    scene.forge(scene.leader, CoreId::Session, Transaction::new().put(key, record.to_value()));
+    scene.fires(Check::TrustIsOpen);
+
+    // A node trusts a session that there is not.
+    let mut scene = Scene::new();
+    let process = scene.cluster.world.nodes[usize::from(scene.host)].process.as_mut().unwrap().edit();
+    process.trust = Some((SessionNumber(9), process.trust.unwrap().1));
+    assert!(scene.cluster.world.apply(&Action::Tick { by: Duration::from_millis(1) }));
+    scene.fires(Check::TrustIsOpen);
+
+    // An actor that nobody watches is to be told.
+    let mut scene = Scene::new();
+    let process = scene.cluster.world.nodes[usize::from(scene.host)].process.as_mut().unwrap().edit();
+    process.parts.as_mut().unwrap().watched.clear();
+    assert!(scene.cluster.world.apply(&Action::Leave { node: scene.host }));
+    scene.cluster.until_fired();
+    scene.fires(Check::LapseTold);
+}
+
+#[test]
+fn b5_8_checks_of_replicas_and_claims_fire() {
+    // What another holds is held here, too.
+    let mut scene = Scene::new();
+    let parts = scene.cluster.world.process(scene.host).unwrap().parts.clone().unwrap();
+    scene.transplant(scene.other, &parts);
+    assert!(scene.cluster.world.apply(&Action::Tick { by: Duration::from_millis(1) }));
+    scene.fires(Check::OneHolder);
+
+    // A batch that was never committed, in the place of the next one and in the place of one that was.
+    for is_early in [true, false] {
+        let mut scene = Scene::new();
+        let batch = scene.batch(vec![register(9, 900)]);
+        if !is_early {
+            scene.cluster.hold(frames(scene.leader, scene.other));
+            scene.ops(vec![register(8, 800)]);
+        }
+        let (epoch, position) = (batch.epoch, batch.position);
+        let prev = Position(position.0 - 1);
+        scene.deliver(scene.other, Message::Replicate { epoch, prev, position, batch: batch.encode() });
+        scene.fires(Check::ReplicaPrefix);
+    }
+
+    // A replica that goes back, and a reader that saw it.
+    for reads in [false, true] {
+        let mut scene = Scene::new();
+        let parts = scene.cluster.world.process(scene.other).unwrap().parts.clone().unwrap();
+        scene.cluster.register(scene.host, 2);
+        scene.cluster.rest();
+        let look = Action::Call { node: scene.other, want: Want::Lookup { name: 2 } };
+        scene.cluster.must(&look);
+        scene.transplant(scene.other, &parts);
+        let want = if reads { Want::Lookup { name: 2 } } else { Want::Consistent { name: 2 } };
+        assert!(scene.cluster.world.apply(&Action::Call { node: scene.other, want }));
+        scene.fires(if reads { Check::LocalMonotonic } else { Check::ReplicaGrows });
+    }
+}
+
+#[test]
+fn b5_8_checks_of_answers_fire() {
+    // A name is granted that is not in the log.
+    let mut scene = Scene::new();
+    scene.asks(scene.host, Want::Register { name: 5, stops: false });
+    let token = scene.cluster.end();
+    scene.decide(scene.host, Verdict::Granted { token });
+    scene.fires(Check::OwnRegister);
+
+    // It is said to be free, and is not.
+    let mut scene = Scene::new();
+    scene.asks(scene.host, Want::Unregister { name: 0 });
+    scene.decide(scene.host, Verdict::Released);
+    scene.fires(Check::FreedTrue);
+
+    // The store forgets where the log ends, and the replica has not heard.
+    let mut scene = Scene::new();
+    let (leader, other) = (scene.leader, scene.other);
+    let keys = scene.cluster.world.setup.keys.clone();
+    let end = PositionRecord(scene.cluster.end());
+    scene.cluster.hold(frames(leader, other));
+    let call = scene.cluster.register(scene.host, 2);
+    scene.cluster.until("a name", |c| c.granted(call).is_some());
+    scene.cluster.must(&Action::Call { node: other, want: Want::Consistent { name: 2 } });
+    scene.cluster.world.store.edit().apply(&Transaction::new().put(keys.commit(), end.to_value()));
+    let ops = scene.cluster.world.process(other).unwrap().ops.iter();
+    let nth = ops.map(|op| op.core).position(|core| core == CoreId::Member).unwrap();
+    let nth = u8::try_from(nth).unwrap();
+    assert!(scene.cluster.world.apply(&Action::Store { node: other, nth, fate: Fate::Done }));
+    scene.fires(Check::ReadTrue);
+
+    // An answer to a call that is over.
+    let mut scene = Scene::new();
+    let id = scene.cluster.world.told().len();
+    scene.cluster.must(&Action::Call { node: scene.host, want: Want::Consistent { name: 1 } });
+    scene.cluster.world.asked.clear();
+    assert!(scene.cluster.world.told()[id].answer.is_none());
+    scene.cluster.until_fired();
+    scene.fires(Check::AnswerOnce);
+}
+
+#[test]
+fn b5_8_checks_of_the_seat_and_its_lock_fire() {
+    // The leader is no member.
+    let mut scene = Scene::new();
+    let keys = scene.cluster.world.setup.keys.clone();
+    let row = keys.member(&scene.session_id(scene.leader).node);
+    scene.forge(scene.other, CoreId::Elector, Transaction::new().clear(row));
+    scene.fires(Check::LeaderIsMember);
+
+    // Nobody accused it, and it has lost the seat.
+    let mut scene = Scene::new();
+    let mut term = scene.cluster.term();
+    (term.epoch, term.leader) = (term.epoch.next(), None);
+    scene.forge(scene.other, CoreId::Elector, Transaction::new().put(keys.term(), term.to_value()));
+    scene.fires(Check::Silenced);
+
+    // It gives up the seat to one that may have it; to one that is not synced; and to itself.
+    let mut scene = Scene::new();
+    scene.seat(&scene.cluster.row(scene.other).unwrap());
+    assert_eq!(scene.cluster.world.oracle.violation(), None);
+    // Under the lock of it, an entry is taken that is no vote.
+    let entry = scene.say(scene.leader, scene.down(scene.host, Token(0)));
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().clear(entry));
+    scene.fires(Check::LockHolds);
+
+    let mut scene = Scene::new();
+    let row = MemberRow { synced: false, ..scene.cluster.row(scene.other).unwrap() };
+    scene.seat(&row);
+    scene.fires(Check::Electable);
+
+    let mut scene = Scene::new();
+    scene.seat(&scene.cluster.row(scene.leader).unwrap());
+    scene.fires(Check::SeatGivenUp);
+
+    // A lock without an election, and one that is cleared before its handoff is done.
+    let mut scene = Scene::new();
+    let (epoch, owner) = (scene.cluster.term().epoch, scene.session_id(scene.host).node);
+    let lock = Lock { epoch, owner, nonce: Nonce(5) };
+    scene.forge(scene.leader, CoreId::Elector, Transaction::new().put(keys.lock(), lock.to_value()));
+    scene.fires(Check::LockOwner);
+
+    let mut scene = Scene::new();
+    scene.seat(&scene.cluster.row(scene.other).unwrap());
+    scene.forge(scene.other, CoreId::Elector, Transaction::new().clear(keys.lock()));
+    scene.fires(Check::LockOwner);
+
+    // A member says that it has nothing, and claims a name.
+    let mut scene = Scene::new();
+    let row = MemberRow { empty: true, ..scene.cluster.row(scene.host).unwrap() };
+    let key = keys.member(&row.session.node);
+    scene.forge(scene.host, CoreId::Elector, Transaction::new().put(key, row.to_value()));
+    scene.fires(Check::EmptyHandsOff);
+}

@@ -1,0 +1,8 @@
+//! What the simulator promises of itself: seeds are clean, runs repeat, and what must not happen is seen when it does.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+mod cluster;
+mod determinism;
+mod fires;
+mod seeds;
+mod traps;

@@ -1,0 +1,69 @@
+//! A fixed number of seeds of each scenario.
+
+use callsign_sim::{
+    oracle::{Check, Counts},
+    scenario::Scenario,
+    sweep::{Plan, sweep},
+};
+
+/// How many seeds of each scenario.
+const SEEDS: u64 = 60;
+
+/// What the seeds must have put to the test.
+const ESSENTIAL: &[Check] = &[
+    Check::OneHolder,
+    Check::TrustIsOpen,
+    Check::OneCommitter,
+    Check::EpochGrows,
+    Check::PositionGrows,
+    Check::ReplicaGrows,
+    Check::ReplicaPrefix,
+    Check::Kept,
+    Check::NobodyWaits,
+    Check::Quiescent,
+    Check::StaleDown,
+    Check::DownIsClosed,
+    Check::QueueOrder,
+    Check::LockClears,
+    Check::AnswerOnce,
+    Check::AnswerTrue,
+    Check::ReadTrue,
+    Check::FreedTrue,
+    Check::Linearizable,
+    Check::LocalMonotonic,
+    Check::StaleEntry,
+    Check::Electable,
+    Check::LockOwner,
+    Check::NoMeansNo,
+    Check::OrphanLanded,
+    Check::Unknown,
+];
+
+#[test]
+fn every_sound_scenario_is_clean_and_together_they_exercise_the_checks() {
+    let mut counts = Counts::default();
+    for scenario in Scenario::SOUND {
+        let plan = Plan { scenario: *scenario, first: 1, seeds: SEEDS, jobs: 2, until_failed: false };
+        let swept = sweep(plan, &|_| {});
+        assert_eq!(swept.seeds, SEEDS);
+        let failed = swept.failed.iter().map(|(_, ran)| (ran.seed, &ran.violation)).collect::<Vec<_>>();
+        assert!(failed.is_empty(), "{}: {failed:?}", scenario.name());
+        counts.merge(&swept.counts);
+    }
+    for check in Check::ALL {
+        println!("{:>9} {}", counts.get(*check), check.name());
+    }
+    let never: Vec<_> = ESSENTIAL.iter().filter(|check| counts.get(**check) == 0).collect();
+    assert!(never.is_empty(), "never exercised: {never:?}");
+}
+
+/// Clocks that drift further than was promised: a session is closed while its node still trusts it, and its names are
+/// granted to another.
+#[test]
+fn clocks_that_drift_too_far_break_the_first_promise() {
+    let plan = Plan { scenario: Scenario::Drift, first: 901, seeds: 200, jobs: 2, until_failed: false };
+    let swept = sweep(plan, &|_| {});
+    let found = swept.failed.iter().filter_map(|(_, ran)| ran.violation.as_ref());
+    let two = found.filter(|violation| violation.check == Check::OneHolder.name()).count();
+    assert!(two > 0, "no name had two holders in {} seeds", swept.seeds);
+}

@@ -1,0 +1,8 @@
+//! The cores, for the simulator. No promise is made of anything in here.
+
+pub use crate::{
+    frame::{Farewell, Frame},
+    link::{Effect as LinkEffect, Input as LinkInput, Link},
+    links::{Effect, Input, Links},
+    outbox::{Next, Outbox},
+};
