@@ -131,9 +131,8 @@ pub(crate) struct Inner {
     /// Locks that were taken from their owners.
     taken: BTreeSet<Nonce>,
     lock_since: Duration,
-    /// Since when the leader's session is closed.
+    /// The leader's session is closed, and its seat has waited for this long.
     dead_leader: Option<Duration>,
-    calm_since: Duration,
     /// Requests that arrived at another node, and the epoch that they were addressed to.
     delivered: BTreeSet<(Incarnation, SessionNumber, RequestNumber, Epoch)>,
     /// The batch that a node asked the store to commit last.
@@ -188,7 +187,6 @@ impl Oracle {
             taken: BTreeSet::new(),
             lock_since: Duration::ZERO,
             dead_leader: None,
-            calm_since: Duration::ZERO,
             delivered: BTreeSet::new(),
             flown: BTreeMap::new(),
             linked: BTreeMap::new(),
@@ -337,7 +335,7 @@ impl Oracle {
         inner.step += 1;
         inner.now = world.now;
         if action.is_fault() {
-            inner.calm_since = world.now;
+            inner.dead_leader = inner.dead_leader.map(|_| Duration::ZERO);
         }
         inner.check_states(world, action);
     }

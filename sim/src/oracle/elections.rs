@@ -12,9 +12,10 @@ use callsign_elector::{
 };
 
 use super::{Check, Inner, Keys};
-use crate::world::{NodeId, World};
+use crate::world::{CoreId, NodeId, World};
 
-/// For how long a dead leader may keep the seat while nothing else goes wrong. Less than a lock is left to its owner.
+/// For how long a dead leader may keep the seat while nothing else goes wrong and nobody is slow. Less than a lock is left
+/// to its owner.
 const DEAD_LEADER: Duration = Duration::from_millis(3500);
 
 /// The records of an election.
@@ -95,7 +96,7 @@ impl Inner {
         }
         if after.term.epoch != before.term.epoch {
             self.check_seat(before, &after, entry);
-            self.term_began(world, &after);
+            self.term_began(&after);
         }
         self.check_lock(world, before, &after, author);
     }
@@ -204,7 +205,7 @@ impl Inner {
         }
     }
 
-    fn term_began(&mut self, world: &World, after: &Election) {
+    fn term_began(&mut self, after: &Election) {
         let (step, end) = (self.step, self.position);
         self.epochs.insert(after.term.epoch, (step, end));
         self.dead_leader = None;
@@ -212,7 +213,7 @@ impl Inner {
             && let Some(row) = after.members.get(&leader.node)
             && self.has_closed(&row.session)
         {
-            self.dead_leader = Some(world.now);
+            self.dead_leader = Some(Duration::ZERO);
         }
     }
 
@@ -223,13 +224,15 @@ impl Inner {
         if leader
             .is_some_and(|leader| leader.node == session.node && leader.incarnation == session.incarnation)
         {
-            self.dead_leader = Some(world.now);
+            self.dead_leader = Some(Duration::ZERO);
         }
     }
 
-    /// P8: while nothing else goes wrong, the seat of a closed session falls vacant without waiting for its lock.
-    pub(super) fn check_seat_of_the_dead(&mut self, world: &World) {
-        let Some(since) = self.dead_leader else { return };
+    /// P8: while nothing else goes wrong, the seat of a closed session falls vacant without waiting for its lock. Time
+    /// that passes while an operation of a session or an elector is under way, or after one wants to be woken, is the
+    /// store's or the processor's, and does not count.
+    pub(super) fn check_seat_of_the_dead(&mut self, world: &World, passed: Duration) {
+        let Some(waited) = &mut self.dead_leader else { return };
         let is_trusted =
             |id: NodeId| world.process(id).is_some_and(|process| process.trusted(world.local(id)).is_some());
         let is_hindered = world.blocked != 0
@@ -238,11 +241,13 @@ impl Inner {
                 .ids()
                 .any(|id| world.process(id).is_some_and(|process| process.paused) || !is_trusted(id));
         if is_hindered {
-            self.calm_since = world.now;
+            *waited = Duration::ZERO;
             return;
         }
+        let late = world.ids().map(|id| lateness(world, id)).max().unwrap_or_default();
+        *waited += passed.saturating_sub(late);
+        let waited = *waited;
         self.counts.add(Check::DeadLeader, 1);
-        let waited = world.now.saturating_sub(since.max(self.calm_since));
         if waited > DEAD_LEADER {
             self.fail(Check::DeadLeader, format!("a dead leader has kept the seat for {waited:?}"));
         }
@@ -317,4 +322,16 @@ impl Inner {
             self.fail(Check::ResetSafe, format!("at {position:?} in spite of {row}"));
         }
     }
+}
+
+/// For how long a node's session or elector has been kept waiting by others.
+fn lateness(world: &World, id: NodeId) -> Duration {
+    const CORES: [CoreId; 2] = [CoreId::Session, CoreId::Elector];
+    let Some(process) = world.process(id) else { return Duration::ZERO };
+    let is_slow = process.ops.iter().any(|op| CORES.contains(&op.core));
+    if is_slow || process.parts.as_ref().is_some_and(|parts| parts.fired) {
+        return Duration::MAX;
+    }
+    let wakes = CORES.iter().filter_map(|core| process.wakes_at(*core));
+    wakes.map(|at| world.local(id).saturating_sub(at)).max().unwrap_or_default()
 }

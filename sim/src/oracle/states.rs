@@ -29,8 +29,11 @@ impl Inner {
             // A commit may be another's, and close a session.
             | Action::Store { node, .. }
             | Action::EndActor { node, .. } => Some(*node),
-            Action::Tick { .. } | Action::Rate { .. } => {
-                self.check_seat_of_the_dead(world);
+            Action::Tick { by } => {
+                self.check_seat_of_the_dead(world, *by);
+                return self.check_holders(world);
+            }
+            Action::Rate { .. } => {
                 return self.check_holders(world);
             }
             _ => None,
