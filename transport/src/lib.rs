@@ -44,17 +44,24 @@ mod hello;
 mod link;
 mod links;
 mod net;
+#[cfg(feature = "node-server")]
+mod node_server;
 mod outbox;
 mod peer;
 mod refusals;
 mod remote;
 
-pub use config::{BadSecret, EndpointConfig, LinkLimits, LinkTiming, Network, Secret, Security};
+pub use config::{BadSecret, Carrier, EndpointConfig, LinkLimits, LinkTiming, Network, Secret, Security};
 pub use endpoint::{Endpoint, LinkStatus};
 pub use error::{DownReason, Refused, SendError, StartError};
 pub use events::{LinkEvent, LinkEvents};
 pub use net::MemoryNetwork;
+#[cfg(feature = "node-server")]
+pub use node_server::NodeServerNetwork;
 pub use peer::{Lane, LinkId, MAX_NAME, PeerId};
+#[cfg(feature = "node-server")]
+#[doc(no_inline)]
+pub use ractor_cluster;
 pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
 pub use refusals::Refusal;
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
