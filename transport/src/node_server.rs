@@ -65,7 +65,7 @@ mod watch;
 use carrier::Pumps;
 use gate::{Gate, Registered};
 use tunnel::{ReadHalf, WriteHalf};
-use watch::Watch;
+use watch::{Subscription, Watch};
 
 /// A `NodeServer` that does not answer within this is taken for gone. Shorter: a busy one costs a link.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -75,22 +75,34 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// The `NodeServer` must be `Isolated`: in transitive mode it dials its peers' peers by itself, past everything that is
 /// done here. Its own listener cannot be switched off, so bind it to loopback (`with_listen_addr`). Dial the cluster's
 /// nodes through the endpoint only; to one node there is one session, and the application uses it too. A session
-/// ends with its link. `with_max_inbound_frame_size` must not be below 64 KiB.
+/// ends with its link. `with_max_inbound_frame_size` must not be below 64 KiB. Cloning gives another handle to the same.
 #[derive(Clone)]
 pub struct NodeServerNetwork {
-    server: ActorRef<NodeServerMessage>,
+    server: Arc<Mutex<ActorRef<NodeServerMessage>>>,
     memory: Option<MemoryNetwork>,
+}
+
+impl From<ActorRef<NodeServerMessage>> for NodeServerNetwork {
+    fn from(server: ActorRef<NodeServerMessage>) -> Self {
+        Self::new(server)
+    }
 }
 
 impl NodeServerNetwork {
     /// Connections are TCP.
     pub fn new(server: ActorRef<NodeServerMessage>) -> Self {
-        Self { server, memory: None }
+        Self { server: Arc::new(Mutex::new(server)), memory: None }
     }
 
     /// Connections are pipes inside the process, for tests.
     pub fn over_memory(server: ActorRef<NodeServerMessage>, network: MemoryNetwork) -> Self {
-        Self { server, memory: Some(network) }
+        Self { memory: Some(network), ..Self::new(server) }
+    }
+
+    /// The application has started its `NodeServer` again: a panic in a subscription, or in the application's supervisor,
+    /// ends it and all its sessions. Links come back over the new one; until then they are refused.
+    pub fn replace(&self, server: ActorRef<NodeServerMessage>) {
+        *lock(&self.server) = server;
     }
 
     pub(crate) fn memory(&self) -> Option<&MemoryNetwork> {
@@ -113,12 +125,13 @@ struct Through {
 
 /// An endpoint's dealings with the `NodeServer`.
 pub(crate) struct Sessions {
-    server: ActorRef<NodeServerMessage>,
+    network: NodeServerNetwork,
+    /// The one that tells `watch` of its sessions.
+    subscribed: Mutex<Option<ActorRef<NodeServerMessage>>>,
     gate: Gate,
     watch: Arc<Watch>,
     /// How the labels of this endpoint begin.
     prefix: String,
-    subscription: String,
     last: AtomicU64,
     /// By label: ends the connection under a session.
     cuts: Cuts,
@@ -131,26 +144,35 @@ type Cuts = Arc<Mutex<BTreeMap<String, CancellationToken>>>;
 impl Sessions {
     pub(crate) async fn start(network: &NodeServerNetwork, timing: LinkTiming) -> Result<Self, StartError> {
         static ENDPOINTS: AtomicU64 = AtomicU64::new(0);
-        let server = network.server.clone();
         let unusable = |why| StartError::NodeServer { why };
-        labels(&server).await.map_err(|_| unusable("does not answer"))?;
         let gate = Gate::start().await.map_err(|_| unusable("has no gate: its actor did not start"))?;
-        let prefix = format!("callsign/{}/", ENDPOINTS.fetch_add(1, Relaxed));
-        let watch = Arc::new(Watch::default());
-        let subscription = Box::new(watch::Subscription::new(watch.clone(), prefix.clone()));
-        let id = prefix.clone();
-        let subscribe = NodeServerMessage::SubscribeToEvents { id, subscription };
-        server.cast(subscribe).map_err(|_| unusable("has ended"))?;
-        Ok(Self {
-            server,
+        let sessions = Self {
+            network: network.clone(),
+            subscribed: Mutex::new(None),
             gate,
-            watch,
-            subscription: prefix.clone(),
-            prefix,
+            watch: Arc::default(),
+            prefix: format!("callsign/{}/", ENDPOINTS.fetch_add(1, Relaxed)),
             last: AtomicU64::new(0),
             cuts: Cuts::default(),
             grace: timing.handshake / 4,
-        })
+        };
+        let server = sessions.server().map_err(|_| unusable("has ended"))?;
+        labels(&server).await.map_err(|_| unusable("does not answer"))?;
+        Ok(sessions)
+    }
+
+    /// The `NodeServer` that there is, which tells of its sessions.
+    fn server(&self) -> Result<ActorRef<NodeServerMessage>, Refused> {
+        let server = lock(&self.network.server).clone();
+        let mut subscribed = lock(&self.subscribed);
+        if subscribed.as_ref().map(|server| server.get_id()) != Some(server.get_id()) {
+            let (watch, prefix) = (self.watch.clone(), self.prefix.clone());
+            let subscription = Box::new(Subscription::new(watch, prefix.clone()));
+            let subscribe = NodeServerMessage::SubscribeToEvents { id: prefix, subscription };
+            server.cast(subscribe).map_err(|_| gone())?;
+            *subscribed = Some(server.clone());
+        }
+        Ok(server)
     }
 
     /// Makes a session of an authenticated connection, and a stream of bytes over it. Has no deadline of its own: the
@@ -170,8 +192,9 @@ impl Sessions {
         let theirs: Through = rmp_serde::from_slice(&frame)
             .map_err(|_| Refused::Malformed("where the stream ends is not said".into()))?;
 
+        let server = self.server()?;
         let of_node = format!("{}{}@", self.prefix, peer.node);
-        self.wait_for_former(&of_node).await?;
+        self.wait_for_former(&server, &of_node).await?;
 
         let label = format!("{of_node}{}/{}", peer.incarnation, self.last.fetch_add(1, Relaxed));
         let tunnel = registered.tunnel.clone();
@@ -184,7 +207,7 @@ impl Sessions {
 
         let opened =
             NodeServerMessage::ConnectionOpenedExternal { stream: Box::new(stream), is_server: !dialled };
-        self.server.cast(opened).map_err(|_| Refused::Session("the NodeServer has ended".into()))?;
+        server.cast(opened).map_err(|_| gone())?;
         let session = tokio::select! {
             session = self.watch.ready(&carried.label) => session,
             () = ended.cancelled() => None,
@@ -200,13 +223,17 @@ impl Sessions {
     }
 
     /// Waits until the `NodeServer` has no session of a former link to the node. Those that do not end in time are cut.
-    async fn wait_for_former(&self, of_node: &str) -> Result<(), Refused> {
+    async fn wait_for_former(
+        &self,
+        server: &ActorRef<NodeServerMessage>,
+        of_node: &str,
+    ) -> Result<(), Refused> {
         let cut_at = Instant::now() + self.grace;
         loop {
             let changed = self.watch.changed();
             tokio::pin!(changed);
             changed.as_mut().enable(); // before the look
-            let former = labels(&self.server).await?;
+            let former = labels(server).await?;
             if !former.iter().any(|label| label.starts_with(of_node)) {
                 return Ok(());
             }
@@ -227,8 +254,10 @@ impl Sessions {
 
 impl Drop for Sessions {
     fn drop(&mut self) {
-        let unsubscribe = NodeServerMessage::UnsubscribeToEvents(self.subscription.clone());
-        let _ = self.server.cast(unsubscribe); // it may have ended
+        if let Some(server) = &*lock(&self.subscribed) {
+            let unsubscribe = NodeServerMessage::UnsubscribeToEvents(self.prefix.clone());
+            let _ = server.cast(unsubscribe); // it may have ended
+        }
     }
 }
 
@@ -246,6 +275,10 @@ impl Drop for Carried {
         lock(&self.cuts).remove(&self.label);
         self.watch.forget(&self.label);
     }
+}
+
+fn gone() -> Refused {
+    Refused::Session("the NodeServer has ended".into())
 }
 
 /// The labels of all sessions that are authenticated.

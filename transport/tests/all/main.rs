@@ -4,6 +4,8 @@
 
 mod actors;
 mod incarnations;
+#[cfg(feature = "node-server")]
+mod node_server;
 mod order;
 mod strangers;
 mod support;

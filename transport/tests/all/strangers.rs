@@ -41,8 +41,8 @@ async fn node(carrier: Carrier) -> Endpoint {
     start(config("a", 1, &tcp(carrier))).await
 }
 
-async fn plain_node() -> Endpoint {
-    let mut config = config("a", 1, &tcp(Carrier::Connection));
+async fn plain_node(carrier: Carrier) -> Endpoint {
+    let mut config = config("a", 1, &tcp(carrier));
     config.secret = None;
     start(config).await
 }
@@ -141,20 +141,42 @@ async fn a_crowd_of_strangers_loses_its_oldest_and_a_node_still_gets_in(carrier:
     Bystanders::of(&a, &tcp(carrier)).await.assert_unaffected().await;
 }
 
-/// Links up as "z" without a secret, by hand.
-async fn linked_by_hand(a: &Endpoint) -> TcpStream {
+/// Links up as "z" without a secret, by hand, and stays so until it is dropped.
+pub(crate) async fn linked_by_hand(carrier: Carrier, a: &Endpoint) -> Hand {
     let mut stream = connect(a).await;
-    stream
-        .write_all(&[preamble(Carrier::Connection, 1, "prod", "Plain"), hello("z"), ready()].concat())
-        .await
-        .unwrap();
+    let said = [preamble(carrier, 1, "prod", "Plain"), hello("z"), ready()].concat();
+    stream.write_all(&said).await.unwrap();
+    let hand = match carrier {
+        Carrier::Connection => Hand::Stream(stream),
+        #[cfg(feature = "node-server")]
+        Carrier::NodeServer => Hand::Session(Box::new(SessionByHand::over(stream).await)),
+        #[cfg(not(feature = "node-server"))]
+        Carrier::NodeServer => unreachable!("needs the feature `node-server`"),
+    };
     until("the link", || a.link_to("z")).await;
-    stream
+    hand
 }
 
-#[tokio::test]
-async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered() {
-    let a = plain_node().await;
+pub(crate) enum Hand {
+    Stream(TcpStream),
+    #[cfg(feature = "node-server")]
+    Session(Box<SessionByHand>),
+}
+
+impl Hand {
+    async fn write(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Stream(stream) => stream.write_all(bytes).await.unwrap(),
+            #[cfg(feature = "node-server")]
+            Self::Session(session) => session.write(bytes),
+        }
+    }
+}
+
+async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered(
+    carrier: Carrier,
+) {
+    let a = plain_node(carrier).await;
     let mut events = a.subscribe(CHANNEL);
     let oversized = (5_u32 << 20).to_be_bytes();
     let unread = frame(b"\x02\x05");
@@ -167,25 +189,24 @@ async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_n
         ("an empty piece", frame(b"\x04\x93\xa1x\x05\xc4\x00")),
         ("a message in pieces that is too long", frame(b"\x04\x93\xa1x\xce\xff\xff\xff\xff\xc4\x01x")),
     ] {
-        let mut stream = linked_by_hand(&a).await;
+        let mut stream = linked_by_hand(carrier, &a).await;
         let (_, link) = up(&mut events).await;
         // A good message before it, one behind it.
         let good = frame(&[&b"\x03\x92\xafregistry/orders\xc4\x02"[..], b"ok"].concat());
-        stream.write_all(&[&good[..], &garbage, &good].concat()).await.unwrap();
+        stream.write(&[&good[..], &garbage, &good].concat()).await;
         assert_eq!(&message(&mut events).await[..], b"ok");
         let (_, down_link, reason) = down(&mut events).await;
         assert_eq!((down_link, reason), (link, DownReason::Protocol(what.into())));
     }
 }
 
-#[tokio::test]
-async fn a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it() {
-    let a = plain_node().await;
+async fn a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it(carrier: Carrier) {
+    let a = plain_node(carrier).await;
     let mut events = a.subscribe(CHANNEL);
-    let mut stream = linked_by_hand(&a).await;
+    let mut stream = linked_by_hand(carrier, &a).await;
     up(&mut events).await;
     let good = frame(&[&b"\x03\x92\xafregistry/orders\xc4\x02"[..], b"ok"].concat());
-    stream.write_all(&good[..good.len() - 1]).await.unwrap();
+    stream.write(&good[..good.len() - 1]).await;
     drop(stream);
     assert_eq!(down(&mut events).await.2, DownReason::Closed);
 }
@@ -272,6 +293,8 @@ async fn a_refusing_address_is_dialled_until_somebody_listens_there(carrier: Car
 
 suite! {
     real: [
+        what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered,
+        a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it,
         garbage_is_refused_unanswered_and_concerns_nobody_else,
         a_frame_above_the_limit_for_strangers_is_refused_from_its_length_alone,
         another_version_gets_our_preamble_and_a_reason_is_noted,
