@@ -176,11 +176,11 @@ impl Config {
     }
 
     /// The sessions of the application's own `NodeServer` carry the links (feature `node-server`). All nodes of a cluster
-    /// do so, or none. Replaces [`Config::network`]. See [`callsign_transport::NodeServerNetwork`] for how the
+    /// do so, or none. Replaces [`Config::network`]. See [`NodeServerNetwork`](crate::NodeServerNetwork) for how the
     /// `NodeServer` must be set up.
     #[cfg(feature = "node-server")]
     #[must_use]
-    pub fn node_server(mut self, server: impl Into<callsign_transport::NodeServerNetwork>) -> Self {
+    pub fn node_server(mut self, server: impl Into<crate::NodeServerNetwork>) -> Self {
         self.network = Network::NodeServer(server.into());
         self
     }
