@@ -57,7 +57,7 @@ async fn node(name: &'static str, store: &str) -> Result<Registry, Failure> {
     let (server, _) = Actor::spawn(None, server, ()).await?;
     // The registry's endpoint listens and dials for both. The secret seals the sessions; the cookie stays what it is.
     let config =
-        Config::new(name, store).secret(Secret::new("head -c 32 /dev/urandom | base64")?).node_server(server);
+        Config::new(name, store).secret(Secret::new("an example, and no secret")?).node_server(server);
     let registry = Registry::join(config).await?;
     if !registry.ready(Duration::from_secs(20)).await {
         return Err(format!("{name} is not ready").into());
@@ -93,7 +93,7 @@ async fn berlin(store: &str) -> Result<(), Failure> {
     let entry = registry.lookup_consistent("greeter", Duration::from_secs(5)).await?.ok_or("no greeter")?;
     let greeter = until("a link to paris", || registry.whereis::<Greeting>("greeter").ok()).await?;
     let P(answer) = call_t!(greeter, Greeting::Hello, 5000, P("berlin".to_owned()))?;
-    println!("by name (held on {}): {answer}", entry.node);
+    println!("by name (held on {}): {answer}", entry.node.as_str());
 
     let group = || pg::get_members(&GROUP.to_owned()).into_iter().find(|member| !member.get_id().is_local());
     let member: ActorRef<Greeting> = until("the group's member", group).await?.into();

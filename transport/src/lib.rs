@@ -25,7 +25,7 @@
 //!
 //! The rules are in cores without I/O (`frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
 //! `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
-//! the application's own `ractor_cluster::NodeServer` instead of over the connection itself ([`NodeServerNetwork`]);
+//! the application's own `ractor_cluster::NodeServer` instead of over the connection itself (`NodeServerNetwork`);
 //! everything else is the same.
 //!
 //! **ractor's `cluster` feature** is on, so every message type of a program that uses this crate needs a derive:
