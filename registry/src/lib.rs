@@ -58,7 +58,8 @@ mod member;
 mod message;
 mod name;
 mod node;
-#[cfg(all(test, feature = "node-server"))]
+#[cfg(test)]
+#[cfg(feature = "node-server")]
 mod node_server_tests;
 mod reads;
 mod registry;

@@ -79,6 +79,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde asks for it
     pub(crate) fn is_connection(&self) -> bool {
         *self == Self::Connection
     }

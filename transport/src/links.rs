@@ -38,6 +38,7 @@ pub enum Input {
     /// A handshake succeeded. `via` is the address, if this side dialled.
     Authenticated { link: LinkId, peer: PeerId, via: Option<String> },
     /// A connection to this peer is authenticated, and cannot be used before the one that it follows is closed.
+    #[cfg_attr(not(feature = "node-server"), allow(dead_code))] // nobody else needs it
     MakeWay(PeerId),
     /// A dial, or the handshake after it, failed.
     DialFailed { node: Arc<str> },

@@ -79,6 +79,24 @@ pub(crate) enum Reading {
     Broken(Option<String>),
 }
 
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Inbound {
+    #[default]
+    Open,
+    /// `Fin` came. -> Ended, with `FinSeen`
+    Finished,
+    Ended,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Outbound {
+    #[default]
+    Open,
+    /// `Fin` was sent. -> Seen
+    Finished,
+    Seen,
+}
+
 /// Both directions of one stream, seen from one end.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
@@ -88,11 +106,8 @@ pub(crate) struct Flow {
     untold: usize,
     /// Sent, and the other side has not said that it read it.
     unread: usize,
-    fin_received: bool,
-    /// `FinSeen` is to be sent.
-    fin_to_answer: bool,
-    fin_sent: bool,
-    fin_seen: bool,
+    inbound: Inbound,
+    outbound: Outbound,
     broken: bool,
     /// What the other side did wrong.
     wrong: Option<String>,
@@ -108,7 +123,7 @@ impl Flow {
 
     fn take(&mut self, part: Part) -> Result<(), &'static str> {
         match part {
-            Part::Bytes(_) | Part::Fin if self.fin_received => {
+            Part::Bytes(_) | Part::Fin if self.inbound != Inbound::Open => {
                 return Err("a stream that goes on after its end");
             }
             Part::Bytes(bytes) => {
@@ -121,8 +136,8 @@ impl Flow {
                 let left = self.unread.checked_sub(usize::try_from(count).unwrap_or(usize::MAX));
                 self.unread = left.ok_or("more bytes of a stream read than were sent")?;
             }
-            Part::Fin => (self.fin_received, self.fin_to_answer) = (true, true),
-            Part::FinSeen if self.fin_sent => self.fin_seen = true,
+            Part::Fin => self.inbound = Inbound::Finished,
+            Part::FinSeen if self.outbound != Outbound::Open => self.outbound = Outbound::Seen,
             Part::FinSeen => return Err("the end of a stream seen before it was there"),
         }
         Ok(())
@@ -131,7 +146,7 @@ impl Flow {
     /// Takes at most `most` received bytes.
     pub(crate) fn read(&mut self, most: usize) -> Reading {
         if self.received.is_empty() {
-            return match (self.fin_received, self.broken) {
+            return match (self.inbound != Inbound::Open, self.broken) {
                 (true, _) => Reading::End,
                 (false, true) => Reading::Broken(self.wrong.clone()),
                 (false, false) => Reading::Wait,
@@ -144,7 +159,8 @@ impl Flow {
 
     /// What to send because of what was received and read, if it is worth a message.
     pub(crate) fn answer(&mut self) -> Option<Part> {
-        if std::mem::take(&mut self.fin_to_answer) {
+        if self.inbound == Inbound::Finished {
+            self.inbound = Inbound::Ended;
             return Some(Part::FinSeen);
         }
         if self.untold < WINDOW / 4 {
@@ -157,7 +173,7 @@ impl Flow {
     /// Takes from `bytes` what may be sent now. `None`: nothing may, wait.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Option<Part> {
         let length = bytes.len().min(CHUNK).min(WINDOW.saturating_sub(self.unread));
-        if length == 0 || self.fin_sent {
+        if length == 0 || self.outbound != Outbound::Open {
             return None;
         }
         self.unread += length;
@@ -166,12 +182,16 @@ impl Flow {
 
     /// Says that nothing follows, once.
     pub(crate) fn finish(&mut self) -> Option<Part> {
-        (!std::mem::replace(&mut self.fin_sent, true)).then_some(Part::Fin)
+        if self.outbound != Outbound::Open {
+            return None;
+        }
+        self.outbound = Outbound::Finished;
+        Some(Part::Fin)
     }
 
     /// Whether everything that was sent has arrived, its end included.
     pub(crate) fn is_finished(&self) -> bool {
-        self.fin_seen
+        self.outbound == Outbound::Seen
     }
 
     /// What carried the stream is gone, or has to go: because of what the other side did wrong.
