@@ -175,6 +175,16 @@ impl Config {
         self
     }
 
+    /// The sessions of the application's own `NodeServer` carry the links (feature `node-server`). All nodes of a cluster
+    /// do so, or none. Replaces [`Config::network`]. See [`NodeServerNetwork`](crate::NodeServerNetwork) for how the
+    /// `NodeServer` must be set up.
+    #[cfg(feature = "node-server")]
+    #[must_use]
+    pub fn node_server(mut self, server: impl Into<crate::NodeServerNetwork>) -> Self {
+        self.network = Network::NodeServer(server.into());
+        self
+    }
+
     /// The clock. Default: the machine's boot-time clock. [`Clock::runtime`] for tests under paused time.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {

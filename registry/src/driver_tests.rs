@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[derive(RactorClusterMessage)]
-enum Counter {
+pub(crate) enum Counter {
     Add(P<i64>),
     #[rpc]
     Get(RpcReplyPort<P<i64>>),
@@ -54,29 +54,29 @@ impl Actor for CounterActor {
     }
 }
 
-async fn counter() -> ActorRef<Counter> {
+pub(crate) async fn counter() -> ActorRef<Counter> {
     Actor::spawn(None, CounterActor, ()).await.unwrap().0
 }
 
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-struct Cluster {
-    store: MemoryStore,
-    network: MemoryNetwork,
+pub(crate) struct Cluster {
+    pub(crate) store: MemoryStore,
+    pub(crate) network: MemoryNetwork,
     clock: Clock,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { store: MemoryStore::new(), network: MemoryNetwork::new(), clock: Clock::runtime() }
     }
 
-    fn address(node: &str) -> SocketAddr {
+    pub(crate) fn address(node: &str) -> SocketAddr {
         let port = 7000 + u16::from(node.as_bytes()[0]);
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
-    fn config(&self, node: &str) -> Config {
+    pub(crate) fn config(&self, node: &str) -> Config {
         let store: SharedStore = Arc::new(self.store.connect(node));
         Config::new(node, store)
             .listen(Self::address(node))
@@ -96,7 +96,7 @@ impl Cluster {
 }
 
 /// Waits for a condition, at most a minute of virtual time.
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if condition() {
             return;

@@ -58,6 +58,9 @@ mod member;
 mod message;
 mod name;
 mod node;
+#[cfg(test)]
+#[cfg(feature = "node-server")]
+mod node_server_tests;
 mod reads;
 mod registry;
 mod replica;
@@ -82,6 +85,9 @@ pub use callsign_transport::{
     ActorAddress, Kind, LinkLimits, LinkTiming, MemoryNetwork, Network, P, RactorClusterMessage,
     RactorMessage, RemoteMessage, ResolveError, Secret, StartError, remote_message,
 };
+#[cfg(feature = "node-server")]
+#[doc(no_inline)]
+pub use callsign_transport::{NodeServerNetwork, ractor_cluster};
 
 pub use crate::{
     config::{Config, StoreSource},

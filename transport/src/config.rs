@@ -63,13 +63,42 @@ pub enum Network {
     Tcp,
     /// Pipes inside the process: several endpoints in one test, under a paused clock, with faults.
     Memory(MemoryNetwork),
+    /// The sessions of the application's own `NodeServer` (feature `node-server`).
+    #[cfg(feature = "node-server")]
+    NodeServer(crate::node_server::NodeServerNetwork),
+}
+
+/// What carries the frames of a link, once both sides know each other. Both must say the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Carrier {
+    /// The connection itself.
+    #[default]
+    Connection,
+    /// A session of `ractor_cluster` over it.
+    NodeServer,
+}
+
+impl Carrier {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde asks for it
+    pub(crate) fn is_connection(&self) -> bool {
+        *self == Self::Connection
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connection => "a link of its own",
+            Self::NodeServer => "the sessions of a NodeServer",
+        })
+    }
 }
 
 /// Deadlines and intervals of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkTiming {
-    /// Within this a connection must be made and authenticated. Smaller: slow networks never link up. Larger: an
-    /// idle stranger is kept longer.
+    /// Within this a connection must be made and authenticated; over a `NodeServer`, its session be ready, too.
+    /// Smaller: slow networks never link up. Larger: an idle stranger is kept longer.
     pub handshake: Duration,
     /// How often each side says that it lives. Smaller: more packets. Larger than a third of `silence`: one lost
     /// packet ends a link.

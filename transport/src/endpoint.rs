@@ -22,6 +22,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "node-server")]
+use crate::config::Network;
 use crate::{
     config::{EndpointConfig, Security},
     error::{DownReason, Refused, SendError, StartError},
@@ -99,6 +101,8 @@ pub(crate) struct Inner {
     /// The links that are up; a copy of what `state` knows, for senders.
     pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
     pub(crate) exports: Exports,
+    #[cfg(feature = "node-server")]
+    pub(crate) sessions: Option<crate::node_server::Sessions>,
     pub(crate) runtime: Handle,
     last_link: AtomicU64,
     refusals: Mutex<Refusals>,
@@ -127,7 +131,12 @@ impl Inner {
     }
 
     pub(crate) fn myself(&self) -> Me {
-        Me { cluster: self.config.cluster.clone(), peer: self.me.clone(), security: self.security() }
+        Me {
+            cluster: self.config.cluster.clone(),
+            peer: self.me.clone(),
+            security: self.security(),
+            carrier: self.config.network.carrier(),
+        }
     }
 
     pub(crate) fn check(&self, peer: &PeerId) -> Result<(), Refused> {
@@ -301,6 +310,13 @@ impl Endpoint {
         let listen = config.listen;
         let (listener, local) =
             config.network.listen(listen).await.map_err(|source| StartError::Listen { listen, source })?;
+        #[cfg(feature = "node-server")]
+        let sessions = match &config.network {
+            Network::NodeServer(network) => {
+                Some(crate::node_server::Sessions::start(network, config.timing).await?)
+            }
+            _ => None,
+        };
         let EndpointConfig { timing, limits, seed, .. } = config;
         let me = PeerId::new(config.node.clone(), config.incarnation);
         let inner = Arc::new(Inner {
@@ -314,6 +330,8 @@ impl Endpoint {
             }),
             handles: DashMap::new(),
             exports: Exports::default(),
+            #[cfg(feature = "node-server")]
+            sessions,
             runtime: Handle::current(),
             last_link: AtomicU64::new(0),
             refusals: Mutex::default(),

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{config::Security, peer::LinkId};
+use crate::{
+    config::{Carrier, Security},
+    peer::LinkId,
+};
 
 /// Why an endpoint did not start. Nothing was left running.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +38,12 @@ pub enum StartError {
         listen: std::net::SocketAddr,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// The application's `NodeServer` does not run, or does not answer.
+    #[error("the NodeServer {why}")]
+    NodeServer {
+        /// What is wrong with it.
+        why: &'static str,
     },
 }
 
@@ -98,6 +107,18 @@ pub enum Refused {
         /// Of the other side.
         theirs: Security,
     },
+    /// One side uses the sessions of a `NodeServer`, the other does not.
+    #[error("{theirs} there, {ours} here")]
+    Carrier {
+        /// Of this node.
+        ours: Carrier,
+        /// Of the other side.
+        theirs: Carrier,
+    },
+    /// The `NodeServer` of one side did not take the session: the cookies differ, both have one name or one
+    /// `host:port`, or the application has a session of its own with that node.
+    #[error("no session: {0}")]
+    Session(String),
     /// The two sides have different secrets.
     #[error("the cluster secrets differ")]
     Secret,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::Security,
+    config::{Carrier, Security},
     error::Refused,
     peer::{PeerId, is_valid_name},
 };
@@ -40,6 +40,7 @@ pub(crate) struct Me {
     pub(crate) cluster: String,
     pub(crate) peer: PeerId,
     pub(crate) security: Security,
+    pub(crate) carrier: Carrier,
 }
 
 /// Which end of the connection this is.
@@ -109,6 +110,8 @@ enum Phase {
 struct Preamble {
     cluster: String,
     security: Security,
+    #[serde(default, skip_serializing_if = "Carrier::is_connection")]
+    carrier: Carrier,
 }
 
 /// Frames after the preamble.
@@ -214,6 +217,9 @@ impl Hello {
         if theirs.security != self.me.security {
             return Err(Refused::Security { ours: self.me.security, theirs: theirs.security });
         }
+        if theirs.carrier != self.me.carrier {
+            return Err(Refused::Carrier { ours: self.me.carrier, theirs: theirs.carrier });
+        }
         Ok(())
     }
 
@@ -280,6 +286,7 @@ fn mirrored(why: Refused) -> Refused {
         Refused::Version { ours, theirs } => Refused::Version { ours: theirs, theirs: ours },
         Refused::Cluster { ours, theirs } => Refused::Cluster { ours: theirs, theirs: ours },
         Refused::Security { ours, theirs } => Refused::Security { ours: theirs, theirs: ours },
+        Refused::Carrier { ours, theirs } => Refused::Carrier { ours: theirs, theirs: ours },
         why => why,
     }
 }
@@ -289,7 +296,8 @@ fn word(word: &Word) -> Vec<u8> {
 }
 
 fn preamble(me: &Me) -> Vec<u8> {
-    let rest = rmp_serde::to_vec(&Preamble { cluster: me.cluster.clone(), security: me.security });
+    let Me { cluster, security, carrier, .. } = me.clone();
+    let rest = rmp_serde::to_vec(&Preamble { cluster, security, carrier });
     [&MAGIC[..], &VERSION.to_be_bytes(), &rest.expect("these types encode")].concat()
 }
 

@@ -24,7 +24,9 @@
 //! told no more than `Down`.
 //!
 //! The rules are in cores without I/O (`frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
-//! `endpoint` and `remote` drive them.
+//! `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
+//! the application's own `ractor_cluster::NodeServer` instead of over the connection itself (`NodeServerNetwork`);
+//! everything else is the same.
 //!
 //! **ractor's `cluster` feature** is on, so every message type of a program that uses this crate needs a derive:
 //! [`RactorMessage`] for local ones, [`RactorClusterMessage`] for those that travel.
@@ -44,17 +46,24 @@ mod hello;
 mod link;
 mod links;
 mod net;
+#[cfg(feature = "node-server")]
+mod node_server;
 mod outbox;
 mod peer;
 mod refusals;
 mod remote;
 
-pub use config::{BadSecret, EndpointConfig, LinkLimits, LinkTiming, Network, Secret, Security};
+pub use config::{BadSecret, Carrier, EndpointConfig, LinkLimits, LinkTiming, Network, Secret, Security};
 pub use endpoint::{Endpoint, LinkStatus};
 pub use error::{DownReason, Refused, SendError, StartError};
 pub use events::{LinkEvent, LinkEvents};
 pub use net::MemoryNetwork;
+#[cfg(feature = "node-server")]
+pub use node_server::NodeServerNetwork;
 pub use peer::{Lane, LinkId, MAX_NAME, PeerId};
+#[cfg(feature = "node-server")]
+#[doc(no_inline)]
+pub use ractor_cluster;
 pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
 pub use refusals::Refusal;
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};

@@ -37,6 +37,9 @@ pub enum Input {
     Accepted(LinkId),
     /// A handshake succeeded. `via` is the address, if this side dialled.
     Authenticated { link: LinkId, peer: PeerId, via: Option<String> },
+    /// A connection to this peer is authenticated, and cannot be used before the one that it follows is closed.
+    #[cfg_attr(not(feature = "node-server"), allow(dead_code))] // nobody else needs it
+    MakeWay(PeerId),
     /// A dial, or the handshake after it, failed.
     DialFailed { node: Arc<str> },
     /// A connection is over, established or not.
@@ -169,6 +172,12 @@ impl Links {
                 }
             }
             Input::Authenticated { link, peer, via } => self.on_authenticated(now, link, &peer, via, effects),
+            Input::MakeWay(peer) => {
+                if self.check(&peer).is_ok() {
+                    let (farewell, reason) = self.succession(&peer);
+                    self.dismiss(now, &peer.node, farewell, &reason, effects);
+                }
+            }
             Input::DialFailed { node } => self.retry_later(now, &node),
             Input::Ended { link, reason } => {
                 self.waiting.retain(|waiting| *waiting != link);
@@ -223,12 +232,7 @@ impl Links {
             effects.push(Effect::Refuse { link, why });
             return;
         }
-        let known = self.nodes.get(&peer.node).and_then(|node| node.last);
-        let (farewell, reason) = if known == Some(peer.incarnation) {
-            (Farewell::Replaced, DownReason::Replaced)
-        } else {
-            (Farewell::Evicted, DownReason::Evicted)
-        };
+        let (farewell, reason) = self.succession(peer);
         if !planted!("former-link-kept") {
             self.dismiss(now, &peer.node, farewell, &reason, effects);
         }
@@ -241,6 +245,16 @@ impl Links {
             *target = Target { failures: 0, not_before: now, dialling: false, via, ..target.clone() };
         }
         effects.push(Effect::Up { link, peer: peer.clone() });
+    }
+
+    /// Why the link that is there gives way to one to this peer.
+    fn succession(&self, peer: &PeerId) -> (Farewell, DownReason) {
+        let known = self.nodes.get(&peer.node).and_then(|node| node.last);
+        if known == Some(peer.incarnation) {
+            (Farewell::Replaced, DownReason::Replaced)
+        } else {
+            (Farewell::Evicted, DownReason::Evicted)
+        }
     }
 
     fn on_confirm(&mut self, now: Duration, peer: &PeerId, effects: &mut Vec<Effect>) {

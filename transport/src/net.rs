@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    config::{Network, Security},
+    config::{Carrier, Network, Security},
     error::Refused,
 };
 
@@ -54,16 +54,40 @@ impl Listener {
     }
 }
 
+/// What connections are made of.
+enum Base<'a> {
+    Tcp,
+    Memory(&'a MemoryNetwork),
+}
+
 impl Network {
+    fn base(&self) -> Base<'_> {
+        match self {
+            Self::Tcp => Base::Tcp,
+            Self::Memory(network) => Base::Memory(network),
+            #[cfg(feature = "node-server")]
+            Self::NodeServer(network) => network.memory().map_or(Base::Tcp, Base::Memory),
+        }
+    }
+
+    /// What carries links' frames over it.
+    pub(crate) fn carrier(&self) -> Carrier {
+        match self {
+            #[cfg(feature = "node-server")]
+            Self::NodeServer(_) => Carrier::NodeServer,
+            _ => Carrier::Connection,
+        }
+    }
+
     /// Listens; returns the address with its real port too.
     pub(crate) async fn listen(&self, address: SocketAddr) -> io::Result<(Listener, SocketAddr)> {
-        match self {
-            Self::Tcp => {
+        match self.base() {
+            Base::Tcp => {
                 let listener = TcpListener::bind(address).await?;
                 let local = listener.local_addr()?;
                 Ok((Listener::Tcp(listener), local))
             }
-            Self::Memory(network) => {
+            Base::Memory(network) => {
                 let (listener, local) = network.listen(address)?;
                 Ok((Listener::Memory(listener), local))
             }
@@ -78,9 +102,9 @@ impl Network {
         security: Security,
     ) -> Result<Connection, Refused> {
         let unreachable = |error: io::Error| Refused::Unreachable(error.to_string());
-        let addresses: Vec<SocketAddr> = match self {
-            Self::Tcp => tokio::net::lookup_host(to).await.map_err(unreachable)?.collect(),
-            Self::Memory(_) => {
+        let addresses: Vec<SocketAddr> = match self.base() {
+            Base::Tcp => tokio::net::lookup_host(to).await.map_err(unreachable)?.collect(),
+            Base::Memory(_) => {
                 vec![to.parse().map_err(|_| Refused::Unreachable("not an address".into()))?]
             }
         };
@@ -90,9 +114,9 @@ impl Network {
                 last = why;
                 continue;
             }
-            let connected = match self {
-                Self::Tcp => TcpStream::connect(address).await.map(|stream| Connection::tcp(stream, address)),
-                Self::Memory(network) => network.connect(from, address).await,
+            let connected = match self.base() {
+                Base::Tcp => TcpStream::connect(address).await.map(|stream| Connection::tcp(stream, address)),
+                Base::Memory(network) => network.connect(from, address).await,
             };
             match connected {
                 Ok(connection) => return Ok(connection),

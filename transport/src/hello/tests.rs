@@ -1,7 +1,8 @@
 use super::*;
 
 fn me(node: &str) -> Me {
-    Me { cluster: "prod".into(), peer: PeerId::new(node, 7), security: Security::Secured }
+    let (security, carrier) = (Security::Secured, Carrier::Connection);
+    Me { cluster: "prod".into(), peer: PeerId::new(node, 7), security, carrier }
 }
 
 /// The end of one side.

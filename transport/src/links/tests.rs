@@ -250,3 +250,19 @@ fn who_leaves_dials_and_admits_nobody() {
     assert_eq!(world.peers(&[("a", "a:1")]), []);
     assert_eq!(world.links_up("z", 1, None), [Effect::Refuse { link: LinkId(1), why: Refused::Leaving }]);
 }
+
+#[test]
+fn a_connection_that_needs_the_place_of_the_former_has_it_dismissed_unless_it_is_of_the_past() {
+    let mut world = World::new("a");
+    let way = |incarnation| Input::MakeWay(PeerId::new("b", incarnation));
+    assert_eq!(world.step(way(1)), [], "nobody is there");
+    world.links_up("b", 1, None);
+    let replaced = dismiss(1, Farewell::Replaced, DownReason::Replaced);
+    assert_eq!(world.step(way(1)), [down(1, "b", 1, DownReason::Replaced), replaced]);
+    assert_eq!(world.links_up("b", 1, None), [up(2, "b", 1)]);
+    let evicted = dismiss(2, Farewell::Evicted, DownReason::Evicted);
+    assert_eq!(world.step(way(2)), [down(2, "b", 1, DownReason::Evicted), evicted]);
+    assert_eq!(world.links_up("b", 2, None), [up(3, "b", 2)]);
+    assert_eq!(world.step(way(1)), [], "it gave way to another");
+    assert!(world.links.link_to("b").is_some());
+}

@@ -142,6 +142,12 @@ pub(crate) async fn accepted(
     }
 }
 
+/// What lives as long as a link, below it.
+#[cfg(feature = "node-server")]
+type Below = Option<crate::node_server::Carried>;
+#[cfg(not(feature = "node-server"))]
+type Below = ();
+
 /// A connection whose peer is known.
 struct Ready {
     peer: PeerId,
@@ -149,6 +155,7 @@ struct Ready {
     read: WireRead,
     write: WireWrite,
     core: Link,
+    below: Below,
 }
 
 /// Connects and shakes hands, within the deadline of the link's core.
@@ -167,7 +174,8 @@ async fn establish(
         let secret = inner.config.secret.as_ref();
         let check = |peer: &PeerId| inner.check(peer);
         let peer = handshake::shake(&mut read, &mut write, hello, secret, initiator, check).await?;
-        Ok((peer, address, read, write))
+        let (read, write, below) = carry(inner, initiator, &peer, address, (read, write)).await?;
+        Ok((peer, address, read, write, below))
     };
     // A panic in here would be our own bug; it must not leave a dial under way for ever.
     let shaking = AssertUnwindSafe(shaking).catch_unwind();
@@ -179,18 +187,48 @@ async fn establish(
             biased;
             shaken = &mut shaking => {
                 let panicked = |_| Err(Refused::Malformed("the handshake panicked".into()));
-                let (peer, address, read, write) = shaken.unwrap_or_else(panicked)?;
+                let (peer, address, read, write, below) = shaken.unwrap_or_else(panicked)?;
                 core.step(inner.now(), Input::Established, &mut effects);
-                return Ok(Ready { peer, address, read, write, core });
+                return Ok(Ready { peer, address, read, write, core, below });
             }
             () = sleep_until(at) => core.step(inner.now(), Input::Wake, &mut effects),
         }
     }
 }
 
+/// Puts a session of the application's `NodeServer` between the connection and the link, where that is asked for.
+#[cfg(feature = "node-server")]
+async fn carry(
+    inner: &Arc<Inner>,
+    dialled: bool,
+    peer: &PeerId,
+    address: SocketAddr,
+    halves: (WireRead, WireWrite),
+) -> Result<(WireRead, WireWrite, Below), Refused> {
+    let Some(sessions) = &inner.sessions else { return Ok((halves.0, halves.1, None)) };
+    // A `NodeServer` has one session per node, and prefers a dead one that it does not know to be dead.
+    let _ = inner.apply(links::Input::MakeWay(peer.clone()));
+    let (connection, carried) = sessions.carry(dialled, peer, address, halves).await?;
+    let (mut read, write) = wire(connection, inner.config.limits.frame);
+    read.trust();
+    Ok((read, write, Some(carried)))
+}
+
+#[cfg(not(feature = "node-server"))]
+#[allow(clippy::unused_async)] // the other one waits
+async fn carry(
+    _: &Arc<Inner>,
+    _: bool,
+    _: &PeerId,
+    _: SocketAddr,
+    (read, write): (WireRead, WireWrite),
+) -> Result<(WireRead, WireWrite, Below), Refused> {
+    Ok((read, write, ()))
+}
+
 /// Has the link admitted, and runs it to its end.
 async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
-    let Ready { peer, address, read, write, core } = ready;
+    let Ready { peer, address, read, write, core, below: _below } = ready;
     let remote = match RemoteSide::new().await {
         Ok(remote) => remote,
         Err(error) => {

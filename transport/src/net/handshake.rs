@@ -108,7 +108,8 @@ pub(crate) async fn shake(
     }
 }
 
-async fn next_frame(read: &mut WireRead) -> Result<Vec<u8>, Refused> {
+/// Waits for a frame of a connection that has no link yet.
+pub(crate) async fn next_frame(read: &mut WireRead) -> Result<Vec<u8>, Refused> {
     loop {
         match read.take() {
             Ok(Some(frame)) => return Ok(frame.into()),
@@ -124,7 +125,8 @@ async fn next_frame(read: &mut WireRead) -> Result<Vec<u8>, Refused> {
     }
 }
 
-async fn send(write: &mut WireWrite, frame: &[u8]) -> Result<(), Refused> {
+/// Sends a frame over a connection that has no link yet.
+pub(crate) async fn send(write: &mut WireWrite, frame: &[u8]) -> Result<(), Refused> {
     let mut out = BytesMut::new();
     frame::put_with(&mut out, |out| out.put_slice(frame));
     write.write(&out).await.map_err(|error| Refused::Unreachable(error.to_string()))

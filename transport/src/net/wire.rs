@@ -89,6 +89,12 @@ impl WireRead {
         frame::take(if self.opener.is_some() { &mut self.plain } else { &mut self.raw }, limit)
     }
 
+    /// Takes all bytes that were read and opened, for a connection that carries something else than frames from now on.
+    #[cfg(feature = "node-server")]
+    pub(crate) fn take_all(&mut self) -> BytesMut {
+        if self.opener.is_some() { self.plain.split() } else { self.raw.split() }
+    }
+
     /// Reads more. Returns whether there was any; `false` is the end. Nothing is lost when the future is dropped.
     pub(crate) async fn fill(&mut self) -> Result<bool, ReadError> {
         if self.open_records()? {
@@ -96,8 +102,14 @@ impl WireRead {
         }
         loop {
             self.raw.reserve(if self.trusted { READ } else { HANDSHAKE_FRAME });
-            if self.read.read_buf(&mut self.raw).await? == 0 {
-                return Ok(false);
+            match self.read.read_buf(&mut self.raw).await {
+                Ok(0) => return Ok(false),
+                Ok(_) => {}
+                // What carries the bytes has rules of its own.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(ReadError::Violation(error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
             }
             if self.opener.is_none() || self.open_records()? {
                 return Ok(true);

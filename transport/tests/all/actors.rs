@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use callsign_transport::{
-    ActorAddress, DownReason, Endpoint, Kind, Network, P, RactorClusterMessage, ResolveError, remote_message,
+    ActorAddress, Carrier, DownReason, Endpoint, Kind, P, RactorClusterMessage, ResolveError, remote_message,
 };
 use futures::StreamExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, rpc::CallResult};
@@ -113,7 +113,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn over(network: &Network) -> Self {
+    async fn over(network: &Over) -> Self {
         let (a, b) = pair(network).await;
         tokio::join!(link(&a, &b), link(&b, &a));
         let counter = counter().await;
@@ -123,7 +123,7 @@ impl Scene {
     }
 }
 
-async fn casts_and_calls_work_in_order(network: Network) {
+async fn casts_and_calls_work_in_order(network: Over) {
     let scene = Scene::over(&network).await; // dropping an endpoint ends it
     let Scene { remote, .. } = &scene;
     for n in 0..1000 {
@@ -133,19 +133,16 @@ async fn casts_and_calls_work_in_order(network: Network) {
     assert_eq!(all, (0..1000).collect::<Vec<_>>());
 }
 
-#[tokio::test(start_paused = true)]
-async fn casts_and_calls_work_in_order_over_memory() {
-    casts_and_calls_work_in_order(memory().1).await;
+async fn casts_and_calls_work_in_order_over_memory(carrier: Carrier) {
+    casts_and_calls_work_in_order(memory(carrier).1).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn casts_and_calls_work_in_order_over_tcp() {
-    casts_and_calls_work_in_order(Network::Tcp).await;
+async fn casts_and_calls_work_in_order_over_tcp(carrier: Carrier) {
+    casts_and_calls_work_in_order(tcp(carrier)).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_answer_arrives_though_its_actor_stops_at_once() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn an_answer_arrives_though_its_actor_stops_at_once(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, b, .. } = &scene;
     for _ in 0..300 {
         let actor = counter().await;
@@ -155,9 +152,8 @@ async fn an_answer_arrives_though_its_actor_stops_at_once() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_call_that_is_not_answered_ends_at_once() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn a_call_that_is_not_answered_ends_at_once(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, b, counter, address, remote } = &scene;
     let start = tokio::time::Instant::now();
     assert_eq!(answer(remote.call(CounterMessage::Ignore, LONG).await), None, "the port was dropped");
@@ -179,9 +175,8 @@ async fn a_call_that_is_not_answered_ends_at_once() {
     assert!(start.elapsed() < LONG.unwrap());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_cast_to_an_actor_that_is_not_there_ends_the_reference() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn a_cast_to_an_actor_that_is_not_there_ends_the_reference(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { b, counter, address, remote, .. } = &scene;
     counter.stop(None);
     counter.wait(None).await.unwrap();
@@ -191,9 +186,8 @@ async fn a_cast_to_an_actor_that_is_not_there_ends_the_reference() {
     assert_eq!(get(&again).await, None);
 }
 
-#[tokio::test(start_paused = true)]
-async fn messages_of_another_kind_are_refused() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn messages_of_another_kind_are_refused(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, b, address, .. } = &scene;
     for endpoint in [a, b] {
         let wrong = endpoint.resolve::<Unrelated>(address);
@@ -208,9 +202,8 @@ async fn messages_of_another_kind_are_refused() {
     assert!(matches!(wrong, Err(ResolveError::WrongType { .. })), "{wrong:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_lives() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_lives(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { b, address, remote, .. } = &scene;
     let other: ActorRef<OtherCounterMessage> = b.resolve(address).unwrap();
     other.cast(OtherCounterMessage::Add(P("not a number".into()))).unwrap();
@@ -218,9 +211,8 @@ async fn what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_live
     assert_eq!(get(remote).await, Some(0));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_stopped_proxy_harms_nobody_and_the_next_resolve_makes_a_new_one() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn a_stopped_proxy_harms_nobody_and_the_next_resolve_makes_a_new_one(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, b, counter, address, remote } = &scene;
     let other = self::counter().await;
     let bystander: ActorRef<CounterMessage> = b.resolve(&a.address_of(&other)).unwrap();
@@ -239,9 +231,8 @@ async fn a_stopped_proxy_harms_nobody_and_the_next_resolve_makes_a_new_one() {
     assert_eq!(b.link_to("a").unwrap().0, id);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_address_has_one_proxy_however_often_it_is_resolved() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn an_address_has_one_proxy_however_often_it_is_resolved(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { b, address, remote, .. } = &scene;
     let again: ActorRef<CounterMessage> = b.resolve(address).unwrap();
     let stopped = remote.get_cell();
@@ -250,18 +241,18 @@ async fn an_address_has_one_proxy_however_often_it_is_resolved() {
     assert!(again.cast(CounterMessage::Add(P(1))).is_err(), "it is the same actor");
 }
 
-#[tokio::test]
-async fn resolving_works_outside_of_a_runtime() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn resolving_works_outside_of_a_runtime(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { b, address, .. } = &scene;
     let fresh = ActorAddress { pid: address.pid + 1_000_000, ..address.clone() };
     let b = b.clone();
     std::thread::spawn(move || b.resolve::<CounterMessage>(&fresh).unwrap()).join().unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_call_that_waits_fails_when_the_link_goes_down_and_the_reference_is_dead_for_good() {
-    let (faults, network) = memory();
+async fn a_call_that_waits_fails_when_the_link_goes_down_and_the_reference_is_dead_for_good(
+    carrier: Carrier,
+) {
+    let (faults, network) = memory(carrier);
     let scene = Scene::over(&network).await; // dropping an endpoint ends it
     let Scene { a, b, address, remote, .. } = &scene;
     let mut events = b.subscribe(CHANNEL);
@@ -285,9 +276,8 @@ async fn a_call_that_waits_fails_when_the_link_goes_down_and_the_reference_is_de
     assert_eq!(get(&b.resolve(address).unwrap()).await, Some(0), "a new one");
 }
 
-#[tokio::test(start_paused = true)]
-async fn references_and_calls_end_with_their_link_even_if_the_network_lets_nothing_through() {
-    let (faults, network) = memory();
+async fn references_and_calls_end_with_their_link_even_if_the_network_lets_nothing_through(carrier: Carrier) {
+    let (faults, network) = memory(carrier);
     let scene = Scene::over(&network).await;
     let Scene { a, b, remote, .. } = &scene;
     let call = tokio::spawn({
@@ -303,9 +293,8 @@ async fn references_and_calls_end_with_their_link_even_if_the_network_lets_nothi
     assert_eq!(ended.expect("it waits for the closing of the connection").unwrap(), None);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_new_incarnation_ends_the_references_to_the_old_one() {
-    let (_, network) = memory();
+async fn a_new_incarnation_ends_the_references_to_the_old_one(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let a = start(config("a", 1, &network)).await;
     let old = start(config("b", 2, &network)).await;
     dial(&old, &[&a]);
@@ -327,9 +316,8 @@ async fn a_new_incarnation_ends_the_references_to_the_old_one() {
     assert!(matches!(own_past, Err(ResolveError::OtherIncarnation { .. })));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_local_address_is_the_actor_itself_while_it_runs() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn a_local_address_is_the_actor_itself_while_it_runs(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, counter, address, .. } = &scene;
     let local: ActorRef<CounterMessage> = a.resolve(address).unwrap();
     assert_eq!(local.get_id(), counter.get_id());
@@ -338,16 +326,14 @@ async fn a_local_address_is_the_actor_itself_while_it_runs() {
     assert!(matches!(a.resolve::<CounterMessage>(address), Err(ResolveError::Gone)));
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_address_of_a_reference_is_that_of_the_actor_behind_it() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn the_address_of_a_reference_is_that_of_the_actor_behind_it(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { b, address, remote, .. } = &scene;
     assert_eq!(b.address_of(remote), *address);
 }
 
-#[tokio::test(start_paused = true)]
-async fn messages_that_find_no_room_are_counted_and_their_calls_fail() {
-    let (faults, network) = memory();
+async fn messages_that_find_no_room_are_counted_and_their_calls_fail(carrier: Carrier) {
+    let (faults, network) = memory(carrier);
     let (a, mut small) = (start(config("a", 1, &network)).await, config("b", 2, &network));
     small.limits.frame = 1024;
     small.limits.control_queue = 1024;
@@ -373,9 +359,8 @@ async fn messages_that_find_no_room_are_counted_and_their_calls_fail() {
     assert!(get(&remote).await.is_some());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_name_of_this_process_survives_the_end_of_proxies() {
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+async fn a_name_of_this_process_survives_the_end_of_proxies(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { remote, .. } = &scene;
     let (named, _) = Actor::spawn(Some("survivor".into()), Counter, ()).await.unwrap();
     remote.stop(None);
@@ -384,8 +369,7 @@ async fn a_name_of_this_process_survives_the_end_of_proxies() {
 }
 
 /// Addresses travel in messages.
-#[tokio::test(start_paused = true)]
-async fn an_actor_can_be_told_whom_to_answer() {
+async fn an_actor_can_be_told_whom_to_answer(carrier: Carrier) {
     #[derive(RactorClusterMessage)]
     enum Watch {
         Me(P<ActorAddress>),
@@ -410,7 +394,7 @@ async fn an_actor_can_be_told_whom_to_answer() {
             Ok(())
         }
     }
-    let scene = Scene::over(&memory().1).await; // dropping an endpoint ends it
+    let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, b, .. } = &scene;
     let (watched, _) = Actor::spawn(None, Watched(a.clone()), ()).await.unwrap();
     let watcher = counter().await;
@@ -421,4 +405,31 @@ async fn an_actor_can_be_told_whom_to_answer() {
         assert!(tokio::time::Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+suite! {
+    paused: [
+        casts_and_calls_work_in_order_over_memory,
+        an_answer_arrives_though_its_actor_stops_at_once,
+        a_call_that_is_not_answered_ends_at_once,
+        a_cast_to_an_actor_that_is_not_there_ends_the_reference,
+        messages_of_another_kind_are_refused,
+        what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_lives,
+        a_stopped_proxy_harms_nobody_and_the_next_resolve_makes_a_new_one,
+        an_address_has_one_proxy_however_often_it_is_resolved,
+        a_call_that_waits_fails_when_the_link_goes_down_and_the_reference_is_dead_for_good,
+        references_and_calls_end_with_their_link_even_if_the_network_lets_nothing_through,
+        a_new_incarnation_ends_the_references_to_the_old_one,
+        a_local_address_is_the_actor_itself_while_it_runs,
+        the_address_of_a_reference_is_that_of_the_actor_behind_it,
+        messages_that_find_no_room_are_counted_and_their_calls_fail,
+        a_name_of_this_process_survives_the_end_of_proxies,
+        an_actor_can_be_told_whom_to_answer,
+    ];
+    threads: [
+        casts_and_calls_work_in_order_over_tcp,
+    ];
+    real: [
+        resolving_works_outside_of_a_runtime,
+    ];
 }

@@ -5,11 +5,10 @@
 use std::time::Duration;
 
 use crate::support::*;
-use callsign_transport::{DownReason, Endpoint, EndpointConfig, PeerId, Refused};
+use callsign_transport::{Carrier, DownReason, EndpointConfig, PeerId, Refused};
 
-#[tokio::test(start_paused = true)]
-async fn a_peer_that_falls_silent_in_one_direction_is_noticed_by_its_heartbeat() {
-    let (faults, network) = memory();
+async fn a_peer_that_falls_silent_in_one_direction_is_noticed_by_its_heartbeat(carrier: Carrier) {
+    let (faults, network) = memory(carrier);
     let (a, b) = pair(&network).await;
     let (mut at_a, mut at_b) = (a.subscribe(CHANNEL), b.subscribe(CHANNEL));
     link(&a, &b).await;
@@ -24,9 +23,8 @@ async fn a_peer_that_falls_silent_in_one_direction_is_noticed_by_its_heartbeat()
     assert_eq!(up(&mut at_b).await.0, *a.peer_id());
 }
 
-#[tokio::test(start_paused = true)]
-async fn both_sides_of_a_link_that_is_dead_in_both_directions_notice_by_themselves() {
-    let (faults, network) = memory();
+async fn both_sides_of_a_link_that_is_dead_in_both_directions_notice_by_themselves(carrier: Carrier) {
+    let (faults, network) = memory(carrier);
     let (a, b) = pair(&network).await;
     let (mut at_a, mut at_b) = (a.subscribe(CHANNEL), b.subscribe(CHANNEL));
     link(&a, &b).await;
@@ -40,17 +38,15 @@ async fn both_sides_of_a_link_that_is_dead_in_both_directions_notice_by_themselv
     assert_eq!(up(&mut at_a).await.0, *b.peer_id());
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_idle_link_stays_up() {
-    let (a, b) = pair(&memory().1).await;
+async fn an_idle_link_stays_up(carrier: Carrier) {
+    let (a, b) = pair(&memory(carrier).1).await;
     let id = link(&a, &b).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(a.link_to("b"), Some((id, b.peer_id().clone())));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_new_incarnation_evicts_the_old_one_which_stays_out_though_it_lives_and_dials() {
-    let (_, network) = memory();
+async fn a_new_incarnation_evicts_the_old_one_which_stays_out_though_it_lives_and_dials(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let (a, old) = pair(&network).await;
     let mut events = a.subscribe(CHANNEL);
     let first = link(&a, &old).await;
@@ -74,9 +70,8 @@ async fn a_new_incarnation_evicts_the_old_one_which_stays_out_though_it_lives_an
     assert!(old.links().is_empty());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_stopped_incarnation_that_goes_on_does_not_come_back() {
-    let (faults, network) = memory();
+async fn a_stopped_incarnation_that_goes_on_does_not_come_back(carrier: Carrier) {
+    let (faults, network) = memory(carrier);
     let (a, old) = pair(&network).await;
     let mut events = a.subscribe(CHANNEL);
     link(&a, &old).await;
@@ -94,9 +89,8 @@ async fn a_stopped_incarnation_that_goes_on_does_not_come_back() {
     assert_eq!(a.link_to("b").map(|(_, peer)| peer), Some(new.peer_id().clone()));
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_evicted_dialled_node_is_left_for_the_one_at_the_new_address() {
-    let (_, network) = memory();
+async fn an_evicted_dialled_node_is_left_for_the_one_at_the_new_address(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let (old, b) = pair(&network).await;
     let mut events = b.subscribe(CHANNEL);
     up(&mut events).await;
@@ -109,9 +103,8 @@ async fn an_evicted_dialled_node_is_left_for_the_one_at_the_new_address() {
     assert_eq!(b.link_to("a").map(|(_, peer)| peer), Some(PeerId::new("a", 9)));
 }
 
-#[tokio::test(start_paused = true)]
-async fn who_knows_better_brings_the_right_incarnation_back() {
-    let (_, network) = memory();
+async fn who_knows_better_brings_the_right_incarnation_back(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let (a, first) = pair(&network).await;
     link(&a, &first).await;
     let zombie = start(config("b", 9, &network)).await;
@@ -122,9 +115,8 @@ async fn who_knows_better_brings_the_right_incarnation_back() {
     refused(&zombie, |why| *why == Refused::Superseded).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn forgetting_a_node_ends_its_link() {
-    let (_, network) = memory();
+async fn forgetting_a_node_ends_its_link(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let (a, b) = pair(&network).await;
     let (mut at_a, mut at_b) = (a.subscribe(CHANNEL), b.subscribe(CHANNEL));
     up(&mut at_a).await;
@@ -141,10 +133,11 @@ async fn forgetting_a_node_ends_its_link() {
 
 /// Starts "a" and "b" as changed, has "b" dial "a", and returns why each refused the other.
 async fn mismatch(
+    carrier: Carrier,
     change: impl Fn(&mut EndpointConfig, &mut EndpointConfig),
     fits: impl Fn(&Refused) -> bool + Copy,
 ) -> (Refused, Refused) {
-    let (_, network) = memory();
+    let (_, network) = memory(carrier);
     let (mut a, mut b) = (config("a", 1, &network), config("b", 2, &network));
     change(&mut a, &mut b);
     let name = a.node.clone();
@@ -158,32 +151,31 @@ async fn mismatch(
     refusals
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_wrong_secret_is_refused_on_both_sides_and_concerns_nobody_else() {
+async fn a_wrong_secret_is_refused_on_both_sides_and_concerns_nobody_else(carrier: Carrier) {
     let secret = callsign_transport::Secret::new("another secret, long enough").unwrap();
-    let (a, b) = mismatch(|_, b| b.secret = Some(secret.clone()), |why| matches!(why, Refused::Secret)).await;
+    let (a, b) =
+        mismatch(carrier, |_, b| b.secret = Some(secret.clone()), |why| matches!(why, Refused::Secret)).await;
     assert_eq!((a, b), (Refused::Secret, Refused::Secret));
 }
 
-#[tokio::test(start_paused = true)]
-async fn another_cluster_is_refused_on_both_sides_and_concerns_nobody_else() {
+async fn another_cluster_is_refused_on_both_sides_and_concerns_nobody_else(carrier: Carrier) {
     let (a, b) =
-        mismatch(|_, b| b.cluster = "test".into(), |why| matches!(why, Refused::Cluster { .. })).await;
+        mismatch(carrier, |_, b| b.cluster = "test".into(), |why| matches!(why, Refused::Cluster { .. }))
+            .await;
     assert_eq!(a, Refused::Cluster { ours: "prod".into(), theirs: "test".into() });
     assert_eq!(b, Refused::Cluster { ours: "test".into(), theirs: "prod".into() });
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_node_without_the_secret_is_refused_on_both_sides_and_concerns_nobody_else() {
+async fn a_node_without_the_secret_is_refused_on_both_sides_and_concerns_nobody_else(carrier: Carrier) {
     use callsign_transport::Security::{Plain, Secured};
-    let (a, b) = mismatch(|_, b| b.secret = None, |why| matches!(why, Refused::Security { .. })).await;
+    let (a, b) =
+        mismatch(carrier, |_, b| b.secret = None, |why| matches!(why, Refused::Security { .. })).await;
     assert_eq!(a, Refused::Security { ours: Secured, theirs: Plain });
     assert_eq!(b, Refused::Security { ours: Plain, theirs: Secured });
 }
 
-#[tokio::test(start_paused = true)]
-async fn two_nodes_without_a_secret_talk_on_loopback_and_only_there() {
-    let (_, network) = memory();
+async fn two_nodes_without_a_secret_talk_on_loopback_and_only_there(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let plain = |node, incarnation, listen: &str| {
         let mut config = config(node, incarnation, &network);
         (config.secret, config.listen) = (None, listen.parse().unwrap());
@@ -194,21 +186,20 @@ async fn two_nodes_without_a_secret_talk_on_loopback_and_only_there() {
     dial(&b, &[&a]);
     link(&a, &b).await;
 
-    let refused_start = Endpoint::start(plain("c", 3, "10.0.0.1:0")).await;
+    let refused_start = try_start(plain("c", 3, "10.0.0.1:0")).await;
     assert!(matches!(refused_start, Err(callsign_transport::StartError::SecretNeeded { .. })));
     b.set_peers(vec![("a".into(), "10.0.0.1:77".into())]);
     refused(&b, |why| *why == Refused::SecretNeeded).await;
     b.set_peers(vec![]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn settings_that_cannot_work_are_refused_at_the_start() {
+async fn settings_that_cannot_work_are_refused_at_the_start(carrier: Carrier) {
     use callsign_transport::StartError::{BadName, BadSettings, Listen};
-    let (_, network) = memory();
+    let (_, network) = memory(carrier);
     let with = |change: fn(&mut EndpointConfig)| {
         let mut config = config("a", 1, &network);
         change(&mut config);
-        Endpoint::start(config)
+        try_start(config)
     };
     assert!(matches!(with(|c| c.node = "a/b".into()).await, Err(BadName { .. })));
     assert!(matches!(with(|c| c.cluster = String::new()).await, Err(BadName { .. })));
@@ -217,8 +208,27 @@ async fn settings_that_cannot_work_are_refused_at_the_start() {
     let first = with(|c| c.listen.set_port(7)).await.unwrap();
     assert!(matches!(with(|c| c.listen.set_port(7)).await, Err(Listen { .. })));
     drop(first);
-    until("the address is free again", || {
-        futures::FutureExt::now_or_never(with(|c| c.listen.set_port(7))).and_then(Result::ok)
-    })
-    .await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while with(|c| c.listen.set_port(7)).await.is_err() {
+        assert!(tokio::time::Instant::now() < deadline, "the address is free again");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+suite! {
+    paused: [
+        a_peer_that_falls_silent_in_one_direction_is_noticed_by_its_heartbeat,
+        both_sides_of_a_link_that_is_dead_in_both_directions_notice_by_themselves,
+        an_idle_link_stays_up,
+        a_new_incarnation_evicts_the_old_one_which_stays_out_though_it_lives_and_dials,
+        a_stopped_incarnation_that_goes_on_does_not_come_back,
+        an_evicted_dialled_node_is_left_for_the_one_at_the_new_address,
+        who_knows_better_brings_the_right_incarnation_back,
+        forgetting_a_node_ends_its_link,
+        a_wrong_secret_is_refused_on_both_sides_and_concerns_nobody_else,
+        another_cluster_is_refused_on_both_sides_and_concerns_nobody_else,
+        a_node_without_the_secret_is_refused_on_both_sides_and_concerns_nobody_else,
+        two_nodes_without_a_secret_talk_on_loopback_and_only_there,
+        settings_that_cannot_work_are_refused_at_the_start,
+    ];
 }

@@ -1,8 +1,11 @@
-//! Endpoints over TCP on loopback and over the network in memory.
+//! Endpoints over TCP on loopback and over the network in memory; over links of their own and, with the feature
+//! `node-server`, over the sessions of `NodeServer`s.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
 mod actors;
 mod incarnations;
+#[cfg(feature = "node-server")]
+mod node_server;
 mod order;
 mod strangers;
 mod support;

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::support::*;
 use bytes::Bytes;
 use callsign_transport::{
-    DownReason, Endpoint, Lane, LinkEvent, LinkEvents, LinkId, LinkLimits, Network, PeerId, SendError,
+    Carrier, DownReason, Endpoint, Lane, LinkEvent, LinkEvents, LinkId, LinkLimits, PeerId, SendError,
 };
 
 const MESSAGES: u64 = 20_000;
@@ -45,7 +45,7 @@ async fn send_all(from: &Endpoint, link: LinkId, channel: &str) {
     }
 }
 
-async fn two_channels_both_ways(network: Network) {
+async fn two_channels_both_ways(network: Over) {
     let (a, b) = pair(&network).await;
     let early = [a.subscribe("one"), a.subscribe("two")];
     let (to_a, to_b) = (link(&b, &a).await, link(&a, &b).await);
@@ -62,26 +62,22 @@ async fn two_channels_both_ways(network: Network) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_channel_is_in_order_over_tcp() {
-    two_channels_both_ways(Network::Tcp).await;
+async fn every_channel_is_in_order_over_tcp(carrier: Carrier) {
+    two_channels_both_ways(tcp(carrier)).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_channel_is_in_order_over_memory_under_a_paused_clock() {
-    two_channels_both_ways(memory().1).await;
+async fn every_channel_is_in_order_over_memory_under_a_paused_clock(carrier: Carrier) {
+    two_channels_both_ways(memory(carrier).1).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_late_reader_hears_of_the_links_that_are_up() {
-    let (a, b) = pair(&memory().1).await;
+async fn a_late_reader_hears_of_the_links_that_are_up(carrier: Carrier) {
+    let (a, b) = pair(&memory(carrier).1).await;
     let id = link(&a, &b).await;
     assert_eq!(up(&mut a.subscribe("late")).await, (PeerId::new("b", 2), id));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_link_that_is_cut_goes_down_once_and_the_next_comes_after_it() {
-    let (faults, network) = memory();
+async fn a_link_that_is_cut_goes_down_once_and_the_next_comes_after_it(carrier: Carrier) {
+    let (faults, network) = memory(carrier);
     let (a, b) = pair(&network).await;
     let mut events = a.subscribe(CHANNEL);
     let mut links = Vec::new();
@@ -118,9 +114,8 @@ async fn a_link_that_is_cut_goes_down_once_and_the_next_comes_after_it() {
 }
 
 /// The table takes a link down while its reader is in the middle of what it brought.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_a_link_comes_after_its_end_however_much_is_under_way() {
-    let (_, network) = memory();
+async fn nothing_of_a_link_comes_after_its_end_however_much_is_under_way(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let (mut a, mut b) = (config("a", 1, &network), config("b", 2, &network));
     (a.secret, b.secret) = (None, None);
     a.limits.inbox = 512 << 10;
@@ -170,9 +165,8 @@ async fn nothing_of_a_link_comes_after_its_end_however_much_is_under_way() {
     flood.abort();
 }
 
-#[tokio::test(start_paused = true)]
-async fn goodbye_comes_after_everything_that_was_queued() {
-    let (a, b) = pair(&memory().1).await;
+async fn goodbye_comes_after_everything_that_was_queued(carrier: Carrier) {
+    let (a, b) = pair(&memory(carrier).1).await;
     let mut events = a.subscribe(CHANNEL);
     let to_a = link(&b, &a).await;
     up(&mut events).await;
@@ -203,9 +197,8 @@ async fn goodbye_comes_after_everything_that_was_queued() {
     assert_eq!(control(&b, to_a, "late"), Err(SendError::NotUp { link: to_a }));
 }
 
-#[tokio::test]
-async fn goodbye_over_tcp_loses_nothing() {
-    let (a, b) = pair(&Network::Tcp).await;
+async fn goodbye_over_tcp_loses_nothing(carrier: Carrier) {
+    let (a, b) = pair(&tcp(carrier)).await;
     let mut events = a.subscribe(CHANNEL);
     let to_a = link(&b, &a).await;
     up(&mut events).await;
@@ -222,9 +215,8 @@ async fn goodbye_over_tcp_loses_nothing() {
     assert_eq!(down(&mut events).await.2, DownReason::Goodbye);
 }
 
-#[tokio::test(start_paused = true)]
-async fn dropping_an_endpoint_looks_like_a_crash() {
-    let (a, b) = pair(&memory().1).await;
+async fn dropping_an_endpoint_looks_like_a_crash(carrier: Carrier) {
+    let (a, b) = pair(&memory(carrier).1).await;
     let mut events = a.subscribe(CHANNEL);
     link(&b, &a).await;
     up(&mut events).await;
@@ -232,9 +224,8 @@ async fn dropping_an_endpoint_looks_like_a_crash() {
     assert_eq!(down(&mut events).await.2, DownReason::Closed);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_slow_reader_holds_its_link_back_and_loses_nothing_nor_is_anybody_declared_dead() {
-    let (_, network) = memory();
+async fn a_slow_reader_holds_its_link_back_and_loses_nothing_nor_is_anybody_declared_dead(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let limits =
         LinkLimits { inbox: 64 << 10, control_queue: 64 << 10, frame: 32 << 10, ..LinkLimits::default() };
     let mut ends = Vec::new();
@@ -264,9 +255,8 @@ async fn a_slow_reader_holds_its_link_back_and_loses_nothing_nor_is_anybody_decl
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_reader_that_goes_away_holds_nobody_back() {
-    let (_, network) = memory();
+async fn a_reader_that_goes_away_holds_nobody_back(carrier: Carrier) {
+    let (_, network) = memory(carrier);
     let mut small = config("a", 1, &network);
     small.limits.inbox = 4 << 10;
     let (a, b) = (start(small).await, start(config("b", 2, &network)).await);
@@ -287,9 +277,8 @@ async fn a_reader_that_goes_away_holds_nobody_back() {
     assert_eq!(&message(&mut events).await[..], b"behind them");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_control_message_overtakes_the_bulk_that_was_queued_before_it() {
-    let (faults, network) = memory();
+async fn a_control_message_overtakes_the_bulk_that_was_queued_before_it(carrier: Carrier) {
+    let (faults, network) = memory(carrier);
     let (a, b) = pair(&network).await;
     let mut events = a.subscribe(CHANNEL);
     let to_a = link(&b, &a).await;
@@ -308,9 +297,8 @@ async fn a_control_message_overtakes_the_bulk_that_was_queued_before_it() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_message_of_the_greatest_length_passes_and_a_greater_is_refused_at_the_sender() {
-    let (a, b) = pair(&memory().1).await;
+async fn a_message_of_the_greatest_length_passes_and_a_greater_is_refused_at_the_sender(carrier: Carrier) {
+    let (a, b) = pair(&memory(carrier).1).await;
     let mut events = a.subscribe(CHANNEL);
     let to_a = link(&b, &a).await;
     up(&mut events).await;
@@ -321,4 +309,25 @@ async fn a_message_of_the_greatest_length_passes_and_a_greater_is_refused_at_the
         b.send(to_a, lane, CHANNEL, vec![0; limit - 200].into()).unwrap();
         assert_eq!(message(&mut events).await.len(), limit - 200);
     }
+}
+
+suite! {
+    paused: [
+        every_channel_is_in_order_over_memory_under_a_paused_clock,
+        a_late_reader_hears_of_the_links_that_are_up,
+        a_link_that_is_cut_goes_down_once_and_the_next_comes_after_it,
+        goodbye_comes_after_everything_that_was_queued,
+        dropping_an_endpoint_looks_like_a_crash,
+        a_slow_reader_holds_its_link_back_and_loses_nothing_nor_is_anybody_declared_dead,
+        a_reader_that_goes_away_holds_nobody_back,
+        a_control_message_overtakes_the_bulk_that_was_queued_before_it,
+        a_message_of_the_greatest_length_passes_and_a_greater_is_refused_at_the_sender,
+    ];
+    threads: [
+        every_channel_is_in_order_over_tcp,
+        nothing_of_a_link_comes_after_its_end_however_much_is_under_way,
+    ];
+    real: [
+        goodbye_over_tcp_loses_nothing,
+    ];
 }

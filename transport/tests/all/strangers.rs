@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use callsign_transport::{DownReason, Endpoint, Network, Refused};
+use callsign_transport::{Carrier, DownReason, Endpoint, Refused};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -18,9 +18,14 @@ fn frame(body: &[u8]) -> Vec<u8> {
 }
 
 /// `MessagePack` by hand, so that what is on the wire is pinned here too.
-fn preamble(version: u16, cluster: &str, security: &str) -> Vec<u8> {
+fn preamble(carrier: Carrier, version: u16, cluster: &str, security: &str) -> Vec<u8> {
     let text = |s: &str| [&[0xa0 | u8::try_from(s.len()).unwrap()], s.as_bytes()].concat();
-    frame(&[b"CALLSIGN", &version.to_be_bytes()[..], &[0x92], &text(cluster), &text(security)].concat())
+    let (fields, over) = match carrier {
+        Carrier::Connection => (0x92, vec![]),
+        Carrier::NodeServer => (0x93, text("NodeServer")),
+    };
+    let said = [&[fields], &text(cluster)[..], &text(security), &over].concat();
+    frame(&[b"CALLSIGN", &version.to_be_bytes()[..], &said].concat())
 }
 
 fn hello(node: &str) -> Vec<u8> {
@@ -32,12 +37,12 @@ fn ready() -> Vec<u8> {
     frame(b"\xa5Ready")
 }
 
-async fn node() -> Endpoint {
-    start(config("a", 1, &Network::Tcp)).await
+async fn node(carrier: Carrier) -> Endpoint {
+    start(config("a", 1, &tcp(carrier))).await
 }
 
-async fn plain_node() -> Endpoint {
-    let mut config = config("a", 1, &Network::Tcp);
+async fn plain_node(carrier: Carrier) -> Endpoint {
+    let mut config = config("a", 1, &tcp(carrier));
     config.secret = None;
     start(config).await
 }
@@ -55,10 +60,9 @@ async fn say(to: &Endpoint, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-#[tokio::test]
-async fn garbage_is_refused_unanswered_and_concerns_nobody_else() {
-    let a = node().await;
-    let mut bystanders = Bystanders::of(&a, &Network::Tcp).await;
+async fn garbage_is_refused_unanswered_and_concerns_nobody_else(carrier: Carrier) {
+    let a = node(carrier).await;
+    let mut bystanders = Bystanders::of(&a, &tcp(carrier)).await;
     assert_eq!(say(&a, b"GET / HTTP/1.1\r\n\r\n").await, b"", "a frame of absurd length");
     refused(&a, |why| matches!(why, Refused::Malformed(_))).await;
     assert_eq!(say(&a, &frame(b"EHLO example.org")).await, b"");
@@ -66,60 +70,57 @@ async fn garbage_is_refused_unanswered_and_concerns_nobody_else() {
     bystanders.assert_unaffected().await;
 }
 
-#[tokio::test]
-async fn a_frame_above_the_limit_for_strangers_is_refused_from_its_length_alone() {
-    let a = node().await;
+async fn a_frame_above_the_limit_for_strangers_is_refused_from_its_length_alone(carrier: Carrier) {
+    let a = node(carrier).await;
     say(&a, &4097_u32.to_be_bytes()).await;
     let why = refused(&a, |why| matches!(why, Refused::Malformed(_))).await;
     assert_eq!(why, Refused::Malformed("a frame of 4097 bytes, 4096 are allowed".into()));
 }
 
-#[tokio::test]
-async fn another_version_gets_our_preamble_and_a_reason_is_noted() {
-    let a = node().await;
-    assert_eq!(say(&a, &preamble(2, "prod", "Secured")).await, preamble(1, "prod", "Secured"));
+async fn another_version_gets_our_preamble_and_a_reason_is_noted(carrier: Carrier) {
+    let a = node(carrier).await;
+    assert_eq!(
+        say(&a, &preamble(carrier, 2, "prod", "Secured")).await,
+        preamble(carrier, 1, "prod", "Secured")
+    );
     refused(&a, |why| *why == Refused::Version { ours: 1, theirs: 2 }).await;
 }
 
-#[tokio::test]
-async fn a_dialled_node_of_another_version_is_refused() {
+async fn a_dialled_node_of_another_version_is_refused(carrier: Carrier) {
     let listener = TcpListener::bind(ANY).await.unwrap();
-    let b = start(config("b", 1, &Network::Tcp)).await;
+    let b = start(config("b", 1, &tcp(carrier))).await;
     b.set_peers(vec![("a".into(), listener.local_addr().unwrap().to_string())]);
     let (mut stream, _) = listener.accept().await.unwrap();
-    stream.write_all(&preamble(9, "prod", "Secured")).await.unwrap();
+    stream.write_all(&preamble(carrier, 9, "prod", "Secured")).await.unwrap();
     refused(&b, |why| *why == Refused::Version { ours: 1, theirs: 9 }).await;
 }
 
-#[tokio::test]
-async fn a_handshake_cut_short_is_refused() {
-    let a = node().await;
+async fn a_handshake_cut_short_is_refused(carrier: Carrier) {
+    let a = node(carrier).await;
     let mut stream = connect(&a).await;
-    let whole = preamble(1, "prod", "Secured");
+    let whole = preamble(carrier, 1, "prod", "Secured");
     stream.write_all(&whole[..whole.len() - 3]).await.unwrap();
     drop(stream);
     refused(&a, |why| matches!(why, Refused::Unreachable(_))).await;
 }
 
-#[tokio::test]
-async fn a_forged_noise_message_is_a_wrong_secret_and_says_so() {
-    let a = node().await;
+async fn a_forged_noise_message_is_a_wrong_secret_and_says_so(carrier: Carrier) {
+    let a = node(carrier).await;
     let noise = frame(&[b"\x81\xa5Noise\xc4\x30", &[5; 48][..]].concat());
-    let answer = say(&a, &[preamble(1, "prod", "Secured"), noise].concat()).await;
+    let answer = say(&a, &[preamble(carrier, 1, "prod", "Secured"), noise].concat()).await;
     assert!(answer.ends_with(b"\x81\xa7Refused\xa6Secret"), "{}", answer.escape_ascii());
     refused(&a, |why| *why == Refused::Secret).await;
 }
 
-#[tokio::test]
-async fn silent_sockets_are_closed_at_the_deadline_and_nobody_waits_for_them() {
-    let mut config = config("a", 1, &Network::Tcp);
+async fn silent_sockets_are_closed_at_the_deadline_and_nobody_waits_for_them(carrier: Carrier) {
+    let mut config = config("a", 1, &tcp(carrier));
     config.timing.handshake = Duration::from_millis(500);
     let a = start(config).await;
     let mut silent = Vec::new();
     for _ in 0..50 {
         silent.push(connect(&a).await);
     }
-    let mut bystanders = Bystanders::of(&a, &Network::Tcp).await;
+    let mut bystanders = Bystanders::of(&a, &tcp(carrier)).await;
     bystanders.assert_unaffected().await;
     for mut stream in silent {
         assert_eq!(stream.read(&mut [0]).await.unwrap_or(0), 0, "closed");
@@ -128,9 +129,8 @@ async fn silent_sockets_are_closed_at_the_deadline_and_nobody_waits_for_them() {
     bystanders.assert_unaffected().await;
 }
 
-#[tokio::test]
-async fn a_crowd_of_strangers_loses_its_oldest_and_a_node_still_gets_in() {
-    let a = node().await;
+async fn a_crowd_of_strangers_loses_its_oldest_and_a_node_still_gets_in(carrier: Carrier) {
+    let a = node(carrier).await;
     let mut silent = Vec::new();
     for _ in 0..65 {
         silent.push(connect(&a).await);
@@ -138,20 +138,45 @@ async fn a_crowd_of_strangers_loses_its_oldest_and_a_node_still_gets_in() {
     refused(&a, |why| *why == Refused::Crowded).await;
     let mut oldest = silent.remove(0);
     assert_eq!(oldest.read(&mut [0]).await.unwrap_or(0), 0, "closed");
-    Bystanders::of(&a, &Network::Tcp).await.assert_unaffected().await;
+    Bystanders::of(&a, &tcp(carrier)).await.assert_unaffected().await;
 }
 
-/// Links up as "z" without a secret, by hand.
-async fn linked_by_hand(a: &Endpoint) -> TcpStream {
+/// Links up as "z" without a secret, by hand, and stays so until it is dropped.
+pub(crate) async fn linked_by_hand(carrier: Carrier, a: &Endpoint) -> Hand {
     let mut stream = connect(a).await;
-    stream.write_all(&[preamble(1, "prod", "Plain"), hello("z"), ready()].concat()).await.unwrap();
+    let said = [preamble(carrier, 1, "prod", "Plain"), hello("z"), ready()].concat();
+    stream.write_all(&said).await.unwrap();
+    let hand = match carrier {
+        Carrier::Connection => Hand::Stream(stream),
+        #[cfg(feature = "node-server")]
+        Carrier::NodeServer => Hand::Session(Box::new(SessionByHand::over(stream).await)),
+        #[cfg(not(feature = "node-server"))]
+        Carrier::NodeServer => unreachable!("needs the feature `node-server`"),
+    };
     until("the link", || a.link_to("z")).await;
-    stream
+    hand
 }
 
-#[tokio::test]
-async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered() {
-    let a = plain_node().await;
+pub(crate) enum Hand {
+    Stream(TcpStream),
+    #[cfg(feature = "node-server")]
+    Session(Box<SessionByHand>),
+}
+
+impl Hand {
+    async fn write(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Stream(stream) => stream.write_all(bytes).await.unwrap(),
+            #[cfg(feature = "node-server")]
+            Self::Session(session) => session.write(bytes),
+        }
+    }
+}
+
+async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered(
+    carrier: Carrier,
+) {
+    let a = plain_node(carrier).await;
     let mut events = a.subscribe(CHANNEL);
     let oversized = (5_u32 << 20).to_be_bytes();
     let unread = frame(b"\x02\x05");
@@ -164,25 +189,24 @@ async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_n
         ("an empty piece", frame(b"\x04\x93\xa1x\x05\xc4\x00")),
         ("a message in pieces that is too long", frame(b"\x04\x93\xa1x\xce\xff\xff\xff\xff\xc4\x01x")),
     ] {
-        let mut stream = linked_by_hand(&a).await;
+        let mut stream = linked_by_hand(carrier, &a).await;
         let (_, link) = up(&mut events).await;
         // A good message before it, one behind it.
         let good = frame(&[&b"\x03\x92\xafregistry/orders\xc4\x02"[..], b"ok"].concat());
-        stream.write_all(&[&good[..], &garbage, &good].concat()).await.unwrap();
+        stream.write(&[&good[..], &garbage, &good].concat()).await;
         assert_eq!(&message(&mut events).await[..], b"ok");
         let (_, down_link, reason) = down(&mut events).await;
         assert_eq!((down_link, reason), (link, DownReason::Protocol(what.into())));
     }
 }
 
-#[tokio::test]
-async fn a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it() {
-    let a = plain_node().await;
+async fn a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it(carrier: Carrier) {
+    let a = plain_node(carrier).await;
     let mut events = a.subscribe(CHANNEL);
-    let mut stream = linked_by_hand(&a).await;
+    let mut stream = linked_by_hand(carrier, &a).await;
     up(&mut events).await;
     let good = frame(&[&b"\x03\x92\xafregistry/orders\xc4\x02"[..], b"ok"].concat());
-    stream.write_all(&good[..good.len() - 1]).await.unwrap();
+    stream.write(&good[..good.len() - 1]).await;
     drop(stream);
     assert_eq!(down(&mut events).await.2, DownReason::Closed);
 }
@@ -216,14 +240,13 @@ async fn meddler(
     address
 }
 
-#[tokio::test]
-async fn a_bit_that_turned_on_the_way_ends_the_link_and_is_not_delivered() {
-    let a = node().await;
-    let mut bystanders = Bystanders::of(&a, &Network::Tcp).await;
+async fn a_bit_that_turned_on_the_way_ends_the_link_and_is_not_delivered(carrier: Carrier) {
+    let a = node(carrier).await;
+    let mut bystanders = Bystanders::of(&a, &tcp(carrier)).await;
     let mut events = a.subscribe(CHANNEL);
     let meddle = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
     let through = meddler(address(&a), meddle.clone()).await;
-    let b = start(config("b", 2, &Network::Tcp)).await;
+    let b = start(config("b", 2, &tcp(carrier))).await;
     b.set_peers(vec![("a".into(), through.to_string())]);
     while up(&mut events).await.0 != *b.peer_id() {}
     let to_a = link(&b, &a).await;
@@ -237,18 +260,17 @@ async fn a_bit_that_turned_on_the_way_ends_the_link_and_is_not_delivered() {
     assert_eq!(up(&mut events).await.0, *b.peer_id(), "and it comes back");
 }
 
-#[tokio::test]
-async fn a_preamble_that_was_changed_on_the_way_is_noticed_by_both_sides() {
-    let a = node().await;
+async fn a_preamble_that_was_changed_on_the_way_is_noticed_by_both_sides(carrier: Carrier) {
+    let a = node(carrier).await;
     let listener = TcpListener::bind(ANY).await.unwrap();
-    let b = start(config("b", 2, &Network::Tcp)).await;
+    let b = start(config("b", 2, &tcp(carrier))).await;
     b.set_peers(vec![("a".into(), listener.local_addr().unwrap().to_string())]);
     let (from, _) = listener.accept().await.unwrap();
     let (mut from_read, mut from_write) = from.into_split();
     let (mut to_read, mut to_write) = connect(&a).await.into_split();
-    let mut first = preamble(1, "prod", "Secured");
+    let mut first = preamble(carrier, 1, "prod", "Secured");
     from_read.read_exact(&mut first).await.unwrap();
-    assert_eq!(first, preamble(1, "prod", "Secured"));
+    assert_eq!(first, preamble(carrier, 1, "prod", "Secured"));
     // It still says the same, in one byte more.
     let longer = frame(&[&first[4..], b" "].concat());
     to_write.write_all(&longer).await.unwrap();
@@ -258,14 +280,31 @@ async fn a_preamble_that_was_changed_on_the_way_is_noticed_by_both_sides() {
     refused(&b, |why| *why == Refused::Secret).await;
 }
 
-#[tokio::test]
-async fn a_refusing_address_is_dialled_until_somebody_listens_there() {
+async fn a_refusing_address_is_dialled_until_somebody_listens_there(carrier: Carrier) {
     let free = TcpListener::bind(ANY).await.unwrap().local_addr().unwrap();
-    let b = start(config("b", 2, &Network::Tcp)).await;
+    let b = start(config("b", 2, &tcp(carrier))).await;
     b.set_peers(vec![("a".into(), free.to_string())]);
     refused(&b, |why| matches!(why, Refused::Unreachable(_))).await;
-    let mut config = config("a", 1, &Network::Tcp);
+    let mut config = config("a", 1, &tcp(carrier));
     config.listen = free;
     let a = start(config).await;
     link(&b, &a).await;
+}
+
+suite! {
+    real: [
+        what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered,
+        a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it,
+        garbage_is_refused_unanswered_and_concerns_nobody_else,
+        a_frame_above_the_limit_for_strangers_is_refused_from_its_length_alone,
+        another_version_gets_our_preamble_and_a_reason_is_noted,
+        a_dialled_node_of_another_version_is_refused,
+        a_handshake_cut_short_is_refused,
+        a_forged_noise_message_is_a_wrong_secret_and_says_so,
+        silent_sockets_are_closed_at_the_deadline_and_nobody_waits_for_them,
+        a_crowd_of_strangers_loses_its_oldest_and_a_node_still_gets_in,
+        a_bit_that_turned_on_the_way_ends_the_link_and_is_not_delivered,
+        a_preamble_that_was_changed_on_the_way_is_noticed_by_both_sides,
+        a_refusing_address_is_dialled_until_somebody_listens_there,
+    ];
 }

@@ -1,30 +1,117 @@
-//! Endpoints for tests, over TCP or memory.
-#![allow(dead_code, unreachable_pub)] // each test binary uses its part
+//! Endpoints for tests: over TCP or memory, with links of their own or over the sessions of `NodeServer`s.
+#![allow(dead_code, unreachable_pub)] // which parts are used depends on features
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, ops, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use callsign_transport::{
-    DownReason, Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, LinkId, MemoryNetwork, Network,
-    PeerId, Refused, Secret, SendError,
+    Carrier, DownReason, Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, LinkId, MemoryNetwork,
+    Network, PeerId, Refused, Secret, SendError, StartError,
 };
+
+#[cfg(feature = "node-server")]
+mod node_servers;
+
+#[cfg(feature = "node-server")]
+pub use node_servers::*;
+
+/// The tests of a module, once per carrier: `own_links::NAME`, `node_server::NAME`. By the clock and threads they
+/// take: `paused` (one thread, virtual time), `threads` (two), `real` (one).
+macro_rules! suite {
+    ($($kind:ident: [$($name:ident),* $(,)?];)*) => {
+        mod own_links {
+            $($($crate::support::test_over!($kind, Connection, $name);)*)*
+        }
+        #[cfg(feature = "node-server")]
+        mod node_server {
+            $($($crate::support::test_over!($kind, NodeServer, $name);)*)*
+        }
+    };
+}
+
+macro_rules! test_over {
+    (paused, $carrier:ident, $name:ident) => {
+        #[tokio::test(start_paused = true)]
+        async fn $name() {
+            super::$name(callsign_transport::Carrier::$carrier).await;
+        }
+    };
+    (threads, $carrier:ident, $name:ident) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            super::$name(callsign_transport::Carrier::$carrier).await;
+        }
+    };
+    (real, $carrier:ident, $name:ident) => {
+        #[tokio::test]
+        async fn $name() {
+            super::$name(callsign_transport::Carrier::$carrier).await;
+        }
+    };
+}
+
+pub(crate) use {suite, test_over};
+
+/// What carries the links of a test, and over what.
+#[derive(Clone)]
+pub struct Over {
+    pub carrier: Carrier,
+    pub network: Network,
+}
+
+/// A configuration, and whether a `NodeServer` belongs to it.
+pub struct Settings {
+    pub config: EndpointConfig,
+    pub carrier: Carrier,
+}
+
+impl ops::Deref for Settings {
+    type Target = EndpointConfig;
+
+    fn deref(&self) -> &EndpointConfig {
+        &self.config
+    }
+}
+
+impl ops::DerefMut for Settings {
+    fn deref_mut(&mut self) -> &mut EndpointConfig {
+        &mut self.config
+    }
+}
 
 pub const CHANNEL: &str = "registry/orders";
 
-pub fn config(node: &str, incarnation: u64, network: &Network) -> EndpointConfig {
+pub fn config(node: &str, incarnation: u64, over: &Over) -> Settings {
     let mut config = EndpointConfig::new("prod", node, incarnation, "127.0.0.1:0".parse().unwrap());
     config.secret = Some(Secret::new("a secret of the test cluster").unwrap());
-    config.network = network.clone();
-    config
+    config.network = over.network.clone();
+    Settings { config, carrier: over.carrier }
 }
 
-pub fn memory() -> (MemoryNetwork, Network) {
+pub fn memory(carrier: Carrier) -> (MemoryNetwork, Over) {
     let network = MemoryNetwork::new();
-    (network.clone(), Network::Memory(network))
+    (network.clone(), Over { carrier, network: Network::Memory(network) })
 }
 
-pub async fn start(config: EndpointConfig) -> Endpoint {
-    Endpoint::start(config).await.unwrap()
+pub fn tcp(carrier: Carrier) -> Over {
+    Over { carrier, network: Network::Tcp }
+}
+
+pub async fn start(settings: Settings) -> Endpoint {
+    try_start(settings).await.unwrap()
+}
+
+pub async fn try_start(settings: Settings) -> Result<Endpoint, StartError> {
+    #[allow(unused_mut)]
+    let Settings { mut config, carrier } = settings;
+    match carrier {
+        Carrier::Connection => {}
+        #[cfg(feature = "node-server")]
+        Carrier::NodeServer => config.network = above_a_node_server(&config).await,
+        #[cfg(not(feature = "node-server"))]
+        Carrier::NodeServer => unreachable!("needs the feature `node-server`"),
+    }
+    Endpoint::start(config).await
 }
 
 /// Makes `dialler` dial the others.
@@ -34,7 +121,7 @@ pub fn dial(dialler: &Endpoint, others: &[&Endpoint]) {
 }
 
 /// "a" and "b", where "b" dials "a".
-pub async fn pair(network: &Network) -> (Endpoint, Endpoint) {
+pub async fn pair(network: &Over) -> (Endpoint, Endpoint) {
     let (a, b) = (start(config("a", 1, network)).await, start(config("b", 2, network)).await);
     dial(&b, &[&a]);
     (a, b)
@@ -114,7 +201,7 @@ pub struct Bystanders {
 }
 
 impl Bystanders {
-    pub async fn of(a: &Endpoint, network: &Network) -> Self {
+    pub async fn of(a: &Endpoint, network: &Over) -> Self {
         let c = start(config("c", 3, network)).await;
         dial(&c, &[a]);
         let mut events = a.subscribe("bystanders");
