@@ -30,7 +30,8 @@ pub(super) async fn nothing_is_appended_behind_the_change_that_it_is_fenced_from
             log: bed.key(format!("{round}/log/")),
         };
         let opening = Transaction::new().put(seat.term.clone(), number(1)).put(seat.end.clone(), number(0));
-        let opened = committed(&stores[0], opening).await;
+        committed(&stores[0], opening).await;
+        let opened = read(&stores[1], vec![]).await.version;
         let appended_so_far = Arc::new(AtomicU64::new(0));
         let leader = tokio::spawn(lead(stores[0].clone(), seat.clone(), opened, appended_so_far.clone()));
         // In one round while the first is under way, in others in the middle of many.

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use foundationdb::{FdbError, FdbResult, Transaction as Begun, options::TransactionOption};
+use foundationdb::{
+    FdbError, FdbResult, Transaction as Begun, TransactionCommitError, options::TransactionOption,
+};
 use futures::future::join_all;
 
 use super::{
@@ -88,19 +90,29 @@ async fn attempt(shared: &Shared, transaction: &Transaction, pin: Option<i64>, d
         return refused(error);
     }
     let stamp = begun.get_versionstamp();
-    let error = match begun.commit().await {
-        Ok(_) => {
-            // It is committed, and its stamp is there.
-            let stamp = stamp.await.ok();
-            let Some(version) = stamp.and_then(|stamp| version::of_stamp(&stamp)) else {
-                tracing::error!("FoundationDB committed a transaction and did not say where");
-                return Attempt::Done(CommitOutcome::Unknown);
-            };
-            shared.recent.saw(version);
-            return Attempt::Done(CommitOutcome::Committed(version));
+    match begun.commit().await {
+        Ok(committed) => {
+            let stamp = stamp.await;
+            // Kept until then: the stamp is the transaction's.
+            drop(committed);
+            done(shared, stamp.ok().as_deref())
         }
-        Err(error) => error,
+        Err(error) => not_done(transaction, error).await,
+    }
+}
+
+/// It is committed, and the library says where.
+fn done(shared: &Shared, stamp: Option<&[u8]>) -> Attempt {
+    let Some(version) = stamp.and_then(version::of_stamp) else {
+        tracing::error!("FoundationDB committed a transaction and did not say where");
+        return Attempt::Done(CommitOutcome::Unknown);
     };
+    shared.recent.saw(version);
+    Attempt::Done(CommitOutcome::Committed(version))
+}
+
+/// An error came in place of the answer.
+async fn not_done(transaction: &Transaction, error: TransactionCommitError) -> Attempt {
     match trouble::of_commit(error.code()) {
         // Looked at again, without a pause: another attempt compares.
         Meaning::Conflict => Attempt::Again(CommitOutcome::Conflict),

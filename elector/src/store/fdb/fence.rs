@@ -68,7 +68,7 @@ pub(super) fn write(begun: &Begun, transaction: &Transaction) -> FdbResult<()> {
             }
             // Backwards is empty for us, and an error for the library.
             Write::ClearRange(range) if range.start < range.end => {
-                begun.clear_range(&range.start, &range.end)
+                begun.clear_range(&range.start, &range.end);
             }
             Write::ClearRange(_) => {}
             Write::Append { prefix, value } => {

@@ -75,13 +75,12 @@ async fn at_last(store: &FdbStore, transaction: Transaction) -> Version {
 /// A subject whose connections are spread over so many openings of one cluster: the one that the environment's
 /// `FDB_CLUSTER_FILE` names, or a private one.
 fn subject(openings: usize) -> Option<Subject> {
-    let (server, url) = match std::env::var("FDB_CLUSTER_FILE") {
-        Ok(path) => (None, format!("fdb:{path}")),
-        Err(_) => {
-            let server = Server::start()?;
-            let url = server.url();
-            (Some(server), url)
-        }
+    let (server, url) = if let Ok(path) = std::env::var("FDB_CLUSTER_FILE") {
+        (None, format!("fdb:{path}"))
+    } else {
+        let server = Server::start()?;
+        let url = server.url();
+        (Some(server), url)
     };
     let stores: Vec<_> = (0..openings).map(|_| FdbStore::open(&url).unwrap()).collect();
     let count = AtomicUsize::new(0);
@@ -139,8 +138,8 @@ async fn a_cluster_that_is_laid_out_differently_is_refused() {
 async fn a_fenced_commit_is_one_round_trip() {
     let port = free_port();
     let proxy = Proxy::start(port);
-    let Some(_server) = Server::start_behind(port, proxy.port()) else { return };
-    let store = open(&_server);
+    let Some(server) = Server::start_behind(port, proxy.port()) else { return };
+    let store = open(&server);
     let fenced = |from: &str, to: &str, at| put(to).fence(key(), Some(from.as_bytes().to_vec()), at);
     let checked = put("1").check(key(), None);
     proxy.look_for(&key());
