@@ -2,6 +2,8 @@
 //!
 //! Exit status: 0 done, 1 "no" or failed, 2 wrong usage, 3 "don't know".
 
+#![forbid(unsafe_code)]
+
 mod admin;
 mod child;
 mod client;

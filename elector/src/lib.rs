@@ -11,6 +11,8 @@
 //! Promises: at most one leader per epoch, epochs only grow, a leader stays while it is a member (P2, P8). Does not
 //! promise that a leader knows it was deposed: that its writes fail is the business of the fence.
 
+#![cfg_attr(not(feature = "any-fdb"), forbid(unsafe_code))]
+
 pub mod clock;
 pub mod elector;
 pub mod ids;

@@ -21,6 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Incarnation, NodeName};
 
 pub mod conformance;
+#[cfg(feature = "any-fdb")]
+pub mod fdb;
 pub mod memory;
 pub mod mvcc;
 pub mod open;
@@ -255,7 +257,8 @@ pub struct Limits {
 
 impl Limits {
     /// The limits of `FoundationDB`; the other backends enforce the same, so that what runs on one runs on all. (Only
-    /// Postgres takes shorter keys, 2500 bytes: it has to fit them into its index.)
+    /// Postgres takes shorter keys, 2500 bytes: it has to fit them into its index. And the store in `FoundationDB` takes
+    /// some hundred bytes less, which it needs for its fences.)
     pub const FOUNDATIONDB: Self = Self { key: 10_000, value: 100_000, transaction: 10_000_000 };
 
     /// Says which limit the transaction breaks, if any. Cost: its number of checks and writes.

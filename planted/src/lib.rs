@@ -3,6 +3,8 @@
 //! A core says `if planted!("down-without-token") { ... }` where somebody might get it wrong. Without the feature `on`
 //! that is `if false`, and nothing of it is left in the library; with it, the process-wide `plant` decides.
 
+#![forbid(unsafe_code)]
+
 /// Whether the defect of this name is planted now.
 #[cfg(not(feature = "on"))]
 #[macro_export]

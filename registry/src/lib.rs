@@ -33,6 +33,7 @@
 //! the host (names that this node's actors hold), the replica (the log, applied in order), the leader (decides), the
 //! handoff (what makes an elected leader serve), and the member that holds them. `actor` drives it.
 
+#![forbid(unsafe_code)]
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 

@@ -1,5 +1,7 @@
 //! Seeded simulation and exhaustive checking of the very cores that ship.
 
+#![forbid(unsafe_code)]
+
 pub mod exhaustive;
 pub mod linear;
 pub mod mutants;

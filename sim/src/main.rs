@@ -1,5 +1,7 @@
 //! The command `callsign-sim`: seeds, traces, exhaustive searches, planted defects.
 
+#![forbid(unsafe_code)]
+
 mod commands;
 
 use clap::Parser;

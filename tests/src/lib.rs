@@ -7,6 +7,8 @@
 //! The command is built by the first test that needs it; `CALLSIGN_BIN` names another one in its place.
 //! `CALLSIGN_TEST_LOG` is what nodes log, such as `debug`; the ends of their logs are shown where a test has failed.
 
+#![forbid(unsafe_code)]
+
 mod binary;
 mod client;
 mod cluster;

@@ -31,6 +31,7 @@
 //! **ractor's `cluster` feature** is on, so every message type of a program that uses this crate needs a derive:
 //! [`RactorMessage`] for local ones, [`RactorClusterMessage`] for those that travel.
 
+#![forbid(unsafe_code)]
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 

@@ -12,6 +12,7 @@ use futures::{FutureExt, future::BoxFuture};
 use super::{CommitOutcome, Key, Read, SharedStore, Transaction, Value, Version, memory::Fate};
 
 mod checks;
+mod fences;
 mod isolation;
 mod limits;
 mod order;
@@ -98,6 +99,8 @@ fn all() -> Vec<(&'static str, Check)> {
             a_transaction_that_only_checks_is_answered_like_any_other
             a_fence_passes_while_the_key_is_unwritten_since
             a_fence_is_refused_after_a_write;
+        fences:
+            nothing_is_appended_behind_the_change_that_it_is_fenced_from;
         isolation:
             what_was_answered_committed_is_seen_on_every_connection
             of_many_that_claim_an_absent_key_one_gets_it

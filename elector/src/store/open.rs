@@ -13,7 +13,9 @@ use super::{
 #[non_exhaustive]
 pub enum OpenError {
     /// The URL names no backend that there is.
-    #[error("{url:?} is not a store: use memory:, sqlite:PATH or postgres://user@host/database")]
+    #[error(
+        "{url:?} is not a store: use memory:, sqlite:PATH, postgres://user@host/database or fdb:CLUSTER_FILE"
+    )]
     UnknownScheme {
         /// The URL as given.
         url: String,
@@ -48,7 +50,7 @@ pub enum OpenError {
         /// What is wrong with it.
         cause: String,
     },
-    /// The database server cannot be reached, or lets nobody in.
+    /// The database server, or the cluster, cannot be reached, or lets nobody in.
     #[error("{url} cannot be reached: {cause}")]
     Unreachable {
         /// The URL, without the password.
@@ -73,6 +75,14 @@ pub enum OpenError {
         found: i32,
         /// The layout this build reads and writes.
         expected: i32,
+    },
+    /// `FoundationDB`'s client library does not work: it is of another version, or there is no such cluster file.
+    #[error("{url}: {cause}")]
+    FoundationDbClient {
+        /// The URL.
+        url: String,
+        /// What the library said.
+        cause: String,
     },
     /// The directory that the file is to be in is missing. Nothing was created.
     #[error("the directory of {} does not exist", path.display())]
@@ -158,6 +168,8 @@ pub enum OpenError {
 ///
 /// | `postgres://USER@HOST/DATABASE` | a database shared by nodes anywhere; its tables are created, it itself is not (feature `postgres`) |
 ///
+/// | `fdb:CLUSTER_FILE` | a `FoundationDB` cluster, shared by nodes anywhere; `fdb:` alone takes the cluster file that the client library finds (feature `fdb`) |
+///
 /// A path is taken as it is, up to the first `?`; nothing in it is decoded.
 ///
 /// For Postgres, `postgres://`, `postgresql://`, and `postgres:` before anything else that `tokio-postgres` takes
@@ -185,6 +197,9 @@ pub fn open(url: &str) -> Result<SharedStore, OpenError> {
         "postgresql" => Err(OpenError::NotInThisBuild { scheme: "postgres".to_owned() }),
         #[cfg(not(feature = "postgres"))]
         "postgres" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
+        #[cfg(feature = "any-fdb")]
+        "fdb" => Ok(Arc::new(super::fdb::FdbStore::open(url)?)),
+        #[cfg(not(feature = "any-fdb"))]
         "fdb" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
         _ => Err(unknown()),
     }
@@ -221,8 +236,11 @@ mod tests {
 
     #[test]
     fn a_backend_that_is_not_built_in_is_told_from_one_that_does_not_exist() {
-        let refused = refusal("fdb:/etc/foundationdb/fdb.cluster");
-        assert!(matches!(refused, OpenError::NotInThisBuild { scheme } if scheme == "fdb"));
+        #[cfg(not(feature = "any-fdb"))]
+        {
+            let refused = refusal("fdb:/etc/foundationdb/fdb.cluster");
+            assert!(matches!(refused, OpenError::NotInThisBuild { scheme } if scheme == "fdb"));
+        }
         #[cfg(not(feature = "postgres"))]
         for url in ["postgres://h/db", "postgresql://h/db"] {
             assert!(matches!(refusal(url), OpenError::NotInThisBuild { scheme } if scheme == "postgres"));

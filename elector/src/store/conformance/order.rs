@@ -58,7 +58,7 @@ pub(super) async fn entries_of_one_transaction_keep_their_order(bed: Bed) {
 
 /// An entry sorts behind all that were answered before it was sent, whoever wrote them.
 pub(super) async fn entries_of_many_writers_sort_by_their_commits(bed: Bed) {
-    const AUTHORS: usize = 6;
+    const AUTHORS: usize = 8;
     const ENTRIES: usize = 15;
     let prefix = bed.key("queue/");
     let barrier = Arc::new(Barrier::new(AUTHORS));
