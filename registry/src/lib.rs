@@ -58,6 +58,7 @@ mod member;
 mod message;
 mod name;
 mod node;
+mod outage;
 mod reads;
 mod registry;
 mod replica;
@@ -91,6 +92,7 @@ pub use crate::{
     },
     input::{Event, Notice},
     name::{BadName, MAX_NAME_BYTES, Name},
+    outage::OnOutage,
     registry::{NotTrusted, RegisterOptions, Registration, Registry, WhenLapsed},
     status::{LeaderInfo, MemberInfo, Status},
 };
