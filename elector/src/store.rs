@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Incarnation, NodeName};
 
 pub mod conformance;
+pub mod examine;
 pub mod memory;
 pub mod mvcc;
 pub mod open;
