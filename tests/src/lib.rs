@@ -1,8 +1,8 @@
 //! Clusters of real processes over real stores, with real faults: the promises, seen from outside.
 //!
-//! A [`Cluster`] starts `callsign node` as child processes over one store, kills and stops them, and reads
-//! the store: a `SQLite` file, or what `CALLSIGN_TEST_STORE` says ([`TestStore`]). A [`Load`] registers and unregisters names on all of them meanwhile, and writes what was answered into a
-//! [`History`], which says afterwards whether a promise was broken.
+//! A [`Cluster`] starts `callsign node` as child processes over one store, kills and stops them, and reads the store: a
+//! `SQLite` file, or what `CALLSIGN_TEST_STORE` says ([`TestStore`]). A [`Load`] registers and unregisters names on all of
+//! them meanwhile, and writes what was answered into a [`History`], which says afterwards whether a promise was broken.
 //!
 //! The command is built by the first test that needs it; `CALLSIGN_BIN` names another one in its place.
 //! `CALLSIGN_TEST_LOG` is what nodes log, such as `debug`; the ends of their logs are shown where a test has failed.

@@ -123,10 +123,14 @@ fn a_file_that_is_locked_for_30_s() {
     let files = tempfile::tempdir().unwrap();
     let mut place = TestStore::file(files.path());
     let view = StoreView::open(&place);
-    let mut lock = None;
+    let mut held = Vec::new();
     a_store_is_gone_for_30_s(&mut place, move |_, gone| {
-        lock = gone.then(|| {
-            eventually("the file is locked", PATIENCE, || view.try_lock().ok_or("others write".to_owned()))
-        });
+        if gone {
+            held.push(eventually("the file is locked", PATIENCE, || {
+                view.try_lock().ok_or("others write".to_owned())
+            }));
+        } else {
+            held.clear();
+        }
     });
 }

@@ -212,7 +212,7 @@ fn a_node_of_another_cluster_that_comes_to_a_node_of_this_one_is_refused() {
     let astray = cluster.launch_aside("a", &of_another(&["--advertise", &address]));
     let dials = cluster.launch_aside("z", &of_another(&[]));
     let ours = format!("cluster {:?} there", cluster.place.cluster);
-    for (node, says) in [(cluster.node("a"), "cluster \"other\" there"), (&dials, &ours)] {
+    for (node, says) in [(cluster.node("a"), "cluster \"other\" there"), (&dials, ours.as_str())] {
         eventually("both sides are told", PATIENCE, || {
             let log = node.log();
             let is_said = log.lines().any(|line| line.contains("WARN") && line.contains(says));
