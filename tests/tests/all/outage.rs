@@ -10,9 +10,10 @@ const OUTAGE: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a node may take of a core while nothing can be done: 1 %.
+/// What a node may take of a core while nothing can be done, this test's own questions included: 1 %, and ten times as
+/// much where it is built without optimisation. Who spins takes all of it.
 fn allowance(time: Duration) -> Duration {
-    time / 100
+    if cfg!(debug_assertions) { time / 10 } else { time / 100 }
 }
 
 fn register(node: &NodeProcess, name: &str, wait: Duration) -> Answer {
