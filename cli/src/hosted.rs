@@ -107,7 +107,7 @@ impl Hosted {
         } else {
             WhenLapsed::Stop
         };
-        let options = RegisterOptions { when_lapsed, wait: how.wait };
+        let options = RegisterOptions { when_lapsed, wait: how.wait, on_outage: None };
         let result = registry.register_with(name, &actor, options).await;
         let mut actors = lock(&self.actors);
         let hosting = actors.get_mut(&place).filter(|hosting| hosting.actor.get_id() == actor.get_id());

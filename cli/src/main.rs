@@ -10,6 +10,7 @@ mod client;
 mod commands;
 mod duration;
 mod echo;
+mod fenced;
 mod hosted;
 mod measure;
 mod output;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ask, bench, bench_node, demo, node};
+use commands::{ask, bench, bench_node, demo, doctor, node, wipe};
 
 /// Gives running actors names that a whole cluster agrees on.
 #[derive(Parser)]
@@ -54,6 +55,10 @@ enum Command {
     Demo(demo::Args),
     /// Measures a cluster of processes. Use a release build.
     Bench(bench::Args),
+    /// Looks at a store, and says in words what is wrong with it.
+    Doctor(doctor::Args),
+    /// Removes a registry from a store, with all its names.
+    Wipe(wipe::Args),
     /// One process of the bench, driven by lines of JSON.
     #[command(hide = true)]
     BenchNode,
@@ -76,6 +81,8 @@ fn main() -> ExitCode {
         Command::Status(args) => Ok(ask::status(&args)),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Wipe(args) => wipe::run(&args),
         Command::BenchNode => bench_node::run(),
     };
     result.unwrap_or_else(|error| {

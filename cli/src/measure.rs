@@ -43,6 +43,11 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
+/// As microseconds, with one decimal.
+pub(crate) fn as_us(duration: Duration) -> f64 {
+    rounded(duration.as_secs_f64() * 1e6)
+}
+
 /// As milliseconds, with one decimal.
 pub(crate) fn as_ms(duration: Duration) -> f64 {
     rounded(duration.as_secs_f64() * 1e3)

@@ -107,6 +107,9 @@ impl From<RegisterError> for Refusal {
             RegisterError::NotSynced => Self::unavailable("not_synced", text),
             RegisterError::NoLeader => Self::unavailable("no_leader", text),
             RegisterError::Lapsed => Self::unavailable("lapsed", text),
+            RegisterError::StoreUnavailable { lasting } => {
+                Self::unavailable("store_unavailable", text).with("lasting_ms", lasting.as_millis())
+            }
             RegisterError::SessionLost { .. } => Self::unavailable("session_lost", text),
             RegisterError::Unknown { waited, .. } => {
                 Self::timed_out("unknown", text).with("waited_ms", waited.as_millis())
@@ -130,6 +133,9 @@ impl From<UnregisterError> for Refusal {
             }
             UnregisterError::Pending { waited, .. } => {
                 Self::timed_out("pending", text).with("waited_ms", waited.as_millis())
+            }
+            UnregisterError::StoreUnavailable { lasting } => {
+                Self::unavailable("store_unavailable", text).with("lasting_ms", lasting.as_millis())
             }
             UnregisterError::Left => Self::unavailable("left", text),
             _ => Self::unavailable("other", text),

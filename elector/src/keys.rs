@@ -63,6 +63,11 @@ impl RegistryKeys {
         &self.cluster
     }
 
+    /// Everything that is stored of the registry.
+    pub fn all(&self) -> Range<Key> {
+        below(&format!("{}/", self.prefix))
+    }
+
     /// What entries of the membership queue are appended under; a watch on it ends when one is.
     pub fn queue(&self) -> Key {
         format!("{}/queue/", self.prefix).into_bytes()

@@ -24,6 +24,7 @@ pub mod session;
 pub mod state;
 pub mod store;
 pub mod time;
+pub mod wipe;
 
 pub use clock::Clock;
 pub use time::Time;

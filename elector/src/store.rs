@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Incarnation, NodeName};
 
 pub mod conformance;
+pub mod examine;
 #[cfg(feature = "any-fdb")]
 pub mod fdb;
 pub mod memory;
@@ -86,7 +87,8 @@ pub struct Check {
     pub expected: Option<Value>,
     /// A version at which the author knows, from a read or from a commit of its own, that the key had the
     /// expected value. A backend may use it in place of a read: "not written since". It never makes a commit
-    /// pass that the comparison would have refused; it may refuse one, if the key was rewritten with an equal value.
+    /// pass that the comparison would have refused; it may refuse one, if the key was rewritten with an equal value, or
+    /// if the version is older than what the backend keeps: whoever reads again gets on.
     pub seen_at: Option<Version>,
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     has_ended: AtomicBool,
     /// The elector has seen this member leave.
     pub(crate) left: Notify,
+    /// The session is trusted, again or for the first time.
+    pub(crate) trusted: Notify,
 }
 
 impl Shared {
@@ -155,6 +157,7 @@ pub(crate) async fn start(parts: Parts) -> Result<(Arc<Shared>, ActorRef<Kick>),
         is_synced: AtomicBool::new(false),
         has_ended: AtomicBool::new(false),
         left: Notify::new(),
+        trusted: Notify::new(),
     });
     let arguments = (shared.clone(), parts, table);
     let (actor, _) = Actor::spawn(None, MemberActor, arguments).await?;
@@ -500,6 +503,7 @@ async fn pump_session(
             SessionEvent::Opened { session } => {
                 elector.tell(ElectorNotice::Session(Some(session.clone())));
                 shared.push(Input::SessionOpened(session));
+                shared.trusted.notify_waiters();
             }
             SessionEvent::Lapsed { .. } => {
                 elector.tell(ElectorNotice::Session(None));
@@ -508,6 +512,7 @@ async fn pump_session(
             SessionEvent::Resumed { session } => {
                 elector.tell(ElectorNotice::Session(Some(session)));
                 shared.push(Input::SessionResumed);
+                shared.trusted.notify_waiters();
             }
             SessionEvent::Lost { .. } => {
                 elector.tell(ElectorNotice::Session(None));

@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use callsign_elector::{Clock, elector::ElectorTiming, session::SessionTiming, store::SharedStore};
 use callsign_transport::{LinkLimits, LinkTiming, Network, Secret};
 
+use crate::outage::OnOutage;
+
 /// Where the cluster keeps what it agrees on.
 #[derive(Clone, Debug)]
 pub enum StoreSource {
@@ -46,6 +48,7 @@ pub struct Config {
     pub(crate) priority: u32,
     pub(crate) request_timeout: Duration,
     pub(crate) join_timeout: Duration,
+    pub(crate) on_outage: OnOutage,
     pub(crate) session: SessionTiming,
     pub(crate) elector: ElectorTiming,
     pub(crate) link: LinkTiming,
@@ -72,6 +75,7 @@ impl Config {
             priority: 1,
             request_timeout: Duration::from_secs(5),
             join_timeout: Duration::from_secs(15),
+            on_outage: OnOutage::Wait,
             session: SessionTiming::default(),
             elector: ElectorTiming::default(),
             link: LinkTiming::default(),
@@ -137,6 +141,15 @@ impl Config {
     #[must_use]
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = timeout;
+        self
+    }
+
+    /// What calls that write do while the store takes no commits: wait, for at most their
+    /// [`request_timeout`](Self::request_timeout), or fail at once with `StoreUnavailable`. What was sent before that was
+    /// noticed, some seconds into the outage at most, ends as unknown in either case. Default: they wait.
+    #[must_use]
+    pub fn on_outage(mut self, on_outage: OnOutage) -> Self {
+        self.on_outage = on_outage;
         self
     }
 

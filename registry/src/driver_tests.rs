@@ -8,8 +8,8 @@ use callsign_transport::{MemoryNetwork, Network, P, RactorClusterMessage, remote
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
 
 use crate::{
-    BadName, Config, ConsistentError, JoinError, LookupError, Notice, RegisterError, RegisterOptions,
-    Registry, UnregisterError, WhenLapsed, WhereisError,
+    BadName, Config, ConsistentError, JoinError, LookupError, Notice, OnOutage, RegisterError,
+    RegisterOptions, Registry, UnregisterError, WhenLapsed, WhereisError,
 };
 
 #[derive(RactorClusterMessage)]
@@ -208,7 +208,7 @@ async fn a_store_outage_lapses_the_session_stops_the_actor_and_tells_the_other_w
     let listener = heard.clone();
     let options = RegisterOptions {
         when_lapsed: WhenLapsed::Tell(Arc::new(move |notice| listener.lock().unwrap().push(notice))),
-        wait: None,
+        ..RegisterOptions::default()
     };
     let registration = node.register_with("told", &told, options).await.unwrap();
 
@@ -220,7 +220,8 @@ async fn a_store_outage_lapses_the_session_stops_the_actor_and_tells_the_other_w
         matches!(node.lookup("told"), Err(LookupError::Lapsed { last_known: Some(_) })),
         "reads are marked"
     );
-    assert_eq!(node.register("z", &counter().await).await.unwrap_err(), RegisterError::Lapsed);
+    let refused = node.register("z", &counter().await).await.unwrap_err();
+    assert!(matches!(refused, RegisterError::StoreUnavailable { .. }), "{refused}");
     let unread = node.lookup_consistent("told", Duration::from_secs(2)).await;
     assert!(matches!(unread, Err(ConsistentError::StoreUnavailable { .. })), "{unread:?}");
 
@@ -230,6 +231,57 @@ async fn a_store_outage_lapses_the_session_stops_the_actor_and_tells_the_other_w
     assert_eq!(registration.check(), Ok(()));
     until("the stopped actor's name is free", || node.lookup("stopped") == Ok(None)).await;
     assert!(node.lookup("told").unwrap().is_some(), "the told one kept its name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_made_while_the_store_is_gone_is_done_when_it_is_back_or_fails_at_once_as_configured() {
+    let cluster = Cluster::new();
+    let waits = cluster.node("a").await;
+    let fails = Registry::join(cluster.config("b").on_outage(OnOutage::Fail)).await.unwrap();
+    assert!(fails.ready(SOON).await);
+    let kept = counter().await;
+    let tell =
+        || RegisterOptions { when_lapsed: WhenLapsed::Tell(Arc::new(|_| ())), ..RegisterOptions::default() };
+    fails.register_with("kept", &kept, tell()).await.unwrap();
+
+    cluster.store.outage_for_all();
+    until("both have lapsed", || [&waits, &fails].iter().all(|n| n.lookup("kept").is_err())).await;
+    let before = tokio::time::Instant::now();
+    let refused = fails.register("x", &counter().await).await.unwrap_err();
+    assert!(matches!(refused, RegisterError::StoreUnavailable { .. }), "{refused}");
+    let refused = fails.unregister("kept").await.unwrap_err();
+    assert!(matches!(refused, UnregisterError::StoreUnavailable { .. }), "{refused}");
+    assert_eq!(before.elapsed(), Duration::ZERO, "it has waited");
+
+    let actor = counter().await;
+    let patient = RegisterOptions { wait: Some(SOON), ..RegisterOptions::default() };
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        cluster.store.heal_all();
+    };
+    let (registered, ()) = tokio::join!(waits.register_with("y", &actor, patient), later);
+    assert_eq!(registered.unwrap().check(), Ok(()));
+    until("the other serves again", || fails.lookup("kept").is_ok_and(|entry| entry.is_some())).await;
+    assert!(fails.unregister("kept").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_before_the_outage_was_noticed_is_unknown_and_asking_again_finds_out() {
+    let cluster = Cluster::new();
+    let node = Registry::join(cluster.config("a").on_outage(OnOutage::Fail)).await.unwrap();
+    assert!(node.ready(SOON).await);
+    cluster.store.outage_for_all();
+    let actor = counter().await;
+    let short = RegisterOptions {
+        wait: Some(Duration::from_millis(500)),
+        when_lapsed: WhenLapsed::Tell(Arc::new(|_| ())),
+        ..RegisterOptions::default()
+    };
+    let sent = node.register_with("x", &actor, short.clone()).await.unwrap_err();
+    assert!(matches!(sent, RegisterError::Unknown { .. }), "{sent}");
+    cluster.store.heal_all();
+    until("it is held", || node.lookup("x").is_ok_and(|entry| entry.is_some())).await;
+    assert!(node.register_with("x", &actor, short).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

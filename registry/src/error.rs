@@ -87,9 +87,15 @@ pub enum RegisterError {
     /// No member leads at present, and none came to in time. Nothing was sent.
     #[error("no leader")]
     NoLeader,
-    /// This node's session is not trusted: the store could not be reached for too long. Nothing was sent.
+    /// This node's session is not trusted, though the store can be reached again by now. Nothing was sent.
     #[error("this node's session has lapsed")]
     Lapsed,
+    /// The store takes no commits from this node. Nothing was sent, so the name is not held by this call.
+    #[error("the store has taken no commit for {lasting:?}")]
+    StoreUnavailable {
+        /// For how long, as this node has seen.
+        lasting: Duration,
+    },
     /// The session that asked was closed. The name is not, and will not be, held by this request's session.
     #[error("the session ended while {name:?} was being registered")]
     SessionLost {
@@ -138,6 +144,13 @@ pub enum UnregisterError {
         name: String,
         /// How long was waited.
         waited: Duration,
+    },
+    /// The store takes no commits from this node, and calls are to fail then
+    /// ([`Config::on_outage`](crate::Config::on_outage)). Nothing was changed: the name is held as before.
+    #[error("the store has taken no commit for {lasting:?}")]
+    StoreUnavailable {
+        /// For how long, as this node has seen.
+        lasting: Duration,
     },
     /// The node has left the registry. Its session is closed, or will be, and frees all its names.
     #[error("the node has left")]

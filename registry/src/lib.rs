@@ -62,6 +62,7 @@ mod node;
 #[cfg(test)]
 #[cfg(feature = "node-server")]
 mod node_server_tests;
+mod outage;
 mod reads;
 mod registry;
 mod replica;
@@ -98,6 +99,7 @@ pub use crate::{
     },
     input::{Event, Notice},
     name::{BadName, MAX_NAME_BYTES, Name},
+    outage::OnOutage,
     registry::{NotTrusted, RegisterOptions, Registration, Registry, WhenLapsed},
     status::{LeaderInfo, MemberInfo, Status},
 };

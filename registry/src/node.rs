@@ -24,6 +24,7 @@ use crate::{
     error::{JoinError, LeaveError},
     input::Call,
     member::{MemberConfig, Tuning},
+    outage::{Observed, Outage},
 };
 
 type Peers = BTreeMap<RegistryName, Vec<(NodeName, String)>>;
@@ -43,6 +44,7 @@ pub(crate) struct Node {
     pub(crate) incarnation: Incarnation,
     cluster: ClusterName,
     store: SharedStore,
+    pub(crate) outage: Arc<Outage>,
     pub(crate) session: NodeSession,
     pub(crate) endpoint: Endpoint,
     address: String,
@@ -66,6 +68,8 @@ impl Node {
             StoreSource::Open(store) => store.clone(),
             StoreSource::Url(url) => store::open(url)?,
         };
+        let outage = Outage::new(config.clock.clone());
+        let store = Observed::new(store, outage.clone());
         // Nobody else has it: not a former self, nor a process that took the same name.
         let incarnation = Incarnation(rand::random_range(1..1 << 63));
         let endpoint = Endpoint::start(EndpointConfig {
@@ -104,6 +108,7 @@ impl Node {
             incarnation,
             cluster,
             store,
+            outage,
             session,
             endpoint,
             address,

@@ -1,6 +1,6 @@
 //! The public face: join a registry, register, look up, leave.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use callsign_elector::ids::{Position, SessionNumber};
 use callsign_transport::{Endpoint, RemoteMessage};
@@ -16,6 +16,7 @@ use crate::{
     input::{Answer, Call, Notice, OnLapse},
     name::{Name, check_name},
     node::Node,
+    outage::OnOutage,
     status::{LeaderInfo, MemberInfo, Status},
     table::Row,
 };
@@ -47,6 +48,8 @@ pub struct RegisterOptions {
     /// How long to wait for the verdict. Default: the node's
     /// [`request_timeout`](crate::Config::request_timeout).
     pub wait: Option<Duration>,
+    /// What to do while the store takes no commits. Default: the node's [`on_outage`](crate::Config::on_outage).
+    pub on_outage: Option<OnOutage>,
 }
 
 /// A name that an actor of this node holds, and for how long it may believe so.
@@ -144,7 +147,8 @@ impl Registry {
         let call = Call::Register { name: name.clone(), actor: address.pid, kind: address.kind, on_lapse };
         let wait = options.wait.unwrap_or(self.node.config.request_timeout);
         let began = self.shared.trust.clock().now();
-        match self.shared.call(call, wait).await {
+        let on_outage = options.on_outage.unwrap_or(self.node.config.on_outage);
+        match self.ask_to_register(call, wait, on_outage).await {
             Some(Answer::Registered(Ok((token, session)))) => {
                 let trust = self.shared.trust.clone();
                 let registration = Registration { name, token, session, trust };
@@ -166,9 +170,47 @@ impl Registry {
         }
     }
 
+    /// Has the member ask. What is refused before anything was sent, because the store is gone, is asked again when the
+    /// session is trusted again, or is said to be that.
+    async fn ask_to_register(&self, call: Call, wait: Duration, on_outage: OnOutage) -> Option<Answer> {
+        let clock = self.shared.trust.clock();
+        let deadline = clock.now() + wait;
+        let unavailable = |error| {
+            let lasting = self.node.outage.lasting();
+            let error = lasting.map_or(error, |lasting| RegisterError::StoreUnavailable { lasting });
+            Some(Answer::Registered(Err(error)))
+        };
+        loop {
+            if on_outage == OnOutage::Fail && self.node.outage.lasting().is_some() {
+                return unavailable(RegisterError::Lapsed);
+            }
+            // Before the call: trust that comes back while it is being refused is not missed.
+            let mut trusted = pin!(self.shared.trusted.notified());
+            trusted.as_mut().enable();
+            let left = deadline.since(clock.now());
+            match self.shared.call(call.clone(), left).await {
+                Some(Answer::Registered(Err(RegisterError::Lapsed))) if on_outage == OnOutage::Wait => {
+                    tokio::select! {
+                        () = trusted => {}
+                        () = clock.sleep_until(deadline) => return unavailable(RegisterError::Lapsed),
+                    }
+                }
+                Some(Answer::Registered(Err(
+                    error @ (RegisterError::Lapsed | RegisterError::NoLeader | RegisterError::NotSynced),
+                ))) => return unavailable(error),
+                answer => return answer,
+            }
+        }
+    }
+
     /// Gives up a name that an actor of this node holds. Returns the position from which it is free.
     pub async fn unregister(&self, name: &str) -> Result<Position, UnregisterError> {
         check_name(name)?;
+        if self.node.config.on_outage == OnOutage::Fail
+            && let Some(lasting) = self.node.outage.lasting()
+        {
+            return Err(UnregisterError::StoreUnavailable { lasting });
+        }
         let call = Call::Unregister { name: name.into() };
         match self.shared.call(call, self.node.config.request_timeout).await {
             Some(Answer::Unregistered(result)) => result,

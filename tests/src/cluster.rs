@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
@@ -16,6 +15,7 @@ use crate::{
     load::Load,
     process::{NodeProcess, StartOptions, Stopped, recordings},
     sampler::{Directory, Sampler, note},
+    store::TestStore,
     store_view::{StoreView, WriteLock},
     wait::eventually,
 };
@@ -36,6 +36,8 @@ pub struct Cluster {
     lives: Vec<Arc<Life>>,
     directory: Directory,
     launches: usize,
+    /// Where the store is. Dropped after the nodes.
+    pub place: TestStore,
     files: TempDir,
 }
 
@@ -43,7 +45,8 @@ impl Cluster {
     /// Starts nodes with these names, and waits until they are ready.
     pub fn start(options: StartOptions, names: &[&str]) -> Self {
         let files = tempfile::tempdir().expect("a temporary directory can be made");
-        let store = StoreView::open(&files.path().join("store.db"));
+        let place = TestStore::new(files.path());
+        let store = StoreView::open(&place);
         let mut cluster = Self {
             nodes: BTreeMap::new(),
             store,
@@ -52,6 +55,7 @@ impl Cluster {
             lives: Vec::new(),
             directory: Directory::default(),
             launches: 0,
+            place,
             files,
         };
         for name in names {
@@ -61,15 +65,13 @@ impl Cluster {
         cluster
     }
 
-    /// The file of the store.
-    pub fn store_path(&self) -> PathBuf {
-        self.files.path().join("store.db")
-    }
-
     fn try_launch(&mut self, name: &str, options: &StartOptions) -> Result<NodeProcess, Stopped> {
         self.launches += 1;
-        let store = format!("sqlite:{}", self.store_path().display());
-        NodeProcess::start(name, &store, options, self.files.path(), self.launches)
+        let mut options = options.clone();
+        if !options.arguments.iter().any(|argument| argument == "--cluster") {
+            options.arguments.extend(["--cluster", &self.place.cluster].map(Into::into));
+        }
+        NodeProcess::start(name, &self.place.url, &options, self.files.path(), self.launches)
     }
 
     /// Starts a node over the same store that is none of this cluster's.
@@ -153,7 +155,7 @@ impl Cluster {
     pub fn stop_outside_a_commit(&self, name: &str) {
         eventually("the node is stopped outside a commit", PATIENCE, || {
             self.node(name).stop();
-            if self.store.try_lock().is_some() {
+            if !self.store.can_lock() || self.store.try_lock().is_some() {
                 return Ok(());
             }
             self.node(name).go_on();

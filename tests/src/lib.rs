@@ -1,8 +1,8 @@
 //! Clusters of real processes over real stores, with real faults: the promises, seen from outside.
 //!
-//! A [`Cluster`] starts `callsign node` as child processes over one `SQLite` file, kills and stops them, and reads
-//! the store. A [`Load`] registers and unregisters names on all of them meanwhile, and writes what was answered into a
-//! [`History`], which says afterwards whether a promise was broken.
+//! A [`Cluster`] starts `callsign node` as child processes over one store, kills and stops them, and reads the store: a
+//! `SQLite` file, or what `CALLSIGN_TEST_STORE` says ([`TestStore`]). A [`Load`] registers and unregisters names on all of
+//! them meanwhile, and writes what was answered into a [`History`], which says afterwards whether a promise was broken.
 //!
 //! The command is built by the first test that needs it; `CALLSIGN_BIN` names another one in its place.
 //! `CALLSIGN_TEST_LOG` is what nodes log, such as `debug`; the ends of their logs are shown where a test has failed.
@@ -16,6 +16,7 @@ mod history;
 mod load;
 mod process;
 mod sampler;
+mod store;
 mod store_view;
 mod wait;
 
@@ -26,5 +27,6 @@ pub use history::{Forgive, History, Life};
 pub use load::Load;
 pub use process::{NodeProcess, Ready, StartOptions, Stopped};
 pub use sampler::Sampler;
+pub use store::{PostgresServer, TestStore};
 pub use store_view::{StoreView, WriteLock};
 pub use wait::{eventually, wait_for};

@@ -133,6 +133,16 @@ impl NodeProcess {
         Ok(Self { name: name.to_owned(), child, ended, log, ready, client, life })
     }
 
+    /// The time that it has spent on processors so far, user and system. To a hundredth of a second.
+    pub fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it is there");
+        // PID (NAME) STATE and, counted from there, user and system ticks as the 12th and 13th.
+        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        let ticks = rest.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number"));
+        // Linux tells user space hundredths, whatever it counts itself.
+        Duration::from_millis(10 * ticks.sum::<u64>())
+    }
+
     fn pid(&self) -> Pid {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a process id")
     }

@@ -1,22 +1,23 @@
 //! The store, seen and touched from outside.
 
-use std::path::{Path, PathBuf};
-
 use callsign_elector::{
     ids::{ClusterName, Incarnation, NodeName, Position, RegistryName, SessionNumber},
     keys::{ClusterKeys, RegistryKeys, read_key},
     record::{Lock, MemberRow, PositionRecord, Record, SessionRecord, Term},
-    store::{CommitOutcome, Key, SharedStore, Transaction, Value, open},
+    store::{CommitOutcome, Key, Read, SharedStore, Transaction, Value, open},
 };
 use rusqlite::Connection;
 use tokio::runtime::Runtime;
+use tokio_postgres::NoTls;
+
+use crate::store::TestStore;
 
 /// The store of a cluster.
 #[derive(Debug)]
 pub struct StoreView {
     runtime: Runtime,
     store: SharedStore,
-    path: PathBuf,
+    url: String,
     /// The keys that all registries share.
     pub cluster: ClusterKeys,
     /// The keys of the registry.
@@ -26,23 +27,49 @@ pub struct StoreView {
 /// A writer that keeps all others from writing, until it is dropped.
 #[derive(Debug)]
 pub struct WriteLock {
-    _connection: Connection,
+    _held: Held,
+}
+
+/// Its drop rolls back.
+#[derive(Debug)]
+#[expect(dead_code)] // held, not used
+enum Held {
+    Sqlite(Connection),
+    Postgres(tokio_postgres::Client),
 }
 
 impl StoreView {
-    /// Opens the store at a path, for the default cluster and registry.
-    pub fn open(path: &Path) -> Self {
+    /// Opens a store, for its cluster and the default registry.
+    pub fn open(place: &TestStore) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let cluster = ClusterKeys::new(&ClusterName::new("default").expect("a good name"));
+        let cluster = ClusterKeys::new(&ClusterName::new(&place.cluster).expect("a good name"));
         let keys = cluster.registry(&RegistryName::new("default").expect("a good name"));
-        let store = open(&format!("sqlite:{}", path.display())).expect("the store opens");
-        Self { runtime: runtime.expect("a runtime starts"), store, path: path.to_owned(), cluster, keys }
+        let store = open(&place.url).expect("the store opens");
+        Self { runtime: runtime.expect("a runtime starts"), store, url: place.url.clone(), cluster, keys }
     }
 
     /// The bytes under a key.
     pub fn value(&self, key: Key) -> Option<Value> {
         let read = self.runtime.block_on(self.store.read(vec![read_key(key)]));
         read.expect("reads are answered whoever writes").value(0).cloned()
+    }
+
+    /// What one read finds.
+    pub fn entries(&self, read: Read) -> Vec<(Key, Value)> {
+        let read = self.runtime.block_on(self.store.read(vec![read]));
+        read.expect("reads are answered whoever writes").entries(0).to_vec()
+    }
+
+    /// Makes the log longer: bytes that are no batches, up to this position, which becomes the last one.
+    pub fn pad_log(&self, end: Position) {
+        let from = self.commit().0 + 1;
+        for first in (from..=end.0).step_by(5000) {
+            let positions = first..=end.0.min(first + 4999);
+            self.commit_all(positions.fold(Transaction::new(), |all, position| {
+                all.put(self.keys.log(Position(position)), b"padding".to_vec())
+            }));
+        }
+        self.put(self.keys.commit(), PositionRecord(end).to_value());
     }
 
     fn record<R: Record>(&self, key: Key) -> Option<R> {
@@ -100,14 +127,37 @@ impl StoreView {
         self.record(self.keys.member(&node_name(node)))
     }
 
-    /// Takes the right to write, as another program that uses the file would; `None`: a writer has it.
-    pub fn try_lock(&self) -> Option<WriteLock> {
-        let connection = Connection::open(&self.path).expect("the database opens");
-        connection.busy_timeout(std::time::Duration::from_millis(100)).expect("a timeout can be set");
-        connection.execute_batch("BEGIN IMMEDIATE").ok()?;
-        // Its drop rolls back.
-        Some(WriteLock { _connection: connection })
+    /// Whether one can keep all others from writing to this store.
+    pub fn can_lock(&self) -> bool {
+        ["sqlite:", "postgres"].iter().any(|scheme| self.url.starts_with(scheme))
     }
+
+    /// Takes the right to write, as another program that uses the store would; `None`: a writer has it, or nobody can have it.
+    pub fn try_lock(&self) -> Option<WriteLock> {
+        let held = match self.url.strip_prefix("sqlite:") {
+            Some(path) => Held::Sqlite(lock_file(path)?),
+            None if self.can_lock() => Held::Postgres(self.runtime.block_on(lock_database(&self.url))?),
+            None => return None,
+        };
+        Some(WriteLock { _held: held })
+    }
+}
+
+fn lock_file(path: &str) -> Option<Connection> {
+    let connection = Connection::open(path.split('?').next().unwrap_or(path)).expect("the database opens");
+    connection.busy_timeout(std::time::Duration::from_millis(100)).expect("a timeout can be set");
+    connection.execute_batch("BEGIN IMMEDIATE").ok()?;
+    Some(connection)
+}
+
+/// Takes the turn to commit.
+async fn lock_database(url: &str) -> Option<tokio_postgres::Client> {
+    let (client, connection) =
+        tokio_postgres::connect(url, NoTls).await.expect("the database can be reached");
+    tokio::spawn(connection);
+    let lock = "SET lock_timeout = '100ms'; BEGIN; LOCK TABLE callsign.turn IN EXCLUSIVE MODE";
+    client.batch_execute(lock).await.ok()?;
+    Some(client)
 }
 
 /// A node's name as its type.

@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// The store: `sqlite:PATH` or `postgres://USER@HOST/DATABASE`. Default: a fresh file in a temporary directory.
     #[arg(long, value_parser = shared_store)]
     store: Option<String>,
+    /// Only the latency of one registration, beside that of one bare fenced commit.
+    #[arg(long)]
+    latency: bool,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -47,7 +50,12 @@ pub(crate) struct Figures {
     cpu_us_per_registration: f64,
     register_p50_us: f64,
     register_p99_us: f64,
+    /// The floor: one bare fenced commit, in between the registrations.
     commit_p50_us: f64,
+    register_on_leader_p50_us: f64,
+    register_on_leader_p99_us: f64,
+    /// The floor, in between the registrations on the leader.
+    commit_on_leader_p50_us: f64,
     contested: u32,
     double_grants: u32,
     join_ms: f64,
@@ -59,8 +67,6 @@ pub(crate) struct Figures {
 /// What is printed for people beside the figures.
 #[derive(Default)]
 pub(crate) struct Notes {
-    /// Sequential registrations on the leader itself.
-    leader: orders::Sequential,
     failovers_1k: Vec<f64>,
     failovers_n: Vec<f64>,
 }
@@ -81,12 +87,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let load_before = load_average();
     let started = Instant::now();
     let (mut figures, mut notes) = (Figures::default(), Notes::default());
-    phases::measure(&setting, args.names, &mut figures, &mut notes)?;
+    if args.latency {
+        phases::latency(&setting, &mut figures)?;
+    } else {
+        phases::measure(&setting, args.names, &mut figures, &mut notes)?;
+    }
 
     if args.json {
-        println!("{}", serde_json::to_string(&figures)?);
+        println!("{}", if args.latency { latency_only(&figures)? } else { serde_json::to_value(&figures)? });
     } else {
-        print!("{}", summary(args, &figures, &notes));
+        let rows = if args.latency { latencies(&figures) } else { summary(args, &figures, &notes) };
+        print!("{}", table(&["", "", ""], &rows).trim_start());
         println!("load average before {load_before}, after {}", load_average());
         println!("{} processors, {:.0} s in all", processors(), started.elapsed().as_secs_f64());
     }
@@ -103,11 +114,46 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
 
-fn summary(args: &Args, figures: &Figures, notes: &Notes) -> String {
+/// The figures that `--latency` measures.
+fn latency_only(figures: &Figures) -> Result<serde_json::Value> {
+    let mut value = serde_json::to_value(figures)?;
+    if let Some(figures) = value.as_object_mut() {
+        figures.retain(|name, _| name.starts_with("register_") || name.starts_with("commit_"));
+    }
+    Ok(value)
+}
+
+/// One registration after the other, each beside its floor.
+fn latencies(figures: &Figures) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    let Figures { register_p50_us: median, register_p99_us: tail, commit_p50_us: floor, .. } = *figures;
+    let on_leader = (
+        figures.register_on_leader_p50_us,
+        figures.register_on_leader_p99_us,
+        figures.commit_on_leader_p50_us,
+    );
+    for (place, (median, tail, floor)) in
+        [("not on the leader", (median, tail, floor)), ("on the leader", on_leader)]
+    {
+        let mut row =
+            |what: String, value: String, beside: &str| rows.push(vec![what, value, beside.to_owned()]);
+        let above = format!("the floor + {:.0} us", median - floor);
+        row(format!("sequential register, {place}: p50"), format!("{median} us"), &above);
+        row("  p99".into(), format!("{tail} us"), "");
+        row(
+            "  the floor: one bare fenced commit, p50".into(),
+            format!("{floor} us"),
+            "in the same run, in between",
+        );
+    }
+    rows
+}
+
+fn summary(args: &Args, figures: &Figures, notes: &Notes) -> Vec<Vec<String>> {
     let ratio = |a: f64, b: f64| format!("{:.2} x", a / b);
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |what: &str, value: String, beside: String| rows.push(vec![what.into(), value, beside]);
-    let Figures { dashmap_get_ns: bare, commit_p50_us: commit, .. } = *figures;
+    let bare = figures.dashmap_get_ns;
     row(
         "lookup, local name",
         format!("{} ns", figures.lookup_local_ns),
@@ -126,15 +172,8 @@ fn summary(args: &Args, figures: &Figures, notes: &Notes) -> String {
     );
     let cpu = format!("{} us", figures.cpu_us_per_registration);
     row("CPU per registration, all processes", cpu, String::new());
-    let more = |register: f64, commit: f64| format!("bare commit + {:.0} us", register - commit);
-    let median = figures.register_p50_us;
-    row("sequential register, not on the leader: p50", format!("{median} us"), more(median, commit));
-    row("  p99", format!("{} us", figures.register_p99_us), String::new());
-    row("one bare fenced commit: p50", format!("{commit} us"), "in between".into());
-    let of_leader = &notes.leader;
-    let on_leader = more(of_leader.register_p50, of_leader.commit_p50);
-    row("sequential register, on the leader: p50", format!("{} us", of_leader.register_p50), on_leader);
-    row("  p99", format!("{} us", of_leader.register_p99), String::new());
+    rows.extend(latencies(figures));
+    let mut row = |what: &str, value: String, beside: String| rows.push(vec![what.into(), value, beside]);
     row(
         "contested by two nodes at once",
         format!("{} names", figures.contested),
@@ -152,7 +191,7 @@ fn summary(args: &Args, figures: &Figures, notes: &Notes) -> String {
     let n = format!("failover after SIGKILL, {} names", args.names);
     row(&n, format!("{} ms", figures.failover_ms_n), runs(&notes.failovers_n));
     row("  beside that at 1000", ratio(figures.failover_ms_n, figures.failover_ms_1k), String::new());
-    table(&["", "", ""], &rows).trim_start().to_owned()
+    rows
 }
 
 /// The reasons for which registrations failed, if any did.
@@ -190,9 +229,9 @@ mod tests {
         let figures = serde_json::to_value(Figures::default()).unwrap();
         let mut keys: Vec<_> = figures.as_object().unwrap().keys().cloned().collect();
         keys.sort();
-        let published = "bytes_per_name, commit_p50_us, contested, cpu_us_per_registration, dashmap_get_ns, \
+        let published = "bytes_per_name, commit_on_leader_p50_us, commit_p50_us, contested, cpu_us_per_registration, dashmap_get_ns, \
             double_grants, failover_ms_1k, failover_ms_n, join_ms, lookup_local_ns, lookup_remote_ns, \
-            register_p50_us, register_p99_us, registrations_per_s";
+            register_on_leader_p50_us, register_on_leader_p99_us, register_p50_us, register_p99_us, registrations_per_s";
         assert_eq!(keys.join(", "), published);
     }
 }

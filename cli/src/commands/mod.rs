@@ -4,4 +4,6 @@ pub(crate) mod ask;
 pub(crate) mod bench;
 pub(crate) mod bench_node;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod node;
+pub(crate) mod wipe;

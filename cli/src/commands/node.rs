@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// How long to wait for the session of a former node of this name to end. Default: the lease and half of it.
     #[arg(long, value_parser = duration::parse)]
     join_timeout: Option<Duration>,
+    /// What calls that write do while the store is gone: wait, or fail at once.
+    #[arg(long, value_enum, default_value_t = OnOutage::Wait)]
+    on_outage: OnOutage,
     /// Where to answer HTTP. Loopback only: who can reach it can do everything.
     #[arg(long, default_value = "127.0.0.1:0", value_parser = loopback)]
     admin: SocketAddr,
@@ -65,6 +68,21 @@ pub(crate) struct Args {
     /// What to log to standard error, such as `info` or `callsign=debug`. Default: the environment's `RUST_LOG`, or info.
     #[arg(long)]
     log: Option<String>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum OnOutage {
+    Wait,
+    Fail,
+}
+
+impl From<OnOutage> for callsign::OnOutage {
+    fn from(on_outage: OnOutage) -> Self {
+        match on_outage {
+            OnOutage::Wait => Self::Wait,
+            OnOutage::Fail => Self::Fail,
+        }
+    }
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -119,6 +137,7 @@ fn config(args: &Args, registry: &str) -> Result<Config> {
         .listen(args.listen)
         .priority(args.priority)
         .session_timing(SessionTiming::for_lease(args.lease))
+        .on_outage(args.on_outage.into())
         .join_timeout(args.join_timeout.unwrap_or(args.lease + args.lease / 2));
     if let Some(advertise) = &args.advertise {
         config = config.advertise(advertise);

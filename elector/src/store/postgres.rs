@@ -62,6 +62,7 @@ use crate::ids::{Incarnation, NodeName};
 
 mod address;
 mod commit;
+mod examine;
 mod line;
 mod pipeline;
 mod read;
@@ -71,6 +72,7 @@ mod trouble;
 mod watches;
 
 use address::Address;
+pub(super) use examine::examine;
 use line::{Line, Place, Role};
 use watches::{Event, Keeper, Watch};
 

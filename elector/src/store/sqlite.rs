@@ -45,6 +45,7 @@ use super::{
 use crate::ids::{Incarnation, NodeName};
 
 mod bell;
+mod examine;
 mod file;
 mod life;
 mod reader;
@@ -52,6 +53,7 @@ mod watches;
 mod writer;
 
 use bell::{Bell, Ear};
+pub(super) use examine::examine;
 use file::DatabaseFile;
 use life::Lives;
 use reader::{Looks, Reader, Request};

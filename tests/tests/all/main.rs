@@ -1,10 +1,13 @@
 //! The promises, kept by real processes over a real store, under real faults. One module per promise,
-//! and one for the store that is a server.
+//! and some for stores: what an outage does, what `doctor` and `wipe` do.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod doctor;
 mod licences;
+mod outage;
 mod p1_one_holder;
 mod p3_acknowledged_means_kept;
 mod p8_nothing_is_stuck;
 mod p9_bad_input;
 mod postgres;
+mod wipe;

@@ -211,9 +211,8 @@ fn a_node_of_another_cluster_that_comes_to_a_node_of_this_one_is_refused() {
     // What the other cluster believes to be the address of its "a" is that of this one's.
     let astray = cluster.launch_aside("a", &of_another(&["--advertise", &address]));
     let dials = cluster.launch_aside("z", &of_another(&[]));
-    for (node, says) in
-        [(cluster.node("a"), "cluster \"other\" there"), (&dials, "cluster \"default\" there")]
-    {
+    let ours = format!("cluster {:?} there", cluster.place.cluster);
+    for (node, says) in [(cluster.node("a"), "cluster \"other\" there"), (&dials, ours.as_str())] {
         eventually("both sides are told", PATIENCE, || {
             let log = node.log();
             let is_said = log.lines().any(|line| line.contains("WARN") && line.contains(says));

@@ -63,7 +63,7 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
     count += CONTESTED as usize;
     cluster.await_count(count)?;
     progress("registrations one after the other");
-    sequential(&mut cluster, figures, notes)?;
+    sequential(&mut cluster, figures)?;
     count += 2 * SAMPLES as usize;
     cluster.await_count(count)?;
 
@@ -71,6 +71,13 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
     notes.failovers_n = failover::measure(&mut cluster, count)?;
     figures.failover_ms_n = median(&notes.failovers_n)?;
     Ok(())
+}
+
+/// Only registrations one after the other.
+pub(super) fn latency(setting: &Setting, figures: &mut Figures) -> Result<()> {
+    let mut cluster = Cluster::start(setting, 1000)?;
+    progress("registrations one after the other");
+    sequential(&mut cluster, figures)
 }
 
 fn median(runs: &[f64]) -> Result<f64> {
@@ -144,7 +151,7 @@ fn contest(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
 }
 
 /// One registration after the other, on an otherwise idle cluster: on a worker that does not lead, and on the leader.
-fn sequential(cluster: &mut Cluster<'_>, figures: &mut Figures, notes: &mut Notes) -> Result<()> {
+fn sequential(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
     let leader = cluster.leader()?;
     let follower = usize::from(leader == 0);
     for (index, prefix) in [(follower, "one-by-one/follower-"), (leader, "one-by-one/leader-")] {
@@ -157,7 +164,9 @@ fn sequential(cluster: &mut Cluster<'_>, figures: &mut Figures, notes: &mut Note
             figures.register_p99_us = times.register_p99;
             figures.commit_p50_us = times.commit_p50;
         } else {
-            notes.leader = times;
+            figures.register_on_leader_p50_us = times.register_p50;
+            figures.register_on_leader_p99_us = times.register_p99;
+            figures.commit_on_leader_p50_us = times.commit_p50;
         }
     }
     Ok(())

@@ -7,12 +7,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 use futures::future::join_all;
 use tokio::sync::Barrier;
 
-use super::{Bed, committed, number, put, read, value, won};
+use super::{Bed, committed, number, put, read, soon, value, won};
 use crate::store::{Key, Read, SharedStore, Transaction};
 
 pub(super) async fn what_was_answered_committed_is_seen_on_every_connection(bed: Bed) {
@@ -80,18 +81,42 @@ pub(super) async fn no_contended_increment_is_lost_or_done_twice(bed: Bed) {
     assert_eq!(value(&bed.connect(), &bed.key("k")).await, Some(total));
 }
 
-pub(super) async fn two_clients_that_fight_for_one_key_lose_nothing(bed: Bed) {
+/// Each reads, adds one, and writes if nobody was there in between. Afterwards the count is that of the commits; and a
+/// version from before all of them, which may be too old for the store by now, makes nothing pass that is wrong.
+pub(super) async fn two_clients_that_fight_for_one_key_lose_nothing_and_an_old_version_does_no_harm(
+    bed: Bed,
+) {
     const INCREMENTS: u64 = 200;
+    let (store, still) = (bed.connect(), bed.key("still"));
+    let before = committed(&store, put(&still, number(1))).await;
+    let end = bed.subject.fight.map(|time| Instant::now() + time);
     let clients = [bed.connect(), bed.connect()].map(|store| {
         let key = bed.key("k");
         tokio::spawn(async move {
-            for _ in 0..INCREMENTS {
+            let mut done = 0;
+            while end.map_or(done < INCREMENTS, |end| Instant::now() < end) {
                 increment(&store, std::slice::from_ref(&key)).await;
+                done += 1;
             }
+            done
         })
     });
-    join_all(clients).await.into_iter().for_each(joined);
-    assert_eq!(value(&bed.connect(), &bed.key("k")).await, Some(number(2 * INCREMENTS)));
+    let counts: Vec<u64> = join_all(clients).await.into_iter().map(joined).collect();
+    println!("  increments: {counts:?}");
+    assert!(counts.iter().all(|count| *count > 0), "one of them never came through: {counts:?}");
+    assert_eq!(value(&store, &bed.key("k")).await, Some(number(counts.iter().sum())));
+
+    // Too old to tell is a conflict at worst, and whoever reads again gets on.
+    let fenced = |at| put(&bed.key("after"), number(1)).fence(still.clone(), Some(number(1)), at);
+    println!("  a fence from before the fight holds: {}", won(&store, fenced(before)).await);
+    let now = read(&store, vec![Read::Key(still.clone())]).await.version;
+    assert!(won(&store, fenced(now)).await, "nobody has written to it");
+    let watch = store.watch(bed.key("k"), before);
+    assert_eq!(soon("the end of a watch", watch).await, Ok(()));
+    committed(&store, put(&still, number(2))).await;
+    for at in [before, now] {
+        assert!(!won(&store, fenced(at)).await, "it was written to");
+    }
 }
 
 pub(super) async fn a_read_sees_one_version_while_writers_run(bed: Bed) {

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Fate, Faulty, SharedStore, Subject, run};
+use super::{FIGHT, Fate, Faulty, SharedStore, Subject, run};
 use crate::store::{
     memory::{Fault, MemoryStore},
     sqlite::{SqliteOptions, SqliteStore, Synchronous},
@@ -42,8 +42,8 @@ async fn memory_conforms_under_paused_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn memory_conforms_with_several_threads() {
-    run(&memory()).await;
+async fn memory_conforms_with_several_threads_and_a_long_fight() {
+    run(&memory().fighting_for(FIGHT)).await;
 }
 
 /// A subject whose connections are spread over so many openings of one file.
@@ -67,9 +67,9 @@ async fn one_sqlite_file_opened_once_conforms() {
 }
 
 #[tokio::test]
-async fn one_sqlite_file_opened_twice_conforms() {
+async fn one_sqlite_file_opened_twice_conforms_also_in_a_long_fight() {
     let (subject, _directory) = sqlite(2, Synchronous::Full);
-    run(&subject).await;
+    run(&subject.fighting_for(FIGHT)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -12,7 +12,7 @@ use crate::{
     keys::read_key,
     store::{
         SharedStore,
-        conformance::{Faulty, Subject, run},
+        conformance::{FIGHT, Faulty, Subject, run},
         memory::Fate,
     },
 };
@@ -120,9 +120,9 @@ async fn postgres_opened_once_conforms() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn postgres_opened_ten_times_conforms() {
+async fn postgres_opened_ten_times_conforms_also_in_a_long_fight() {
     if let Some(subject) = subject(10) {
-        run(&subject).await;
+        run(&subject.fighting_for(FIGHT)).await;
     }
 }
 
@@ -423,31 +423,6 @@ async fn no_outcome_is_a_lie_while_connections_die() {
     }
     println!("told: {kinds:?}");
     assert!(kinds["committed"] > 0);
-}
-
-#[tokio::test]
-async fn two_clients_on_one_key_lose_no_update_for_some_seconds() {
-    const SECONDS: u64 = 5;
-    let server = server!();
-    let end = Instant::now() + Duration::from_secs(SECONDS);
-    let clients = [open(&server), open(&server)].map(|store| async move {
-        let mut won = 0_u64;
-        while Instant::now() < end {
-            let read = store.read(vec![read_key(b"k".to_vec())]).await.unwrap();
-            let count: u64 = read.value(0).map_or(0, |value| String::from_utf8_lossy(value).parse().unwrap());
-            let step = put(&(count + 1).to_string()).check(b"k".to_vec(), read.value(0).cloned());
-            match store.commit(step).await {
-                CommitOutcome::Committed(_) => won += 1,
-                CommitOutcome::Conflict => {}
-                other => panic!("{other:?}"),
-            }
-        }
-        won
-    });
-    let won = join_all(clients).await;
-    println!("won: {won:?}");
-    let total = won.iter().sum::<u64>().to_string().into_bytes();
-    assert_eq!(value(&open(&server)).await, Some(total));
 }
 
 #[tokio::test]

@@ -153,6 +153,16 @@ impl Server {
         format!("postgres://{user}@{directory}/{database}")
     }
 
+    /// Writes one of its files.
+    #[allow(dead_code)] // for tests of the command
+    pub(crate) fn write(&self, file: &str, text: &str) {
+        let path = self.directory.path().join(file);
+        std::fs::write(&path, text).unwrap();
+        if let Some(User { uid, gid }) = self.user {
+            chown(&path, Some(uid), Some(gid)).unwrap();
+        }
+    }
+
     fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }
@@ -183,7 +193,7 @@ impl Drop for Server {
 /// Says when it is ready; passes on what else it says, which is what went wrong.
 fn listen(stderr: ChildStderr, ready: &mpsc::Sender<()>) {
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-        if line.contains("ready to accept connections") {
+        if line.contains("ready to accept") {
             let _ = ready.send(());
         } else if line.contains("ERROR") || line.contains("PANIC") {
             println!("server: {line}");

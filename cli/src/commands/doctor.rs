@@ -1,0 +1,309 @@
+//! `callsign doctor`: looks at a store, and says in words what is wrong with it.
+//!
+//! First from outside ([`examine`]), then by opening it as a node would, which makes what is missing, and trying what nodes do
+//! there: reads, fenced commits, watches, proofs of death. All that is in a range of its own, which is removed again.
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use callsign::{SharedStore, open_store};
+use callsign_elector::{
+    ids::{Incarnation, NodeName},
+    store::{
+        CommitOutcome, Proof,
+        examine::{Finding, Verdict, examine},
+    },
+};
+use serde_json::json;
+
+use crate::{
+    fenced::FencedCommits,
+    measure::{as_us, now_ns, quantile},
+    output::printable,
+    reply,
+};
+
+/// How many fenced commits are timed.
+const COMMITS: u32 = 30;
+/// A median above it is worth a warning: a lease of 10 s has room for it, its users have not.
+const SLOW: Duration = Duration::from_millis(100);
+/// A watch that takes so long ended by looking, which is done once a second, not by being told.
+const NOT_TOLD: Duration = Duration::from_millis(600);
+/// How long what was tried may take, all together.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Arguments of `callsign doctor`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The store: `sqlite:PATH` or `postgres://USER@HOST/DATABASE`. It is made ready for nodes if it is not.
+    #[arg(long)]
+    store: String,
+    /// Print what was found as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found, in order.
+#[derive(Default)]
+struct Report {
+    store: Option<String>,
+    findings: Vec<Finding>,
+    /// Of one fenced commit, in microseconds: the median, and the slowest.
+    commit: Option<(f64, f64)>,
+}
+
+impl Report {
+    fn push(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Ok)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let report = diagnose(&args.store)?;
+    if args.json {
+        println!("{}", as_json(&report));
+    } else {
+        print!("{}", in_words(&report));
+    }
+    Ok(match report.verdict() {
+        Verdict::Ok | Verdict::Warning => ExitCode::SUCCESS,
+        Verdict::No => reply::Verdict::No.exit_status().into(),
+        Verdict::Usage => reply::Verdict::Usage.exit_status().into(),
+        Verdict::Unknown => reply::Verdict::Unknown.exit_status().into(),
+    })
+}
+
+fn diagnose(url: &str) -> Result<Report> {
+    let mut report = Report { findings: examine(url), ..Report::default() };
+    if report.verdict().is_final() {
+        return Ok(report);
+    }
+    let store = match open_store(url) {
+        Ok(store) => store,
+        Err(error) => {
+            report.push((&error).into());
+            return Ok(report);
+        }
+    };
+    report.store = Some(store.describe());
+    if !report.findings.iter().any(|finding| finding.check == "reach") {
+        report.push(Finding::new("reach", Verdict::Ok, format!("{} is open", store.describe())));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(async {
+        if tokio::time::timeout(PATIENCE, attempt(&store, &mut report)).await.is_err() {
+            let said = format!("what was tried was not done within {PATIENCE:?}");
+            report.push(Finding::new("commits", Verdict::Unknown, said));
+        }
+    });
+    Ok(report)
+}
+
+/// Tries what nodes do. Stops at the first thing that cannot be done.
+async fn attempt(store: &SharedStore, report: &mut Report) {
+    match store.read(vec![]).await {
+        Ok(read) => {
+            let said = format!("the store is at version {}", read.version.0);
+            report.push(Finding::new("reads", Verdict::Ok, said));
+        }
+        Err(error) => return report.push(Finding::new("reads", Verdict::Unknown, error.to_string())),
+    }
+    let prefix = format!("callsign-doctor/{}-{}", std::process::id(), now_ns());
+    let mut commits = match FencedCommits::begin(store.clone(), prefix).await {
+        Ok(commits) => commits,
+        Err(error) => return report.push(not_committed(&error)),
+    };
+    let tried = try_commits(store, &mut commits, report).await;
+    let removed = commits.remove().await;
+    if let Err(error) = tried {
+        report.push(not_committed(&error));
+    }
+    report.push(match removed {
+        Ok(()) => Finding::new("cleaned", Verdict::Ok, "what was written for this is removed again"),
+        Err(error) => {
+            let said = format!("what was written for this may be left, some kilobytes: {error}");
+            Finding::new("cleaned", Verdict::Warning, said).advise("it does no harm")
+        }
+    });
+    report.push(deaths(store).await);
+}
+
+fn not_committed(error: &anyhow::Error) -> Finding {
+    Finding::new("commits", Verdict::Unknown, error.to_string())
+        .advise("something holds up whoever writes: another process, a full disk, a lock; ask again")
+}
+
+async fn try_commits(store: &SharedStore, commits: &mut FencedCommits, report: &mut Report) -> Result<()> {
+    let mut took = Vec::new();
+    for _ in 0..COMMITS {
+        let began = Instant::now();
+        commits.commit().await?;
+        took.push(as_us(began.elapsed()));
+    }
+    let median = quantile(&mut took, 0.5).unwrap_or_default();
+    let slowest = quantile(&mut took, 1.0).unwrap_or_default();
+    report.commit = Some((median, slowest));
+    let said = format!("{COMMITS} fenced commits: median {median} us, slowest {slowest} us");
+    report.push(if median > as_us(SLOW) {
+        Finding::new("commits", Verdict::Warning, said + ": slow")
+            .advise("no registration is faster than that; a longer lease makes room for it")
+    } else {
+        Finding::new("commits", Verdict::Ok, said)
+    });
+    report.push(match commits.commit_stale().await {
+        CommitOutcome::Conflict => {
+            Finding::new("fence", Verdict::Ok, "a commit that builds on something old is refused")
+        }
+        other => Finding::new(
+            "fence",
+            Verdict::No,
+            format!("a commit that builds on something old ended as {other:?}"),
+        )
+        .advise("do not use this store"),
+    });
+
+    let began = Instant::now();
+    let watch = store.watch(commits.key("commit"), commits.at());
+    commits.commit().await?;
+    report.push(match watch.await {
+        Ok(()) if began.elapsed() > NOT_TOLD => {
+            let said = format!("a change was noticed after {} us, by looking", as_us(began.elapsed()));
+            Finding::new("watches", Verdict::Warning, said)
+                .advise("nobody is told of changes: is there a pooler between, or no inotify left?")
+        }
+        Ok(()) => Finding::new(
+            "watches",
+            Verdict::Ok,
+            format!("a change was told after {} us", as_us(began.elapsed())),
+        ),
+        Err(error) => Finding::new("watches", Verdict::Unknown, error.to_string()),
+    });
+    Ok(())
+}
+
+/// Whether a death can be proven.
+async fn deaths(store: &SharedStore) -> Finding {
+    let Ok(node) = NodeName::new("callsign-doctor") else {
+        return Finding::new("deaths", Verdict::Unknown, "not asked");
+    };
+    let incarnation = Incarnation(now_ns());
+    let guard = match store.guard_life(&node, incarnation) {
+        Ok(Some(guard)) => guard,
+        Ok(None) => {
+            let said = "a death is not proven: the names of a killed node stay taken for its lease";
+            return Finding::new("deaths", Verdict::Ok, said);
+        }
+        Err(error) => return Finding::new("deaths", Verdict::Unknown, error.to_string()),
+    };
+    let alive = store.proof_of_death(&node, incarnation).await;
+    drop(guard);
+    let dead = store.proof_of_death(&node, incarnation).await;
+    match (alive, dead) {
+        (Proof::None, Proof::Dead) => Finding::new(
+            "deaths",
+            Verdict::Ok,
+            "a death is proven at once: the names of a killed node are free",
+        ),
+        (Proof::None, Proof::None) => {
+            let said = "a death is not proven: the names of a killed node stay taken for its lease";
+            Finding::new("deaths", Verdict::Warning, said).advise("the file system has no locks that hold")
+        }
+        (Proof::Dead, _) => Finding::new("deaths", Verdict::No, "a living process was proven dead")
+            .advise("do not use this store: the locks of the file system do not hold"),
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Ok => "ok",
+        Verdict::Warning => "warning",
+        Verdict::No => "no",
+        Verdict::Unknown => "unknown",
+        Verdict::Usage => "usage",
+    }
+}
+
+fn as_json(report: &Report) -> serde_json::Value {
+    let check = |finding: &Finding| {
+        json!({
+            "check": finding.check, "verdict": word(finding.verdict),
+            "said": finding.said, "advice": finding.advice,
+        })
+    };
+    let verdict = report.verdict();
+    json!({
+        "ok": !verdict.is_final(), "verdict": word(verdict), "store": report.store,
+        "checks": report.findings.iter().map(check).collect::<Vec<_>>(),
+        "commit_p50_us": report.commit.map(|commit| commit.0),
+        "commit_max_us": report.commit.map(|commit| commit.1),
+    })
+}
+
+fn in_words(report: &Report) -> String {
+    let mut text = String::new();
+    for Finding { check, verdict, said, advice } in &report.findings {
+        let word = match verdict {
+            Verdict::Ok => "ok",
+            Verdict::Warning => "WARNING",
+            Verdict::No | Verdict::Usage => "FAILED",
+            Verdict::Unknown => "UNKNOWN",
+        };
+        text += &format!("{word:<8} {check:<12} {}\n", printable(said));
+        if let Some(advice) = advice.as_ref().filter(|_| *verdict != Verdict::Ok) {
+            text += &format!("{:<21} -> {}\n", "", printable(advice));
+        }
+    }
+    text + match report.verdict() {
+        Verdict::Ok => "All is well.\n",
+        Verdict::Warning => "It works. Mind the warnings.\n",
+        Verdict::No | Verdict::Usage => "It cannot be used so.\n",
+        Verdict::Unknown => {
+            "Nobody knows: something does not answer. Whatever comes after it was not tried.\n"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use callsign_elector::store::memory::MemoryStore;
+
+    use super::*;
+
+    fn of(findings: &[(&'static str, Verdict)]) -> Report {
+        let findings = findings.iter().map(|(check, verdict)| Finding::new(check, *verdict, "said"));
+        Report { findings: findings.collect(), ..Report::default() }
+    }
+
+    #[test]
+    fn the_worst_finding_is_the_verdict_and_a_warning_is_no_failure() {
+        use Verdict::{No, Ok, Unknown, Warning};
+        assert!(!of(&[("a", Ok), ("b", Warning)]).verdict().is_final());
+        assert_eq!(of(&[("a", Ok), ("b", No), ("c", Warning)]).verdict(), No);
+        assert_eq!(of(&[("a", No), ("b", Unknown)]).verdict(), Unknown);
+        assert_eq!(as_json(&of(&[("a", Warning)]))["ok"], true);
+        assert!(in_words(&of(&[("a", No)])).contains("FAILED   a"));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_goes_away_in_the_middle_is_unknown_and_not_well() {
+        let memory = MemoryStore::new();
+        let store: SharedStore = std::sync::Arc::new(memory.connect("doctor"));
+        memory.outage_for_all();
+        let mut report = Report::default();
+        attempt(&store, &mut report).await;
+        assert_eq!(report.verdict(), Verdict::Unknown, "{:?}", report.findings);
+        memory.heal_all();
+        let mut report = Report::default();
+        attempt(&store, &mut report).await;
+        assert_eq!(report.verdict(), Verdict::Ok, "{:?}", report.findings);
+        assert!(report.commit.is_some());
+    }
+}

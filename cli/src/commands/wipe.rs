@@ -1,0 +1,296 @@
+//! `callsign wipe`: removes a registry from the store. What goes, what stays, and in which order: [`callsign_elector::wipe`].
+
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result, anyhow};
+use callsign::{Clock, SessionTiming, SharedStore, open_store};
+use callsign_elector::{
+    ids::{Beat, ClusterName, Incarnation, NodeName, RegistryName},
+    keys::{ClusterKeys, RegistryKeys},
+    session::{NodeSession, SessionConfig},
+    store::{
+        CommitOutcome, Transaction,
+        examine::{self, Finding},
+    },
+    wipe::{Found, Sweep, fence, forget, reads},
+};
+use serde_json::{Value, json};
+
+use super::demo::shared_store;
+use crate::{duration, measure::now_ns, output::printable, reply::Verdict};
+
+/// The name under which sessions are observed. One at a time.
+const OBSERVER: &str = "callsign-wipe";
+/// Between two looks at the sessions of others.
+const LOOK: Duration = Duration::from_millis(200);
+/// How often a commit that met somebody else's, or was not answered, is tried again with what is there then.
+const ATTEMPTS: u32 = 20;
+
+/// Arguments of `callsign wipe`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The store: `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.
+    #[arg(long, value_parser = shared_store)]
+    store: String,
+    /// The cluster.
+    #[arg(long, default_value = "default")]
+    cluster: String,
+    /// The registry that is removed, with all its names. There is no way back.
+    #[arg(long)]
+    registry: String,
+    /// How long to wait for the sessions of members that died without proof. Default: twice the longest lease of them.
+    #[arg(long, value_parser = duration::parse)]
+    wait: Option<Duration>,
+    /// Also while nodes of the registry live: their sessions are closed, which takes all names from them, in all registries.
+    #[arg(long, conflicts_with = "forget_tokens")]
+    force: bool,
+    /// Forget the counters, too: fencing tokens begin again at 1. Only if nothing remembers one.
+    #[arg(long)]
+    forget_tokens: bool,
+    /// Print what was done as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why nothing was removed, or not all.
+struct Refused {
+    verdict: Verdict,
+    code: &'static str,
+    message: String,
+    facts: Value,
+}
+
+fn refused<T>(verdict: Verdict, code: &'static str, message: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused { verdict, code, message: message.into(), facts: json!({}) })
+}
+
+/// What does not answer, and whatever else is not known.
+impl From<anyhow::Error> for Refused {
+    fn from(error: anyhow::Error) -> Self {
+        let message = format!("{error:#}; ask again: what was done is not done twice");
+        Self { verdict: Verdict::Unknown, code: "unknown", message, facts: json!({}) }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let (result, status) = match wipe(args) {
+        Ok(done) => (done, 0),
+        Err(Refused { verdict, code, message, facts }) => {
+            if !args.json {
+                eprintln!("callsign: {}", printable(&message));
+            }
+            let mut body = facts;
+            body["error"] = code.into();
+            body["verdict"] = json!(verdict);
+            body["message"] = message.into();
+            (body, verdict.exit_status())
+        }
+    };
+    if args.json {
+        println!("{result}");
+    } else if status == 0 {
+        let kept = if args.forget_tokens {
+            "nothing is left of it".to_owned()
+        } else {
+            format!(
+                "epoch {} and position {} stay, so that tokens only grow",
+                result["epoch"], result["position"]
+            )
+        };
+        println!(
+            "{} is removed: {} members, {} positions of its log; {kept}",
+            args.registry, result["members"], result["logged"]
+        );
+    }
+    Ok(status.into())
+}
+
+fn wipe(args: &Args) -> Result<Value, Refused> {
+    let names =
+        || -> Result<_> { Ok((ClusterName::new(&args.cluster)?, RegistryName::new(&args.registry)?)) };
+    let (cluster, registry) = match names() {
+        Ok(names) => names,
+        Err(error) => return refused(Verdict::Usage, "bad_name", error.to_string()),
+    };
+    let keys = ClusterKeys::new(&cluster).registry(&registry);
+    let store = open_store(&args.store).map_err(|error| {
+        let Finding { verdict, said, .. } = (&error).into();
+        let (verdict, code) = match verdict {
+            examine::Verdict::Usage => (Verdict::Usage, "bad_store"),
+            examine::Verdict::No => (Verdict::No, "bad_store"),
+            _ => (Verdict::Unknown, "store_unavailable"),
+        };
+        Refused { verdict, code, message: said, facts: json!({}) }
+    })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.context("no runtime")?;
+    let wipe = Wipe { store, keys, cluster, args };
+    runtime.block_on(wipe.run())
+}
+
+/// What came of one step.
+#[derive(PartialEq, Eq)]
+enum Step {
+    Done,
+    /// There was nothing to do.
+    Nothing,
+}
+
+struct Wipe<'a> {
+    store: SharedStore,
+    keys: RegistryKeys,
+    cluster: ClusterName,
+    args: &'a Args,
+}
+
+impl Wipe<'_> {
+    async fn look(&self) -> Result<Found> {
+        let read = self.store.read(reads(&self.keys)).await.context("the store was not read")?;
+        Ok(Found::new(&self.keys, &read))
+    }
+
+    async fn run(&self) -> Result<Value, Refused> {
+        let first = self.look().await?;
+        if !first.exists() {
+            let message =
+                format!("there is no registry {} in cluster {}", self.args.registry, self.args.cluster);
+            return refused(Verdict::No, "no_such_registry", message);
+        }
+        if !first.open().is_empty() && !self.args.force {
+            self.outlive().await?;
+        }
+        let closed: Vec<_> = first.open().keys().map(|node| node.as_str().to_owned()).collect();
+        let step = |found: &Found| {
+            if found.is_fenced() {
+                return Ok(None);
+            }
+            self.judge(found).map(|()| Some(fence(&self.keys, found)))
+        };
+        self.once(step).await?;
+        let (epoch, position) = self.look().await?.counters();
+        let sweep = Sweep::new(&self.keys, position.next());
+        while self.once(|found| Ok(sweep.next(found))).await? == Step::Done {}
+        if self.args.forget_tokens {
+            let last = |found: &Found| {
+                if !found.exists() {
+                    return Ok(None);
+                }
+                if found.is_fenced() {
+                    return Ok(Some(forget(&self.keys, found)));
+                }
+                refused(Verdict::No, "in_use", "somebody has come to it meanwhile: its tokens stay")
+            };
+            self.once(last).await?;
+        }
+        Ok(json!({
+            "registry": self.args.registry, "cluster": self.args.cluster, "members": first.members(),
+            "queued": first.queued(), "logged": first.logged(), "epoch": epoch, "position": position,
+            "closed": if self.args.force { closed } else { Vec::new() }, "forgotten": self.args.forget_tokens,
+        }))
+    }
+
+    /// What stands against the fence.
+    fn judge(&self, found: &Found) -> Result<(), Refused> {
+        if let Some(what) = found.counters_unread().first()
+            && !self.args.forget_tokens
+        {
+            let message = format!("{what}: what cannot be read cannot be kept; --forget-tokens removes it");
+            return refused(Verdict::No, "corrupt", message);
+        }
+        if self.args.force {
+            return Ok(());
+        }
+        if let Some(what) = found.others_unread().first() {
+            let message = format!("{what}: nobody knows whether that node lives; --force takes it for dead");
+            return refused(Verdict::No, "corrupt", message);
+        }
+        if found.open().is_empty() {
+            Ok(())
+        } else {
+            Err(in_use(found.open().keys(), "come to it meanwhile"))
+        }
+    }
+
+    /// Does one thing, once; tries again, by what is there then, what met somebody else's, or was not answered.
+    async fn once(
+        &self,
+        next: impl Fn(&Found) -> Result<Option<Transaction>, Refused>,
+    ) -> Result<Step, Refused> {
+        let mut failed = 0;
+        loop {
+            let found = self.look().await?;
+            let Some(transaction) = next(&found)? else { return Ok(Step::Nothing) };
+            let why = match self.store.commit(transaction).await {
+                CommitOutcome::Committed(_) => return Ok(Step::Done),
+                CommitOutcome::Conflict => "others write to it all the time".to_owned(),
+                CommitOutcome::Unknown => "the store does not say what became of a commit".to_owned(),
+                CommitOutcome::Unavailable(why) => why,
+                CommitOutcome::TooLarge(what) => return refused(Verdict::No, "too_large", what.to_string()),
+            };
+            failed += 1;
+            if failed >= ATTEMPTS {
+                return Err(anyhow!(why).context("not all was removed").into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until the sessions of all members are closed, as every node would: by observing them, and by closing those that are
+    /// silent for their lease, or proven dead. Refuses as soon as one is seen to live.
+    async fn outlive(&self) -> Result<(), Refused> {
+        let found = self.look().await?;
+        let leases = || found.open().values().map(|record| record.lease);
+        let (Some(longest), Some(shortest)) = (leases().max(), leases().min()) else { return Ok(()) };
+        let first: BTreeMap<NodeName, (Incarnation, Beat)> = found
+            .open()
+            .iter()
+            .map(|(node, record)| (node.clone(), (record.incarnation, record.beat)))
+            .collect();
+        let config = SessionConfig {
+            cluster: self.cluster.clone(),
+            node: NodeName::new(OBSERVER).context("a good name")?,
+            incarnation: Incarnation(now_ns() | 1),
+            // So that it looks often enough for the shortest of them.
+            timing: SessionTiming::for_lease(shortest),
+            seed: now_ns(),
+        };
+        let wait = self.args.wait.unwrap_or(longest * 2 + LOOK * 10);
+        eprintln!("waiting for at most {wait:?}: {} have open sessions", listed(found.open().keys()));
+        let observer = NodeSession::open(self.store.clone(), Clock::boot(), config, shortest * 2);
+        let observer = observer.await.context("the sessions cannot be observed")?;
+        let watched = async {
+            loop {
+                let found = self.look().await?;
+                let lives = found
+                    .open()
+                    .iter()
+                    .filter(|(node, record)| first.get(*node) != Some(&(record.incarnation, record.beat)));
+                let lives: Vec<_> = lives.map(|(node, _)| node).collect();
+                if !lives.is_empty() {
+                    return Err(in_use(lives, "alive: stop them first, or use --force"));
+                }
+                if found.open().is_empty() {
+                    return Ok(());
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let outlived = tokio::time::timeout(wait, watched).await;
+        // If it cannot leave, others close its session after its lease.
+        let _ = observer.leave().await;
+        outlived.unwrap_or_else(|_| {
+            Err(in_use(found.open().keys(), "silent, and not known to be dead: wait longer"))
+        })
+    }
+}
+
+fn listed<'a>(nodes: impl IntoIterator<Item = &'a NodeName>) -> String {
+    nodes.into_iter().map(NodeName::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn in_use<'a>(nodes: impl IntoIterator<Item = &'a NodeName>, what: &str) -> Refused {
+    let nodes: Vec<_> = nodes.into_iter().map(NodeName::as_str).collect();
+    let message = format!("nothing was removed: {} are {what}", nodes.join(", "));
+    Refused { verdict: Verdict::No, code: "in_use", message, facts: json!({ "nodes": nodes }) }
+}

@@ -1,0 +1,122 @@
+//! The store that the clusters of the tests are over: what `CALLSIGN_TEST_STORE` says.
+//!
+//! Unset or `sqlite`: a fresh file for each cluster. `postgres`: a private server for each cluster, where Postgres is
+//! installed. Anything else is the URL of a store that is there already; each cluster has a name of its own in it.
+
+use std::{
+    path::Path,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+#[allow(dead_code, clippy::unwrap_used)] // the store's own tests do more with it
+#[path = "../../elector/src/store/postgres/tests/server.rs"]
+mod server;
+
+/// Says over which store the tests run.
+const STORE: &str = "CALLSIGN_TEST_STORE";
+
+/// A store for one cluster.
+pub struct TestStore {
+    /// Where it is.
+    pub url: String,
+    /// The cluster's name in it.
+    pub cluster: String,
+    server: Option<PostgresServer>,
+}
+
+impl TestStore {
+    /// What the environment says. Files are in `directory`.
+    pub fn new(directory: &Path) -> Self {
+        match std::env::var(STORE).as_deref() {
+            Err(_) | Ok("" | "sqlite") => Self::file(directory),
+            Ok("postgres") => {
+                let server = PostgresServer::start();
+                let server =
+                    server.unwrap_or_else(|| panic!("{STORE}=postgres, and Postgres is not installed"));
+                Self { url: server.url(), cluster: "default".to_owned(), server: Some(server) }
+            }
+            Ok(url) => {
+                static COUNT: AtomicU32 = AtomicU32::new(0);
+                let count = COUNT.fetch_add(1, Ordering::Relaxed);
+                let cluster = format!("test-{}-{count}-{:08x}", std::process::id(), nanos());
+                Self { url: url.to_owned(), cluster, server: None }
+            }
+        }
+    }
+
+    /// A file in a directory, whatever the environment says.
+    pub fn file(directory: &Path) -> Self {
+        let url = format!("sqlite:{}", directory.join("store.db").display());
+        Self { url, cluster: "default".to_owned(), server: None }
+    }
+
+    /// A private Postgres server, whatever the environment says. `None`, with a line that says so, where it is not installed.
+    pub fn postgres() -> Option<Self> {
+        let server = PostgresServer::start()?;
+        Some(Self { url: server.url(), cluster: "default".to_owned(), server: Some(server) })
+    }
+
+    /// The private server, if it has one.
+    pub fn server(&mut self) -> Option<&mut PostgresServer> {
+        self.server.as_mut()
+    }
+}
+
+/// Tells apart runs whose process ids are equal.
+fn nanos() -> u32 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.subsec_nanos())
+}
+
+impl std::fmt::Debug for TestStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestStore")
+            .field("url", &self.url)
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A private Postgres server, gone when it is dropped.
+pub struct PostgresServer(server::Server);
+
+impl PostgresServer {
+    /// `None`, and a line that says so, where Postgres is not installed.
+    pub fn start() -> Option<Self> {
+        server::Server::start().map(Self)
+    }
+
+    /// Its database, for its owner.
+    pub fn url(&self) -> String {
+        self.0.url("postgres")
+    }
+
+    /// Its database, for another role.
+    pub fn url_as(&self, user: &str) -> String {
+        self.0.url_as(user, "postgres")
+    }
+
+    /// Stops it: connections are closed, and nobody listens.
+    pub fn stop(&mut self) {
+        self.0.stop();
+    }
+
+    /// Starts it again so that it asks roles for their passwords, but its owner.
+    pub fn demand_passwords(&mut self) {
+        self.0.stop();
+        self.0.write("data/pg_hba.conf", "local all postgres trust\nlocal all all scram-sha-256\n");
+        self.0.resume();
+    }
+
+    /// Starts it again as the standby of nobody: it takes no writes.
+    pub fn stand_by(&mut self) {
+        self.0.stop();
+        self.0.write("data/standby.signal", "");
+        self.0.resume();
+    }
+
+    /// Starts it again, on the same data.
+    pub fn resume(&mut self) {
+        self.0.resume();
+    }
+}
