@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Arguments of `callsign doctor`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The store: `sqlite:PATH` or `postgres://USER@HOST/DATABASE`. It is made ready for nodes if it is not.
+    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`. It is made ready for nodes if it is not.
     #[arg(long)]
     store: String,
     /// Print what was found as JSON.

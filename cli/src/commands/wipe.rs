@@ -29,7 +29,7 @@ const ATTEMPTS: u32 = 20;
 /// Arguments of `callsign wipe`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The store: `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.
+    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`.
     #[arg(long, value_parser = shared_store)]
     store: String,
     /// The cluster.

@@ -60,7 +60,9 @@ pub fn examine(url: &str) -> Vec<Finding> {
     match url.split_once(':') {
         Some(("memory", _)) => vec![
             Finding::new("reach", Verdict::Warning, "a store in memory is of one process, and gone with it")
-                .advise("for more than tests use sqlite:PATH or postgres://USER@HOST/DATABASE"),
+                .advise(
+                    "for more than tests use sqlite:PATH, postgres://USER@HOST/DATABASE or fdb:CLUSTER_FILE",
+                ),
         ],
         Some(("sqlite", rest)) => super::sqlite::examine(rest),
         #[cfg(feature = "postgres")]
@@ -93,6 +95,13 @@ impl From<&OpenError> for Finding {
             OpenError::WrongSchema { .. } | OpenError::WrongLayout { .. } => {
                 ("version", Verdict::No, Some("use the version of Callsign that made it, or another store"))
             }
+            OpenError::FoundationDbClient { .. } => (
+                "client",
+                Verdict::No,
+                Some(
+                    "see that the cluster file is there, and that libfdb_c.so is of the API version of this build or later",
+                ),
+            ),
             OpenError::NoDirectory { .. } => {
                 ("reach", Verdict::No, Some("make the directory: only the file is created"))
             }
