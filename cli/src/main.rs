@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Wipe(args) => wipe::run(&args),
+        Command::Wipe(args) => Ok(wipe::run(&args)),
         Command::BenchNode => bench_node::run(),
     };
     result.unwrap_or_else(|error| {

@@ -69,7 +69,7 @@ impl Node {
             StoreSource::Url(url) => store::open(url)?,
         };
         let outage = Outage::new(config.clock.clone());
-        let store = Observed::new(store, outage.clone());
+        let store = Observed::over(store, outage.clone());
         // Nobody else has it: not a former self, nor a process that took the same name.
         let incarnation = Incarnation(rand::random_range(1..1 << 63));
         let endpoint = Endpoint::start(EndpointConfig {

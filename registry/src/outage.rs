@@ -81,7 +81,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    pub(crate) fn new(store: SharedStore, outage: Arc<Outage>) -> SharedStore {
+    pub(crate) fn over(store: SharedStore, outage: Arc<Outage>) -> SharedStore {
         Arc::new(Self { store, outage })
     }
 }
@@ -146,7 +146,7 @@ mod tests {
     async fn an_outage_lasts_from_the_first_commit_that_was_not_done_until_one_is() {
         let memory = MemoryStore::new();
         let outage = Outage::new(Clock::runtime());
-        let store = Observed::new(Arc::new(memory.connect("a")), outage.clone());
+        let store = Observed::over(Arc::new(memory.connect("a")), outage.clone());
         store.commit(put()).await;
         assert_eq!(outage.lasting(), None);
         memory.outage_for_all();
@@ -165,7 +165,7 @@ mod tests {
         let outage = Outage::new(Clock::runtime());
         let connection = memory.connect("a");
         connection.inject(Fault::Unknown(Fate::Applied));
-        let store = Observed::new(Arc::new(connection), outage.clone());
+        let store = Observed::over(Arc::new(connection), outage.clone());
         assert_eq!(store.commit(put()).await, CommitOutcome::Unknown);
         assert!(outage.lasting().is_some());
         let large = Transaction::new().put(b"k".to_vec(), vec![0; 200_000]);

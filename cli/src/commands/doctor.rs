@@ -248,6 +248,8 @@ fn as_json(report: &Report) -> serde_json::Value {
 }
 
 fn in_words(report: &Report) -> String {
+    use std::fmt::Write as _;
+
     let mut text = String::new();
     for Finding { check, verdict, said, advice } in &report.findings {
         let word = match verdict {
@@ -256,9 +258,10 @@ fn in_words(report: &Report) -> String {
             Verdict::No | Verdict::Usage => "FAILED",
             Verdict::Unknown => "UNKNOWN",
         };
-        text += &format!("{word:<8} {check:<12} {}\n", printable(said));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{word:<8} {check:<12} {}", printable(said));
         if let Some(advice) = advice.as_ref().filter(|_| *verdict != Verdict::Ok) {
-            text += &format!("{:<21} -> {}\n", "", printable(advice));
+            let _ = writeln!(text, "{:<21} -> {}", "", printable(advice));
         }
     }
     text + match report.verdict() {

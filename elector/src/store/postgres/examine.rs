@@ -40,6 +40,7 @@ const MISSING: &str = "
 
 /// What a server says of itself and of the role.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // answers to yes-or-no questions, no states
 struct Facts {
     version: i32,
     version_said: String,

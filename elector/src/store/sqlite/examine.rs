@@ -1,6 +1,6 @@
 //! What is wrong with the place where a file is to be.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::store::examine::{Finding, Verdict};
 
@@ -103,7 +103,7 @@ fn place(directory: &Path) -> Vec<Finding> {
     let magic = u64::try_from(stat.f_type).unwrap_or(0);
     let free = stat.f_bavail.saturating_mul(u64::try_from(stat.f_bsize).unwrap_or(0));
     let mut findings = vec![FileSystem::of(magic).finding(directory)];
-    findings.push(space(directory.to_owned(), free));
+    findings.push(space(directory, free));
     findings
 }
 
@@ -113,7 +113,7 @@ fn place(_: &Path) -> Vec<Finding> {
     Vec::new()
 }
 
-fn space(directory: PathBuf, free: u64) -> Finding {
+fn space(directory: &Path, free: u64) -> Finding {
     let said = format!("{} MiB are free in {}", free >> 20, directory.display());
     if free >= SPACE {
         return Finding::new("space", Verdict::Ok, said);
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_nearly_full_is_told() {
-        assert_eq!(space("/x".into(), SPACE).verdict, Verdict::Ok);
-        assert_eq!(space("/x".into(), SPACE - 1).verdict, Verdict::Warning);
+        assert_eq!(space(Path::new("/x"), SPACE).verdict, Verdict::Ok);
+        assert_eq!(space(Path::new("/x"), SPACE - 1).verdict, Verdict::Warning);
     }
 
     #[test]

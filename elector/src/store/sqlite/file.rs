@@ -246,17 +246,19 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Repeats what others are in the way of, until the deadline; tries at least once.
+/// Repeats what others are in the way of, until the deadline; tries at least once. The longer it has waited, the less often
+/// it looks: who waits in an outage does not spin.
 pub(super) fn patiently<T>(
     deadline: Instant,
     mut attempt: impl FnMut() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
+    let began = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
         match attempt() {
             Err(error) if is_busy(&error) && Instant::now() < deadline => {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                std::thread::sleep(pause.min(deadline.saturating_duration_since(Instant::now())));
+                pause = (pause * 2).min(LONGEST_PAUSE.max(began.elapsed() / 10));
             }
             done => return done,
         }
