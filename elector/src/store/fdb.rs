@@ -22,7 +22,7 @@
 //! **Busy.** A read or a commit may take 5 s. A read is tried again for that time, a commit as long as none of its attempts
 //! may have been done.
 //!
-//! **Watches** are the client's, at most [`WATCHES`] at a time. They compare values: a key that was rewritten with an equal
+//! **Watches** are the client's, at most 1000 at a time. They compare values: a key that was rewritten with an equal
 //! value, or that went away and came back, may not be noticed.
 //!
 //! **The client library** has one network thread for the process; see `network`. It follows the cluster file when
