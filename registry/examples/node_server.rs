@@ -2,6 +2,7 @@
 //! for each pair of nodes.
 //!
 //! `cargo run -p callsign --features node-server --example node_server` starts the other node as a process of its own.
+#![allow(clippy::disallowed_methods)] // it waits for real nodes
 
 use std::{net::Ipv4Addr, process::Stdio, time::Duration};
 
