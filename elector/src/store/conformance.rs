@@ -184,9 +184,20 @@ async fn commit(store: &SharedStore, transaction: Transaction) -> CommitOutcome 
     soon("the outcome of a commit", store.commit(transaction)).await
 }
 
+/// Commits, and again while the store is too busy: "unavailable" says that nothing was changed.
+async fn decided(store: &SharedStore, transaction: Transaction) -> CommitOutcome {
+    let began = tokio::time::Instant::now();
+    loop {
+        match commit(store, transaction.clone()).await {
+            CommitOutcome::Unavailable(_) if began.elapsed() < PATIENCE => tokio::task::yield_now().await,
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Commits what nothing stands against.
 async fn committed(store: &SharedStore, transaction: Transaction) -> Version {
-    match commit(store, transaction).await {
+    match decided(store, transaction).await {
         CommitOutcome::Committed(version) => version,
         other => panic!("not committed: {other:?}"),
     }
@@ -194,7 +205,7 @@ async fn committed(store: &SharedStore, transaction: Transaction) -> Version {
 
 /// Whether it was committed; panics unless the other is a conflict.
 async fn won(store: &SharedStore, transaction: Transaction) -> bool {
-    match commit(store, transaction).await {
+    match decided(store, transaction).await {
         CommitOutcome::Committed(_) => true,
         CommitOutcome::Conflict => false,
         other => panic!("neither committed nor a conflict: {other:?}"),

@@ -46,7 +46,9 @@ fn a_store_is_gone_for_30_s(place: &mut TestStore, mut gone: impl FnMut(&mut Tes
     };
     let mut nodes = [("a", 0, "wait"), ("b", 1, "wait"), ("c", 2, "fail"), ("d", 3, "fail")].map(start);
     for node in [&nodes[0], &nodes[2]] {
-        eventually("the first registration", PATIENCE, || node.client.register("before").result());
+        eventually("the first registration", PATIENCE, || {
+            register(node, "before", Duration::from_secs(5)).result()
+        });
     }
     for node in &nodes {
         eventually("the name everywhere", PATIENCE, || node.client.whereis("before").result());
