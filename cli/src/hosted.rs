@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use callsign::{Notice, Position, RegisterError, RegisterOptions, Registration, Registry, WhenLapsed};
+use callsign::{
+    Notice, Position, RegisterError, RegisterOptions, Registration, Registry, UnregisterError, WhenLapsed,
+};
 use ractor::{ActorRef, ActorStatus};
 use serde::Serialize;
 
@@ -163,7 +165,7 @@ impl Hosted {
         }
     }
 
-    /// Gives a name up, and ends its actor.
+    /// Gives a name up, and ends its actor; not if that was refused before anything was done.
     pub(crate) async fn unregister(&self, registry: Option<&str>, name: &str) -> Result<Position, Refusal> {
         let place = self.place(registry, name);
         let registry = self.registry(registry)?;
@@ -171,7 +173,11 @@ impl Hosted {
         let hosting = lock(&self.actors).remove(&place);
         let result = registry.unregister(name).await;
         if let Some(hosting) = hosting {
-            self.discard(&hosting.actor);
+            if matches!(result, Err(UnregisterError::StoreUnavailable { .. })) {
+                lock(&self.actors).entry(place).or_insert(hosting);
+            } else {
+                self.discard(&hosting.actor);
+            }
         }
         Ok(result?)
     }
