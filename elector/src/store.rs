@@ -31,7 +31,7 @@ pub mod open;
 pub mod postgres;
 pub mod sqlite;
 
-pub use open::{OpenError, open};
+pub use open::{OpenError, open, open_existing};
 
 /// A key: bytes, ordered lexicographically.
 pub type Key = Vec<u8>;

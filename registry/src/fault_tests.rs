@@ -342,7 +342,7 @@ fn a_session_that_was_read_closed_is_not_served_any_more() {
 }
 
 #[test]
-fn an_answer_of_an_older_epoch_or_another_session_is_not_taken() {
+fn b6_an_answer_of_an_older_epoch_or_another_session_is_not_taken() {
     let mut alone = Alone::new();
     alone.register("x", 5);
     let asked = requests(&alone.flush(2));

@@ -99,6 +99,10 @@ pub(crate) struct World {
     pub(crate) history: BTreeMap<Position, Vec<u8>>,
     pub(crate) sent: BTreeMap<&'static str, u64>,
     pub(crate) hit: BTreeMap<&'static str, u64>,
+    /// How often a member asked its elector to read who leads.
+    pub(crate) looks: u64,
+    /// Members that do not hear from their elector any more.
+    pub(crate) unheard: BTreeSet<NodeName>,
 }
 
 pub(crate) fn name(text: &str) -> NodeName {
@@ -126,6 +130,8 @@ impl World {
             history: BTreeMap::new(),
             sent: BTreeMap::new(),
             hit: BTreeMap::new(),
+            looks: 0,
+            unheard: BTreeSet::new(),
         }
     }
 
@@ -439,6 +445,7 @@ impl World {
             }
             Effect::Suspect { .. } => {}
             Effect::Tell(tell) => {
+                self.looks += u64::from(matches!(tell, Tell::Refresh));
                 let notice = match tell {
                     Tell::Heard(epoch) => Notice::Heard { epoch },
                     Tell::LinkUp(node) => Notice::LinkUp { node },
@@ -481,6 +488,7 @@ impl World {
                     self.nodes.get_mut(node).unwrap().elector_wake = at;
                     self.push(at, node, Next::WakeElector);
                 }
+                ElectorEffect::Emit(_) if self.unheard.contains(node) => {}
                 ElectorEffect::Emit(ElectorEvent::View(view)) => {
                     self.push(now, node, Next::Member(Input::View(view)));
                 }

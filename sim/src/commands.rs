@@ -5,4 +5,5 @@ pub(crate) mod exhaustive;
 #[cfg(feature = "planted")]
 pub(crate) mod mutants;
 pub(crate) mod replay;
+pub(crate) mod rows;
 pub(crate) mod run;

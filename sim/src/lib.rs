@@ -8,6 +8,7 @@ pub mod mutants;
 pub mod oracle;
 pub mod recording;
 pub mod rng;
+pub mod rows;
 pub mod run;
 pub mod scenario;
 pub mod schedule;

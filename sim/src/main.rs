@@ -18,6 +18,8 @@ enum Command {
     CheckRecordings(commands::check_recordings::CheckRecordings),
     /// Searches small clusters to the end of every interleaving.
     Exhaustive(commands::exhaustive::Exhaustive),
+    /// Prints what elections must do, and which tests show it.
+    Rows(commands::rows::Rows),
     /// Plants each known defect, and looks for it.
     #[cfg(feature = "planted")]
     Mutants(commands::mutants::Mutants),
@@ -29,6 +31,7 @@ fn main() -> std::process::ExitCode {
         Command::Replay(replay) => replay.run(),
         Command::CheckRecordings(check) => check.run(),
         Command::Exhaustive(exhaustive) => exhaustive.run(),
+        Command::Rows(rows) => rows.run(),
         #[cfg(feature = "planted")]
         Command::Mutants(mutants) => mutants.run(),
     };

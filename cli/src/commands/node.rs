@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// The node's name: stable, and no other live node's.
     #[arg(long)]
     name: String,
-    /// Where the cluster keeps what it agrees on: `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.
+    /// Where the cluster keeps what it agrees on: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`.
     #[arg(long)]
     store: String,
     /// The cluster. Nodes of different clusters refuse each other.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
-use callsign::{Clock, SessionTiming, SharedStore, open_store};
+use callsign::{Clock, SessionTiming, SharedStore};
 use callsign_elector::{
     ids::{Beat, ClusterName, Incarnation, NodeName, RegistryName},
     keys::{ClusterKeys, RegistryKeys},
@@ -11,6 +11,7 @@ use callsign_elector::{
     store::{
         CommitOutcome, Transaction,
         examine::{self, Finding},
+        open_existing,
     },
     wipe::{Found, Sweep, fence, forget, reads},
 };
@@ -114,7 +115,7 @@ fn wipe(args: &Args) -> Result<Value, Refused> {
         Err(error) => return refused(Verdict::Usage, "bad_name", error.to_string()),
     };
     let keys = ClusterKeys::new(&cluster).registry(&registry);
-    let store = open_store(&args.store).map_err(|error| {
+    let store = open_existing(&args.store).map_err(|error| {
         let Finding { verdict, said, .. } = (&error).into();
         let (verdict, code) = match verdict {
             examine::Verdict::Usage => (Verdict::Usage, "bad_store"),

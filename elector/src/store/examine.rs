@@ -64,7 +64,17 @@ pub fn examine(url: &str) -> Vec<Finding> {
                     "for more than tests use sqlite:PATH, postgres://USER@HOST/DATABASE or fdb:CLUSTER_FILE",
                 ),
         ],
-        Some(("sqlite", rest)) => super::sqlite::examine(rest),
+        Some(("sqlite", rest)) => {
+            let mut findings = super::sqlite::examine(rest);
+            if let Some(path) = super::open::missing_file(url) {
+                let said = format!("{} was not there: an empty database is made", path.display());
+                findings.push(
+                    Finding::new("reach", Verdict::Warning, said)
+                        .advise("nothing is wrong before the first node; or was another path meant?"),
+                );
+            }
+            findings
+        }
         #[cfg(feature = "postgres")]
         Some(("postgres" | "postgresql", _)) => super::postgres::examine(url),
         _ => Vec::new(),
@@ -105,6 +115,7 @@ impl From<&OpenError> for Finding {
             OpenError::NoDirectory { .. } => {
                 ("reach", Verdict::No, Some("make the directory: only the file is created"))
             }
+            OpenError::NoFile { .. } => ("reach", Verdict::No, Some("see whether the path is right")),
             OpenError::ReadOnly { .. } => (
                 "permissions",
                 Verdict::No,

@@ -1,6 +1,9 @@
 //! Opens a store by its URL.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     SharedStore,
@@ -21,7 +24,7 @@ pub enum OpenError {
         url: String,
     },
     /// The URL names a backend that this build was made without.
-    #[error("{scheme}: is not in this build (feature `{scheme}`): use memory: or sqlite:PATH")]
+    #[error("{scheme}: is not in this build (feature `{scheme}`), which has {}", built_in())]
     NotInThisBuild {
         /// The backend.
         scheme: String,
@@ -87,6 +90,12 @@ pub enum OpenError {
     /// The directory that the file is to be in is missing. Nothing was created.
     #[error("the directory of {} does not exist", path.display())]
     NoDirectory {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is missing, and was not to be created. Nothing was.
+    #[error("{} does not exist", path.display())]
+    NoFile {
         /// The file.
         path: PathBuf,
     },
@@ -156,6 +165,33 @@ pub enum OpenError {
         /// What `SQLite` said.
         cause: String,
     },
+}
+
+/// The URLs that this build opens.
+fn built_in() -> &'static str {
+    match (cfg!(feature = "postgres"), cfg!(feature = "any-fdb")) {
+        (false, false) => "memory: and sqlite:",
+        (true, false) => "memory:, sqlite: and postgres:",
+        (false, true) => "memory:, sqlite: and fdb:",
+        (true, true) => "memory:, sqlite:, postgres: and fdb:",
+    }
+}
+
+/// As [`open`], for who expects that the store is there: a file that is missing is [`OpenError::NoFile`].
+pub fn open_existing(url: &str) -> Result<SharedStore, OpenError> {
+    if let Some(path) = missing_file(url) {
+        return Err(OpenError::NoFile { path });
+    }
+    open(url)
+}
+
+/// The file that [`open`] would create.
+pub(super) fn missing_file(url: &str) -> Option<PathBuf> {
+    let path = url.strip_prefix("sqlite:")?.split('?').next()?;
+    let path = PathBuf::from(path);
+    (path.parent().is_some_and(|directory| directory == Path::new("") || directory.is_dir())
+        && !path.exists())
+    .then_some(path)
 }
 
 /// Opens the store that a URL names. Blocks for as long as the files take, at most some seconds.
@@ -266,6 +302,21 @@ mod tests {
         let url = format!("sqlite:{}?synchronous=normal", directory.path().join("a.db").display());
         assert_eq!(open(&url).unwrap().describe(), url);
         assert_eq!(open("memory:").unwrap().describe(), "memory:");
+    }
+
+    #[test]
+    fn a_file_that_must_be_there_is_not_created() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a.db");
+        let url = format!("sqlite:{}?synchronous=normal", file.display());
+        let refused = open_existing(&url).map(|store| store.describe()).expect_err("it opened");
+        assert!(matches!(&refused, OpenError::NoFile { path } if *path == file), "{refused}");
+        assert!(!file.exists());
+        drop(open(&url).unwrap());
+        assert_eq!(open_existing(&url).unwrap().describe(), url);
+        let elsewhere = format!("sqlite:{}", directory.path().join("none/a.db").display());
+        let refused = open_existing(&elsewhere).map(|store| store.describe()).expect_err("it opened");
+        assert!(matches!(refused, OpenError::NoDirectory { .. }), "{refused}");
     }
 
     #[test]

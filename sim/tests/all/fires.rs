@@ -174,7 +174,7 @@ fn register_for(actor: u64, name: u8, request: u64) -> Op {
 
 /// What is allowed fires nothing, so that it is not the forging itself that does.
 #[test]
-fn b5_8_nothing_fires_without_cause() {
+fn trap_8_nothing_fires_without_cause() {
     let mut scene = Scene::new();
     scene.ops(vec![Op::Open, register(9, 900)]);
     let key = scene.say(scene.leader, scene.down(scene.host, Token(0)));
@@ -186,7 +186,7 @@ fn b5_8_nothing_fires_without_cause() {
 }
 
 #[test]
-fn b5_8_checks_of_the_log_fire() {
+fn trap_8_checks_of_the_log_fire() {
     // In an epoch that is over.
     let mut scene = Scene::new();
     let batch = Batch { epoch: Epoch(0), ..scene.batch(vec![Op::Open]) };
@@ -277,7 +277,7 @@ fn b5_8_checks_of_the_log_fire() {
 }
 
 #[test]
-fn b5_8_checks_of_membership_fire() {
+fn trap_8_checks_of_membership_fire() {
     // The term of an epoch, written again.
     let mut scene = Scene::new();
     let keys = scene.cluster.world.setup.keys.clone();
@@ -340,7 +340,7 @@ fn b5_8_checks_of_membership_fire() {
 }
 
 #[test]
-fn b5_8_checks_of_sessions_fire() {
+fn trap_8_checks_of_sessions_fire() {
     // A beat that goes back.
     let mut scene = Scene::new();
     let id = scene.session_id(scene.host);
@@ -384,7 +384,7 @@ fn b5_8_checks_of_sessions_fire() {
 }
 
 #[test]
-fn b5_8_checks_of_replicas_and_claims_fire() {
+fn trap_8_checks_of_replicas_and_claims_fire() {
     // What another holds is held here, too.
     let mut scene = Scene::new();
     let parts = scene.cluster.world.process(scene.host).unwrap().parts.clone().unwrap();
@@ -422,7 +422,7 @@ fn b5_8_checks_of_replicas_and_claims_fire() {
 }
 
 #[test]
-fn b5_8_checks_of_answers_fire() {
+fn trap_8_checks_of_answers_fire() {
     // A name is granted that is not in the log.
     let mut scene = Scene::new();
     scene.asks(scene.host, Want::Register { name: 5, stops: false });
@@ -463,7 +463,7 @@ fn b5_8_checks_of_answers_fire() {
 }
 
 #[test]
-fn b5_8_checks_of_the_seat_and_its_lock_fire() {
+fn trap_8_checks_of_the_seat_and_its_lock_fire() {
     // The leader is no member.
     let mut scene = Scene::new();
     let keys = scene.cluster.world.setup.keys.clone();

@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A host loses its session and opens the next one; the answer to its former self is still in the link.
 #[test]
-fn b5_1_an_answer_to_a_former_session_is_not_taken() {
+fn trap_1_an_answer_to_a_former_session_is_not_taken() {
     let mut setup = Setup::new(3);
     // No link ends while its frames are held.
     (setup.link.ping, setup.link.silence) = (SECOND * 20, SECOND * 100);
@@ -92,7 +92,7 @@ fn lands(cluster: &mut Cluster) -> bool {
 }
 
 #[test]
-fn b5_2_a_repeated_join_does_not_bring_back_a_spent_token() {
+fn trap_2_a_repeated_join_does_not_bring_back_a_spent_token() {
     // It dies, is called down, and its first join lands.
     for proof in [true, false] {
         let mut cluster = joined_by_a_retry(proof);
@@ -140,7 +140,7 @@ fn about_to_be_elected() -> (Cluster, u8, u8, u8) {
 }
 
 #[test]
-fn b5_3_the_role_is_taken_whichever_way_it_becomes_known() {
+fn trap_3_the_role_is_taken_whichever_way_it_becomes_known() {
     for way in [Way::Own, Way::PeerFirst, Way::NeverTold] {
         let (mut cluster, next, third, nth) = about_to_be_elected();
         let asked = cluster.arrived(next, "assume");
@@ -173,7 +173,7 @@ fn b5_3_the_role_is_taken_whichever_way_it_becomes_known() {
 
 /// Whoever leads next has seen a member under its former token only, and not what it got under the new one.
 #[test]
-fn b5_4_a_view_that_skips_versions_frees_nobodys_names() {
+fn trap_4_a_view_that_skips_versions_frees_nobodys_names() {
     let (mut cluster, leader, next, host) = Cluster::of_three();
     let before = cluster.register(host, 0);
     cluster.rest();
@@ -231,7 +231,7 @@ fn b5_4_a_view_that_skips_versions_frees_nobodys_names() {
 
 /// A new leader's first words come before the follower knows the term, or never.
 #[test]
-fn b5_5_who_needs_an_answer_asks_again() {
+fn trap_5_who_needs_an_answer_asks_again() {
     for is_lost in [false, true] {
         let (mut cluster, leader, next, third) = Cluster::of_three();
         // A request that dies with its leader.
@@ -288,7 +288,7 @@ fn with_a_stranger(proof: bool) -> Cluster {
 }
 
 #[test]
-fn b5_6_a_member_that_nobody_was_linked_to_is_removed() {
+fn trap_6_a_member_that_nobody_was_linked_to_is_removed() {
     for proof in [true, false] {
         let mut cluster = with_a_stranger(proof);
         cluster.until("it is a member", |c| c.row(3).is_some());
@@ -318,7 +318,7 @@ enum Lands {
 }
 
 #[test]
-fn b5_7_a_join_that_lands_after_its_author_died_leaves_no_member() {
+fn trap_7_a_join_that_lands_after_its_author_died_leaves_no_member() {
     for when in [Lands::Before, Lands::Across, Lands::After] {
         let mut cluster = with_a_stranger(true);
         cluster.until("it joins", |c| c.commit_of(3, CoreId::Elector, joins).is_some());
@@ -356,7 +356,7 @@ fn b5_7_a_join_that_lands_after_its_author_died_leaves_no_member() {
 }
 
 #[test]
-fn b5_7_a_registration_that_lands_after_its_leader_died_counts_once() {
+fn trap_7_a_registration_that_lands_after_its_leader_died_counts_once() {
     for before_the_next in [true, false] {
         let (mut cluster, leader, next, third) = Cluster::of_three();
         let end = cluster.end();
@@ -384,7 +384,7 @@ fn b5_7_a_registration_that_lands_after_its_leader_died_counts_once() {
 
 /// With as many restarts as crashes, some defects hide: the draws have both.
 #[test]
-fn b5_9_some_runs_leave_the_dead_dead_and_some_do_not() {
+fn trap_9_some_runs_leave_the_dead_dead_and_some_do_not() {
     let (mut fewer, mut enough) = (0, 0);
     let mut templates = Templates::default();
     for seed in 1..=60 {

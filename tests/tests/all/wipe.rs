@@ -185,3 +185,18 @@ fn what_is_not_there_is_a_no_and_forgetting_the_tokens_leaves_nothing() {
     cluster.wait_until_ready();
     cluster.register("a", "desk-0");
 }
+
+#[test]
+fn a_store_that_is_not_there_is_told_and_not_made() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("mistyped.db");
+    let url = format!("sqlite:{}", file.display());
+    let wiped = Command::new(callsign())
+        .args(["wipe", "--json", "--store", &url, "--registry", "default"])
+        .output()
+        .unwrap();
+    let body: Value = serde_json::from_slice(&wiped.stdout).unwrap();
+    assert_eq!((wiped.status.code(), &body["error"]), (Some(1), &Value::from("bad_store")), "{body}");
+    assert!(body["message"].as_str().unwrap().contains("mistyped.db does not exist"), "{body}");
+    assert!(!file.exists());
+}

@@ -1,6 +1,8 @@
 //! Which layout the keys of a cluster have. It says also how writers see each other: see `fence`.
 
-use super::{FdbStore, OpenError};
+use std::time::Instant;
+
+use super::{FdbStore, OpenError, PATIENCE, trouble};
 use crate::{
     keys::read_key,
     store::{CommitOutcome, Store, StoreError, Transaction},
@@ -12,18 +14,32 @@ const LAYOUT: i32 = 1;
 
 /// Notes the layout if none is noted, and refuses another one.
 pub(super) fn prepare(store: &FdbStore) -> Result<(), OpenError> {
+    let unreachable = |cause| OpenError::Unreachable { url: store.describe(), cause };
     // On a thread of its own: this one may be inside an executor, which minds being blocked by another.
     let noted = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| futures::executor::block_on(note(store)));
-        asked
-            .join()
-            .unwrap_or_else(|_| Err(StoreError::Unavailable("the attempt to open it panicked".to_owned())))
+        let asked = scope.spawn(|| {
+            futures::executor::block_on(async {
+                has_cluster_file(store).await?;
+                note(store).await.map_err(|StoreError::Unavailable(cause)| unreachable(cause))
+            })
+        });
+        asked.join().unwrap_or_else(|_| Err(unreachable("the attempt to open it panicked".to_owned())))
     });
-    let url = store.describe();
-    match noted {
-        Ok(LAYOUT) => Ok(()),
-        Ok(found) => Err(OpenError::WrongSchema { url, found, expected: LAYOUT }),
-        Err(StoreError::Unavailable(cause)) => Err(OpenError::Unreachable { url, cause }),
+    match noted? {
+        LAYOUT => Ok(()),
+        found => Err(OpenError::WrongSchema { url: store.describe(), found, expected: LAYOUT }),
+    }
+}
+
+/// The client reads the cluster file only when it is first asked for something.
+async fn has_cluster_file(store: &FdbStore) -> Result<(), OpenError> {
+    let asked = async { store.shared.begin(Instant::now() + PATIENCE)?.get_read_version().await };
+    match asked.await {
+        Err(error) if trouble::is_of_cluster_file(error) => {
+            Err(OpenError::FoundationDbClient { url: store.describe(), cause: trouble::in_words(error) })
+        }
+        // Whether anybody answers is found out next.
+        _ => Ok(()),
     }
 }
 

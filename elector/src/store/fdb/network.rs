@@ -1,9 +1,12 @@
 //! The client library's network thread: one in a process, started once, never again.
 #![allow(unsafe_code)] // the library cannot be started without, and has to be stopped
 
-use std::sync::{
-    Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Condvar, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 use foundationdb::{
@@ -11,7 +14,16 @@ use foundationdb::{
     api::{FdbApiBuilder, NetworkAutoStop},
 };
 
-static RUNNING: Mutex<Option<NetworkAutoStop>> = Mutex::new(None);
+/// How far the network's end has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    NotYet,
+    Wanted,
+    Reached,
+}
+
+static END: Mutex<End> = Mutex::new(End::NotYet);
+static MOVED: Condvar = Condvar::new();
 
 static IS_LEFT: AtomicBool = AtomicBool::new(false);
 
@@ -35,7 +47,14 @@ fn start() -> FdbResult<()> {
     // SAFETY: it has to be stopped before the process ends. `stop` does, at every end that runs anything at all; one
     // that runs nothing (a signal, `abort`) is no danger.
     let network = unsafe { network.boot() }?;
-    *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(network);
+    // The library uses its thread's own values when it is stopped. When a process ends, those of the thread that ends it
+    // are gone before anybody is called: so it is done by a thread that was kept for it.
+    let keeper = thread::Builder::new().name("fdb-stop".to_owned()).spawn(move || keep(network));
+    if keeper.is_err() {
+        tracing::warn!("FoundationDB's network thread was stopped at once: the system refuses a thread");
+        // As `client_invalid_operation`: what was to be kept running is stopped, with its keeper.
+        return Err(foundationdb::FdbError::from_code(2000));
+    }
     // SAFETY: the function does not unwind, and the library's own globals, which were made before, are destroyed after it.
     if unsafe { libc::atexit(stop) } != 0 {
         tracing::warn!("FoundationDB's network thread will not be stopped when the process ends");
@@ -43,7 +62,22 @@ fn start() -> FdbResult<()> {
     Ok(())
 }
 
+/// Keeps the network running until its end is wanted. Dropped, it is stopped and waited for.
+fn keep(network: NetworkAutoStop) {
+    let mut end = END.lock().unwrap_or_else(PoisonError::into_inner);
+    while *end != End::Wanted {
+        end = MOVED.wait(end).unwrap_or_else(PoisonError::into_inner);
+    }
+    drop(network);
+    *end = End::Reached;
+    MOVED.notify_all();
+}
+
 extern "C" fn stop() {
-    // Stopped and waited for.
-    drop(RUNNING.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let mut end = END.lock().unwrap_or_else(PoisonError::into_inner);
+    *end = End::Wanted;
+    MOVED.notify_all();
+    while *end != End::Reached {
+        end = MOVED.wait(end).unwrap_or_else(PoisonError::into_inner);
+    }
 }

@@ -31,6 +31,9 @@ const TOO_LARGE: [i32; 3] = [2101, 2102, 2103];
 /// What the client says of a transaction that makes no sense, such as one with a key of the system's: not sent.
 const SENSELESS: [i32; 3] = [2000, 2004, 2005];
 
+/// `no_cluster_file_found`, `cluster_file_too_large`, `connection_string_invalid`.
+const CLUSTER_FILE: [i32; 3] = [1515, 1516, 2104];
+
 /// Everything that is not named is unknown: `commit_unknown_result`, `cluster_version_changed`,
 /// `transaction_timed_out`, connections that broke, and what comes with a later library.
 pub(super) fn of_commit(code: i32) -> Meaning {
@@ -52,6 +55,16 @@ pub(super) fn is_passing(error: FdbError) -> bool {
 /// Whether the cluster has forgotten the version that was read at.
 pub(super) fn is_too_old(error: FdbError) -> bool {
     error.code() == TRANSACTION_TOO_OLD
+}
+
+/// Whether our own deadline passed before there was an answer.
+pub(super) fn is_timeout(error: FdbError) -> bool {
+    error.code() == TRANSACTION_TIMED_OUT
+}
+
+/// Whether there is no cluster file, or none that says where a cluster is.
+pub(super) fn is_of_cluster_file(error: FdbError) -> bool {
+    CLUSTER_FILE.contains(&error.code())
 }
 
 /// An error in words, and what to do where the words do not say.

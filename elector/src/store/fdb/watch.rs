@@ -53,6 +53,11 @@ pub(super) async fn watch(shared: &Shared, key: &[u8], since: Version) -> Result
             },
             // Nobody knows what it was then: whoever watches looks again.
             Err(error) if trouble::is_too_old(error) => return Ok(()),
+            // The cluster is gone for longer than anybody should wait for an answer. For a change one may wait.
+            Err(error) if known.is_some() && trouble::is_timeout(error) => {
+                deadline = Instant::now() + PATIENCE;
+                continue;
+            }
             Err(error) => error,
         };
         shared.pause(error, deadline).await.map_err(StoreError::Unavailable)?;
