@@ -15,6 +15,7 @@ pub mod lease;
 pub mod oracle;
 pub mod policy;
 pub mod role;
+pub mod state;
 pub mod term;
 
 pub use config::ElectionConfig;
@@ -24,4 +25,5 @@ pub use oracle::{
 };
 pub use policy::Policy;
 pub use role::{Abort, Lost, Role};
+pub use state::{Disable, Registration};
 pub use term::{AuthorityTime, Fence, Term};
