@@ -11,6 +11,7 @@
 //! 7. **[`Role`]**: what leading means.
 
 pub mod config;
+pub mod conformance;
 pub mod lease;
 pub mod oracle;
 pub mod policy;
