@@ -27,17 +27,17 @@ pub(in crate::election) const LEASE: Duration = Duration::from_secs(10);
 
 /// A store, and clocks that the test moves.
 pub(in crate::election) struct Stores {
-    connect: Box<dyn Fn() -> SharedStore + Send + Sync>,
+    connect: Arc<dyn Fn() -> SharedStore + Send + Sync>,
     clocks: Mutex<Vec<Arc<AtomicU64>>>,
     pub(in crate::election) config: ElectionConfig,
     /// What has to live as long.
-    _kept: Box<dyn Any + Send + Sync>,
+    kept: Arc<dyn Any + Send + Sync>,
 }
 
 impl Stores {
     fn new(connect: impl Fn() -> SharedStore + Send + Sync + 'static, kept: impl Any + Send + Sync) -> Self {
         let config = ElectionConfig { candidate_timeout: LEASE, ..ElectionConfig::default() };
-        Self { connect: Box::new(connect), clocks: Mutex::default(), config, _kept: Box::new(kept) }
+        Self { connect: Arc::new(connect), clocks: Mutex::default(), config, kept: Arc::new(kept) }
     }
 
     pub(in crate::election) fn memory() -> Option<Self> {
@@ -91,6 +91,12 @@ impl Stores {
 
     pub(in crate::election) fn with(self, config: ElectionConfig) -> Self {
         Self { config, ..self }
+    }
+
+    /// The same store, configured otherwise, with clocks of its own.
+    pub(in crate::election) fn also(&self, config: ElectionConfig) -> Self {
+        let (connect, kept) = (self.connect.clone(), self.kept.clone());
+        Self { connect, clocks: Mutex::default(), config, kept }
     }
 
     /// A connection.
