@@ -9,6 +9,7 @@ mod clocks;
 mod counting;
 mod faults;
 mod people;
+mod random;
 mod records;
 
 /// Makes tests of the same functions on every store.
