@@ -21,7 +21,7 @@ pub enum Validity {
 }
 
 /// The seat is yours.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grant<F> {
     /// The term it belongs to.
     pub term: Term,
@@ -67,7 +67,7 @@ pub struct Denial {
 }
 
 /// What an oracle knows for certain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict<F> {
     /// The seat is yours.
     Granted(Grant<F>),
@@ -136,7 +136,7 @@ pub enum Signal {
 }
 
 /// What a message from outside comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reaction<F> {
     /// Nothing.
     Ignore,
@@ -169,6 +169,9 @@ pub trait Oracle: Send + 'static {
     -> impl Future<Output = Result<Verdict<Self::Fence>, Fault>> + Send;
 
     /// Asks to keep it. `held` is the last grant of the term. A grant of another term is no refresh.
+    ///
+    /// An answer may be lost. So an authority that makes its leases shorter lets this one stand as long as `held` says,
+    /// and grants the shorter one: a refresh that comes with the shorter grant shows that it arrived.
     fn refresh(
         &mut self,
         attempt: Attempt,

@@ -21,7 +21,7 @@ pub enum Lost {
 }
 
 /// The role cannot be taken up. The term is given back.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the role cannot be taken up: {0}")]
 pub struct Abort(pub String);
 
@@ -37,6 +37,12 @@ pub trait Role<F>: Send + 'static {
     /// Ends at once what [`deactivate`](Self::deactivate) or [`activate`](Self::activate) did not end in time. Does not
     /// wait.
     fn abort(&mut self) {}
+
+    /// Ends when nothing of the role runs any more, after [`abort`](Self::abort). The seat is not given back before: a role
+    /// that blocks its thread keeps it until its lease ends. Default: at once, for roles whose work is in the futures above.
+    fn aborted(&mut self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 
     /// Another leads, or nobody.
     fn follow(&mut self, leader: Option<&Term>) -> impl Future<Output = ()> + Send {
