@@ -58,10 +58,12 @@ mod log;
 mod member;
 mod message;
 mod name;
+mod name_ref;
 mod node;
 #[cfg(test)]
 #[cfg(feature = "node-server")]
 mod node_server_tests;
+mod oracle;
 mod outage;
 mod reads;
 mod registry;
@@ -99,6 +101,8 @@ pub use crate::{
     },
     input::{Event, Notice},
     name::{BadName, MAX_NAME_BYTES, Name},
+    name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
+    oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},
     outage::OnOutage,
     registry::{NotTrusted, RegisterOptions, Registration, Registry, WhenLapsed},
     status::{LeaderInfo, MemberInfo, Status},
