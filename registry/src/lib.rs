@@ -59,6 +59,8 @@ mod member;
 mod message;
 mod name;
 mod name_ref;
+#[cfg(test)]
+mod name_ref_tests;
 mod node;
 #[cfg(test)]
 #[cfg(feature = "node-server")]
