@@ -71,6 +71,7 @@ mod reads;
 mod registry;
 mod replica;
 mod shared;
+mod singleton;
 mod snapshot;
 mod status;
 mod table;
@@ -81,7 +82,7 @@ mod world;
 mod world_tests;
 
 pub use callsign_elector::{
-    Clock,
+    Clock, election,
     elector::ElectorTiming,
     ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
     session::{SessionTiming, TrustHandle},
@@ -107,5 +108,9 @@ pub use crate::{
     oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},
     outage::OnOutage,
     registry::{NotTrusted, RegisterOptions, Registration, Registry, WhenLapsed},
+    singleton::{
+        ChildKind, Follow, Lead, MAX_HAND_OVER, Singleton, SingletonBuilder, SingletonError, SingletonEvent,
+        SingletonEvents, SingletonPlan,
+    },
     status::{LeaderInfo, MemberInfo, Status},
 };

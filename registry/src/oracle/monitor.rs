@@ -74,7 +74,7 @@ pub struct Monitored<O> {
     oracle: O,
     registry: Registry,
     name: Name,
-    settings: MonitorSettings,
+    settings: Option<MonitorSettings>,
     observer: Observer,
     /// Each denial lets a monitor that has told go on.
     follows: watch::Sender<Follows>,
@@ -87,19 +87,19 @@ struct Follows {
 }
 
 impl<O: Oracle> Monitored<O> {
-    /// Watches whoever holds `name` on behalf of `oracle`.
+    /// Watches whoever holds `name` on behalf of `oracle`; without settings, nobody.
     pub fn new(
         oracle: O,
         registry: &Registry,
         name: &str,
-        settings: MonitorSettings,
+        settings: impl Into<Option<MonitorSettings>>,
     ) -> Result<Self, BadName> {
         check_name(name)?;
         Ok(Self {
             oracle,
             registry: registry.clone(),
             name: name.into(),
-            settings,
+            settings: settings.into(),
             observer: Arc::new(|event| tracing::debug!(?event, "monitor")),
             follows: watch::Sender::new(Follows { is_following: false, denials: 0 }),
         })
@@ -148,13 +148,18 @@ impl<O: Oracle> Oracle for Monitored<O> {
         self.oracle.abdicate(held).await
     }
 
+    async fn rivals(&mut self) -> Result<bool, Fault> {
+        self.oracle.rivals().await
+    }
+
     fn signals(&mut self) -> BoxStream<'static, Signal> {
+        let Some(settings) = self.settings else { return self.oracle.signals() };
         // One is enough: several that wait count as one.
         let (wake, wakes) = mpsc::channel(1);
         let watching = Watching {
             registry: self.registry.clone(),
             name: self.name.clone(),
-            settings: self.settings,
+            settings,
             observer: self.observer.clone(),
             follows: self.follows.subscribe(),
             wake,

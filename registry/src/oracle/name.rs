@@ -214,6 +214,11 @@ impl Oracle for RegistryOracle {
         }
     }
 
+    async fn rivals(&mut self) -> Result<bool, Fault> {
+        // Every other member of the registry may take part, too.
+        Ok(self.registry.members().len() > 1)
+    }
+
     fn signals(&mut self) -> BoxStream<'static, Signal> {
         let state = (self.registry.clone(), self.name.clone(), self.epoch.clone(), None::<u64>);
         Box::pin(stream::unfold(state, |(registry, name, epoch, mut last)| async move {

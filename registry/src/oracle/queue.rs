@@ -144,6 +144,11 @@ impl Oracle for QueueOracle {
         }
     }
 
+    async fn rivals(&mut self) -> Result<bool, Fault> {
+        let me = &self.registry.node.name;
+        Ok(self.registry.members().iter().any(|member| member.synced && member.node != *me))
+    }
+
     fn signals(&mut self) -> BoxStream<'static, Signal> {
         let state = (Self { registry: self.registry.clone() }, None::<record::Term>);
         Box::pin(stream::unfold(state, |(oracle, mut last)| async move {
