@@ -48,6 +48,8 @@
 mod builder;
 mod child;
 mod core;
+#[cfg(test)]
+mod core_tests;
 mod events;
 mod hand_over;
 mod registrar;
