@@ -72,6 +72,8 @@ mod registry;
 mod replica;
 mod shared;
 mod singleton;
+#[cfg(test)]
+mod singleton_tests;
 mod snapshot;
 mod status;
 mod table;
