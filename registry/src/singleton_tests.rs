@@ -16,7 +16,6 @@ use std::{
 };
 
 use callsign_elector::{
-    Clock,
     election::{
         ElectionConfig, Fence, LeaseOptions, LeaseOracle, Policy, Timing,
         campaign::{self, Phase},
@@ -186,7 +185,7 @@ impl Seats for ByLease {
             &callsign_elector::ids::ElectionName::new("reports").unwrap(),
             leader.clock().clone(),
         );
-        election.disable(callsign_elector::election::lease::Disable::Stop).await.unwrap();
+        election.disable(callsign_elector::election::Disable::Stop).await.unwrap();
         election.enable().await.unwrap();
     }
 }

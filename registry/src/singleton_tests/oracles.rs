@@ -96,7 +96,7 @@ async fn d1_d2_a_vacant_seat_is_granted_to_exactly_one_and_the_others_are_told_w
         }
     };
     let next = tokio::time::timeout(SOON, next).await.unwrap();
-    assert!(next.term.epoch > grant.term.epoch && next.fence > grant.fence);
+    assert!(next.term.epoch > grant.term.epoch && next.fence.ballot > grant.fence.ballot);
 }
 
 async fn a2_a_second_campaign_of_one_member_is_told_and_does_not_lead<S: Seats>() {
