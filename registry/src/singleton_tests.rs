@@ -15,12 +15,10 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::{
-    election::{
-        ElectionConfig, Fence, LeaseOptions, LeaseOracle, Policy, Timing,
-        campaign::{self, Phase},
-        oracle::RegistryElector,
-    },
+use callsign_elector::election::{
+    ElectionConfig, Fence, LeaseOptions, LeaseOracle, Policy, Timing,
+    campaign::{self, Phase},
+    oracle::RegistryElector,
 };
 use callsign_transport::{P, RactorClusterMessage, remote_message};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
