@@ -39,10 +39,11 @@
 //!   before it ends, when it ends cleanly.
 //!
 //! Does not promise that an aborted child has ended. It is killed and its task aborted, which takes effect at its next
-//! await. **A child that blocks its thread cannot be ended from outside**: a loop without an await, a blocking call, work that
-//! it gave to `spawn_blocking` or to tasks of its own. Its [`Leadership`] has lapsed long before, so whatever
-//! it does after a `check` is refused, and a sink that compares the fence refuses the rest; no other child is started on
-//! this node while it is there, but another node may lead. Code that cannot live with that belongs into a process of its
+//! await. **A child that blocks its thread cannot be ended from outside**: a loop without an await, a blocking call. Its
+//! [`Leadership`] has lapsed before, so whatever it does after a `check` is refused, and a sink that compares the fence
+//! refuses the rest. While it is there this node starts no other child and does not give the crown back, so another node
+//! leads when the lease has run out, and not before; with an oracle that knows no clock, not before it has ended. What a child
+//! gave to `spawn_blocking`, or to tasks of its own, is not seen at all. Code that cannot live with that belongs into a process of its
 //! own (`callsign run --singleton`).
 
 mod builder;

@@ -36,6 +36,8 @@ enum Work {
     Crash,
     /// It does nothing more, and does not listen.
     Hang,
+    /// It holds its thread until [`RELEASED`] says otherwise.
+    Block,
     Note(P<u8>),
     #[rpc]
     Who(RpcReplyPort<P<String>>),
@@ -43,6 +45,9 @@ enum Work {
     Leave(RpcReplyPort<P<Vec<u8>>>),
 }
 remote_message!(Work, "test.work/1");
+
+/// For the one test with a child that blocks.
+static RELEASED: AtomicBool = AtomicBool::new(false);
 
 /// What children did, in order.
 #[derive(Clone, Default)]
@@ -134,6 +139,11 @@ impl Actor for Child {
             Work::Exit => myself.stop(None),
             Work::Crash => return Err("crashed".into()),
             Work::Hang => std::future::pending().await,
+            Work::Block => {
+                while !RELEASED.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
             Work::Note(P(note)) => alive.notes.push(note),
             Work::Who(reply) => drop(reply.send(P(format!("{} in {}", self.node, self.epoch)))),
             Work::Leave(reply) => drop(reply.send(P(alive.notes.clone()))),

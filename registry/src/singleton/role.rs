@@ -102,6 +102,13 @@ where
         let _ = self.supervisor.cast(Command::Abort);
     }
 
+    async fn aborted(&mut self) {
+        let (done, answer) = oneshot::channel();
+        if self.supervisor.cast(Command::Aborted { done }).is_ok() {
+            let _ = answer.await;
+        }
+    }
+
     async fn follow(&mut self, leader: Option<&Term>) {
         let _ = self.supervisor.cast(Command::Follow { leader: leader.cloned() });
     }

@@ -34,15 +34,41 @@ pub(crate) type HandOver<M> = Arc<dyn Fn(ActorRef<M>) -> BoxFuture<'static, Opti
 
 /// What a supervisor is told.
 pub(crate) enum Command<F, M> {
-    Lead { grant: Grant<F>, handed_over: Option<Vec<u8>>, done: oneshot::Sender<Result<(), String>> },
-    Follow { leader: Option<Term> },
-    Rest { why: Lost, budget: Duration, done: oneshot::Sender<()> },
+    Lead {
+        grant: Grant<F>,
+        handed_over: Option<Vec<u8>>,
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    Follow {
+        leader: Option<Term>,
+    },
+    Rest {
+        why: Lost,
+        budget: Duration,
+        done: oneshot::Sender<()>,
+    },
     Abort,
+    /// Asks when the child that was aborted is down.
+    Aborted {
+        done: oneshot::Sender<()>,
+    },
     End,
-    LeaderStarted { id: ChildId, child: ActorRef<M> },
-    FollowerStarted { id: ChildId, child: ActorCell },
-    Down { id: ChildId, why: Option<String> },
-    Unreachable { id: ChildId, why: String },
+    LeaderStarted {
+        id: ChildId,
+        child: ActorRef<M>,
+    },
+    FollowerStarted {
+        id: ChildId,
+        child: ActorCell,
+    },
+    Down {
+        id: ChildId,
+        why: Option<String>,
+    },
+    Unreachable {
+        id: ChildId,
+        why: String,
+    },
     Wake,
 }
 
@@ -215,6 +241,10 @@ where
                 Input::Rest { budget }
             }
             Command::Abort => Input::Abort,
+            Command::Aborted { done } => {
+                self.rests = Some(done);
+                Input::Rest { budget: Duration::ZERO }
+            }
             Command::End => Input::End { budget: self.plan.budget },
             Command::LeaderStarted { id, child } => {
                 self.handed_over = None; // the next one has to do without

@@ -226,3 +226,48 @@ async fn callers_reach_the_child_by_name_through_a_change_of_leader<S: Seats>() 
     let last = answers.last().unwrap().as_ref().unwrap();
     assert_eq!(last.0, format!("{} in {}", NAMES[second], sites.epoch(second)));
 }
+
+/// The one that runs by the real clock: a paused one does not go on while a thread is blocked. It judges no durations.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn j16_d9_a_child_that_blocks_its_thread_keeps_the_crown_from_being_given_back_and_a_successor_from_being_started()
+ {
+    let cluster = Cluster::new();
+    let nodes = [cluster.node("a").await, cluster.node("b").await];
+    let journal = Journal::default();
+    // By name: as long as its node lives, no clock gives it to another.
+    let timing = Timing {
+        stop_budget: Duration::from_millis(200),
+        poll: Duration::from_millis(100),
+        jitter: Duration::from_millis(10),
+        ..timing()
+    };
+    let start = |n: usize| plan::<ByName>(&nodes[n], &journal, as_it_is::<ByName>).timing(timing).start();
+    let first = start(0).await.unwrap();
+    until("a leads", || first.status().phase == Phase::Leading).await;
+    let (mut of_a, second) = (first.subscribe(), start(1).await.unwrap());
+    let mut of_b = second.subscribe();
+    first.name_ref(NameRefOptions::default()).unwrap().cast(Work::Block).await.unwrap();
+    first.request_resign(None);
+    let mut before = Vec::new();
+    loop {
+        let event = of_a.next().await.unwrap();
+        let is_aborted = matches!(event, SingletonEvent::ChildAborted { .. });
+        before.push(event);
+        if is_aborted {
+            break;
+        }
+    }
+    // Aborted, and still there: b asks again and again, and is denied.
+    for _ in 0..5 {
+        while !matches!(what(&of_b.next().await.unwrap()), Some(What::Rejected { .. })) {}
+    }
+    assert_eq!(first.status().phase, Phase::Stopping);
+    assert!(first.leadership().check().is_err(), "whatever it checks is refused");
+    assert!(!before.iter().any(|e| matches!(what(e), Some(What::Resigned { .. }))), "{before:#?}");
+    assert_eq!(journal.leaders().len(), 1, "{:?}", journal.lines());
+    RELEASED.store(true, Ordering::SeqCst);
+    until("b leads", || second.status().phase == Phase::Leading).await;
+    journal.assert_no_overlap();
+    second.stop().await.unwrap();
+    first.stop().await.unwrap();
+}
