@@ -8,7 +8,9 @@
 //! `NameRef` (and its clones) are handed over in the order in which they were sent.
 //!
 //! Does not promise that what was handed over is handled: an actor that ends leaves its mailbox behind, and a link that
-//! goes down loses what is under way. A call tells: no answer. A cast does not.
+//! goes down loses what is under way. Also, this node learns that an actor of another has ended a moment after it has; what is
+//! sent in between is lost. A call tells: no answer. A cast does not. A name that is given up before its actor
+//! ends, as a singleton does when it ends cleanly, makes that moment short; it does not close it.
 #![allow(clippy::disallowed_methods)] // a thin driver: it waits, and decides nothing
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};

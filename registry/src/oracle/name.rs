@@ -101,10 +101,6 @@ impl RegistryOracle {
         }))
     }
 
-    fn denial(&self, why: Refusal, holder: Option<&Entry>) -> Verdict<Fence> {
-        Verdict::Denied(Denial { why, leader: holder.and_then(term_of), retry_in: None })
-    }
-
     fn forget(&mut self) {
         self.held = None;
         self.epoch.store(0, Ordering::SeqCst);
@@ -120,6 +116,10 @@ impl Drop for RegistryOracle {
     }
 }
 
+fn denial(why: Refusal, holder: Option<&Entry>) -> Verdict<Fence> {
+    Verdict::Denied(Denial { why, leader: holder.and_then(term_of), retry_in: None })
+}
+
 /// The term of whoever holds the name.
 fn term_of(holder: &Entry) -> Option<Term> {
     Some(Term {
@@ -130,7 +130,7 @@ fn term_of(holder: &Entry) -> Option<Term> {
     })
 }
 
-fn transient(maybe_committed: bool, cause: impl ToString) -> Fault {
+fn transient(maybe_committed: bool, cause: impl std::fmt::Display) -> Fault {
     Fault::Transient { maybe_committed, cause: cause.to_string() }
 }
 
@@ -174,7 +174,7 @@ impl Oracle for RegistryOracle {
                 let lives = ractor::registry::where_is_pid(ractor::ActorId::Local(holder.actor)).is_some();
                 // An actor of one's own that has ended is being unregistered.
                 let why = if here && lives { Refusal::DuplicateIdentity } else { Refusal::Held };
-                Ok(self.denial(why, Some(&holder)))
+                Ok(denial(why, Some(&holder)))
             }
             Err(error @ RegisterError::BadName(_)) => Err(Fault::Fatal(error.to_string())),
             Err(error @ (RegisterError::Unknown { .. } | RegisterError::SessionLost { .. })) => {
@@ -192,7 +192,7 @@ impl Oracle for RegistryOracle {
             (Some((registration, term)), Some(entry)) if entry.token == registration.token() => {
                 self.grant(&registration, term)
             }
-            (_, found) => Ok(self.denial(Refusal::TermOver, found.as_ref())),
+            (_, found) => Ok(denial(Refusal::TermOver, found.as_ref())),
         }
     }
 

@@ -261,12 +261,12 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let monitor = self.monitor.filter(|_| registered.is_some());
         let (of_monitor, of_campaign) = (events.clone(), events.clone());
         let oracle = Monitored::new(oracle(&registry, &self.timing), &registry, watched, monitor)?
-            .observed_by(move |event| of_monitor.tell(SingletonEvent::Monitor(event)));
+            .observed_by(move |event| of_monitor.tell(&SingletonEvent::Monitor(event)));
         let mut settings = Settings::new(election.clone(), member).with_timing(self.timing);
         settings.clock = registry.clock().clone();
         settings.on_loss = self.on_loss;
         settings.observer =
-            Some(Arc::new(move |event| of_campaign.tell(SingletonEvent::Election(event.clone()))));
+            Some(Arc::new(move |event| of_campaign.tell(&SingletonEvent::Election(event.clone()))));
         let settings = (self.settings)(settings);
 
         let cell = Cell::new(registry.node.store.clone(), &registry.node.cluster, &election);

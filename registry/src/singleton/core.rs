@@ -111,6 +111,7 @@ struct Child {
 }
 
 /// The rules.
+#[allow(clippy::struct_excessive_bools)] // each for itself: who waits, and what is over
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Core {
     restarts: Restarts,

@@ -190,8 +190,8 @@ impl Publisher {
     }
 
     /// Does not wait: who has no room left is closed.
-    pub(crate) fn tell(&self, event: SingletonEvent) {
-        match &event {
+    pub(crate) fn tell(&self, event: &SingletonEvent) {
+        match event {
             // These have been reported by whom they come from.
             SingletonEvent::Election(_) | SingletonEvent::Monitor(_) => {}
             SingletonEvent::ChildAborted { .. }

@@ -58,14 +58,14 @@ pub(super) async fn keep<M: RemoteMessage>(
                 Err(RegisterError::ActorEnded) => return Ok(()),
                 Err(RegisterError::Taken { holder: now, .. }) => {
                     if holder.as_ref() != Some(&now) {
-                        events.tell(SingletonEvent::NameHeld { holder: now.clone() });
+                        events.tell(&SingletonEvent::NameHeld { holder: now.clone() });
                     }
                     let why = format!("{name:?} is held by an actor on {}", now.node);
                     holder = Some(now);
                     (why, None)
                 }
                 Err(error) => {
-                    events.tell(SingletonEvent::NotRegistered { why: error.to_string() });
+                    events.tell(&SingletonEvent::NotRegistered { why: error.to_string() });
                     if matches!(error, RegisterError::BadName(_)) {
                         return Err(error.to_string());
                     }
@@ -76,17 +76,18 @@ pub(super) async fn keep<M: RemoteMessage>(
             if now >= until {
                 return Err(format!("not registered within {within:?}: {why}"));
             }
-            match pause {
-                Some(pause) => clock.sleep_until(until.min(now + pause)).await,
-                None => tokio::select! {
+            if let Some(pause) = pause {
+                clock.sleep_until(until.min(now + pause)).await;
+            } else {
+                tokio::select! {
                     () = changed => {}
                     () = clock.sleep_until(until.min(now + LOOK_AGAIN)) => {}
-                },
+                }
             }
         };
-        events.tell(SingletonEvent::Registered { token });
+        events.tell(&SingletonEvent::Registered { token });
         lost.notified().await;
-        events.tell(SingletonEvent::NameLost);
+        events.tell(&SingletonEvent::NameLost);
     }
 }
 
@@ -127,7 +128,7 @@ impl<M: RemoteMessage> Farewell<M> {
                     left.map(|()| bytes).map_err(|error| error.to_string())
                 }
             };
-            self.events.tell(match left {
+            self.events.tell(&match left {
                 Ok(bytes) => SingletonEvent::HandedOver { bytes },
                 Err(why) => SingletonEvent::NotHandedOver { why },
             });

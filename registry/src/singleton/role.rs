@@ -57,12 +57,12 @@ where
         };
         let data = match taken {
             Ok(Some((from, data))) => {
-                self.events.tell(SingletonEvent::TookOver { bytes: data.len(), from });
+                self.events.tell(&SingletonEvent::TookOver { bytes: data.len(), from });
                 Some(data)
             }
             Ok(None) => None,
             Err(why) => {
-                self.events.tell(SingletonEvent::NotHandedOver { why });
+                self.events.tell(&SingletonEvent::NotHandedOver { why });
                 None
             }
         };

@@ -237,7 +237,7 @@ where
             Command::Rest { why, budget, done } => {
                 self.why = why;
                 self.rests = Some(done);
-                self.plan.events.tell(SingletonEvent::Stopping { why });
+                self.plan.events.tell(&SingletonEvent::Stopping { why });
                 Input::Rest { budget }
             }
             Command::Abort => Input::Abort,
@@ -302,7 +302,7 @@ where
                     happened,
                     super::core::Happened::Started { kind: ChildKind::Leader, restart } if restart > 0
                 );
-                self.plan.events.tell(happened.into());
+                self.plan.events.tell(&happened.into());
                 if is_again {
                     self.register(myself);
                 }
