@@ -4,6 +4,7 @@
 
 mod children;
 mod hand_over;
+mod naming;
 mod oracles;
 mod watching;
 
@@ -25,7 +26,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use crate::{
     ChecksFence, ChildKind, Lead, NameRef, NameRefOptions, QueueOracle, Registry, RegistryOracle, Singleton,
-    SingletonEvent, SingletonEvents, SingletonPlan,
+    SingletonBuilder, SingletonEvent, SingletonEvents, SingletonPlan,
     driver_tests::{Cluster, SOON, until},
 };
 
@@ -34,6 +35,8 @@ use crate::{
 enum Work {
     Exit,
     Crash,
+    /// It takes half a second to end.
+    Slow,
     /// It does nothing more, and does not listen.
     Hang,
     /// It holds its thread until [`RELEASED`] says otherwise.
@@ -103,6 +106,7 @@ struct Alive {
     line: Line,
     journal: Journal,
     notes: Vec<u8>,
+    slow: bool,
 }
 
 impl Drop for Alive {
@@ -126,7 +130,7 @@ impl Actor for Child {
             epoch: self.epoch,
         };
         self.journal.0.lock().unwrap().push(line.clone());
-        Ok(Alive { line, journal: self.journal.clone(), notes: self.notes.clone() })
+        Ok(Alive { line, journal: self.journal.clone(), notes: self.notes.clone(), slow: false })
     }
 
     async fn handle(
@@ -138,6 +142,7 @@ impl Actor for Child {
         match message {
             Work::Exit => myself.stop(None),
             Work::Crash => return Err("crashed".into()),
+            Work::Slow => alive.slow = true,
             Work::Hang => std::future::pending().await,
             Work::Block => {
                 while !RELEASED.load(Ordering::SeqCst) {
@@ -147,6 +152,13 @@ impl Actor for Child {
             Work::Note(P(note)) => alive.notes.push(note),
             Work::Who(reply) => drop(reply.send(P(format!("{} in {}", self.node, self.epoch)))),
             Work::Leave(reply) => drop(reply.send(P(alive.notes.clone()))),
+        }
+        Ok(())
+    }
+
+    async fn post_stop(&self, _: ActorRef<Work>, alive: &mut Alive) -> Result<(), ActorProcessingErr> {
+        if alive.slow {
+            tokio::time::sleep(Duration::from_millis(500)).await;
         }
         Ok(())
     }
@@ -330,6 +342,15 @@ impl<S: Seats> Sites<S> {
 }
 
 fn plan<S: Seats>(node: &Registry, journal: &Journal, tune: Tune<S>) -> SingletonPlan<S::Oracle, Work> {
+    tune(children(Singleton::builder(node, "reports").over(S::oracle(node)), node, journal))
+}
+
+/// Both children write into the journal.
+fn children<O: RegistryElector>(
+    builder: SingletonBuilder<O>,
+    node: &Registry,
+    journal: &Journal,
+) -> SingletonPlan<O, Work> {
     let child = {
         let (journal, node) = (journal.clone(), node.node().to_owned());
         move |kind, epoch, notes| {
@@ -337,15 +358,13 @@ fn plan<S: Seats>(node: &Registry, journal: &Journal, tune: Tune<S>) -> Singleto
         }
     };
     let leader = child.clone();
-    let plan = Singleton::builder(node, "reports")
-        .over(S::oracle(node))
+    builder
         .leader(move |lead: Lead<Fence>| {
             let notes = lead.handed_over.unwrap_or_default();
             leader(ChildKind::Leader, lead.grant.term.epoch.0, notes)
         })
         .follower(move |_| child(ChildKind::Follower, 0, Vec::new()))
-        .timing(timing());
-    tune(plan)
+        .timing(timing())
 }
 
 fn as_it_is<S: Seats>(plan: SingletonPlan<S::Oracle, Work>) -> SingletonPlan<S::Oracle, Work> {

@@ -203,6 +203,8 @@ async fn callers_reach_the_child_by_name_through_a_change_of_leader<S: Seats>() 
     let other = (first + 1) % 3;
     assert_eq!(sites.who(other).await, format!("{} in {}", NAMES[first], sites.epoch(first)));
     let to = sites.to(other);
+    // Whoever still sends to it while it ends, sends in vain.
+    to.cast(Work::Slow).await.unwrap();
     let stop = AtomicBool::new(false);
     let calls = async {
         let mut answers = Vec::new();
@@ -227,6 +229,15 @@ async fn callers_reach_the_child_by_name_through_a_change_of_leader<S: Seats>() 
     assert_eq!(last.0, format!("{} in {}", NAMES[second], sites.epoch(second)));
 }
 
+/// A test that fails lets the thread go, too.
+struct Released;
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        RELEASED.store(true, Ordering::SeqCst);
+    }
+}
+
 /// The one that runs by the real clock: a paused one does not go on while a thread is blocked. It judges no durations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn j16_d9_a_child_that_blocks_its_thread_keeps_the_crown_from_being_given_back_and_a_successor_from_being_started()
@@ -246,6 +257,7 @@ async fn j16_d9_a_child_that_blocks_its_thread_keeps_the_crown_from_being_given_
     until("a leads", || first.status().phase == Phase::Leading).await;
     let (mut of_a, second) = (first.subscribe(), start(1).await.unwrap());
     let mut of_b = second.subscribe();
+    let _released = Released;
     first.name_ref(NameRefOptions::default()).unwrap().cast(Work::Block).await.unwrap();
     first.request_resign(None);
     let mut before = Vec::new();

@@ -11,6 +11,7 @@ use callsign_elector::ids::{ElectionName, Incarnation, MemberId, Nonce};
 over_every_oracle!(
     j14_when_both_sides_of_a_healed_split_lead_the_one_of_the_current_term_survives_always,
     d1_d2_a_vacant_seat_is_granted_to_exactly_one_and_the_others_are_told_whom,
+    d5_d6_a_term_that_is_over_is_neither_refreshed_nor_given_back,
     a2_a_second_campaign_of_one_member_is_told_and_does_not_lead,
 );
 
@@ -97,6 +98,43 @@ async fn d1_d2_a_vacant_seat_is_granted_to_exactly_one_and_the_others_are_told_w
     };
     let next = tokio::time::timeout(SOON, next).await.unwrap();
     assert!(next.term.epoch > grant.term.epoch && next.fence.ballot > grant.fence.ballot);
+}
+
+async fn d5_d6_a_term_that_is_over_is_neither_refreshed_nor_given_back<S: Seats>() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let mut oracle = S::oracle(&node);
+    oracle.init(&context(&node)).await.unwrap();
+    let Ok(Verdict::Granted(old)) = oracle.claim(attempt(1)).await else { panic!("nobody else is there") };
+    let Ok(Verdict::Granted(refreshed)) = oracle.refresh(attempt(2), &old).await else { panic!("it holds") };
+    assert_eq!(refreshed.term, old.term);
+    S::depose(&node).await;
+    let mut verdict = oracle.refresh(attempt(3), &old).await;
+    // A seat that is resigned is so a moment later.
+    for _ in 0..100 {
+        if matches!(verdict, Ok(Verdict::Denied(_))) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        verdict = oracle.refresh(attempt(3), &old).await;
+    }
+    assert!(
+        matches!(&verdict, Ok(Verdict::Denied(denial)) if denial.why == Refusal::TermOver),
+        "{verdict:?}"
+    );
+    let claimed = async {
+        loop {
+            if let Ok(Verdict::Granted(grant)) = oracle.claim(attempt(4)).await {
+                return grant;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let new = tokio::time::timeout(SOON, claimed).await.unwrap();
+    assert!(new.term.epoch > old.term.epoch);
+    assert!(matches!(oracle.refresh(attempt(5), &old).await, Ok(Verdict::Denied(_))), "not of another term");
+    assert_eq!(oracle.abdicate(&old).await, Ok(false));
+    assert!(matches!(oracle.refresh(attempt(6), &new).await, Ok(Verdict::Granted(_))), "it stands");
 }
 
 async fn a2_a_second_campaign_of_one_member_is_told_and_does_not_lead<S: Seats>() {
