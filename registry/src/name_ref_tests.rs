@@ -20,26 +20,27 @@ fn over(registry: &Registry, buffer: usize, deadline: Duration) -> NameRef<Count
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_wait_for_a_holder_and_arrive_once_and_in_order_wherever_it_is() {
+async fn messages_wait_for_a_holder_and_arrive_once_and_in_order() {
     let cluster = Cluster::new();
     let nodes = cluster.three().await;
-    let counter_of_b = over(&nodes[1], 8, SOON);
+    let by_name = over(&nodes[0], 8, SOON);
     let early: Vec<_> = (1..=5)
         .map(|n| {
-            let to = counter_of_b.clone();
+            let to = by_name.clone();
             tokio::spawn(async move { to.cast(Counter::Add(P(10_i64.pow(n)))).await })
         })
         .collect();
-    until("they wait", || counter_of_b.waiting() == 5).await;
+    until("they wait", || by_name.waiting() == 5).await;
     let log = log_actor().await;
     nodes[0].register("counter", &log).await.unwrap();
+    // At once, and yet not before those that have waited.
+    by_name.cast(Counter::Add(P(7))).await.unwrap();
     for cast in early {
         cast.await.unwrap().unwrap();
     }
-    counter_of_b.cast(Counter::Add(P(7))).await.unwrap();
     until("all are there", || TAKEN.lock().unwrap().len() == 6).await;
     assert_eq!(*TAKEN.lock().unwrap(), [10, 100, 1000, 10_000, 100_000, 7]);
-    assert_eq!(counter_of_b.waiting(), 0);
+    assert_eq!(by_name.waiting(), 0);
 }
 
 /// What the one [`Log`] of this process was sent.
