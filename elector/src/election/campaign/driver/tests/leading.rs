@@ -149,7 +149,7 @@ async fn c11_c14_the_handle_lapses_by_the_clock_alone() {
         nanos.fetch_add(u64::try_from(by.as_nanos()).unwrap(), SeqCst);
     };
     // Nothing else runs from here: this does not await.
-    go(left - ms(1));
+    go(left.saturating_sub(ms(1)));
     assert!(leadership.check().is_ok());
     go(ms(1));
     assert_eq!(leadership.check(), Err(Lapsed));
