@@ -27,19 +27,20 @@ pub(in crate::election) const LEASE: Duration = Duration::from_secs(10);
 
 /// A store, and clocks that the test moves.
 pub(in crate::election) struct Stores {
-    connect: Box<dyn Fn() -> SharedStore + Send + Sync>,
+    connect: Arc<dyn Fn() -> SharedStore + Send + Sync>,
     clocks: Mutex<Vec<Arc<AtomicU64>>>,
     pub(in crate::election) config: ElectionConfig,
     /// What has to live as long.
-    _kept: Box<dyn Any + Send + Sync>,
+    kept: Arc<dyn Any + Send + Sync>,
 }
 
 impl Stores {
     fn new(connect: impl Fn() -> SharedStore + Send + Sync + 'static, kept: impl Any + Send + Sync) -> Self {
         let config = ElectionConfig { candidate_timeout: LEASE, ..ElectionConfig::default() };
-        Self { connect: Box::new(connect), clocks: Mutex::default(), config, _kept: Box::new(kept) }
+        Self { connect: Arc::new(connect), clocks: Mutex::default(), config, kept: Arc::new(kept) }
     }
 
+    #[allow(clippy::unnecessary_wraps)] // as the others
     pub(in crate::election) fn memory() -> Option<Self> {
         let store = MemoryStore::new();
         let count = AtomicU64::new(0);
@@ -49,6 +50,7 @@ impl Stores {
     }
 
     /// One file that several have open.
+    #[allow(clippy::unnecessary_wraps)] // as the others
     pub(in crate::election) fn sqlite() -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("callsign.db");
@@ -66,14 +68,8 @@ impl Stores {
         use crate::store::postgres::{PostgresStore, tests::server::Server};
         static SHARED: Mutex<std::sync::Weak<Server>> = Mutex::new(std::sync::Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let server = match shared.upgrade() {
-            Some(server) => server,
-            None => {
-                let server = Arc::new(Server::start()?);
-                *shared = Arc::downgrade(&server);
-                server
-            }
-        };
+        let server = if let Some(server) = shared.upgrade() { server } else { Arc::new(Server::start()?) };
+        *shared = Arc::downgrade(&server);
         let stores: Vec<_> = (0..2).map(|_| PostgresStore::open(&server.url("postgres")).unwrap()).collect();
         Some(Self::new(in_turn(stores), server))
     }
@@ -91,6 +87,12 @@ impl Stores {
 
     pub(in crate::election) fn with(self, config: ElectionConfig) -> Self {
         Self { config, ..self }
+    }
+
+    /// The same store, configured otherwise, with clocks of its own.
+    pub(in crate::election) fn also(&self, config: ElectionConfig) -> Self {
+        let (connect, kept) = (self.connect.clone(), self.kept.clone());
+        Self { connect, clocks: Mutex::default(), config, kept }
     }
 
     /// A connection.
