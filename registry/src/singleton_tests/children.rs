@@ -229,6 +229,26 @@ async fn callers_reach_the_child_by_name_through_a_change_of_leader<S: Seats>() 
     assert_eq!(last.0, format!("{} in {}", NAMES[second], sites.epoch(second)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_singleton_that_is_dropped_or_whose_supervisor_is_stopped_gives_back_the_crown_and_leaves_no_child()
+{
+    for drops in [true, false] {
+        let mut sites = Sites::<ByLease>::start(as_it_is::<ByLease>).await;
+        let first = sites.led(None).await;
+        let begun = tokio::time::Instant::now();
+        if drops {
+            sites.singletons.remove(first);
+        } else {
+            sites.singletons[first].supervisor().stop(None);
+        }
+        until("another leads", || sites.journal.leaders().len() == 3).await;
+        assert!(begun.elapsed() < Duration::from_secs(3), "it was given back: {:?}", begun.elapsed());
+        sites.journal.assert_no_overlap();
+        let lines = sites.journal.of(NAMES[first]);
+        assert!(lines.ends_with(&[(Leader, true), (Leader, false)]), "dropped: {drops}: {lines:?}");
+    }
+}
+
 /// A test that fails lets the thread go, too.
 struct Released;
 
