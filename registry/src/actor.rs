@@ -17,8 +17,9 @@ use arc_swap::ArcSwap;
 use callsign_elector::{
     Clock, Time,
     elector::{ElectorEvent, Notice as ElectorNotice, driver::ElectorHandle},
-    ids::{Incarnation, NodeName},
-    record::SessionRecord,
+    ids::{Incarnation, NodeName, RegistryName},
+    keys::RegistryKeys,
+    record::{SessionRecord, Term},
     recording::Recorder,
     session::{NodeSession, SessionEvent, TrustHandle},
     store::SharedStore,
@@ -63,6 +64,14 @@ pub(crate) struct Shared {
     pub(crate) left: Notify,
     /// The session is trusted, again or for the first time.
     pub(crate) trusted: Notify,
+    /// Something that [`Status`] shows is another than before: what the replica holds, say, or a link.
+    pub(crate) changed: Notify,
+    /// Who leads the registry, as this node last read.
+    pub(crate) term: ArcSwap<Term>,
+    /// Which registry this is.
+    pub(crate) registry: RegistryName,
+    /// Where it is in the store.
+    pub(crate) keys: RegistryKeys,
 }
 
 impl Shared {
@@ -128,6 +137,7 @@ pub(crate) type OnMembers = Box<dyn Fn(Vec<(NodeName, String)>) + Send + Sync>;
 /// What a member actor is started with.
 pub(crate) struct Parts {
     pub(crate) config: MemberConfig,
+    pub(crate) registry: RegistryName,
     pub(crate) channel: String,
     pub(crate) store: SharedStore,
     pub(crate) clock: Clock,
@@ -158,6 +168,10 @@ pub(crate) async fn start(parts: Parts) -> Result<(Arc<Shared>, ActorRef<Kick>),
         has_ended: AtomicBool::new(false),
         left: Notify::new(),
         trusted: Notify::new(),
+        changed: Notify::new(),
+        term: ArcSwap::from_pointee(Term::vacant()),
+        registry: parts.registry.clone(),
+        keys: parts.config.keys.clone(),
     });
     let arguments = (shared.clone(), parts, table);
     let (actor, _) = Actor::spawn(None, MemberActor, arguments).await?;
@@ -264,6 +278,7 @@ impl Actor for MemberActor {
         }
         driver.shared.has_ended.store(true, Ordering::SeqCst);
         driver.shared.is_synced.store(false, Ordering::Release);
+        driver.shared.changed.notify_waiters();
         if let Some(recorder) = &mut driver.recorder {
             recorder.finish();
         }
@@ -444,8 +459,13 @@ impl Driver {
     fn publish(&self) {
         let status = Status::of(&self.member);
         self.shared.is_synced.store(status.synced, Ordering::Release);
+        let term = &self.member.view().term;
+        if **self.shared.term.load() != *term {
+            self.shared.term.store(Arc::new(term.clone()));
+        }
         if **self.shared.status.load() != status {
             self.shared.status.store(Arc::new(status));
+            self.shared.changed.notify_waiters();
         }
     }
 }

@@ -84,13 +84,13 @@ impl Cluster {
             .clock(self.clock.clone())
     }
 
-    async fn node(&self, node: &str) -> Registry {
+    pub(crate) async fn node(&self, node: &str) -> Registry {
         let registry = Registry::join(self.config(node)).await.unwrap();
         assert!(registry.ready(SOON).await, "{node} is ready: {:?}", registry.status());
         registry
     }
 
-    async fn three(&self) -> [Registry; 3] {
+    pub(crate) async fn three(&self) -> [Registry; 3] {
         [self.node("a").await, self.node("b").await, self.node("c").await]
     }
 }

@@ -58,15 +58,22 @@ mod log;
 mod member;
 mod message;
 mod name;
+mod name_ref;
+#[cfg(test)]
+mod name_ref_tests;
 mod node;
 #[cfg(test)]
 #[cfg(feature = "node-server")]
 mod node_server_tests;
+mod oracle;
 mod outage;
 mod reads;
 mod registry;
 mod replica;
 mod shared;
+mod singleton;
+#[cfg(test)]
+mod singleton_tests;
 mod snapshot;
 mod status;
 mod table;
@@ -77,7 +84,7 @@ mod world;
 mod world_tests;
 
 pub use callsign_elector::{
-    Clock,
+    Clock, election,
     elector::ElectorTiming,
     ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
     session::{SessionTiming, TrustHandle},
@@ -99,7 +106,13 @@ pub use crate::{
     },
     input::{Event, Notice},
     name::{BadName, MAX_NAME_BYTES, Name},
+    name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
+    oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},
     outage::OnOutage,
     registry::{NotTrusted, RegisterOptions, Registration, Registry, WhenLapsed},
+    singleton::{
+        ChildKind, Follow, Lead, MAX_HAND_OVER, Singleton, SingletonBuilder, SingletonError, SingletonEvent,
+        SingletonEvents, SingletonPlan,
+    },
     status::{LeaderInfo, MemberInfo, Status},
 };

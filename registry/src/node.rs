@@ -8,8 +8,8 @@ use std::{
 };
 
 use callsign_elector::{
-    elector::{ElectorConfig, driver::ElectorHandle},
-    ids::{ClusterName, Incarnation, NodeName, RegistryName},
+    elector::{ElectorConfig, Notice, driver::ElectorHandle},
+    ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName},
     keys::ClusterKeys,
     recording::{Core, Header, Recorder},
     session::{NodeSession, OpenSessionError, SessionConfig},
@@ -42,8 +42,8 @@ pub(crate) struct Node {
     pub(crate) config: Config,
     pub(crate) name: NodeName,
     pub(crate) incarnation: Incarnation,
-    cluster: ClusterName,
-    store: SharedStore,
+    pub(crate) cluster: ClusterName,
+    pub(crate) store: SharedStore,
     pub(crate) outage: Arc<Outage>,
     pub(crate) session: NodeSession,
     pub(crate) endpoint: Endpoint,
@@ -176,6 +176,7 @@ impl Node {
         let parts = Parts {
             recorder: record.and_then(|dir| Recorder::begin(dir, &header(), &config)),
             config,
+            registry: registry.clone(),
             channel: format!("registry/{registry}"),
             store: self.store.clone(),
             clock,
@@ -217,6 +218,13 @@ impl Node {
             joined.leads = leads;
         }
         self.session.lead(joined.values().any(|joined| joined.leads));
+    }
+
+    /// Has the own member give up the seat of a registry, and stay a member. Nothing, unless it leads in that epoch.
+    pub(crate) fn resign(&self, registry: &RegistryName, epoch: Epoch) {
+        if let Some(joined) = lock(&self.joined).get(registry) {
+            joined.elector.tell(Notice::Resign { epoch });
+        }
     }
 
     /// Leaves every registry, closes the session, says goodbye.

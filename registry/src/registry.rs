@@ -2,7 +2,10 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use callsign_elector::ids::{Position, SessionNumber};
+use callsign_elector::{
+    Clock,
+    ids::{Epoch, Position, SessionNumber},
+};
 use callsign_transport::{Endpoint, RemoteMessage};
 use ractor::{ActorRef, ActorStatus};
 
@@ -26,8 +29,8 @@ use crate::{
 /// Cheap to clone. Dropping all clones does not leave: a node leaves by [`leave`](Self::leave), or is found dead.
 #[derive(Clone)]
 pub struct Registry {
-    node: Arc<Node>,
-    shared: Arc<Shared>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What becomes of a registered actor when its node's session is not trusted any more.
@@ -318,6 +321,23 @@ impl Registry {
     /// Who leads, as this node last read.
     pub fn leader(&self) -> Option<LeaderInfo> {
         self.shared.status.load().leader.clone()
+    }
+
+    /// Gives up the seat of the registry, if this node leads in that epoch. It stays a member, and may be chosen again if
+    /// there is no other. Returns at once; [`leader`](Self::leader) shows what came of it.
+    pub fn resign(&self, epoch: Epoch) {
+        self.node.resign(&self.shared.registry, epoch);
+    }
+
+    /// The clock of the node, by which everything that is built on the registry waits.
+    pub fn clock(&self) -> &Clock {
+        &self.node.config.clock
+    }
+
+    /// Ends when what this node knows of the registry has changed after the call: a name, a link, the leader. Not when the
+    /// session lapses or resumes.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.shared.changed.notified()
     }
 
     /// What this node knows of the registry. Does not wait for anything.
