@@ -21,14 +21,16 @@
 //! lease has passed: the old holder's writes fail at a sink that checks. A store that loses both `seat` and `control` has
 //! lost the election, and what sinks have seen must be kept apart from it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
 use tokio::sync::mpsc;
 
 use super::{
     config::ElectionConfig,
-    oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Verdict},
+    oracle::{
+        Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
+    },
     state::{Registration, Who},
     term::Fence,
 };
@@ -204,7 +206,11 @@ impl Oracle for LeaseOracle {
         if !self.is_mine(held) {
             return Ok(Verdict::Denied(Denial { why: Refusal::TermOver, leader: None, retry_in: None }));
         }
-        self.verdict(Ask::Refresh(held.term.epoch)).await
+        let trusted = match held.validity {
+            Validity::For(lease) => lease,
+            Validity::UntilRevoked => Duration::MAX,
+        };
+        self.verdict(Ask::Refresh(held.term.epoch, trusted)).await
     }
 
     async fn abdicate(&mut self, held: &Grant<Fence>) -> Result<bool, Fault> {

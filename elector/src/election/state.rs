@@ -113,7 +113,9 @@ impl ElectionState {
             Command::Down(who) => self.remove(who, Holder::wait_when_deposed, effects),
             Command::Beat { who, priority } => self.beat(evidence, who, *priority, effects),
             Command::Claim { who, nonce } => self.claim(evidence, who, *nonce, effects),
-            Command::Refresh { who, epoch } => self.refresh(evidence, who, *epoch, effects),
+            Command::Refresh { who, epoch, trusted } => {
+                self.refresh(evidence, who, *epoch, *trusted, effects)
+            }
             Command::Resign { who, epoch } => self.resign(who, *epoch, effects),
             Command::RequestResign { epoch } => self.request_resign(*epoch, effects),
             Command::Evict { most } => self.evict(evidence, *most, effects),

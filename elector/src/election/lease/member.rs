@@ -28,8 +28,9 @@ pub enum Ask {
     Prepare(Option<ElectionConfig>),
     /// Claim the seat. Answered [`Answer::Verdict`].
     Claim(Nonce),
-    /// Keep the term of this epoch. Answered [`Answer::Verdict`].
-    Refresh(Epoch),
+    /// Keep the term of this epoch; the last grant of it that was answered may be believed for so long. Answered
+    /// [`Answer::Verdict`].
+    Refresh(Epoch, Duration),
     /// Be heard, and claim or refresh, in one transaction. Answered [`Answer::Verdict`].
     Cycle(Nonce),
     /// Give back the term of this epoch. Answered [`Answer::Resigned`].
@@ -76,6 +77,8 @@ pub struct Member {
     beat_due: Time,
     memory: Memory,
     doing: Option<Doing>,
+    /// How long the last grant that was answered may be believed.
+    granted: Duration,
     /// Whether it registered again for what it is asked to do now: it was evicted, and that happens once.
     rejoined: bool,
     /// The epoch whose leader is asked to resign, as the last operation saw it.
@@ -94,6 +97,7 @@ impl Member {
             beat_due: Time::ZERO,
             memory: Memory::default(),
             doing: None,
+            granted: Duration::ZERO,
             rejoined: false,
             asked: None,
         }
@@ -149,14 +153,14 @@ impl Member {
             }
             Ask::Cycle(nonce) => {
                 if let Some(epoch) = self.memory.held() {
-                    let commands = self.heard(true, Command::Refresh { who, epoch });
+                    let commands = self.heard(true, Command::Refresh { who, epoch, trusted: self.granted });
                     return self.start(now, commands, Doing::Refreshes);
                 }
                 let commands = self.heard(true, Command::Claim { who, nonce });
                 self.start(now, commands, |op| Doing::Claims(op, ask))
             }
-            Ask::Refresh(epoch) => {
-                let commands = self.heard(now >= self.beat_due, Command::Refresh { who, epoch });
+            Ask::Refresh(epoch, trusted) => {
+                let commands = self.heard(now >= self.beat_due, Command::Refresh { who, epoch, trusted });
                 self.start(now, commands, Doing::Refreshes)
             }
             Ask::Rivals => self.run(now, Operation::look(&self.keys, true), Doing::Looks),
@@ -186,7 +190,17 @@ impl Member {
                 self.doing = Some(doing);
                 Step::Commit(transaction)
             }
-            Step::Done(result) => self.over(now, doing, result),
+            Step::Done(result) => {
+                let step = self.over(now, doing, result);
+                if let Step::Done(Ok(Answer::Verdict(Verdict::Granted(Grant {
+                    validity: Validity::For(lease),
+                    ..
+                })))) = &step
+                {
+                    self.granted = *lease;
+                }
+                step
+            }
         }
     }
 
@@ -328,12 +342,13 @@ fn verdict(
         Effect::Elected { term, fence } | Effect::Refreshed { term, fence } => Some((term, fence)),
         _ => None,
     });
-    match won.zip(holder) {
-        Some(((term, fence), holder)) => Step::Done(Ok(Answer::Verdict(Verdict::Granted(Grant {
+    let lease = state.control.as_ref().map(|control| control.config.lease);
+    match won.zip(lease) {
+        Some(((term, fence), lease)) => Step::Done(Ok(Answer::Verdict(Verdict::Granted(Grant {
             term: term.clone(),
             fence: *fence,
-            validity: Validity::For(holder.lease),
-            refresh_in: Some(holder.lease / 3),
+            validity: Validity::For(lease),
+            refresh_in: Some(lease / 3),
         })))),
         None => denied(Refusal::TermOver, None, None),
     }

@@ -79,6 +79,9 @@ pub enum Command {
         who: Who,
         /// The term that is to go on.
         epoch: Epoch,
+        /// How long the last grant that it knows of may be believed. Nobody may follow it sooner, also if the lease was
+        /// made shorter meanwhile: the answer that tells it so may be lost.
+        trusted: Duration,
     },
     /// Gives it back.
     Resign {

@@ -55,7 +55,10 @@ impl ElectionState {
             return Err(Refused::Ineligible);
         }
         match self.way(evidence, who, &claimant)? {
-            Way::Own => self.renew(&row, effects),
+            Way::Own => {
+                let trusted = self.holder().map_or(Duration::ZERO, |holder| holder.lease);
+                self.renew(&row, trusted, effects)
+            }
             Way::Free => self.elect(evidence, who, nonce, &row, effects),
             Way::Replaces => {
                 let wait = self.may_replace(evidence, effects)?;
@@ -198,6 +201,7 @@ impl ElectionState {
         evidence: &Evidence,
         who: &Who,
         epoch: Epoch,
+        trusted: Duration,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refused> {
         self.control()?;
@@ -211,14 +215,16 @@ impl ElectionState {
             return Err(Refused::Ineligible);
         }
         let row = row.clone();
-        self.renew(&row, effects)
+        self.renew(&row, trusted, effects)
     }
 
-    /// The term goes on, under the present configuration.
-    fn renew(&mut self, row: &Row, effects: &mut Vec<Effect>) -> Result<(), Refused> {
+    /// The term goes on, under the present configuration. The holder is granted the configured lease; others leave it the
+    /// seat for as long as it may believe what it was granted before.
+    fn renew(&mut self, row: &Row, trusted: Duration, effects: &mut Vec<Effect>) -> Result<(), Refused> {
         let ballot = self.next_ballot()?;
         let config = &self.control()?.config;
-        let (lease, lock_delay) = (config.lease, config.lock_delay);
+        let trusted = if planted!("lease-shortened-at-once") { Duration::ZERO } else { trusted };
+        let (lease, lock_delay) = (config.lease.max(trusted), config.lock_delay);
         let Some(seat) = &mut self.seat else { return Err(Refused::TermOver) };
         seat.ballot = ballot;
         if let Some(holder) = &mut seat.holder {

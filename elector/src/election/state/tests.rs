@@ -137,7 +137,7 @@ fn command(draw: &mut Draw, state: &ElectionState) -> Command {
         11 => Command::Down(who),
         12..=16 => Command::Beat { who, priority: draw.one(&[None, None, Some(0), Some(1), Some(9)]) },
         17..=26 => Command::Claim { who, nonce: Nonce(draw.below(1_000)) },
-        27..=32 => Command::Refresh { who: mostly, epoch },
+        27..=32 => Command::Refresh { who: mostly, epoch, trusted: secs(draw.one(&[0, 3, 5, 8])) },
         33 | 34 => Command::Resign { who: mostly, epoch },
         35 | 36 => Command::RequestResign { epoch: Some(epoch).filter(|_| draw.below(2) == 0) },
         37 => Command::Evict { most: usize::try_from(draw.below(4)).unwrap() },

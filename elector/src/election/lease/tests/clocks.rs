@@ -182,7 +182,7 @@ impl Stepped {
     }
 
     async fn refresh(&mut self, epoch: Epoch) -> Verdict<Fence> {
-        match self.ask(Ask::Refresh(epoch), Duration::ZERO, Duration::ZERO).await {
+        match self.ask(Ask::Refresh(epoch, LEASE), Duration::ZERO, Duration::ZERO).await {
             Ok(Answer::Verdict(verdict)) => verdict,
             other => panic!("{other:?}"),
         }
@@ -331,7 +331,9 @@ pub(super) async fn d17_a_refresh_that_nobody_knows_of_does_not_stretch_the_leas
     let held = granted(a.claim(Duration::ZERO, Duration::ZERO).await);
     a.pass(LEASE / 2);
     // It is committed, and the answer never comes: the driver gave up.
-    let Step::Read(reads) = a.member.begin(a.now, Ask::Refresh(held.term.epoch)) else { panic!("reads") };
+    let Step::Read(reads) = a.member.begin(a.now, Ask::Refresh(held.term.epoch, LEASE)) else {
+        panic!("reads")
+    };
     let seen = a.store.read(reads).await;
     let Step::Commit(transaction) = a.member.step(a.now, Input::Read(seen)) else { panic!("commits") };
     a.store.commit(transaction).await;

@@ -233,7 +233,7 @@ impl World {
                 self.nodes[node].held = None;
                 Ask::Resign(epoch)
             }
-            Some((grant, until)) if local < *until => Ask::Refresh(grant.term.epoch),
+            Some((grant, until)) if local < *until => Ask::Refresh(grant.term.epoch, LEASE),
             Some(_) => {
                 self.nodes[node].held = None;
                 Ask::Claim(nonce)

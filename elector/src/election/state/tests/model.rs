@@ -251,7 +251,7 @@ impl Model {
                 said.say("heard");
             }
             Command::Claim { who, .. } => self.claim(now, who, said)?,
-            Command::Refresh { who, epoch } => {
+            Command::Refresh { who, epoch, trusted } => {
                 if !self.holds(who) || epoch.0 != self.epoch {
                     return Err("TermOver");
                 }
@@ -265,7 +265,7 @@ impl Model {
                 if !self.may(person.priority, &person.tags) {
                     return Err("Ineligible");
                 }
-                self.go_on(now, &person, said);
+                self.go_on(now, &person, trusted.as_secs(), said);
             }
             Command::Resign { who, epoch } => {
                 if self.holds(who) && epoch.0 == self.epoch {
@@ -320,7 +320,8 @@ impl Model {
             (None, Some(_)) => (self.wait, None),
             (Some(taken), _) if taken.name == name(who) && taken.incarnation == me.incarnation => {
                 if age < taken.lease {
-                    self.go_on(now, &me, said);
+                    let believed = self.taken.as_ref().unwrap().lease;
+                    self.go_on(now, &me, believed, said);
                     return Ok(());
                 }
                 (if taken.delay == 0 { 0 } else { taken.lease + taken.delay }, None)
@@ -411,13 +412,13 @@ impl Model {
         said.term = Some((name(who), ballot, ballot));
     }
 
-    fn go_on(&mut self, now: u64, me: &Person, said: &mut Said) {
+    fn go_on(&mut self, now: u64, me: &Person, believed: u64, said: &mut Said) {
         let ballot = self.count();
         self.touched = now;
         let (lease, delay) = (self.configured().lease.as_secs(), self.configured().lock_delay.as_secs());
         let taken = self.taken.as_mut().unwrap();
         (taken.priority, taken.tags) = (me.priority, me.tags.clone());
-        (taken.lease, taken.delay) = (lease, delay);
+        (taken.lease, taken.delay) = (if lease < believed { believed } else { lease }, delay);
         said.say("refreshed");
         said.term = Some((taken.name.clone(), self.epoch, ballot));
     }
