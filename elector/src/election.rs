@@ -10,6 +10,8 @@
 //! 7. **[`Role`]**: what leading means.
 
 pub mod oracle;
+#[cfg(feature = "postgres")]
+pub mod postgres_lease;
 pub mod role;
 pub mod term;
 
