@@ -13,7 +13,11 @@ pub mod oracle;
 #[cfg(feature = "postgres")]
 pub mod postgres_lease;
 pub mod role;
+pub mod sink;
 pub mod term;
+
+#[cfg(test)]
+mod test_stores;
 
 pub use oracle::{
     Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,

@@ -1,5 +1,7 @@
 //! What goes wrong on the way, and in the server.
 
+use futures::{FutureExt, future::LocalBoxFuture};
+
 use super::{
     bed::{Network, until_known},
     *,
@@ -9,7 +11,7 @@ use super::{
 async fn unheard(
     server: &Server,
     network: &Network,
-    ask: impl Future<Output = Result<Verdict<Fence>, Fault>>,
+    ask: LocalBoxFuture<'_, Result<Verdict<Fence>, Fault>>,
 ) -> Fault {
     let before = rows(server).await;
     network.mute();
@@ -28,7 +30,7 @@ async fn a9_j10_an_attempt_whose_answer_was_lost_is_made_again_and_is_the_same_o
     // So that the table is there, and the connection.
     until_known(async || a.0.taking_part().unwrap().0.raw().await).await;
     let attempt = at_random();
-    let fault = unheard(&server, &network, a.0.claim(attempt)).await;
+    let fault = unheard(&server, &network, a.0.claim(attempt).boxed_local()).await;
     assert!(matches!(fault, Fault::Transient { maybe_committed: true, .. }), "{fault:?}");
     let after = rows(&server).await;
     let held = granted(until_known(async || a.0.claim(attempt).await).await);
@@ -36,7 +38,7 @@ async fn a9_j10_an_attempt_whose_answer_was_lost_is_made_again_and_is_the_same_o
     assert_eq!(held.fence.ballot.0, held.fence.epoch.0);
 
     let attempt = at_random();
-    let fault = unheard(&server, &network, a.0.refresh(attempt, &held)).await;
+    let fault = unheard(&server, &network, a.0.refresh(attempt, &held).boxed_local()).await;
     assert!(matches!(fault, Fault::Transient { maybe_committed: true, .. }), "{fault:?}");
     let after = rows(&server).await;
     let kept = granted(until_known(async || a.0.refresh(attempt, &held).await).await);
