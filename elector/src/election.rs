@@ -14,9 +14,13 @@
 
 pub mod campaign;
 pub mod config;
+pub mod fenced;
+pub mod follow;
 pub mod lease;
 pub mod oracle;
 pub mod policy;
+#[cfg(any(test, feature = "wall-clock-pool"))]
+pub mod pool;
 #[cfg(feature = "postgres")]
 pub mod postgres_lease;
 pub mod role;
