@@ -16,29 +16,6 @@ use crate::{
     },
 };
 
-/// A store, and what has to live as long. `None`, and a line that says so, where it cannot be had.
-pub(super) struct Bed {
-    pub(super) store: SharedStore,
-    _keeps: Box<dyn std::any::Any + Send>,
-}
-
-pub(super) fn memory() -> Option<Bed> {
-    Some(Bed { store: Arc::new(crate::store::memory::MemoryStore::new()), _keeps: Box::new(()) })
-}
-
-pub(super) fn sqlite() -> Option<Bed> {
-    let directory = tempfile::tempdir().unwrap();
-    let store = crate::store::open(&format!("sqlite:{}", directory.path().join("s.db").display())).unwrap();
-    Some(Bed { store, _keeps: Box::new(directory) })
-}
-
-#[cfg(feature = "postgres")]
-pub(super) fn postgres() -> Option<Bed> {
-    let server = crate::store::postgres::tests::server::Server::start()?;
-    let store = crate::store::open(&server.url("postgres")).unwrap();
-    Some(Bed { store, _keeps: Box::new(server) })
-}
-
 /// Runs each test on every store: `on_every_store! { name name ... }` makes `memory::name`, `sqlite::name` and so on.
 macro_rules! on_every_store {
     ($($name:ident)*) => {
@@ -51,8 +28,8 @@ macro_rules! on_every_store {
         mod $store {
             $(#[tokio::test]
             async fn $name() {
-                let Some(bed) = crate::election::test_stores::$store() else { return };
-                let run = super::$name(bed.store.clone());
+                let Some(stores) = crate::election::lease::tests::beds::Stores::$store() else { return };
+                let run = super::$name(stores.store());
                 tokio::time::timeout(std::time::Duration::from_secs(60), run).await.expect("it hangs");
             })*
         }
