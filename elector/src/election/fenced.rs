@@ -50,8 +50,8 @@ pub struct Fenced<O: Oracle> {
     inner: O,
     counter: Counter,
     keys: ClusterKeys,
-    /// The last grant of the inner oracle, with its epoch here.
-    held: Option<(Epoch, Grant<O::Fence>)>,
+    /// The last grant of the inner oracle, with the term as it is here.
+    held: Option<(Term, Grant<O::Fence>)>,
     /// Its epoch there and here, for signals.
     epochs: Arc<Mutex<Option<(Epoch, Epoch)>>>,
 }
@@ -142,7 +142,7 @@ impl<O: Oracle> Fenced<O> {
         let (epoch, ballot) = (numbered.epoch, numbered.ballot);
         let (validity, refresh_in) = (inner.validity, inner.refresh_in);
         *self.epochs.lock().unwrap_or_else(PoisonError::into_inner) = Some((inner.term.epoch, epoch));
-        self.held = Some((epoch, inner));
+        self.held = Some((seen(numbered), inner));
         Verdict::Granted(Grant { term: seen(numbered), fence: Fence { epoch, ballot }, validity, refresh_in })
     }
 
@@ -179,7 +179,7 @@ impl<O: Oracle> Oracle for Fenced<O> {
     }
 
     async fn refresh(&mut self, attempt: Attempt, held: &Grant<Fence>) -> Result<Verdict<Fence>, Fault> {
-        let Some((_, before)) = self.held.clone().filter(|(epoch, _)| *epoch == held.term.epoch) else {
+        let Some((_, before)) = self.held.clone().filter(|(term, _)| *term == held.term) else {
             let leader = self.counter.read().await?.1.map(|last| seen(&last));
             let why = Refusal::TermOver;
             return Ok(Verdict::Denied(Denial { why, leader, retry_in: None }));
@@ -194,7 +194,7 @@ impl<O: Oracle> Oracle for Fenced<O> {
     }
 
     async fn abdicate(&mut self, held: &Grant<Fence>) -> Result<bool, Fault> {
-        match self.held.clone().filter(|(epoch, _)| *epoch == held.term.epoch) {
+        match self.held.clone().filter(|(term, _)| *term == held.term) {
             Some((_, inner)) => self.inner.abdicate(&inner).await,
             None => Ok(false),
         }

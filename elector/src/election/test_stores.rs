@@ -16,6 +16,21 @@ use crate::{
     },
 };
 
+thread_local! {
+    /// Tells the tests on one store apart.
+    static RUN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Called at the start of each test; it runs on one thread.
+pub(super) fn begin() {
+    RUN.set(rand::random());
+}
+
+/// A name that only this test has.
+pub(super) fn only_here(name: &str) -> String {
+    format!("{name}-{:016x}", RUN.get())
+}
+
 /// Runs each test on every store: `on_every_store! { name name ... }` makes `memory::name`, `sqlite::name` and so on.
 macro_rules! on_every_store {
     ($($name:ident)*) => {
@@ -29,6 +44,7 @@ macro_rules! on_every_store {
             $(#[tokio::test]
             async fn $name() {
                 let Some(stores) = crate::election::lease::tests::beds::Stores::$store() else { return };
+                crate::election::test_stores::begin();
                 let run = super::$name(stores.store());
                 tokio::time::timeout(std::time::Duration::from_secs(60), run).await.expect("it hangs");
             })*

@@ -8,7 +8,7 @@ use crate::{
         Validity,
         conformance::{Authority, Bed, Player, attempt, denied, granted},
         lease::{LeaseOracle, tests::beds::Stores},
-        test_stores::{Faulty, on_every_store},
+        test_stores::{Faulty, on_every_store, only_here},
     },
     ids::{ElectionName, Incarnation, MemberId},
     store::memory::Fate,
@@ -166,7 +166,7 @@ impl Oracle for Yes {
 
 async fn player(store: &SharedStore, member: &str) -> Player<Fenced<Yes>> {
     let context = Context {
-        election: ElectionName::new("e").unwrap(),
+        election: ElectionName::new(only_here("e")).unwrap(),
         member: MemberId::new(member).unwrap(),
         incarnation: Incarnation(rand::random()),
     };

@@ -28,11 +28,7 @@ struct System {
 
 impl System {
     fn that_says(leads: Leads) -> Self {
-        Self {
-            says: Arc::new(Mutex::new(Says::This(leads))),
-            asked: Arc::default(),
-            changes: Arc::default(),
-        }
+        Self { says: Arc::new(Mutex::new(Says::This(leads))), asked: Arc::default(), changes: Arc::default() }
     }
 
     fn now(&self, says: Says) {

@@ -3,7 +3,7 @@ use futures::future::join;
 
 use super::*;
 use crate::{
-    election::test_stores::{Faulty, on_every_store},
+    election::test_stores::{Faulty, on_every_store, only_here},
     ids::{Ballot, Epoch, Nonce},
     keys::read_key,
     store::{memory::Fate, open},
@@ -24,6 +24,10 @@ on_every_store! {
     an_outage_is_told_from_a_refusal
 }
 
+fn key(name: &str) -> crate::store::Key {
+    only_here(&format!("app/{name}")).into_bytes()
+}
+
 fn fence(epoch: u64, ballot: u64) -> Fence {
     Fence { epoch: Epoch(epoch), ballot: Ballot(ballot) }
 }
@@ -37,15 +41,15 @@ fn ballot(n: u64) -> Token<ByBallot> {
 }
 
 fn cell<D: Domain>(store: &SharedStore) -> FencedCell<D> {
-    FencedCell::new(store.clone(), b"app/cell".to_vec())
+    FencedCell::new(store.clone(), key("cell"))
 }
 
 fn register(store: &SharedStore) -> RankedRegister<ByBallot> {
-    RankedRegister::new(store.clone(), b"app/register".to_vec())
+    RankedRegister::new(store.clone(), key("register"))
 }
 
 async fn bytes(store: &SharedStore) -> Option<Vec<u8>> {
-    store.read(vec![read_key(b"app/cell".to_vec())]).await.unwrap().value(0).cloned()
+    store.read(vec![read_key(key("cell"))]).await.unwrap().value(0).cloned()
 }
 
 async fn value<D: Domain>(cell: &FencedCell<D>) -> Option<Bytes> {
@@ -146,7 +150,7 @@ async fn b3_a_value_larger_than_a_value_of_the_store_is_whole_at_every_version(s
     let refused = cell(&store).write(epoch(1), large(1, limits.value), Nonce(1)).await;
     assert!(matches!(refused, Err(SinkError::TooLarge(_))), "{refused:?}");
     // A piece that is gone is not a shorter value.
-    let broken = crate::store::Transaction::new().clear(b"app/register/00000000".to_vec());
+    let broken = crate::store::Transaction::new().clear([key("register"), b"/00000000".to_vec()].concat());
     assert!(matches!(store.commit(broken).await, CommitOutcome::Committed(_)));
     assert!(matches!(register.value().await, Err(SinkError::Corrupt(_))));
     assert!(matches!(register.read(ballot(7)).await, Err(SinkError::Corrupt(_))));
@@ -167,11 +171,11 @@ async fn b4_what_belongs_to_another_domain_is_refused(store: SharedStore) {
     let refused = theirs.write(ballot(99), "theirs", Nonce(2)).await;
     assert_eq!(refused, Err(SinkError::OtherDomain { found: "a cell in epoch mode".to_owned() }));
     assert!(matches!(theirs.read().await, Err(SinkError::OtherDomain { .. })));
-    let register = RankedRegister::<ByEpoch>::new(store.clone(), b"app/cell".to_vec());
+    let register = RankedRegister::<ByEpoch>::new(store.clone(), key("cell"));
     assert!(matches!(register.read(epoch(99)).await, Err(SinkError::OtherDomain { .. })));
     assert_eq!(bytes(&store).await, before);
     // What nobody can read is not "nothing".
-    let garbage = crate::store::Transaction::new().put(b"app/cell".to_vec(), b"\x01garbage".to_vec());
+    let garbage = crate::store::Transaction::new().put(key("cell"), b"\x01garbage".to_vec());
     assert!(matches!(store.commit(garbage).await, CommitOutcome::Committed(_)));
     let refused = cell(&store).write(epoch(2), "over it", Nonce(3)).await;
     assert!(matches!(refused, Err(SinkError::Corrupt(_))), "{refused:?}");
@@ -184,7 +188,7 @@ async fn b5_a_refresh_fences_ones_own_older_ballot_and_no_epoch(store: SharedSto
     by_ballot.write(refreshed.into(), "2", Nonce(2)).await.unwrap();
     let late = by_ballot.write(won.into(), "3", Nonce(3)).await;
     assert_eq!(late, Err(SinkError::Fenced { by: ballot(8) }));
-    let by_epoch = FencedCell::<ByEpoch>::new(store.clone(), b"app/other".to_vec());
+    let by_epoch = FencedCell::<ByEpoch>::new(store.clone(), key("other"));
     by_epoch.write(refreshed.into(), "1", Nonce(1)).await.unwrap();
     by_epoch.write(won.into(), "2", Nonce(2)).await.unwrap();
     assert_eq!(value(&by_epoch).await, Some("2".into()));
