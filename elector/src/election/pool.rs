@@ -160,6 +160,11 @@ impl<P: Pool> PoolOracle<P> {
         now < row.heartbeat + self.timing.expiry + self.timing.max_skew
     }
 
+    /// The row as it was last written, if it still counts.
+    fn live(&self, now: Duration) -> Option<&Row> {
+        self.written.as_ref().filter(|row| self.is_live(row, now))
+    }
+
     /// Looks at the pool, and says in it that this peer is there. `None`: it leads, in the term that is noted.
     async fn look(&mut self) -> Result<Option<Denial>, Fault> {
         let me = self.me.clone().ok_or_else(|| Fault::Fatal("it was not initialised".to_owned()))?;
@@ -168,7 +173,7 @@ impl<P: Pool> PoolOracle<P> {
         let found = rows.iter().find(|row| row.member == me.member);
         if let Some(other) = found.filter(|row| row.incarnation != me.incarnation && row.priority > 0)
             && self.is_live(other, now)
-            && self.written.as_ref().is_none_or(|mine| age(other) <= age(mine))
+            && self.live(now).is_none_or(|mine| age(other) <= age(mine))
         {
             // The elder stays, so that not both give way. A former process of ours looks the same until it expires.
             self.leads = None;
@@ -178,7 +183,7 @@ impl<P: Pool> PoolOracle<P> {
         let before = match found {
             Some(row) if row.incarnation == me.incarnation => Some(row),
             // Another process of this name, a younger one, or one of the past, has written over it.
-            Some(_) => self.written.as_ref(),
+            Some(_) => self.live(now),
             None => None,
         };
         let before = before.filter(|row| self.is_live(row, now)).cloned();

@@ -89,6 +89,11 @@ impl Authority for AdvisoryLeases {
         Authority::pass(&self.0, time)
     }
 
+    fn lacks(&self) -> Vec<(&'static str, &'static str)> {
+        let why = "whoever is denied before the winner has drawn its number cannot name its epoch";
+        vec![("d2_of_fifty_concurrent_claims_one_is_granted_and_all_others_name_it", why)]
+    }
+
     fn stored(&self, election: &ElectionName) -> BoxFuture<'_, Option<Vec<u8>>> {
         let election = election.clone();
         Box::pin(async move {

@@ -223,6 +223,8 @@ fn e2_e3_e4_a_heartbeat_keeps_the_stamp_and_who_was_removed_is_the_youngest() {
     assert_eq!(row.joined, joined);
     assert!(row.heartbeat > joined + seconds(30));
     shelf.rows.lock().unwrap().remove(&a.id);
+    assert_eq!(a.loses().0, Refusal::Outranked);
+    b.wins();
     assert_eq!(a.loses(), outranked_by("b"));
     assert!(a.row().unwrap().joined > b.row().unwrap().joined);
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::store::postgres::tests::server::Server;
 
 mod bed;
+mod conformance;
 mod faults;
 
 use bed::{Member, PATIENCE, at_random, denied, election, expire, granted, rows, sql};
