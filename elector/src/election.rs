@@ -11,6 +11,7 @@
 //! 6. **[`Campaign`]**: the only loop, and the only local clock. It measures trust, and on a loss it lapses, tells, stops
 //!    the work and gives back, in that order.
 //! 7. **[`Role`]**: what leading means.
+//! 8. **[`FencedCell`](sink::FencedCell)**: the check at the place that is written to.
 
 pub mod campaign;
 pub mod config;

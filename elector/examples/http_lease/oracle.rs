@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::server::{Claim, Holder, Show, Won};
 
 /// A lease over HTTP. It advises: the server counts terms in memory only.
-pub struct HttpLease {
+pub(crate) struct HttpLease {
     url: String,
     lease: Duration,
     agent: ureq::Agent,
@@ -24,17 +24,18 @@ pub struct HttpLease {
 }
 
 impl HttpLease {
-    pub fn new(url: String, lease: Duration) -> Self {
+    pub(crate) fn new(url: String, lease: Duration) -> Self {
         let config = ureq::Agent::config_builder()
             // What the server refuses is an answer.
             .http_status_as_error(false)
             .timeout_global(Some(lease / 3))
+            .proxy(None) // the server is on this machine
             .build();
         Self { url, lease, agent: config.into(), me: None, held: None }
     }
 
     /// The answer, or the refusal.
-    pub async fn ask<T, E>(
+    pub(crate) async fn ask<T, E>(
         &self,
         path: &str,
         body: impl Serialize + Send + 'static,

@@ -14,36 +14,36 @@ const MAX_LEASE: Duration = Duration::from_secs(60);
 
 /// What a claim says.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Claim {
-    pub member: String,
-    pub incarnation: u64,
+pub(crate) struct Claim {
+    pub(crate) member: String,
+    pub(crate) incarnation: u64,
     /// The same for an attempt that is made again.
-    pub nonce: u64,
-    pub lease_ms: u64,
+    pub(crate) nonce: u64,
+    pub(crate) lease_ms: u64,
 }
 
 /// What a refresh and a release say.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Show {
-    pub code: String,
-    pub lease_ms: u64,
+pub(crate) struct Show {
+    pub(crate) code: String,
+    pub(crate) lease_ms: u64,
 }
 
 /// Who has the seat, for everybody.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Holder {
-    pub member: String,
-    pub incarnation: u64,
+pub(crate) struct Holder {
+    pub(crate) member: String,
+    pub(crate) incarnation: u64,
     /// How many terms there were. In memory: it begins again with the server, so it is no fence.
-    pub term: u64,
+    pub(crate) term: u64,
 }
 
 /// What the winner is told, and nobody else.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Won {
-    pub code: String,
-    pub holder: Holder,
-    pub left_ms: u64,
+pub(crate) struct Won {
+    pub(crate) code: String,
+    pub(crate) holder: Holder,
+    pub(crate) left_ms: u64,
 }
 
 struct Lease {
@@ -127,7 +127,7 @@ async fn release(State(seat): State<Shared>, Json(show): Json<Show>) -> Json<boo
 }
 
 /// Serves on a free port of loopback, until the runtime ends.
-pub async fn serve() -> std::io::Result<SocketAddr> {
+pub(crate) async fn serve() -> std::io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let routes = Router::new()

@@ -148,7 +148,7 @@ impl<P: Pool> PoolOracle<P> {
         if max_skew >= expiry / 2 {
             return Err(WrongPoolTiming::Skew { max_skew, expiry });
         }
-        let left = expiry - max_skew;
+        let left = expiry.saturating_sub(max_skew);
         if heartbeat + recheck >= left {
             return Err(WrongPoolTiming::Heartbeat { heartbeat, recheck, left });
         }
@@ -235,7 +235,7 @@ impl<P: Pool> PoolOracle<P> {
     fn grant(&self, term: Term) -> Verdict<()> {
         let heartbeat = self.written.as_ref().map_or(Duration::ZERO, |row| row.heartbeat);
         let age = (self.clock)().saturating_sub(heartbeat);
-        let left = (self.timing.expiry - self.timing.max_skew).saturating_sub(age);
+        let left = self.timing.expiry.saturating_sub(self.timing.max_skew).saturating_sub(age);
         let refresh_in = Some(self.timing.recheck);
         Verdict::Granted(Grant { term, fence: (), validity: Validity::For(left), refresh_in })
     }

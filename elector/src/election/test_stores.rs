@@ -1,4 +1,5 @@
 //! For tests: every store there is, and faults over any of them.
+#![allow(clippy::disallowed_methods)] // tests drive
 
 use std::{
     collections::VecDeque,

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods)] // tests drive
+
 use std::time::Duration;
 
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods)] // tests drive
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{

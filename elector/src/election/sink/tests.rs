@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods)] // tests drive
+
 use bytes::Bytes;
 use futures::future::join;
 

@@ -18,13 +18,12 @@ async fn database() -> Option<Database> {
     static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
     let server = {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        match shared.upgrade() {
-            Some(server) => server,
-            None => {
-                let server = Arc::new(Server::start()?);
-                *shared = Arc::downgrade(&server);
-                server
-            }
+        if let Some(server) = shared.upgrade() {
+            server
+        } else {
+            let server = Arc::new(Server::start()?);
+            *shared = Arc::downgrade(&server);
+            server
         }
     };
     let name = format!("d{:016x}", rand::random::<u64>());
