@@ -6,6 +6,7 @@ use super::*;
 use crate::store::postgres::tests::server::Server;
 
 mod bed;
+mod campaign;
 mod conformance;
 mod faults;
 
