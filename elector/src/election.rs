@@ -11,17 +11,28 @@
 //! 6. **[`Campaign`]**: the only loop, and the only local clock. It measures trust, and on a loss it lapses, tells, stops
 //!    the work and gives back, in that order.
 //! 7. **[`Role`]**: what leading means.
+//! 8. **[`FencedCell`](sink::FencedCell)**: the check at the place that is written to.
 
 pub mod campaign;
 pub mod config;
 pub mod conformance;
+pub mod fenced;
+pub mod follow;
 pub mod lease;
 pub mod oracle;
 pub mod policy;
+#[cfg(any(test, feature = "wall-clock-pool"))]
+pub mod pool;
+#[cfg(feature = "postgres")]
+pub mod postgres_lease;
 pub mod role;
+pub mod sink;
 pub mod state;
 pub mod term;
 pub mod timing;
+
+#[cfg(test)]
+mod test_stores;
 
 pub use campaign::{Campaign, Leadership, Settings, Started};
 pub use config::ElectionConfig;

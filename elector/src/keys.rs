@@ -72,6 +72,11 @@ impl ElectionKeys {
         format!("{}/seat", self.prefix).into_bytes()
     }
 
+    /// The counter that gives a fence to the grants of an authority that has none.
+    pub fn fence(&self) -> Key {
+        format!("{}/fence", self.prefix).into_bytes()
+    }
+
     /// How the election is run.
     pub fn control(&self) -> Key {
         format!("{}/control", self.prefix).into_bytes()

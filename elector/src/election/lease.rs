@@ -258,4 +258,4 @@ impl Oracle for LeaseOracle {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

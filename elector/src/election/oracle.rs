@@ -203,5 +203,23 @@ pub trait Oracle: Send + 'static {
 }
 
 /// An oracle whose grants a sink can check. Only such a one may drive a registry: one that advises does not compile there.
+///
+/// ```compile_fail,E0271
+/// use callsign_elector::election::{follow::{FollowOracle, Source}, oracle::RegistryElector};
+/// fn drive_a_registry(_: impl RegistryElector) {}
+/// fn follow(oracle: FollowOracle<impl Source>) {
+///     drive_a_registry(oracle); // it only advises
+/// }
+/// ```
+///
+/// With a fence it compiles:
+///
+/// ```
+/// use callsign_elector::election::{fenced::Fenced, follow::{FollowOracle, Source}, oracle::RegistryElector};
+/// fn drive_a_registry(_: impl RegistryElector) {}
+/// fn follow(oracle: Fenced<FollowOracle<impl Source>>) {
+///     drive_a_registry(oracle);
+/// }
+/// ```
 pub trait RegistryElector: Oracle<Fence = Fence> {}
 impl<O: Oracle<Fence = Fence>> RegistryElector for O {}

@@ -60,15 +60,15 @@ use super::{
 };
 use crate::ids::{Incarnation, NodeName};
 
-mod address;
+pub(crate) mod address;
 mod commit;
 mod examine;
-mod line;
+pub(crate) mod line;
 mod pipeline;
 mod read;
-mod schema;
+pub(crate) mod schema;
 mod tls;
-mod trouble;
+pub(crate) mod trouble;
 mod watches;
 
 use address::Address;
@@ -81,7 +81,7 @@ use watches::{Event, Keeper, Watch};
 const BUSY: Duration = Duration::from_secs(1);
 /// How long a connection may take to answer before it counts as broken. Longer than the server's own limits, so that
 /// the server, which knows what became of a commit, speaks first.
-const ANSWER: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 
 /// The limits of the other backends, but for keys: an entry of an index has to fit into a third of a page.
 const LIMITS: Limits = Limits { key: 2_500, ..Limits::FOUNDATIONDB };

@@ -14,7 +14,7 @@ const CONNECT: Duration = Duration::from_secs(3);
 const UNHEARD: Duration = Duration::from_secs(5);
 
 /// What a URL says.
-pub(super) struct Address {
+pub(crate) struct Address {
     pub(super) config: Config,
     pub(super) tls: Tls,
 }
@@ -27,7 +27,7 @@ struct Options<'a> {
 }
 
 impl Address {
-    pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
+    pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
         // Never the URL itself: it may hold a password.
         let wrong = |cause: &dyn std::fmt::Display| OpenError::WrongPostgresUrl { cause: cause.to_string() };
         let text = match url.strip_prefix("postgres:") {
@@ -75,7 +75,7 @@ impl Address {
     }
 
     /// The URL for people: without the password, and without what does not matter to them.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let mut hosts = Vec::new();
         let named = self.config.get_hosts().iter().map(|host| match host {
             Host::Tcp(name) => name.clone(),

@@ -28,7 +28,7 @@ use crate::store::Version;
 
 /// The first pause before connecting again, and the longest; each is drawn from half to one and a half of it. Shorter
 /// would burden a server that comes back to all its clients at once, longer would be felt.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+pub(crate) const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// A connection that lived as long starts with the first pause again.
 const LIVED: Duration = Duration::from_secs(5);
 
@@ -144,7 +144,7 @@ pub(super) struct Line {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum NotConnected {
+pub(crate) enum NotConnected {
     Postgres(Error),
     /// It took too long.
     Silent,
@@ -198,14 +198,14 @@ impl Line {
 }
 
 /// Drives a connection, as long as it lives. Messages of the server nobody asked for go to the log.
-type Driven = BoxFuture<'static, ()>;
+pub(crate) type Driven = BoxFuture<'static, ()>;
 
 /// Connects and makes the settings.
 pub(super) async fn connect(address: &Address) -> Result<(Client, Driven), NotConnected> {
     connect_and_hear(address, |_| ()).await
 }
 
-async fn connect_and_hear(
+pub(crate) async fn connect_and_hear(
     address: &Address,
     mut hear: impl FnMut(String) + Send + 'static,
 ) -> Result<(Client, Driven), NotConnected> {
@@ -296,7 +296,7 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
 }
 
 /// A task that is not to outlive who started it: it has the socket.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
+pub(crate) struct AbortOnDrop(pub(crate) tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

@@ -14,7 +14,7 @@ use crate::store::OpenError;
 const LAYOUT: i32 = 1;
 
 /// Held while tables are created, by whoever creates them: "Callsign" as a number.
-const CREATING: i64 = 0x4361_6c6c_7369_676e;
+pub(crate) const CREATING: i64 = 0x4361_6c6c_7369_676e;
 
 /// How long a server that is just starting, or full, is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -58,7 +58,7 @@ fn class(code: &SqlState) -> &str {
 }
 
 /// An error in words. The client's own are in their causes.
-pub(super) fn in_words(error: &Error) -> String {
+pub(crate) fn in_words(error: &Error) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{} ({})", said.message(), said.code().code());
     }
