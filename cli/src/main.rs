@@ -11,6 +11,7 @@ mod commands;
 mod duration;
 mod echo;
 mod fenced;
+mod guard;
 mod hosted;
 mod measure;
 mod output;
@@ -62,6 +63,12 @@ enum Command {
     /// One process of the bench, driven by lines of JSON.
     #[command(hide = true)]
     BenchNode,
+    /// Stands between `run` and its program, and ends the program if `run` does not.
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
+    /// Becomes the program that a guard has started.
+    #[command(hide = true)]
+    GuardedStart(guard::StartArgs),
 }
 
 fn main() -> ExitCode {
@@ -84,6 +91,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Wipe(args) => Ok(wipe::run(&args)),
         Command::BenchNode => bench_node::run(),
+        Command::Guard(args) => guard::guard(&args),
+        Command::GuardedStart(args) => guard::start(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("callsign: {error:#}");
