@@ -7,14 +7,20 @@
 //!    the epoch is the ballot at the win. Neither ever goes back.
 //! 5. **[`Oracle`]**: the only part that can be exchanged. It claims, refreshes and gives back, and answers
 //!    [`Verdict::Granted`], [`Verdict::Denied`], or a [`Fault`]: "don't know" is never "no".
+//! 6. **[`Campaign`]**: the only loop, and the only local clock. It measures trust, and on a loss it lapses, tells, stops
+//!    the work and gives back, in that order.
 //! 7. **[`Role`]**: what leading means.
 
+pub mod campaign;
 pub mod oracle;
 pub mod role;
 pub mod term;
+pub mod timing;
 
+pub use campaign::{Campaign, Leadership, Settings, Started};
 pub use oracle::{
     Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
 };
 pub use role::{Abort, Lost, Role};
 pub use term::{AuthorityTime, Fence, Term};
+pub use timing::{Timing, TimingError};
