@@ -5,6 +5,7 @@
 //! 1. **Identity**: a [`MemberId`](crate::ids::MemberId) and a fresh [`Incarnation`](crate::ids::Incarnation) per start.
 //! 2. **[`Term`]** and **[`Fence`]**: one counter with two views. The ballot moves with every win and every refresh,
 //!    the epoch is the ballot at the win. Neither ever goes back.
+//! 3. **[`Policy`]**: who should have the seat, a pure function of the candidates.
 //! 5. **[`Oracle`]**: the only part that can be exchanged. It claims, refreshes and gives back, and answers
 //!    [`Verdict::Granted`], [`Verdict::Denied`], or a [`Fault`]: "don't know" is never "no".
 //! 6. **[`Campaign`]**: the only loop, and the only local clock. It measures trust, and on a loss it lapses, tells, stops
@@ -12,15 +13,21 @@
 //! 7. **[`Role`]**: what leading means.
 
 pub mod campaign;
+pub mod config;
+pub mod lease;
 pub mod oracle;
+pub mod policy;
 pub mod role;
 pub mod term;
 pub mod timing;
 
 pub use campaign::{Campaign, Leadership, Settings, Started};
+pub use config::ElectionConfig;
+pub use lease::{Election, LeaseOptions, LeaseOracle};
 pub use oracle::{
     Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
 };
+pub use policy::Policy;
 pub use role::{Abort, Lost, Role};
 pub use term::{AuthorityTime, Fence, Term};
 pub use timing::{Timing, TimingError};
