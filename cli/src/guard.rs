@@ -26,6 +26,6 @@ mod reins;
 mod watch;
 
 pub(crate) use core::{Ended, Report, Why};
-pub(crate) use processes::own_no_orphans;
+pub(crate) use processes::{kill_descendants, own_no_orphans};
 pub(crate) use reins::Reins;
 pub(crate) use watch::{GuardArgs, StartArgs, guard, start};

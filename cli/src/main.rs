@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ask, bench, bench_node, demo, doctor, node, wipe};
+use commands::{ask, bench, bench_node, demo, doctor, node, run, wipe};
 
 /// Gives running actors names that a whole cluster agrees on.
 #[derive(Parser)]
@@ -38,6 +38,8 @@ const EXIT_STATUS: &str = "Exit status: 0 done, 1 \"no\" (taken, not found) or f
 enum Command {
     /// Runs a node until it is told to leave (SIGTERM, SIGINT, or POST /leave).
     Node(node::Args),
+    /// Runs a program on exactly one of the nodes where it is started.
+    Run(run::Args),
     /// Registers a name for an echo actor on a running node.
     Register(ask::RegisterArgs),
     /// Gives up a name that the node holds.
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Node(args) => node::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Register(args) => Ok(ask::register(&args)),
         Command::Unregister(args) => Ok(ask::unregister(&args)),
         Command::Whereis(args) => Ok(ask::whereis(&args)),

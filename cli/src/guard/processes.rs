@@ -86,17 +86,18 @@ pub(crate) fn reap() -> io::Result<Reaped> {
     }
 }
 
-/// Kills everybody who descends from this process, and waits until nobody does. Whether that came in time. Blocks.
-pub(crate) fn own_no_orphans(patience: Duration) -> io::Result<bool> {
-    let deadline = Instant::now() + patience;
+/// Waits until nobody descends from this process, and kills whoever does after `patience`. Whether nobody does, at last,
+/// within `dying` after that. Blocks.
+pub(crate) fn own_no_orphans(patience: Duration, dying: Duration) -> io::Result<bool> {
+    let began = Instant::now();
     loop {
         match reap()? {
             Reaped::Childless => return Ok(true),
             Reaped::Child(..) => continue,
-            Reaped::NoneEnded if Instant::now() >= deadline => return Ok(false),
+            Reaped::NoneEnded if began.elapsed() >= patience + dying => return Ok(false),
+            Reaped::NoneEnded if began.elapsed() >= patience => kill_descendants()?,
             Reaped::NoneEnded => {}
         }
-        kill_descendants()?;
         std::thread::sleep(Duration::from_millis(2));
     }
 }
