@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ask, bench, bench_node, demo, doctor, node, run, wipe};
+use commands::{ask, bench, bench_node, demo, doctor, node, run, wipe, witness};
 
 /// Gives running actors names that a whole cluster agrees on.
 #[derive(Parser)]
@@ -71,6 +71,9 @@ enum Command {
     /// Becomes the program that a guard has started.
     #[command(hide = true)]
     GuardedStart(guard::StartArgs),
+    /// A program that says when it runs, and whether another one does.
+    #[command(hide = true)]
+    Witness(witness::Args),
 }
 
 fn main() -> ExitCode {
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::BenchNode => bench_node::run(),
         Command::Guard(args) => guard::guard(&args),
         Command::GuardedStart(args) => guard::start(&args),
+        Command::Witness(args) => witness::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("callsign: {error:#}");

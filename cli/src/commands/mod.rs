@@ -8,3 +8,4 @@ pub(crate) mod doctor;
 pub(crate) mod node;
 pub(crate) mod run;
 pub(crate) mod wipe;
+pub(crate) mod witness;

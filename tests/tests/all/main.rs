@@ -10,4 +10,5 @@ mod p3_acknowledged_means_kept;
 mod p8_nothing_is_stuck;
 mod p9_bad_input;
 mod postgres;
+mod run;
 mod wipe;
