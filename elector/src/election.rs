@@ -18,6 +18,7 @@ pub mod lease;
 pub mod oracle;
 pub mod policy;
 pub mod role;
+pub mod state;
 pub mod term;
 pub mod timing;
 
@@ -29,5 +30,6 @@ pub use oracle::{
 };
 pub use policy::Policy;
 pub use role::{Abort, Lost, Role};
+pub use state::{Disable, Registration};
 pub use term::{AuthorityTime, Fence, Term};
 pub use timing::{Timing, TimingError};

@@ -157,7 +157,8 @@ pub trait Oracle: Send + 'static {
     /// What [`handle_info`](Self::handle_info) takes.
     type Info: Send + 'static;
 
-    /// Prepares: makes tables, looks around. `Ignore` and errors keep the campaign from starting.
+    /// Prepares: makes tables, looks around. `Ignore` and a fatal fault keep the campaign from starting. After a transient
+    /// one it starts, and this is called again before the next claim: an authority that is down at boot is waited for.
     fn init(&mut self, context: &Context) -> impl Future<Output = Result<Init, Fault>> + Send {
         let _ = context;
         async { Ok(Init::Ready) }
