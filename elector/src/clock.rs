@@ -12,6 +12,9 @@ pub enum Clock {
     Boot,
     /// The clock of the tokio runtime, which tests may pause. Read it inside the runtime only.
     Runtime(tokio::time::Instant),
+    /// A clock that a test sets, while timers stand still: a stopped process, a suspended machine.
+    #[cfg(test)]
+    Set(std::sync::Arc<std::sync::atomic::AtomicU64>),
 }
 
 impl Clock {
@@ -30,6 +33,8 @@ impl Clock {
         match self {
             Self::Boot => Time(boot_time()),
             Self::Runtime(start) => Time(start.elapsed()),
+            #[cfg(test)]
+            Self::Set(nanos) => Time(Duration::from_nanos(nanos.load(std::sync::atomic::Ordering::SeqCst))),
         }
     }
 
@@ -44,7 +49,10 @@ impl Clock {
 
 #[cfg(target_os = "linux")]
 fn boot_time() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // The plain monotonic clock stands still while the machine is suspended.
+    let monotonic = callsign_planted::planted!("campaign-monotonic-clock");
+    let id = if monotonic { rustix::time::ClockId::Monotonic } else { rustix::time::ClockId::Boottime };
+    let now = rustix::time::clock_gettime(id);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
