@@ -164,8 +164,11 @@ impl Oracle for LeaseOracle {
             tags: self.options.tags.clone(),
         };
         let who = Who { member: me.member.clone(), incarnation: me.incarnation };
-        let member = Member::new(keys.clone(), me, self.options.register);
-        self.part = Some(Part { keys, me: who, member });
+        // Called again after a store was down, it goes on with what it knows.
+        if self.part.as_ref().is_none_or(|part| part.keys != keys || part.me != who) {
+            let member = Member::new(keys.clone(), me, self.options.register);
+            self.part = Some(Part { keys, me: who, member });
+        }
         let config = self.options.config.clone();
         match self.ask(Ask::Prepare(config.clone())).await {
             Ok(Answer::Ready(durable)) => {
@@ -195,6 +198,13 @@ impl Oracle for LeaseOracle {
         match self.ask(Ask::Resign(held.term.epoch)).await? {
             Answer::Resigned(was) => Ok(was),
             _ => unreachable!("a resignation is answered as one"),
+        }
+    }
+
+    async fn rivals(&mut self) -> Result<bool, Fault> {
+        match self.ask(Ask::Rivals).await? {
+            Answer::Rivals(rivals) => Ok(rivals),
+            _ => unreachable!("who looks for rivals is told of them"),
         }
     }
 

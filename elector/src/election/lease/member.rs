@@ -34,6 +34,8 @@ pub enum Ask {
     Cycle(Nonce),
     /// Give back the term of this epoch. Answered [`Answer::Resigned`].
     Resign(Epoch),
+    /// Look for others that may be elected. Reads all candidates. Answered [`Answer::Rivals`].
+    Rivals,
 }
 
 /// What came of it.
@@ -45,6 +47,8 @@ pub enum Answer {
     Verdict(Verdict<Fence>),
     /// Whether the term was there to be given back.
     Resigned(bool),
+    /// Whether another candidate may be elected that is not known to be silent.
+    Rivals(bool),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +59,7 @@ enum Doing {
     Claims(Operation, Ask),
     Refreshes(Operation),
     Resigns(Operation),
+    Looks(Operation),
 }
 
 /// A member.
@@ -114,7 +119,8 @@ impl Member {
                 | Doing::Joins(op, _)
                 | Doing::Claims(op, _)
                 | Doing::Refreshes(op)
-                | Doing::Resigns(op),
+                | Doing::Resigns(op)
+                | Doing::Looks(op),
             ) => op.tries(),
             None => 0,
         }
@@ -153,6 +159,7 @@ impl Member {
                 let commands = self.heard(now >= self.beat_due, Command::Refresh { who, epoch });
                 self.start(now, commands, Doing::Refreshes)
             }
+            Ask::Rivals => self.run(now, Operation::look(&self.keys, true), Doing::Looks),
             Ask::Resign(epoch) => self.start(now, vec![Command::Resign { who, epoch }], Doing::Resigns),
         }
     }
@@ -167,7 +174,8 @@ impl Member {
             | Doing::Joins(op, _)
             | Doing::Claims(op, _)
             | Doing::Refreshes(op)
-            | Doing::Resigns(op) => op.step(now, &mut self.memory, input),
+            | Doing::Resigns(op)
+            | Doing::Looks(op) => op.step(now, &mut self.memory, input),
         };
         match raw {
             Step::Read(reads) => {
@@ -192,7 +200,15 @@ impl Member {
         commands: Vec<Command>,
         doing: impl FnOnce(Operation) -> Doing,
     ) -> Step<Answer> {
-        let mut operation = Operation::new(&self.keys, commands);
+        self.run(now, Operation::new(&self.keys, commands), doing)
+    }
+
+    fn run(
+        &mut self,
+        now: Time,
+        mut operation: Operation,
+        doing: impl FnOnce(Operation) -> Doing,
+    ) -> Step<Answer> {
         let raw = operation.begin(now, &mut self.memory);
         self.doing = Some(doing(operation));
         match raw {
@@ -266,6 +282,10 @@ impl Member {
                     self.is_registered = false;
                 }
                 verdict(last, &state, &evidence, refused)
+            }
+            Doing::Looks(_) => {
+                let rivals = state.rivals(&evidence, &self.me.member);
+                Step::Done(Ok(Answer::Rivals(rivals)))
             }
             Doing::Resigns(_) => {
                 let was = last.iter().any(|effect| matches!(effect, Effect::Vacated { .. }));

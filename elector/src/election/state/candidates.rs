@@ -3,9 +3,20 @@
 use std::time::Duration;
 
 use super::{Effect, ElectionState, Evidence, Holder, Refused, Registration, Row, Who, check_tags};
-use crate::ids::{Beat, Seniority};
+use crate::ids::{Beat, MemberId, Seniority};
 
 impl ElectionState {
+    /// Whether another candidate than this one may be elected and is not known to be silent.
+    pub fn rivals(&self, evidence: &Evidence, member: &MemberId) -> bool {
+        let Some(policy) = self.control.as_ref().map(|control| &control.config.policy) else { return false };
+        let requires = policy.requires.as_ref();
+        self.candidates.iter().any(|(other, row)| {
+            other != member
+                && evidence.silent.get(other).is_none_or(|age| *age < row.timeout)
+                && policy.is_eligible(&row.standing(other, requires))
+        })
+    }
+
     pub(super) fn join(
         &mut self,
         evidence: &Evidence,
