@@ -77,7 +77,6 @@ impl Singleton {
             .args(["run", "--singleton", "program", "--member", name])
             .args(["--cluster", &self.place.cluster])
             .args(&self.options)
-            .args(&self.options)
             .arg("--")
             .args(&self.program)
             .env("CALLSIGN_PARENT", std::process::id().to_string())

@@ -17,8 +17,9 @@ use anyhow::{Context, Result};
 use callsign::{SharedStore, open_store};
 use callsign_elector::{
     election::{
-        Campaign, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Policy, Settings, Started, Timing,
-        campaign::{Event, StartError, What},
+        Campaign, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost, Policy, Settings, Started,
+        Timing,
+        campaign::{Event, Release, StartError, What},
     },
     ids::{ClusterName, ElectionName, MemberId},
     store::examine::{Finding, Verdict},
@@ -296,7 +297,9 @@ async fn take_part(args: &Args, part: Part, say: Say) -> Result<ExitCode> {
     };
     match (stopped, ended) {
         (Ok(()), None) => {
-            say.line("stopped: nothing of the program is left, and the lease is free");
+            let had_it = campaign.ended().await.is_ok_and(|end| end.release != Release::NotHeld);
+            let held = "stopped: nothing of the program is left, and the lease is given back";
+            say.line(if had_it { held } else { "stopped: the program did not run here" });
             Ok(ExitCode::SUCCESS)
         }
         (Err(error), None) => {
@@ -390,10 +393,21 @@ fn observer(say: Say) -> callsign_elector::election::campaign::Observer {
             say.line(format_args!("{fault}; leads for another {:?} without an answer", event.trust_left))
         }
         What::ResignFailed { fault } => say.line(format_args!("the lease was not given back: {fault}")),
-        What::Lost { why } => say.line(format_args!("leads no more: {why:?}")),
+        What::Lost { why } => say.line(format_args!("leads no more: {}", lost_in_words(*why))),
         What::RoleAborted { .. } => say.line("the program did not end in time: killed"),
         _ => {}
     })
+}
+
+fn lost_in_words(why: Lost) -> &'static str {
+    match why {
+        Lost::Denied => "the store says that its term is over",
+        Lost::TrustLapsed => "it did not refresh its lease in time",
+        Lost::ResignRequested => "it was asked to resign",
+        Lost::Shutdown => "it stops",
+        Lost::RoleFailed => "the program does not run here",
+        _ => "its term is over",
+    }
 }
 
 #[cfg(test)]
