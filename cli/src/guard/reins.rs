@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    io,
+    io::{self, Write},
     os::{
         fd::OwnedFd,
         unix::{net::UnixStream as BlockingStream, process::CommandExt},
@@ -12,10 +12,7 @@ use std::{
 };
 
 use callsign_elector::time::Time;
-use tokio::{
-    io::{AsyncReadExt, Interest},
-    net::UnixStream,
-};
+use tokio::{io::AsyncReadExt, net::UnixStream};
 
 use super::{
     control::{Lines, Word, line, nanos},
@@ -26,6 +23,8 @@ use super::{
 /// Holds a guard. When it is dropped the guard kills the program and ends.
 #[derive(Debug)]
 pub(crate) struct Reins {
+    /// Written to directly: tokio knows only after a while that a new socket can be.
+    words: BlockingStream,
     guard: UnixStream,
     reports: Lines,
 }
@@ -51,7 +50,7 @@ impl Reins {
             .env_remove(crate::child::PARENT)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
-        Ok(Self { guard: UnixStream::from_std(ours)?, reports: Lines::default() })
+        Ok(Self { words: ours.try_clone()?, guard: UnixStream::from_std(ours)?, reports: Lines::default() })
     }
 
     /// Lets the program run until then, by the boot-time clock.
@@ -66,14 +65,8 @@ impl Reins {
 
     /// Does not wait. A guard that does not take words is stopped or gone, and then the deadline that it knows is right.
     fn say(&self, word: Word) {
-        let line = line(&word);
-        let written = self.guard.try_io(Interest::WRITABLE, || {
-            use std::io::Write;
-            let fd = std::os::fd::AsFd::as_fd(&self.guard).try_clone_to_owned()?;
-            BlockingStream::from(fd).write(&line)
-        });
-        if written.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
-            tracing::debug!("the guard is gone");
+        if let Err(error) = (&self.words).write_all(&line(&word)) {
+            tracing::debug!(%error, "the guard does not listen");
         }
     }
 

@@ -121,11 +121,12 @@ fn a_second_signal_does_not_wait_for_the_program() {
 fn the_program_dies_with_its_guard_and_is_started_again_under_another() {
     let mut singleton = three(&[]);
     let holder = singleton.wait_for_start(0);
-    signal(guard_of(&holder), Signal::KILL);
+    let guard = guard_of(&holder);
+    signal(guard, Signal::KILL);
     singleton.wait_for_end(&holder);
     let next = singleton.wait_for_start(1);
     assert_eq!((next.member.as_str(), next.epoch), (holder.member.as_str(), holder.epoch), "in place");
-    assert_ne!(guard_of(&next), guard_of(&holder));
+    assert_ne!(guard_of(&next), guard);
     says(&mut singleton, &holder.member, "the guard is gone");
     singleton.check();
 }
