@@ -48,6 +48,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// How much of the stop budget is for the program to die in, after it was killed. At most a quarter of it.
 const DYING: Duration = Duration::from_millis(500);
 
+/// Nodes that wait and hear of a free lease claim it within this time. Longer: it is idle for longer; shorter: more of them
+/// claim it at once, of which one gets it. There are few.
+const SPREAD: Duration = Duration::from_millis(20);
+
 /// Arguments of `callsign run`.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUS)]
@@ -177,6 +181,7 @@ impl Part {
             poll,
             jitter: poll / 2,
             stop_budget: args.stop_budget.unwrap_or(usual.stop_budget),
+            spread: usual.spread.min(SPREAD),
             ..usual
         };
         timing

@@ -17,6 +17,9 @@ use super::{
 };
 use crate::guard::{self, Ended, Reins, Report, Why};
 
+/// Between the end of a program and its next start. A signal that ended it may be on its way to this process, too, and be
+/// meant to stop all.
+const BREATH: Duration = Duration::from_millis(100);
 /// How long a guard that is done may take to end by itself.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long to wait for processes that were killed before it is said that they are still there.
@@ -95,10 +98,7 @@ impl Worker {
         let pause = self.restarts.pause();
         if !pause.is_zero() {
             self.plan.say.line(format_args!("the program failed here before: it starts in {pause:?}"));
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                _ = self.stopping.wait_for(Option::is_some) => {}
-            }
+            self.rest(pause).await;
         }
         loop {
             let Ok(fence) = self.leadership.check() else { return Outcome::Stopped };
@@ -119,6 +119,7 @@ impl Worker {
                 Next::Restart(count) => {
                     let say = &self.plan.say;
                     say.line(format_args!("{how}: started again ({count} of {MOST} times in {WITHIN:?})"));
+                    self.rest(BREATH).await;
                 }
                 Next::Release => {
                     self.plan.say.line(format_args!("{how}: another node may have it"));
@@ -129,6 +130,14 @@ impl Worker {
                     return Outcome::Over(ended.unwrap_or(Ended::Exit(1)));
                 }
             }
+        }
+    }
+
+    /// Waits, but not if it is to stop.
+    async fn rest(&mut self, pause: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = self.stopping.wait_for(Option::is_some) => {}
         }
     }
 
