@@ -143,6 +143,6 @@ async fn an_idle_member_costs_a_stated_number_of_statements() {
     );
     println!("  one that waits: {reads:.1} reads and {commits:.1} commits");
     println!("  the one that leads: {leader_reads:.1} reads and {leader_commits:.1} commits");
-    assert!(reads + commits <= 70.0, "{reads} + {commits}");
-    assert!(leader_reads + leader_commits <= 70.0, "{leader_reads} + {leader_commits}");
+    assert!(reads + commits <= 60.0, "{reads} + {commits}");
+    assert!(leader_reads + leader_commits <= 60.0, "{leader_reads} + {leader_commits}");
 }

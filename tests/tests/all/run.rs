@@ -132,6 +132,22 @@ fn the_program_dies_with_its_guard_and_is_started_again_under_another() {
 }
 
 #[test]
+fn the_program_dies_with_its_guard_also_while_its_node_is_stopped() {
+    let mut singleton = three(&[]);
+    let holder = singleton.wait_for_start(0);
+    singleton.stop_outside_a_commit(&holder.member);
+    signal(guard_of(&holder), Signal::KILL);
+    singleton.wait_for_end(&holder);
+    let asked = singleton.lines().0.iter().any(|line| line.did == Did::Asked);
+    assert!(!asked, "killed by the kernel, before trust ended");
+    let next = singleton.wait_for_start(1);
+    assert_ne!(next.member, holder.member);
+    singleton.runner(&holder.member).go_on();
+    says(&mut singleton, &holder.member, &format!("waiting: {} leads", next.member));
+    singleton.check();
+}
+
+#[test]
 fn a_guard_that_is_stopped_still_kills_the_program_when_its_node_is_killed() {
     let mut singleton = three(&[]);
     let holder = singleton.wait_for_start(0);
