@@ -152,7 +152,9 @@ impl Singleton {
 
     /// What the nodes have said.
     pub fn logs(&self) -> String {
-        self.runners.iter().map(|runner| format!("---- {}\n{}", runner.name, runner.log())).collect()
+        let logs: Vec<_> =
+            self.runners.iter().map(|runner| format!("---- {}\n{}", runner.name, runner.log())).collect();
+        logs.join("")
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -129,7 +132,7 @@ impl Plan {
 
 /// How long the program has from SIGTERM to SIGKILL, of the time that it has to stop.
 fn grace(stop_budget: Duration) -> Duration {
-    stop_budget - DYING.min(stop_budget / 4)
+    stop_budget.saturating_sub(DYING.min(stop_budget / 4))
 }
 
 /// What was found wrong before anything was started.
@@ -389,14 +392,32 @@ async fn open(url: &str, say: &Say) -> Result<SharedStore> {
 
 /// Says what of the election people should know. The rest is in the log.
 fn observer(say: Say) -> callsign_elector::election::campaign::Observer {
+    let (is_silent, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
     Arc::new(move |event: &Event| match &event.what {
-        What::DuplicateIdentity => say.line(format_args!(
-            "another process takes part as {}: this one waits (give each its own --member)",
+        What::UnknownOutcome { fault } => {
+            let left = event.trust_left;
+            let cause = match fault {
+                Fault::Transient { cause, .. } => cause,
+                Fault::Fatal(cause) => cause,
+            };
+            if is_silent.swap(true, Relaxed) {
+                return;
+            }
+            if left.is_zero() {
+                say.line(format_args!("the store does not answer: {cause}; asks again"));
+            } else {
+                say.line(format_args!(
+                    "the store does not answer: {cause}; leads for another {left:.1?} at most"
+                ));
+            }
+        }
+        What::Claimed | What::Rejected { .. } | What::Refreshed if is_silent.swap(false, Relaxed) => {
+            say.line("the store answers again");
+        }
+        What::DuplicateIdentity if !is_told.swap(true, Relaxed) => say.line(format_args!(
+            "another process takes part as {}, or did until a moment ago: waits (give each its own --member)",
             event.member
         )),
-        What::UnknownOutcome { fault } => {
-            say.line(format_args!("{fault}; leads for another {:?} without an answer", event.trust_left))
-        }
         What::ResignFailed { fault } => say.line(format_args!("the lease was not given back: {fault}")),
         What::Lost { why } => say.line(format_args!("leads no more: {}", lost_in_words(*why))),
         What::RoleAborted { .. } => say.line("the program did not end in time: killed"),

@@ -60,9 +60,9 @@ fn the_guard_ends_the_program_of_a_stopped_node(witness: &[&str], ends: Did) {
     singleton.stop_outside_a_commit(&holder.member);
     singleton.wait_for_end(&holder);
     let lines = singleton.lines();
-    let did = lines.0.iter().filter(|line| line.pid == holder.pid).map(|line| line.did);
-    assert!(did.clone().any(|did| did == Did::Asked), "it was asked to end before it was killed");
-    assert_eq!(did.last(), Some(ends));
+    let did: Vec<_> = lines.0.iter().filter(|line| line.pid == holder.pid).map(|line| line.did).collect();
+    assert!(did.contains(&Did::Asked), "it was asked to end before it was killed");
+    assert_eq!(did.last(), Some(&ends));
     let next = singleton.wait_for_start(1);
     assert_ne!(next.member, holder.member);
     singleton.runner(&holder.member).go_on();

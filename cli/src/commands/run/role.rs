@@ -73,12 +73,8 @@ impl Role<Fence> for Program {
     }
 
     async fn follow(&mut self, leader: Option<&Term>) {
-        match leader {
-            Some(term) => {
-                self.plan.say.line(format_args!("waiting: {} leads in epoch {}", term.leader, term.epoch))
-            }
-            None => self.plan.say.line("waiting: nobody leads"),
-        }
+        let who = leader.map(|term| format!("{} leads in epoch {}", term.leader, term.epoch));
+        self.plan.say.line(format_args!("waiting: {}", who.as_deref().unwrap_or("nobody leads")));
     }
 
     async fn ended(&mut self) {
@@ -86,7 +82,7 @@ impl Role<Fence> for Program {
             Some(Outcome::Over(ended)) => {
                 // The command stops the campaign then.
                 let _ = self.over.send(ended);
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             Some(Outcome::GivenUp) => {}
             // The campaign ends the term.

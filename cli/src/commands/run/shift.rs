@@ -200,15 +200,15 @@ impl Worker {
             let patience = last_words;
             let alone = spawn_blocking(move || guard::own_no_orphans(patience, DYING)).await;
             match alone {
-                Ok(Ok(true)) => return,
+                // Or the runtime ends, and with it everything.
+                Ok(Ok(true)) | Err(_) => return,
                 Ok(Ok(false)) => {
-                    self.plan.say.line("a process of the program cannot be killed now: waiting for it")
+                    self.plan.say.line("a process of the program cannot be killed now: waiting for it");
                 }
                 Ok(Err(error)) => {
                     self.plan.say.line(format_args!("cannot see what is left of the program: {error}"));
                     tokio::time::sleep(DYING).await;
                 }
-                Err(_) => return,
             }
             last_words = Duration::ZERO;
         }
