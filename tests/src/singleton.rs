@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     os::unix::process::CommandExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
@@ -112,7 +112,11 @@ impl Singleton {
     /// Waits until the program of this start acts no more: its process is gone.
     pub fn wait_for_end(&self, start: &Line) {
         eventually("the program is gone", PATIENCE, || {
-            if Path::new(&format!("/proc/{}", start.pid)).exists() { Err(self.logs()) } else { Ok(()) }
+            let stat = fs::read_to_string(format!("/proc/{}/stat", start.pid)).unwrap_or_default();
+            // PID (NAME) STATE: a dead one stays until its parent, which may be stopped, has asked for its status.
+            let is_gone =
+                stat.is_empty() || stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'));
+            if is_gone { Ok(()) } else { Err(self.logs()) }
         });
     }
 
