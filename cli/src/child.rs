@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 
 /// Tells a child whose child it is.
-const PARENT: &str = "CALLSIGN_PARENT";
+pub(crate) const PARENT: &str = "CALLSIGN_PARENT";
 
 /// In a child that [`OwnedChild::spawn`] started: has the kernel kill it when its parent ends, however that ends.
 pub(crate) fn die_with_parent() -> Result<()> {

@@ -11,6 +11,7 @@ mod commands;
 mod duration;
 mod echo;
 mod fenced;
+mod guard;
 mod hosted;
 mod measure;
 mod output;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ask, bench, bench_node, demo, doctor, node, wipe};
+use commands::{ask, bench, bench_node, demo, doctor, node, run, wipe, witness};
 
 /// Gives running actors names that a whole cluster agrees on.
 #[derive(Parser)]
@@ -37,6 +38,8 @@ const EXIT_STATUS: &str = "Exit status: 0 done, 1 \"no\" (taken, not found) or f
 enum Command {
     /// Runs a node until it is told to leave (SIGTERM, SIGINT, or POST /leave).
     Node(node::Args),
+    /// Runs a program on exactly one of the nodes where it is started.
+    Run(run::Args),
     /// Registers a name for an echo actor on a running node.
     Register(ask::RegisterArgs),
     /// Gives up a name that the node holds.
@@ -62,6 +65,15 @@ enum Command {
     /// One process of the bench, driven by lines of JSON.
     #[command(hide = true)]
     BenchNode,
+    /// Stands between `run` and its program, and ends the program if `run` does not.
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
+    /// Becomes the program that a guard has started.
+    #[command(hide = true)]
+    GuardedStart(guard::StartArgs),
+    /// A program that says when it runs, and whether another one does.
+    #[command(hide = true)]
+    Witness(witness::Args),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +84,7 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Node(args) => node::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Register(args) => Ok(ask::register(&args)),
         Command::Unregister(args) => Ok(ask::unregister(&args)),
         Command::Whereis(args) => Ok(ask::whereis(&args)),
@@ -84,6 +97,9 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Wipe(args) => Ok(wipe::run(&args)),
         Command::BenchNode => bench_node::run(),
+        Command::Guard(args) => guard::guard(&args),
+        Command::GuardedStart(args) => guard::start(&args),
+        Command::Witness(args) => witness::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("callsign: {error:#}");

@@ -163,18 +163,7 @@ impl NodeProcess {
     /// Stops it (SIGSTOP), and waits until none of its threads runs.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
-        eventually("every thread is stopped", Duration::from_secs(10), || {
-            let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(|e| e.to_string())?;
-            for task in tasks.flatten() {
-                let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-                // PID (NAME) STATE
-                let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).chars().next();
-                if state != Some('T') {
-                    return Err(stat);
-                }
-            }
-            Ok(())
-        });
+        wait_until_stopped(self.pid());
     }
 
     /// Lets it go on (SIGCONT).
@@ -210,7 +199,25 @@ impl NodeProcess {
     }
 }
 
-fn kill(child: &mut Child) -> Option<ExitStatus> {
+/// Waits until none of a process's threads runs.
+pub(crate) fn wait_until_stopped(pid: Pid) {
+    eventually("every thread is stopped", Duration::from_secs(10), || {
+        let tasks =
+            fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).map_err(|e| e.to_string())?;
+        for task in tasks.flatten() {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // PID (NAME) STATE
+            let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).chars().next();
+            if state != Some('T') {
+                return Err(stat);
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Kills a child, and waits until it is dead.
+pub(crate) fn kill(child: &mut Child) -> Option<ExitStatus> {
     // It may have ended by itself, which is as good.
     let _ = child.kill();
     child.wait().ok()

@@ -10,9 +10,10 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::output::table;
+use crate::{duration, output::table};
 
 mod cluster;
+mod singleton;
 mod story;
 
 use cluster::Cluster;
@@ -29,6 +30,15 @@ pub(crate) struct Args {
     /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`. Default: a fresh file in a temporary directory.
     #[arg(long, value_parser = shared_store)]
     store: Option<String>,
+    /// Show `callsign run` in place of names: the node that runs a program is killed, stopped and paused, again and again.
+    #[arg(long, conflicts_with = "names")]
+    singleton: bool,
+    /// How often, with --singleton.
+    #[arg(long, default_value_t = 5, requires = "singleton")]
+    rounds: u32,
+    /// The lease, with --singleton.
+    #[arg(long, default_value = "3s", value_parser = duration::parse, requires = "singleton")]
+    lease: Duration,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -91,6 +101,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .unwrap_or_else(|| format!("sqlite:{}", directory.path().join("store.db").display()));
 
     let started = Instant::now();
+    if args.singleton {
+        let report = singleton::tell(&store, args.nodes, args.rounds, args.lease, logs, started);
+        let is_ok = report.as_ref().is_ok_and(|report| report.ok);
+        if !is_ok && args.keep_logs.is_none() {
+            eprintln!("callsign: the logs of the nodes are kept in {}", directory.keep().display());
+        }
+        let report = report?;
+        if args.json {
+            println!("{}", serde_json::to_string(&report)?);
+        } else {
+            print!("{}", singleton::summary(&report, started.elapsed()));
+        }
+        return Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let mut report = Report { nodes: args.nodes, names: args.names, ..Report::default() };
     let mut cluster = Cluster::new(store, logs.clone());
     let result = story::tell(&mut cluster, &mut report, started);

@@ -6,4 +6,6 @@ pub(crate) mod bench_node;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod node;
+pub(crate) mod run;
 pub(crate) mod wipe;
+pub(crate) mod witness;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod doctor;
+mod idle;
 mod licences;
 mod outage;
 mod p1_one_holder;
@@ -10,4 +11,5 @@ mod p3_acknowledged_means_kept;
 mod p8_nothing_is_stuck;
 mod p9_bad_input;
 mod postgres;
+mod run;
 mod wipe;

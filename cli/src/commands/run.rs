@@ -1,0 +1,466 @@
+//! `callsign run`: any program, on exactly one of the nodes where it is started.
+//!
+//! Each node takes part in an election by leases ([`LeaseOracle`]); who leads runs the program, under a guard
+//! ([`crate::guard`]) that ends it when the lead is lost, whatever became of this process. The lease is given back only when
+//! nobody is left of the program.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use callsign::{SharedStore, open_store};
+use callsign_elector::{
+    election::{
+        Campaign, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost, Policy, Settings, Started,
+        Timing,
+        campaign::{Event, Release, StartError, What},
+    },
+    ids::{ClusterName, ElectionName, MemberId},
+    store::examine::{Finding, Verdict},
+};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, watch},
+};
+use tracing_subscriber::EnvFilter;
+
+use crate::{commands::demo::shared_store, duration, guard::Ended, reply};
+
+mod release;
+mod restarts;
+mod role;
+mod say;
+mod shift;
+
+use release::AfterTheProgram;
+use restarts::OnExit;
+use role::Program;
+use say::Say;
+
+/// How long to wait before a store that does not answer is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How much of the stop budget is for the program to die in, after it was killed. At most a quarter of it.
+const DYING: Duration = Duration::from_millis(500);
+
+/// Nodes that wait and hear of a free lease claim it within this time. Longer: it is idle for longer; shorter: more of them
+/// claim it at once, of which one gets it. There are few.
+const SPREAD: Duration = Duration::from_millis(20);
+
+/// Arguments of `callsign run`.
+#[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
+pub(crate) struct Args {
+    /// What there is one of. Nodes that name the same one, in the same cluster and store, take turns.
+    #[arg(long)]
+    singleton: String,
+    /// The store that all nodes share: `sqlite:PATH` on one machine, `postgres://USER@HOST/DATABASE` on several.
+    /// Default: a file of this user, for this machine.
+    #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true, value_parser = shared_store)]
+    store: Option<String>,
+    /// The cluster. Singletons of different clusters have nothing to do with each other.
+    #[arg(long, default_value = "default")]
+    cluster: String,
+    /// This node's name among those that take part; no other process may have it. Default: the host's name and some
+    /// random digits.
+    #[arg(long, visible_alias = "node")]
+    member: Option<String>,
+    /// How long a node leads without a word to the store. When it is killed, another takes over after this and a poll.
+    #[arg(long, default_value = "10s", value_parser = duration::parse)]
+    lease: Duration,
+    /// How often a node that waits looks at the store; up to half of it is added at random. Default: a fifth of the lease.
+    #[arg(long, value_parser = duration::parse)]
+    poll: Option<Duration>,
+    /// How long the program may take to stop: asked by SIGTERM, killed before it is over. Default: a fifth of the lease.
+    #[arg(long, value_parser = duration::parse)]
+    stop_budget: Option<Duration>,
+    /// What to do when the program ends by itself, whatever its exit status.
+    #[arg(long, value_enum, default_value_t = OnExit::Restart)]
+    on_exit: OnExit,
+    /// What to log to standard error besides, such as `info` or `callsign=debug`. Default: the environment's `RUST_LOG`, or
+    /// warn.
+    #[arg(long)]
+    log: Option<String>,
+    /// The program and its arguments. It has no standard input, and stays in the foreground.
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+const EXIT_STATUS: &str = "\
+The program finds CALLSIGN_SINGLETON, CALLSIGN_MEMBER, CALLSIGN_EPOCH (its fencing token: greater for each new leader) and
+CALLSIGN_BALLOT in its environment.
+
+SIGTERM, SIGINT, SIGHUP: the program is ended, then the lease is given back. A second one: the program is killed at once.
+
+Exit status: 0 stopped by a signal, the lease is given back; 1 failed; 2 wrong usage, nothing was started; 3 stopped, but whether
+the lease was given back is not known (others take over when it ends). With --on-exit stop: the program's own, or 128 + its
+signal.";
+
+/// What the parts of the command share.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    command: Vec<OsString>,
+    singleton: ElectionName,
+    member: MemberId,
+    on_exit: OnExit,
+    /// How long the program has from SIGTERM to SIGKILL.
+    grace: Duration,
+    say: Say,
+    /// Whether the program is not to be waited for any longer.
+    hurry: watch::Receiver<bool>,
+}
+
+impl Plan {
+    /// What the program is told.
+    fn environment(&self, fence: Fence) -> [(&'static str, String); 4] {
+        [
+            ("CALLSIGN_SINGLETON", self.singleton.to_string()),
+            ("CALLSIGN_MEMBER", self.member.to_string()),
+            ("CALLSIGN_EPOCH", fence.epoch.to_string()),
+            ("CALLSIGN_BALLOT", fence.ballot.to_string()),
+        ]
+    }
+}
+
+/// How long the program has from SIGTERM to SIGKILL, of the time that it has to stop.
+fn grace(stop_budget: Duration) -> Duration {
+    stop_budget.saturating_sub(DYING.min(stop_budget / 4))
+}
+
+/// What was found wrong before anything was started.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let part = match Part::new(args) {
+        Ok(part) => part,
+        Err(Usage(why)) => {
+            eprintln!("callsign run: {why}");
+            return Ok(reply::Verdict::Usage.exit_status().into());
+        }
+    };
+    let (say, writing) = Say::begin(&args.singleton);
+    log(args.log.as_deref(), say.clone())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let result = runtime.block_on(take_part(args, part, say.clone()));
+    // What still runs has nothing to say any more.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    if let Err(error) = &result {
+        say.line(format_args!("{error:#}"));
+    }
+    drop(writing);
+    Ok(result.unwrap_or(ExitCode::FAILURE))
+}
+
+/// Who takes part, in what, and how: all that can be wrong with it was found.
+struct Part {
+    cluster: ClusterName,
+    singleton: ElectionName,
+    member: MemberId,
+    timing: Timing,
+    store: String,
+}
+
+impl Part {
+    fn new(args: &Args) -> Result<Self, Usage> {
+        let named = |what: &str, why: &dyn std::fmt::Display| Usage(format!("{what}: {why}"));
+        let cluster = ClusterName::new(&args.cluster).map_err(|why| named("--cluster", &why))?;
+        let singleton = ElectionName::new(&args.singleton).map_err(|why| named("--singleton", &why))?;
+        let member = args.member.clone().unwrap_or_else(own_name);
+        let member = MemberId::new(member).map_err(|why| named("--member", &why))?;
+        let usual = Timing::for_lease(args.lease);
+        let poll = args.poll.unwrap_or(usual.poll);
+        let timing = Timing {
+            poll,
+            jitter: poll / 2,
+            stop_budget: args.stop_budget.unwrap_or(usual.stop_budget),
+            spread: usual.spread.min(SPREAD),
+            ..usual
+        };
+        timing
+            .validate()
+            .map_err(|why| Usage(format!("{why}; give a longer --lease, or a shorter --stop-budget")))?;
+        let program = args.command.first().map(OsString::as_os_str).unwrap_or_default();
+        if !can_be_run(program) {
+            return Err(Usage(format!("{} is no program that can be run", program.display())));
+        }
+        let store = match &args.store {
+            Some(store) => store.clone(),
+            None => own_store()?,
+        };
+        Ok(Self { cluster, singleton, member, timing, store })
+    }
+}
+
+/// The host's name and some random digits: another one at each start, so that nobody is taken for somebody else.
+fn own_name() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let host: String =
+        host.chars().filter(|c| c.is_ascii_alphanumeric() || ".-_".contains(*c)).take(80).collect();
+    format!("{}-{:08x}", if host.is_empty() { "node" } else { &host }, rand::random::<u32>())
+}
+
+/// A file that all processes of this user find.
+fn own_store() -> Result<String, Usage> {
+    let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+    let why = "give --store: there is no home directory to keep a file in";
+    let directory = state.or_else(home).ok_or_else(|| Usage(why.to_owned()))?.join("callsign");
+    let told = |error| Usage(format!("give --store: {} cannot be created: {error}", directory.display()));
+    std::fs::create_dir_all(&directory).map_err(told)?;
+    Ok(format!("sqlite:{}", directory.join("run.db").display()))
+}
+
+/// Whether there is such a program, as `exec` looks for it.
+fn can_be_run(program: &OsStr) -> bool {
+    let is_program =
+        |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+    if program.as_bytes().contains(&b'/') {
+        return is_program(program.as_ref());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    !program.is_empty() && std::env::split_paths(&path).any(|directory| is_program(&directory.join(program)))
+}
+
+fn log(directives: Option<&str>, say: Say) -> Result<()> {
+    let given = directives.map(str::to_owned).or_else(|| std::env::var("RUST_LOG").ok());
+    // What the campaign warns of is said in words.
+    let filter = given.as_deref().unwrap_or("warn,callsign::election=error");
+    let filter = EnvFilter::try_new(filter).context("--log or RUST_LOG")?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(say).with_ansi(false).init();
+    Ok(())
+}
+
+/// The signals that end the command.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let [terminate, interrupt, hangup] =
+            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+        Ok(Self([terminate?, interrupt?, hangup?]))
+    }
+
+    async fn next(&mut self) -> &'static str {
+        let Self([terminate, interrupt, hangup]) = self;
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+            _ = hangup.recv() => "SIGHUP",
+        }
+    }
+}
+
+async fn take_part(args: &Args, part: Part, say: Say) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let (hurry, hurried) = watch::channel(false);
+    let plan = Arc::new(Plan {
+        command: args.command.clone(),
+        singleton: part.singleton.clone(),
+        member: part.member.clone(),
+        on_exit: args.on_exit,
+        grace: grace(part.timing.stop_budget),
+        say: say.clone(),
+        hurry: hurried,
+    });
+    let (over, mut is_over) = mpsc::unbounded_channel();
+    let campaign = tokio::select! {
+        campaign = begin(&part, &plan, over) => campaign?,
+        signal = signals.next() => {
+            say.line(format_args!("{signal}: nothing was started"));
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let ended = tokio::select! {
+        signal = signals.next() => {
+            say.line(format_args!("{signal}: stops"));
+            None
+        }
+        ended = is_over.recv() => ended,
+        end = campaign.ended() => {
+            let end = end.context("the election has ended by itself")?;
+            anyhow::bail!("the election has ended by itself: {end:?}");
+        }
+    };
+    let mut stopping = std::pin::pin!(campaign.stop());
+    let stopped = loop {
+        tokio::select! {
+            stopped = &mut stopping => break stopped,
+            signal = signals.next() => {
+                say.line(format_args!("{signal} again: the program is killed"));
+                hurry.send_replace(true);
+            }
+        }
+    };
+    match (stopped, ended) {
+        (Ok(()), None) => {
+            let had_it = campaign.ended().await.is_ok_and(|end| end.release != Release::NotHeld);
+            let held = "stopped: nothing of the program is left, and the lease is given back";
+            say.line(if had_it { held } else { "stopped: the program did not run here" });
+            Ok(ExitCode::SUCCESS)
+        }
+        (Err(error), None) => {
+            say.line(error);
+            Ok(reply::Verdict::Unknown.exit_status().into())
+        }
+        (stopped, Some(ended)) => {
+            if let Err(error) = stopped {
+                say.line(error);
+            }
+            Ok(status_of(ended))
+        }
+    }
+}
+
+/// As shells say it.
+fn status_of(ended: Ended) -> ExitCode {
+    let status = match ended {
+        Ended::Exit(status) => status,
+        Ended::Signal(signal) => 128 + signal,
+    };
+    u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Opens the store and takes part, as soon as the store lets it.
+async fn begin(
+    part: &Part,
+    plan: &Arc<Plan>,
+    over: mpsc::UnboundedSender<Ended>,
+) -> Result<Campaign<AfterTheProgram<LeaseOracle>>> {
+    let store = open(&part.store, &plan.say).await?;
+    let lease = part.timing.lease;
+    plan.say.line(format_args!(
+        "takes part as {} over {}; a lease of {lease:?}, the program has {:?} to stop",
+        part.member,
+        store.describe(),
+        part.timing.stop_budget,
+    ));
+    loop {
+        let options = LeaseOptions {
+            config: Some(ElectionConfig::new(Policy::sticky(), lease)),
+            ..LeaseOptions::default()
+        };
+        let oracle = AfterTheProgram(LeaseOracle::new(store.clone(), &part.cluster, options));
+        let mut settings =
+            Settings::new(part.singleton.clone(), part.member.clone()).with_timing(part.timing);
+        settings.observer = Some(observer(plan.say.clone()));
+        let (plan, over) = (Arc::clone(plan), over.clone());
+        let say = plan.say.clone();
+        let started =
+            Campaign::start_with(oracle, settings, move |leadership| Program::new(plan, leadership, over));
+        match started.await {
+            Ok(Started::Running(campaign)) => return Ok(campaign),
+            Ok(Started::Ignored) => anyhow::bail!("there is no such election"),
+            Err(StartError::Oracle(fault @ Fault::Transient { .. })) => {
+                say.line(format_args!("{fault}; tries again"));
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+async fn open(url: &str, say: &Say) -> Result<SharedStore> {
+    let mut is_said = false;
+    loop {
+        let opened = url.to_owned();
+        let error = match tokio::task::spawn_blocking(move || open_store(&opened)).await? {
+            Ok(store) => return Ok(store),
+            Err(error) => error,
+        };
+        // "No" stays no; who does not answer may later.
+        if Finding::from(&error).verdict != Verdict::Unknown {
+            return Err(error.into());
+        }
+        if !std::mem::replace(&mut is_said, true) {
+            say.line(format_args!("{error}; tries again, once a second"));
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Says what of the election people should know. The rest is in the log.
+fn observer(say: Say) -> callsign_elector::election::campaign::Observer {
+    let (is_silent, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
+    Arc::new(move |event: &Event| match &event.what {
+        What::UnknownOutcome { fault } => {
+            let left = event.trust_left;
+            let cause = match fault {
+                Fault::Transient { cause, .. } => cause,
+                Fault::Fatal(cause) => cause,
+            };
+            if is_silent.swap(true, Relaxed) {
+                return;
+            }
+            if left.is_zero() {
+                say.line(format_args!("the store does not answer: {cause}; asks again"));
+            } else {
+                say.line(format_args!(
+                    "the store does not answer: {cause}; leads for another {left:.1?} at most"
+                ));
+            }
+        }
+        What::Claimed | What::Rejected { .. } | What::Refreshed if is_silent.swap(false, Relaxed) => {
+            say.line("the store answers again");
+        }
+        What::DuplicateIdentity if !is_told.swap(true, Relaxed) => say.line(format_args!(
+            "another process takes part as {}, or did until a moment ago: waits (give each its own --member)",
+            event.member
+        )),
+        What::ResignFailed { fault } => say.line(format_args!("the lease was not given back: {fault}")),
+        What::Lost { why } => say.line(format_args!("leads no more: {}", lost_in_words(*why))),
+        What::RoleAborted { .. } => say.line("the program did not end in time: killed"),
+        _ => {}
+    })
+}
+
+fn lost_in_words(why: Lost) -> &'static str {
+    match why {
+        Lost::Denied => "the store says that its term is over",
+        Lost::TrustLapsed => "it did not refresh its lease in time",
+        Lost::ResignRequested => "it was asked to resign",
+        Lost::Shutdown => "it stops",
+        Lost::RoleFailed => "the program does not run here",
+        _ => "its term is over",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_names_are_good_names_and_differ() {
+        let (one, other) = (own_name(), own_name());
+        assert_ne!(one, other);
+        MemberId::new(one).unwrap();
+    }
+
+    #[test]
+    fn programs_are_found_as_exec_finds_them() {
+        assert!(can_be_run("sh".as_ref()));
+        assert!(can_be_run("/bin/sh".as_ref()));
+        for wrong in ["", "/no/such", "no-such-program", "/etc/passwd", "/bin"] {
+            assert!(!can_be_run(wrong.as_ref()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_program_is_killed_before_its_time_to_stop_is_over() {
+        let ms = Duration::from_millis;
+        assert_eq!(grace(ms(2000)), ms(1500));
+        assert_eq!(grace(ms(200)), ms(150));
+        assert_eq!(grace(ms(0)), ms(0));
+    }
+}

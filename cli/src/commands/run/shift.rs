@@ -1,0 +1,238 @@
+//! The work of one term: runs of the program, one after the other, each under a guard of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use callsign_elector::{
+    election::{Fence, Leadership, campaign::Until},
+    time::Time,
+};
+use tokio::{
+    sync::{oneshot, watch},
+    task::{JoinHandle, spawn_blocking},
+};
+
+use super::{
+    Plan,
+    restarts::{MOST, Next, Restarts, WITHIN},
+};
+use crate::guard::{self, Ended, Reins, Report, Why};
+
+/// Between the end of a program and its next start. A signal that ended it may be on its way to this process, too, and be
+/// meant to stop all.
+const BREATH: Duration = Duration::from_millis(100);
+/// How long a guard that is done may take to end by itself.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long to wait for processes that were killed before it is said that they are still there.
+const DYING: Duration = Duration::from_secs(1);
+
+/// How a term's work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was asked to, or the term is over.
+    Stopped,
+    /// The program has ended, and another node is to have it.
+    GivenUp,
+    /// The program has ended, and the command with it.
+    Over(Ended),
+}
+
+/// The work of one term.
+#[derive(Debug)]
+pub(crate) struct Shift {
+    /// When the program is killed, if it is to stop.
+    stop: watch::Sender<Option<Time>>,
+    work: JoinHandle<(Restarts, Outcome)>,
+}
+
+impl Shift {
+    /// Begins, and says when the program has started for the first time. An answer that never comes: it did not.
+    pub(crate) fn begin(
+        plan: Arc<Plan>,
+        leadership: Leadership<Fence>,
+        restarts: Restarts,
+    ) -> (Self, oneshot::Receiver<()>) {
+        let (stop, stopping) = watch::channel(None);
+        let (started, has_started) = oneshot::channel();
+        let worker = Worker { plan, leadership, restarts, stopping, started: Some(started) };
+        (Self { stop, work: tokio::spawn(worker.work()) }, has_started)
+    }
+
+    /// Has the program stop, and killed at that time.
+    pub(crate) fn stop(&self, kill_at: Time) {
+        self.stop.send_replace(Some(kill_at));
+    }
+
+    /// Waits for the end of the work: nobody is left of the program then. May be dropped and called again, but not after
+    /// it has answered. `None`: the work panicked.
+    pub(crate) async fn ended(&mut self) -> Option<(Restarts, Outcome)> {
+        (&mut self.work).await.ok()
+    }
+
+    /// Drops everything: the guard kills the program.
+    pub(crate) fn abort(&self) {
+        self.work.abort();
+    }
+}
+
+struct Worker {
+    plan: Arc<Plan>,
+    leadership: Leadership<Fence>,
+    restarts: Restarts,
+    stopping: watch::Receiver<Option<Time>>,
+    started: Option<oneshot::Sender<()>>,
+}
+
+impl Worker {
+    async fn work(mut self) -> (Restarts, Outcome) {
+        let outcome = self.runs().await;
+        (self.restarts, outcome)
+    }
+
+    fn is_to_stop(&self) -> bool {
+        self.stopping.borrow().is_some() || self.leadership.check().is_err()
+    }
+
+    async fn runs(&mut self) -> Outcome {
+        // What an aborted term may have left.
+        self.wait_for_all(Duration::ZERO).await;
+        let pause = self.restarts.pause();
+        if !pause.is_zero() {
+            self.plan.say.line(format_args!("the program failed here before: it starts in {pause:?}"));
+            self.rest(pause).await;
+        }
+        loop {
+            let Ok(fence) = self.leadership.check() else { return Outcome::Stopped };
+            if self.is_to_stop() {
+                return Outcome::Stopped;
+            }
+            let clock = self.leadership.clock().clone();
+            let began = clock.now();
+            let ended = self.run(fence).await;
+            // Whatever ended it: without trust it is not started again.
+            if self.is_to_stop() {
+                return Outcome::Stopped;
+            }
+            let now = clock.now();
+            let next = self.restarts.ended(now, now.since(began));
+            let how = in_words(ended);
+            match next {
+                Next::Restart(count) => {
+                    let say = &self.plan.say;
+                    say.line(format_args!("{how}: started again ({count} of {MOST} times in {WITHIN:?})"));
+                    self.rest(BREATH).await;
+                }
+                Next::Release => {
+                    self.plan.say.line(format_args!("{how}: another node may have it"));
+                    return Outcome::GivenUp;
+                }
+                Next::Stop => {
+                    self.plan.say.line(format_args!("{how}: so ends this command"));
+                    return Outcome::Over(ended.unwrap_or(Ended::Exit(1)));
+                }
+            }
+        }
+    }
+
+    /// Waits, but not if it is to stop.
+    async fn rest(&mut self, pause: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = self.stopping.wait_for(Option::is_some) => {}
+        }
+    }
+
+    /// Runs the program once, until nobody is left of it. `None`: it did not start, or nobody saw how it ended.
+    async fn run(&mut self, fence: Fence) -> Option<Ended> {
+        let plan = Arc::clone(&self.plan);
+        let mut reins = match Reins::take(&plan.command, plan.grace, plan.environment(fence)) {
+            Ok(reins) => reins,
+            Err(error) => {
+                plan.say.line(format_args!("no guard can be started: {error}"));
+                return None;
+            }
+        };
+        let (mut hurry, mut is_hurried) = (plan.hurry.clone(), false);
+        self.extend(&reins);
+        let mut ended = None;
+        let last_words = loop {
+            tokio::select! {
+                report = reins.report() => match report {
+                    Some(Report::Started(pid)) => {
+                        plan.say.line(format_args!("leads in epoch {}, started as process {pid}", fence.epoch));
+                        self.started.take().map(|started| started.send(()));
+                    }
+                    Some(Report::NotStarted(error)) => {
+                        let error = std::io::Error::from_raw_os_error(error);
+                        plan.say.line(format_args!("the program cannot be started: {error}"));
+                    }
+                    Some(Report::Ending(Why::TrustEnded)) => {
+                        plan.say.line("the lease was not refreshed in time: the program is asked to end (TERM)");
+                    }
+                    Some(Report::Ending(_)) => plan.say.line("the program is asked to end (TERM)"),
+                    Some(Report::Ended(how)) => ended = Some(how),
+                    Some(Report::Gone) => break LAST_WORDS,
+                    None => {
+                        plan.say.line("the guard is gone: what it guarded is killed");
+                        break Duration::ZERO;
+                    }
+                },
+                () = self.leadership.changed() => self.extend(&reins),
+                Ok(kill_at) = changed(&mut self.stopping) => reins.stop(kill_at),
+                Ok(()) = hurried(&mut hurry), if !is_hurried => {
+                    is_hurried = true;
+                    reins.stop(Time::ZERO);
+                }
+            }
+        };
+        drop(reins);
+        self.wait_for_all(last_words).await;
+        ended
+    }
+
+    fn extend(&self, reins: &Reins) {
+        if let Some(Until::At(until)) = self.leadership.until() {
+            reins.trust(until);
+        }
+    }
+
+    async fn wait_for_all(&self, mut last_words: Duration) {
+        loop {
+            let patience = last_words;
+            let alone = spawn_blocking(move || guard::own_no_orphans(patience, DYING)).await;
+            match alone {
+                // Or the runtime ends, and with it everything.
+                Ok(Ok(true)) | Err(_) => return,
+                Ok(Ok(false)) => {
+                    self.plan.say.line("a process of the program cannot be killed now: waiting for it");
+                }
+                Ok(Err(error)) => {
+                    self.plan.say.line(format_args!("cannot see what is left of the program: {error}"));
+                    tokio::time::sleep(DYING).await;
+                }
+            }
+            last_words = Duration::ZERO;
+        }
+    }
+}
+
+/// The next time at which the program is killed.
+async fn changed(stopping: &mut watch::Receiver<Option<Time>>) -> Result<Time, watch::error::RecvError> {
+    loop {
+        stopping.changed().await?;
+        if let Some(kill_at) = *stopping.borrow_and_update() {
+            return Ok(kill_at);
+        }
+    }
+}
+
+async fn hurried(hurry: &mut watch::Receiver<bool>) -> Result<(), watch::error::RecvError> {
+    hurry.wait_for(|hurry| *hurry).await.map(|_| ())
+}
+
+fn in_words(ended: Option<Ended>) -> String {
+    match ended {
+        Some(Ended::Exit(status)) => format!("the program has ended, with exit status {status}"),
+        Some(Ended::Signal(signal)) => format!("the program was ended by signal {signal}"),
+        None => "the program is gone".to_owned(),
+    }
+}

@@ -1,0 +1,253 @@
+//! Several `callsign run` over one store, and the program that only one of them may run.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tempfile::TempDir;
+
+use crate::{
+    binary,
+    process::{Stopped, kill, wait_until_stopped},
+    store::TestStore,
+    store_view::StoreView,
+    wait::{eventually, wait_for},
+    witness::{Line, Lines},
+};
+
+/// How long anything may take that is no matter of time. Only tests that fail wait so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Nodes that would run one program, over a store of their own.
+#[derive(Debug)]
+pub struct Singleton {
+    /// The nodes, by name.
+    pub runners: Vec<Runner>,
+    /// What they are started with, besides name and store.
+    pub options: Vec<OsString>,
+    /// What they run.
+    pub program: Vec<OsString>,
+    launches: usize,
+    view: StoreView,
+    place: TestStore,
+    files: TempDir,
+}
+
+impl Singleton {
+    /// A store, and nobody there yet. The program is a witness with these arguments.
+    pub fn new(options: &[&str], witness: &[&str]) -> Self {
+        let files = tempfile::tempdir().expect("a temporary directory can be made");
+        let place = TestStore::new(files.path());
+        let mut program: Vec<OsString> = vec![binary::callsign().into(), "witness".into(), "--file".into()];
+        program.push(files.path().join("witness").into());
+        program.extend(witness.iter().map(OsString::from));
+        let view = StoreView::open(&place);
+        let options = options.iter().map(OsString::from).collect();
+        Self { runners: Vec::new(), options, program, launches: 0, view, place, files }
+    }
+
+    /// With nodes of these names, of which one runs the program.
+    pub fn start(options: &[&str], witness: &[&str], names: &[&str]) -> Self {
+        let mut singleton = Self::new(options, witness);
+        for name in names {
+            singleton.launch(name);
+        }
+        singleton.wait_for_start(0);
+        singleton
+    }
+
+    /// Starts a node, in place of one of that name, which is killed.
+    pub fn launch(&mut self, name: &str) {
+        self.runners.retain(|runner| runner.name != name);
+        self.launches += 1;
+        let log = self.files.path().join(format!("{:02}-{name}.log", self.launches));
+        let written = File::create(&log).expect("a temporary directory can be written");
+        let mut command = Command::new(binary::callsign());
+        // An option has the last word.
+        if !self.options.iter().any(|option| option == "--store") {
+            command.env("CALLSIGN_STORE", &self.place.url);
+        }
+        command
+            .args(["run", "--singleton", "program", "--member", name])
+            .args(["--cluster", &self.place.cluster])
+            .args(&self.options)
+            .arg("--")
+            .args(&self.program)
+            .env("CALLSIGN_PARENT", std::process::id().to_string())
+            // As a shell does it: what a terminal sends goes to all of the group.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(written.try_clone().expect("a file can be shared"))
+            .stderr(written);
+        let child = command.spawn().expect("the binary was found and can be run");
+        self.runners.push(Runner { name: name.to_owned(), child, ended: None, log });
+    }
+
+    /// A file of the test's.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// What the programs have written.
+    pub fn lines(&self) -> Lines {
+        Lines::read(&self.file("witness"))
+    }
+
+    /// Waits until programs have been started more than `before` times, and returns the last start.
+    pub fn wait_for_start(&self, before: usize) -> Line {
+        eventually("the program is started", PATIENCE, || {
+            let lines = self.lines();
+            let count = lines.starts().count();
+            let last = lines.starts().last().filter(|_| count > before).cloned();
+            last.ok_or_else(|| format!("{count} starts; {}", self.logs()))
+        })
+    }
+
+    /// Waits until the program of this start acts no more: its process is gone.
+    pub fn wait_for_end(&self, start: &Line) {
+        eventually("the program is gone", PATIENCE, || {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", start.pid)).unwrap_or_default();
+            // PID (NAME) STATE: a dead one stays until its parent, which may be stopped, has asked for its status.
+            let is_gone =
+                stat.is_empty() || stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'));
+            if is_gone { Ok(()) } else { Err(self.logs()) }
+        });
+    }
+
+    /// How often the program was started.
+    pub fn starts(&self) -> usize {
+        self.lines().starts().count()
+    }
+
+    /// The node of this name.
+    pub fn runner(&mut self, name: &str) -> &mut Runner {
+        self.runners.iter_mut().find(|runner| runner.name == name).expect("a node that was started")
+    }
+
+    /// Stops a node (SIGSTOP) at a moment at which it is not writing to the store, where it would keep everybody from
+    /// writing.
+    pub fn stop_outside_a_commit(&mut self, name: &str) {
+        eventually("the node is stopped outside a commit", PATIENCE, || {
+            let runner =
+                self.runners.iter().find(|runner| runner.name == name).expect("a node that was started");
+            runner.stop();
+            if !self.view.can_lock() || self.view.try_lock().is_some() {
+                return Ok(());
+            }
+            runner.go_on();
+            Err("it was writing".to_owned())
+        });
+    }
+
+    /// Panics if two ever ran at once.
+    pub fn check(&self) {
+        let lines = self.lines();
+        assert!(lines.starts().count() > 0, "nothing was started");
+        if let Err(why) = lines.overlap() {
+            panic!("{why}\n{}", self.logs());
+        }
+    }
+
+    /// What the nodes have said.
+    pub fn logs(&self) -> String {
+        let logs: Vec<_> =
+            self.runners.iter().map(|runner| format!("---- {}\n{}", runner.name, runner.log())).collect();
+        logs.join("")
+    }
+}
+
+impl Drop for Singleton {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+    }
+}
+
+/// A `callsign run`. Killed when it is dropped.
+#[derive(Debug)]
+pub struct Runner {
+    /// Its name.
+    pub name: String,
+    child: Child,
+    ended: Option<ExitStatus>,
+    log: PathBuf,
+}
+
+impl Runner {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it (SIGKILL) and waits until it is dead.
+    pub fn kill(&mut self) {
+        if self.ended.is_none() {
+            self.ended = kill(&mut self.child);
+        }
+    }
+
+    /// Stops it and its group (SIGSTOP), and waits until none of its threads runs.
+    pub fn stop(&self) {
+        kill_process_group(as_pid(self.pid()), Signal::STOP).expect("the process is there");
+        wait_until_stopped(as_pid(self.pid()));
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn go_on(&self) {
+        kill_process_group(as_pid(self.pid()), Signal::CONT).expect("the process is there");
+    }
+
+    /// Asks it to end in good order (SIGTERM).
+    pub fn ask_to_end(&self) {
+        signal(self.pid(), Signal::TERM);
+    }
+
+    /// Asks it to end in good order (SIGTERM), and waits until it has ended.
+    pub fn terminate(&mut self) -> Stopped {
+        self.ask_to_end();
+        self.wait()
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&mut self) -> Stopped {
+        let child = &mut self.child;
+        self.ended = wait_for(PATIENCE, || child.try_wait().expect("a child can be waited for"));
+        Stopped { status: self.ended, log: self.log() }
+    }
+
+    /// What it has said so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn as_pid(pid: u32) -> Pid {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id")
+}
+
+/// Sends a signal to a process that is there.
+pub fn signal(pid: u32, signal: Signal) {
+    kill_process(as_pid(pid), signal).expect("the process is there");
+}
+
+/// The parent of a program: its guard.
+pub fn guard_of(program: &Line) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", program.pid)).expect("the program is there");
+    // PID (NAME) STATE PARENT
+    let parent =
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)).and_then(|pid| pid.parse().ok());
+    parent.expect("a process has a parent")
+}

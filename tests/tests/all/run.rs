@@ -1,0 +1,276 @@
+//! `callsign run`: never two programs, checked by the programs themselves, whatever is done to the nodes, their guards and
+//! the programs.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use callsign_tests::{Did, Line, Singleton, callsign, eventually, guard_of, signal};
+use rustix::process::Signal;
+
+/// Long enough for a machine that does other things as well, short enough to wait for its end.
+const OPTIONS: [&str; 6] = ["--lease", "4s", "--poll", "500ms", "--stop-budget", "800ms"];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn three(witness: &[&str]) -> Singleton {
+    Singleton::start(&OPTIONS, witness, &["a", "b", "c"])
+}
+
+/// Waits until a node says this.
+fn says(singleton: &mut Singleton, name: &str, what: &str) {
+    eventually(&format!("{name} says {what:?}"), PATIENCE, || {
+        let log = singleton.runner(name).log();
+        if log.contains(what) { Ok(()) } else { Err(log) }
+    });
+}
+
+#[test]
+fn a_node_that_is_stopped_in_good_order_ends_its_program_first_and_another_takes_over() {
+    let mut singleton = three(&[]);
+    for before in 1..=2 {
+        let holder = singleton.wait_for_start(before - 1);
+        let stopped = singleton.runner(&holder.member).terminate();
+        assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+        let next = singleton.wait_for_start(before);
+        assert_ne!(next.member, holder.member);
+        assert!(next.epoch > holder.epoch);
+        let last = singleton.lines().last_of(holder.pid).cloned();
+        assert_eq!(last.map(|line| line.did), Some(Did::End), "it was let end by itself");
+    }
+    singleton.check();
+}
+
+#[test]
+fn the_program_dies_with_its_node_that_is_killed_and_another_takes_over() {
+    let mut singleton = three(&[]);
+    for before in 1..=2 {
+        let holder = singleton.wait_for_start(before - 1);
+        singleton.runner(&holder.member).kill();
+        singleton.wait_for_end(&holder);
+        let next = singleton.wait_for_start(before);
+        assert_ne!(next.member, holder.member);
+        assert!(next.epoch > holder.epoch);
+        singleton.launch(&holder.member);
+    }
+    singleton.check();
+}
+
+/// SIGSTOP, as Ctrl-Z does it: the whole group of the node. Its guard is in another one.
+fn the_guard_ends_the_program_of_a_stopped_node(witness: &[&str], ends: Did) {
+    let mut singleton = three(witness);
+    let holder = singleton.wait_for_start(0);
+    singleton.stop_outside_a_commit(&holder.member);
+    singleton.wait_for_end(&holder);
+    let lines = singleton.lines();
+    let did: Vec<_> = lines.0.iter().filter(|line| line.pid == holder.pid).map(|line| line.did).collect();
+    assert!(did.contains(&Did::Asked), "it was asked to end before it was killed");
+    assert_eq!(did.last(), Some(&ends));
+    let next = singleton.wait_for_start(1);
+    assert_ne!(next.member, holder.member);
+    singleton.runner(&holder.member).go_on();
+    says(&mut singleton, &holder.member, &format!("waiting: {} leads", next.member));
+    assert_eq!(singleton.starts(), 2, "it does not start a second one");
+    // It takes part again.
+    for name in ["a", "b", "c"].into_iter().filter(|name| *name != holder.member) {
+        singleton.runner(name).kill();
+    }
+    let again = singleton.wait_for_start(2);
+    assert_eq!(again.member, holder.member);
+    singleton.check();
+}
+
+#[test]
+fn the_guard_ends_the_program_of_a_stopped_node_when_its_trust_ends() {
+    the_guard_ends_the_program_of_a_stopped_node(&[], Did::End);
+}
+
+#[test]
+fn the_guard_kills_a_program_of_a_stopped_node_that_does_not_end() {
+    the_guard_ends_the_program_of_a_stopped_node(&["--ignore-term"], Did::Act);
+}
+
+#[test]
+fn a_program_that_does_not_end_when_it_is_asked_is_killed_before_the_lease_is_given_back() {
+    let mut singleton = three(&["--ignore-term"]);
+    let holder = singleton.wait_for_start(0);
+    let stopped = singleton.runner(&holder.member).terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    assert!(!Path::new(&format!("/proc/{}", holder.pid)).exists());
+    let next = singleton.wait_for_start(1);
+    assert_ne!(next.member, holder.member);
+    singleton.check();
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_the_program() {
+    let options = ["--lease", "120s", "--poll", "500ms", "--stop-budget", "40s"];
+    let mut singleton = Singleton::start(&options, &["--ignore-term"], &["a"]);
+    let holder = singleton.wait_for_start(0);
+    let runner = singleton.runner("a");
+    runner.ask_to_end();
+    eventually("the program was asked", PATIENCE, || {
+        let asked = singleton.lines().0.iter().any(|line| line.did == Did::Asked);
+        if asked { Ok(()) } else { Err("it was not".to_owned()) }
+    });
+    let runner = singleton.runner("a");
+    let stopped = runner.terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    assert!(stopped.log.contains("the program is killed"), "{}", stopped.log);
+    singleton.wait_for_end(&holder);
+}
+
+#[test]
+fn the_program_dies_with_its_guard_and_is_started_again_under_another() {
+    let mut singleton = three(&[]);
+    let holder = singleton.wait_for_start(0);
+    let guard = guard_of(&holder);
+    signal(guard, Signal::KILL);
+    singleton.wait_for_end(&holder);
+    let next = singleton.wait_for_start(1);
+    assert_eq!((next.member.as_str(), next.epoch), (holder.member.as_str(), holder.epoch), "in place");
+    assert_ne!(guard_of(&next), guard);
+    says(&mut singleton, &holder.member, "the guard is gone");
+    singleton.check();
+}
+
+#[test]
+fn the_program_dies_with_its_guard_also_while_its_node_is_stopped() {
+    let mut singleton = three(&[]);
+    let holder = singleton.wait_for_start(0);
+    singleton.stop_outside_a_commit(&holder.member);
+    signal(guard_of(&holder), Signal::KILL);
+    singleton.wait_for_end(&holder);
+    let asked = singleton.lines().0.iter().any(|line| line.did == Did::Asked);
+    assert!(!asked, "killed by the kernel, before trust ended");
+    let next = singleton.wait_for_start(1);
+    assert_ne!(next.member, holder.member);
+    singleton.runner(&holder.member).go_on();
+    says(&mut singleton, &holder.member, &format!("waiting: {} leads", next.member));
+    singleton.check();
+}
+
+#[test]
+fn a_guard_that_is_stopped_still_kills_the_program_when_its_node_is_killed() {
+    let mut singleton = three(&[]);
+    let holder = singleton.wait_for_start(0);
+    signal(guard_of(&holder), Signal::STOP);
+    singleton.runner(&holder.member).kill();
+    singleton.wait_for_end(&holder);
+    singleton.wait_for_start(1);
+    singleton.check();
+}
+
+#[test]
+fn a_node_whose_guard_is_stopped_ends_the_program_itself() {
+    let mut singleton = three(&[]);
+    let holder = singleton.wait_for_start(0);
+    signal(guard_of(&holder), Signal::STOP);
+    let stopped = singleton.runner(&holder.member).terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    assert!(!Path::new(&format!("/proc/{}", holder.pid)).exists());
+    singleton.wait_for_start(1);
+    singleton.check();
+}
+
+/// A program whose real work is done by a process that left its group, its session and its parent.
+fn with_a_stray(names: &[&str]) -> (Singleton, Line) {
+    let mut singleton = Singleton::new(&OPTIONS, &[]);
+    let stray: Vec<_> = singleton.program.iter().map(|word| word.to_str().unwrap().to_owned()).collect();
+    let script = format!("(setsid {} &); exec sleep 600", stray.join(" "));
+    singleton.program = ["sh", "-c", &script].map(Into::into).to_vec();
+    for name in names {
+        singleton.launch(name);
+    }
+    let line = singleton.wait_for_start(0);
+    (singleton, line)
+}
+
+#[test]
+fn processes_that_left_the_programs_group_are_killed_with_it() {
+    let (mut singleton, stray) = with_a_stray(&["a", "b"]);
+    let stopped = singleton.runner(&stray.member).terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    assert!(!Path::new(&format!("/proc/{}", stray.pid)).exists());
+    let next = singleton.wait_for_start(1);
+    assert_ne!(next.member, stray.member);
+    singleton.check();
+    // The same if the node is killed, and if the guard is.
+    signal(guard_of(&next), Signal::KILL);
+    singleton.wait_for_end(&next);
+    let next = singleton.wait_for_start(2);
+    singleton.runner(&next.member).kill();
+    singleton.wait_for_end(&next);
+    singleton.check();
+}
+
+#[test]
+fn a_program_that_ends_by_itself_is_started_again_three_times_and_then_elsewhere() {
+    let singleton = Singleton::start(&OPTIONS, &["--exit-after", "20ms"], &["a", "b"]);
+    singleton.wait_for_start(4);
+    let lines = singleton.lines();
+    let starts: Vec<_> = lines.starts().collect();
+    for again in &starts[1..4] {
+        assert_eq!((&again.member, again.epoch), (&starts[0].member, starts[0].epoch), "in place");
+    }
+    assert_ne!(starts[4].member, starts[0].member, "{}", singleton.logs());
+    singleton.check();
+}
+
+#[test]
+fn with_on_exit_release_another_node_has_it_next() {
+    let options = [&OPTIONS[..], &["--on-exit", "release"]].concat();
+    let singleton = Singleton::start(&options, &["--exit-after", "20ms", "--status", "1"], &["a", "b"]);
+    let next = singleton.wait_for_start(1);
+    let first = singleton.lines().starts().next().cloned().unwrap();
+    assert_ne!(next.member, first.member);
+    assert!(next.epoch > first.epoch);
+    singleton.check();
+}
+
+#[test]
+fn with_on_exit_stop_the_command_ends_with_the_programs_status_and_another_node_has_it() {
+    let options = [&OPTIONS[..], &["--on-exit", "stop"]].concat();
+    let mut singleton = Singleton::start(&options, &["--exit-after", "20ms", "--status", "7"], &["a", "b"]);
+    for name in ["a", "b"] {
+        let stopped = singleton.runner(name).wait();
+        assert_eq!(stopped.status.and_then(|status| status.code()), Some(7), "{}", stopped.log);
+    }
+    let lines = singleton.lines();
+    let members: Vec<_> = lines.starts().map(|start| start.member.as_str()).collect();
+    assert!(members == ["a", "b"] || members == ["b", "a"], "{members:?}");
+    singleton.check();
+}
+
+#[test]
+fn a_program_that_was_killed_is_told_as_shells_tell_it() {
+    let options = [&OPTIONS[..], &["--on-exit", "stop"]].concat();
+    let mut singleton = Singleton::start(&options, &[], &["a"]);
+    signal(singleton.wait_for_start(0).pid, Signal::KILL);
+    let stopped = singleton.runner("a").wait();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(128 + 9), "{}", stopped.log);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_started() {
+    for (arguments, says) in [
+        (&["--singleton", "x", "--", "/no/such/program"][..], "no program"),
+        (&["--singleton", "a/b", "--", "true"], "--singleton"),
+        (&["--singleton", "x", "--member", "a b", "--", "true"], "--member"),
+        (&["--singleton", "x", "--stop-budget", "9s", "--", "true"], "stop budget 9s"),
+        (&["--singleton", "x", "--store", "memory:", "--", "true"], "share"),
+        (&["--singleton", "x"], "COMMAND"),
+        (&["--", "true"], "--singleton"),
+    ] {
+        let output = Command::new(callsign()).arg("run").args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_reached_is_waited_for() {
+    let mut singleton = Singleton::new(&["--store", "postgres://nobody@127.0.0.1:1/none"], &[]);
+    singleton.launch("a");
+    says(&mut singleton, "a", "tries again");
+    let stopped = singleton.runner("a").terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+}
