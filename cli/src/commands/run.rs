@@ -397,8 +397,7 @@ fn observer(say: Say) -> callsign_elector::election::campaign::Observer {
         What::UnknownOutcome { fault } => {
             let left = event.trust_left;
             let cause = match fault {
-                Fault::Transient { cause, .. } => cause,
-                Fault::Fatal(cause) => cause,
+                Fault::Transient { cause, .. } | Fault::Fatal(cause) => cause,
             };
             if is_silent.swap(true, Relaxed) {
                 return;
