@@ -105,6 +105,7 @@ impl FdbStore {
             }),
         };
         layout::prepare(&store)?;
+        network::stop_at_exit();
         Ok(store)
     }
 }

@@ -55,11 +55,22 @@ fn start() -> FdbResult<()> {
         // As `client_invalid_operation`: what was to be kept running is stopped, with its keeper.
         return Err(foundationdb::FdbError::from_code(2000));
     }
-    // SAFETY: the function does not unwind, and the library's own globals, which were made before, are destroyed after it.
+    stop_at_exit();
+    Ok(())
+}
+
+/// Has it stopped at the end of the process, before anything is destroyed that the library has made so far.
+///
+/// What is made last is destroyed first, and the library makes much of what it uses only when it is first used: so this
+/// is said again once a cluster has answered.
+pub(super) fn stop_at_exit() {
+    if IS_LEFT.load(Ordering::SeqCst) {
+        return;
+    }
+    // SAFETY: the function does not unwind, and may be called more than once.
     if unsafe { libc::atexit(stop) } != 0 {
         tracing::warn!("FoundationDB's network thread will not be stopped when the process ends");
     }
-    Ok(())
 }
 
 /// Keeps the network running until its end is wanted. Dropped, it is stopped and waited for.
@@ -71,12 +82,19 @@ fn keep(network: NetworkAutoStop) {
     drop(network);
     *end = End::Reached;
     MOVED.notify_all();
+    drop(end);
+    // Its own values must not be destroyed while the process destroys the library's globals.
+    loop {
+        thread::park();
+    }
 }
 
 extern "C" fn stop() {
     let mut end = END.lock().unwrap_or_else(PoisonError::into_inner);
-    *end = End::Wanted;
-    MOVED.notify_all();
+    if *end == End::NotYet {
+        *end = End::Wanted;
+        MOVED.notify_all();
+    }
     while *end != End::Reached {
         end = MOVED.wait(end).unwrap_or_else(PoisonError::into_inner);
     }
