@@ -101,6 +101,15 @@ name_type! {
     ClusterName
 }
 
+name_type! {
+    /// The name of an election: a seat, and those who would have it. It shares no key with another.
+    ElectionName
+}
+name_type! {
+    /// Whoever takes part in an election. Two processes must not share one; if they do, one of them is told.
+    MemberId
+}
+
 macro_rules! number_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

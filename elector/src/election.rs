@@ -1,0 +1,20 @@
+//! Elections for everyone: who of several may do what only one may do, now.
+//!
+//! Eight concepts; nothing else is public.
+//!
+//! 1. **Identity**: a [`MemberId`](crate::ids::MemberId) and a fresh [`Incarnation`](crate::ids::Incarnation) per start.
+//! 2. **[`Term`]** and **[`Fence`]**: one counter with two views. The ballot moves with every win and every refresh,
+//!    the epoch is the ballot at the win. Neither ever goes back.
+//! 5. **[`Oracle`]**: the only part that can be exchanged. It claims, refreshes and gives back, and answers
+//!    [`Verdict::Granted`], [`Verdict::Denied`], or a [`Fault`]: "don't know" is never "no".
+//! 7. **[`Role`]**: what leading means.
+
+pub mod oracle;
+pub mod role;
+pub mod term;
+
+pub use oracle::{
+    Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
+};
+pub use role::{Abort, Lost, Role};
+pub use term::{AuthorityTime, Fence, Term};
