@@ -12,6 +12,9 @@ pub enum Clock {
     Boot,
     /// The clock of the tokio runtime, which tests may pause. Read it inside the runtime only.
     Runtime(tokio::time::Instant),
+    /// A clock that a test sets, while timers stand still: a stopped process, a suspended machine.
+    #[cfg(test)]
+    Set(std::sync::Arc<std::sync::atomic::AtomicU64>),
 }
 
 impl Clock {
@@ -30,6 +33,8 @@ impl Clock {
         match self {
             Self::Boot => Time(boot_time()),
             Self::Runtime(start) => Time(start.elapsed()),
+            #[cfg(test)]
+            Self::Set(nanos) => Time(Duration::from_nanos(nanos.load(std::sync::atomic::Ordering::SeqCst))),
         }
     }
 

@@ -5,16 +5,25 @@
 //! 1. **Identity**: a [`MemberId`](crate::ids::MemberId) and a fresh [`Incarnation`](crate::ids::Incarnation) per start.
 //! 2. **[`Term`]** and **[`Fence`]**: one counter with two views. The ballot moves with every win and every refresh,
 //!    the epoch is the ballot at the win. Neither ever goes back.
+//! 3. **[`Policy`]**: who should have the seat, a pure function of the candidates.
 //! 5. **[`Oracle`]**: the only part that can be exchanged. It claims, refreshes and gives back, and answers
 //!    [`Verdict::Granted`], [`Verdict::Denied`], or a [`Fault`]: "don't know" is never "no".
 //! 7. **[`Role`]**: what leading means.
 
+pub mod config;
+pub mod lease;
 pub mod oracle;
+pub mod policy;
 pub mod role;
+pub mod state;
 pub mod term;
 
+pub use config::ElectionConfig;
+pub use lease::{Election, LeaseOptions, LeaseOracle};
 pub use oracle::{
     Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
 };
+pub use policy::Policy;
 pub use role::{Abort, Lost, Role};
+pub use state::{Disable, Registration};
 pub use term::{AuthorityTime, Fence, Term};

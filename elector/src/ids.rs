@@ -110,6 +110,11 @@ name_type! {
     MemberId
 }
 
+name_type! {
+    /// Something that a candidate has and that an election may ask for: a role, a zone, a kind of machine.
+    Tag
+}
+
 macro_rules! number_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -162,6 +167,10 @@ number_type! {
 number_type! {
     /// Grows with every new term and every refresh of one. Never reset.
     Ballot
+}
+number_type! {
+    /// When a candidate registered, among the candidates of its election: smaller is earlier. Never given out twice.
+    Seniority
 }
 number_type! {
     /// Index of a batch in a registry's log, from 1; 0 is "before the first". Never reset.

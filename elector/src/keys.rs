@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ids::{ClusterName, NodeName, Position, RegistryName},
+    ids::{ClusterName, ElectionName, MemberId, NodeName, Position, RegistryName},
     store::{Key, Read, appended},
 };
 
@@ -47,6 +47,55 @@ impl ClusterKeys {
     /// The keys of one registry.
     pub fn registry(&self, registry: &RegistryName) -> RegistryKeys {
         RegistryKeys { cluster: self.clone(), prefix: format!("{}/registry/{registry}", self.prefix) }
+    }
+
+    /// The keys of one election.
+    pub fn election(&self, election: &ElectionName) -> ElectionKeys {
+        ElectionKeys { prefix: format!("{}/election/{election}", self.prefix) }
+    }
+}
+
+/// The keys of one election.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ElectionKeys {
+    prefix: String,
+}
+
+impl ElectionKeys {
+    /// Everything that is stored of the election.
+    pub fn all(&self) -> Range<Key> {
+        below(&format!("{}/", self.prefix))
+    }
+
+    /// Who has the seat, and the counter that is never reset.
+    pub fn seat(&self) -> Key {
+        format!("{}/seat", self.prefix).into_bytes()
+    }
+
+    /// How the election is run.
+    pub fn control(&self) -> Key {
+        format!("{}/control", self.prefix).into_bytes()
+    }
+
+    /// The last seniority given out.
+    pub fn count(&self) -> Key {
+        format!("{}/count", self.prefix).into_bytes()
+    }
+
+    /// A candidate's row.
+    pub fn candidate(&self, member: &MemberId) -> Key {
+        format!("{}/candidate/{member}", self.prefix).into_bytes()
+    }
+
+    /// The rows of all candidates.
+    pub fn candidates(&self) -> Range<Key> {
+        below(&format!("{}/candidate/", self.prefix))
+    }
+
+    /// The candidate whose row the key holds.
+    pub fn candidate_id(&self, key: &[u8]) -> Option<MemberId> {
+        let rest = key.strip_prefix(format!("{}/candidate/", self.prefix).as_bytes())?;
+        MemberId::new(std::str::from_utf8(rest).ok()?).ok()
     }
 }
 

@@ -47,24 +47,25 @@ pub trait Record: Serialize + DeserializeOwned {
 
     /// Reads a record, all of it or an error.
     fn from_value(bytes: &[u8]) -> Result<Self, CorruptRecord> {
-        match bytes.split_first() {
-            None => Err(CorruptRecord::Empty),
-            Some((&SCHEMA, body)) => {
-                let mut reader = rmp_serde::Deserializer::new(std::io::Cursor::new(body));
-                let record =
-                    Self::deserialize(&mut reader).map_err(|e| CorruptRecord::Malformed(e.to_string()))?;
-                let read = usize::try_from(reader.position()).unwrap_or(usize::MAX);
-                if read == body.len() {
-                    Ok(record)
-                } else {
-                    Err(CorruptRecord::Malformed(format!(
-                        "{} bytes too many",
-                        body.len().saturating_sub(read)
-                    )))
-                }
+        decode(bytes)
+    }
+}
+
+/// Reads what [`Record::to_value`] wrote, all of it or an error.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CorruptRecord> {
+    match bytes.split_first() {
+        None => Err(CorruptRecord::Empty),
+        Some((&SCHEMA, body)) => {
+            let mut reader = rmp_serde::Deserializer::new(std::io::Cursor::new(body));
+            let record = T::deserialize(&mut reader).map_err(|e| CorruptRecord::Malformed(e.to_string()))?;
+            let read = usize::try_from(reader.position()).unwrap_or(usize::MAX);
+            if read == body.len() {
+                Ok(record)
+            } else {
+                Err(CorruptRecord::Malformed(format!("{} bytes too many", body.len().saturating_sub(read))))
             }
-            Some((&found, _)) => Err(CorruptRecord::Schema { found }),
         }
+        Some((&found, _)) => Err(CorruptRecord::Schema { found }),
     }
 }
 

@@ -149,14 +149,16 @@ pub enum Reaction<F> {
 /// Who decides the election.
 ///
 /// A future that is dropped before it answers has an unknown outcome; the campaign makes the attempt again with the
-/// same nonce. At most one of `claim`, `refresh`, `abdicate` and `handle_info` runs at a time.
+/// same nonce. At most one of `claim`, `refresh`, `abdicate`, `rivals` and `handle_info` runs at
+/// a time.
 pub trait Oracle: Send + 'static {
     /// [`Fence`], or `()` for an oracle that only advises.
     type Fence: Clone + PartialEq + Send + Sync + 'static;
     /// What [`handle_info`](Self::handle_info) takes.
     type Info: Send + 'static;
 
-    /// Prepares: makes tables, looks around. `Ignore` and errors keep the campaign from starting.
+    /// Prepares: makes tables, looks around. `Ignore` and a fatal fault keep the campaign from starting. After a transient
+    /// one it starts, and this is called again before the next claim: an authority that is down at boot is waited for.
     fn init(&mut self, context: &Context) -> impl Future<Output = Result<Init, Fault>> + Send {
         let _ = context;
         async { Ok(Init::Ready) }
@@ -177,6 +179,12 @@ pub trait Oracle: Send + 'static {
     fn abdicate(&mut self, held: &Grant<Self::Fence>) -> impl Future<Output = Result<bool, Fault>> + Send {
         let _ = held;
         async { Ok(false) }
+    }
+
+    /// Whether another member could take the seat if this one does not. Asked once after a term that this member was
+    /// made to give up: then it lets others go first for its cool-down. When in doubt, `true`.
+    fn rivals(&mut self) -> impl Future<Output = Result<bool, Fault>> + Send {
+        async { Ok(true) }
     }
 
     /// What the oracle notices by itself. Asked for once, after `init`. Several that come together count as one.

@@ -1,0 +1,343 @@
+//! An election from outside: setting it up, looking at it, and the operations of candidates one by one.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use super::{
+    driver::operate,
+    memory::Memory,
+    operation::{Operation, Outcome, refusal},
+};
+use crate::{
+    Clock,
+    election::{
+        config::{ElectionConfig, Invalid},
+        oracle::Fault,
+        state::{Command, Disable, Effect, Refused, Registration, Seat, Who},
+        term::{AuthorityTime, Fence, Term},
+    },
+    ids::{ClusterName, ElectionName, Epoch, Incarnation, MemberId, Seniority, Tag},
+    keys::{ClusterKeys, ElectionKeys},
+    record::CorruptRecord,
+    store::{SharedStore, TooLarge},
+};
+
+/// How many silent candidates one transaction removes.
+const EVICT_AT_ONCE: usize = 500;
+
+/// A candidate that counts as alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Who.
+    pub member: MemberId,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// Its priority.
+    pub priority: u32,
+    /// When it registered, among the others.
+    pub seniority: Seniority,
+    /// What it has.
+    pub tags: BTreeSet<Tag>,
+    /// The store's version shortly before its last heartbeat.
+    pub last_seen: AuthorityTime,
+}
+
+/// What an initialisation found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Initialised {
+    /// What holds now.
+    pub config: ElectionConfig,
+    /// Whether it was there before, and differs from what was asked for.
+    pub differs: bool,
+}
+
+/// The seat as it is written, whether or not its lease is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seated {
+    /// Whose term it is.
+    pub term: Term,
+    /// The token of its last refresh.
+    pub fence: Fence,
+    /// How long it stands without a refresh.
+    pub lease: Duration,
+}
+
+/// Why nothing came of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ElectionError {
+    /// Nobody has initialised the election.
+    #[error("the election is not initialised")]
+    NotInitialized,
+    /// The election is disabled.
+    #[error("the election is disabled")]
+    Disabled,
+    /// The candidate is not registered.
+    #[error("no such candidate is registered")]
+    NotFound,
+    /// Another incarnation of the same member is registered, or has the seat and is not known to be gone.
+    #[error("another process takes part under the same id")]
+    DuplicateIdentity,
+    /// It may not be.
+    #[error("refused: {0:?}")]
+    Refused(Refused),
+    /// What was asked for cannot work.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// A counter of the election is at its end.
+    #[error("the election's counter is at its end")]
+    Exhausted,
+    /// A record of the election cannot be read. Nothing is concluded from it.
+    #[error("the election's {what}: {why}")]
+    Corrupt {
+        /// Which record.
+        what: &'static str,
+        /// Why.
+        why: CorruptRecord,
+    },
+    /// Others changed the same records all the time. Nothing was changed.
+    #[error("others were faster {tries} times")]
+    Contended {
+        /// How often it was tried.
+        tries: u32,
+    },
+    /// The store did not answer or refused. Nothing was changed.
+    #[error("the store: {0}")]
+    Unavailable(String),
+    /// It breaks a limit of the store. Nothing was changed.
+    #[error(transparent)]
+    TooLarge(TooLarge),
+    /// Nobody knows whether it happened, and it may still happen.
+    #[error("it is not known whether it happened")]
+    Unknown,
+}
+
+impl From<ElectionError> for Fault {
+    fn from(error: ElectionError) -> Self {
+        let cause = error.to_string();
+        match error {
+            ElectionError::Unknown => Self::Transient { maybe_committed: true, cause },
+            // Somebody may initialise it, and others may let it pass.
+            ElectionError::NotInitialized
+            | ElectionError::Disabled
+            | ElectionError::NotFound
+            | ElectionError::DuplicateIdentity
+            | ElectionError::Contended { .. }
+            | ElectionError::Unavailable(_) => Self::Transient { maybe_committed: false, cause },
+            ElectionError::Invalid(_)
+            | ElectionError::Refused(_)
+            | ElectionError::Exhausted
+            | ElectionError::Corrupt { .. }
+            | ElectionError::TooLarge(_) => Self::Fatal(cause),
+        }
+    }
+}
+
+/// An election from outside. Clones are the same observer.
+///
+/// Whether a lease is over or a candidate silent is seen by comparing what was read, now and before: a handle that has just
+/// been made takes everybody for alive.
+#[derive(Clone, Debug)]
+pub struct Election {
+    store: SharedStore,
+    clock: Clock,
+    keys: ElectionKeys,
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl Election {
+    /// A handle to the election. Costs nothing, and asks nothing.
+    pub fn new(store: SharedStore, cluster: &ClusterName, election: &ElectionName, clock: Clock) -> Self {
+        let keys = ClusterKeys::new(cluster).election(election);
+        Self { store, clock, keys, memory: Arc::default() }
+    }
+
+    /// Writes the configuration, if there is none. The first stands.
+    pub async fn initialise(&self, config: &ElectionConfig) -> Result<Initialised, ElectionError> {
+        let outcome = self.command(Command::Initialise(config.clone())).await?;
+        let control = outcome.state.control.ok_or(ElectionError::NotInitialized)?;
+        Ok(Initialised { differs: control.config != *config, config: control.config })
+    }
+
+    /// Replaces the configuration. A term that stands takes it over with its next refresh.
+    pub async fn configure(&self, config: &ElectionConfig) -> Result<(), ElectionError> {
+        self.command(Command::Configure(config.clone())).await.map(drop)
+    }
+
+    /// The configuration.
+    pub async fn config(&self) -> Result<ElectionConfig, ElectionError> {
+        let control = self.look(false).await?.state.control;
+        control.map(|control| control.config).ok_or(ElectionError::NotInitialized)
+    }
+
+    /// Takes claims again.
+    pub async fn enable(&self) -> Result<(), ElectionError> {
+        self.command(Command::Enable).await.map(drop)
+    }
+
+    /// Takes no claims, registrations, heartbeats and refreshes any more.
+    pub async fn disable(&self, how: Disable) -> Result<(), ElectionError> {
+        self.command(Command::Disable(how)).await.map(drop)
+    }
+
+    /// Registers a candidate, behind all that are there. The same incarnation keeps its place.
+    ///
+    /// `DuplicateIdentity` while another incarnation of it has the seat and is not known to be gone.
+    pub async fn register(&self, candidate: &Registration) -> Result<Seniority, ElectionError> {
+        let outcome = self.command(Command::Join(candidate.clone())).await?;
+        let joined = outcome.effects.iter().flatten().find_map(|effect| match effect {
+            Effect::Joined { seniority } => Some(*seniority),
+            _ => None,
+        });
+        joined.ok_or(ElectionError::NotFound)
+    }
+
+    /// Says that the candidate lives, and gives it another priority if asked to. Its seniority stays.
+    ///
+    /// `NotFound` if it is not registered, `DuplicateIdentity` if another incarnation of it is.
+    pub async fn heartbeat(
+        &self,
+        member: &MemberId,
+        incarnation: Incarnation,
+        priority: Option<u32>,
+    ) -> Result<(), ElectionError> {
+        self.command(Command::Beat { who: who(member, incarnation), priority }).await.map(drop)
+    }
+
+    /// Removes the candidate, and ends its term if it leads, in one transaction. Whether it was there.
+    pub async fn unregister(
+        &self,
+        member: &MemberId,
+        incarnation: Incarnation,
+    ) -> Result<bool, ElectionError> {
+        self.remove(Command::Leave(who(member, incarnation))).await
+    }
+
+    /// Says that an incarnation is known to be dead: removes it, and ends its term if it leads. Whether it was there. What
+    /// is said of another incarnation than the registered one, or of nobody, changes nothing.
+    pub async fn down(&self, member: &MemberId, incarnation: Incarnation) -> Result<bool, ElectionError> {
+        self.remove(Command::Down(who(member, incarnation))).await
+    }
+
+    /// The candidates that are not known to be silent for longer than they may, the most senior first. Reads only, all of
+    /// them.
+    pub async fn list(&self) -> Result<Vec<Listed>, ElectionError> {
+        let Outcome { state, evidence, .. } = *self.look(true).await?;
+        state.control.as_ref().ok_or(ElectionError::NotInitialized)?;
+        let alive = state
+            .candidates
+            .into_iter()
+            .filter(|(member, row)| evidence.silent.get(member).is_none_or(|age| *age < row.timeout));
+        let mut alive: Vec<_> = alive
+            .map(|(member, row)| Listed {
+                member,
+                incarnation: row.incarnation,
+                priority: row.priority,
+                seniority: row.seniority,
+                tags: row.tags,
+                last_seen: row.seen,
+            })
+            .collect();
+        alive.sort_by(|a, b| a.seniority.cmp(&b.seniority).then_with(|| a.member.cmp(&b.member)));
+        Ok(alive)
+    }
+
+    /// Removes the candidates that are known to be silent for longer than they may, but not a holder that refreshes. How
+    /// many. One that is heard at the same moment stays. Reads all of them.
+    ///
+    /// `Unknown`: nobody knows how many; asked again, it counts those that are left.
+    pub async fn evict(&self) -> Result<usize, ElectionError> {
+        let mut total = 0;
+        loop {
+            let outcome = self.command(Command::Evict { most: EVICT_AT_ONCE }).await?;
+            let evicted =
+                outcome.effects.iter().flatten().filter(|e| matches!(e, Effect::Evicted(_))).count();
+            total += evicted;
+            if evicted < EVICT_AT_ONCE {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// Who leads, unless its lease is known to be over.
+    pub async fn leader(&self) -> Result<Option<Term>, ElectionError> {
+        Ok(self.standing().await?.and_then(|seat| seat.term()))
+    }
+
+    /// What the seat says, whether or not its lease is over.
+    pub async fn leader_raw(&self) -> Result<Option<Seated>, ElectionError> {
+        let state = self.look(false).await?.state;
+        state.control.as_ref().ok_or(ElectionError::NotInitialized)?;
+        Ok(state.seat.and_then(|seat| {
+            let term = seat.term()?;
+            let lease = seat.holder.as_ref()?.lease;
+            Some(Seated { term, fence: seat.fence(), lease })
+        }))
+    }
+
+    /// Whether this incarnation leads, and its lease is not known to be over. Nothing to write upon: a sink has to
+    /// compare the fence.
+    pub async fn is_leader(
+        &self,
+        member: &MemberId,
+        incarnation: Incarnation,
+    ) -> Result<bool, ElectionError> {
+        Ok(self.standing().await?.is_some_and(|seat| seat.is_held_by(member, incarnation)))
+    }
+
+    /// Whether the token is of the term that stands now, whoever shows it.
+    pub async fn verify(&self, token: &Fence) -> Result<bool, ElectionError> {
+        let seat = self.standing().await?;
+        // A ballot that was never given out is forged.
+        Ok(seat.is_some_and(|seat| {
+            seat.epoch == token.epoch && token.ballot.0 >= token.epoch.0 && token.ballot <= seat.ballot
+        }))
+    }
+
+    /// Asks the leader of the epoch, or whoever leads, to resign. The epoch that was asked; `None` if nobody leads it.
+    pub async fn request_resign(&self, epoch: Option<Epoch>) -> Result<Option<Epoch>, ElectionError> {
+        let outcome = self.command(Command::RequestResign { epoch }).await?;
+        Ok(outcome.effects.iter().flatten().find_map(|effect| match effect {
+            Effect::Asked { epoch } => Some(*epoch),
+            _ => None,
+        }))
+    }
+
+    /// The seat, if somebody has it whose lease is not known to be over.
+    async fn standing(&self) -> Result<Option<Seat>, ElectionError> {
+        let Outcome { state, evidence, .. } = *self.look(false).await?;
+        state.control.as_ref().ok_or(ElectionError::NotInitialized)?;
+        let stands = |seat: &Seat| seat.holder.as_ref().is_some_and(|h| evidence.seat.at_least < h.lease);
+        Ok(state.seat.filter(stands))
+    }
+
+    async fn look(&self, all: bool) -> Result<Box<Outcome>, ElectionError> {
+        self.operate(Operation::look(&self.keys, all)).await
+    }
+
+    async fn remove(&self, command: Command) -> Result<bool, ElectionError> {
+        let outcome = self.command(command).await?;
+        let left = outcome.effects.iter().flatten().any(|effect| *effect == Effect::Left);
+        // What was there when it was first tried, and is not there now, it removed itself.
+        Ok(left || outcome.uncertain)
+    }
+
+    async fn command(&self, command: Command) -> Result<Box<Outcome>, ElectionError> {
+        let outcome = self.operate(Operation::new(&self.keys, vec![command])).await?;
+        match outcome.effects.iter().find_map(|effects| refusal(effects)) {
+            Some(refused) => Err(refused.clone().into()),
+            None => Ok(outcome),
+        }
+    }
+
+    async fn operate(&self, operation: Operation) -> Result<Box<Outcome>, ElectionError> {
+        operate(&self.store, &self.clock, &self.memory, operation).await
+    }
+}
+
+fn who(member: &MemberId, incarnation: Incarnation) -> Who {
+    Who { member: member.clone(), incarnation }
+}

@@ -1,0 +1,450 @@
+//! One operation on an election: reads, decides by [`ElectionState::apply`], commits, and is over.
+//!
+//! ```text
+//! read --> apply --> nothing to write ------------------------------> done
+//!   ^        |                                                         ^
+//!   |        '-----> commit --> committed --------------------------- -'
+//!   |                   |------> conflict: read again, MAX_TRIES times
+//!   '-------------------'------> unknown: read again; the same command finds its own traces
+//! ```
+//!
+//! A value, stepped by its owner: [`Step`] says what to ask of the store, [`Input`] brings the answer. What it saw is
+//! remembered only when it is over and its outcome is known. Dropped before that, it leaves nothing behind but, perhaps, a
+//! transaction that lands; that one checks everything that it builds on.
+
+use std::collections::BTreeSet;
+
+use callsign_planted::planted;
+
+use super::{
+    ElectionError,
+    memory::{Memory, Snapshot},
+};
+use crate::{
+    election::state::{Command, Control, Count, Effect, ElectionState, Evidence, Refused, Row, Seat, Who},
+    ids::MemberId,
+    keys::ElectionKeys,
+    record::{CorruptRecord, Record},
+    store::{CommitOutcome, Read, ReadResult, StoreError, Transaction},
+    time::Time,
+};
+
+/// How often others may be faster before an operation gives up.
+pub const MAX_TRIES: u32 = 64;
+
+/// How often a commit may end unknown before an operation gives up.
+pub const MAX_UNKNOWN: u32 = 3;
+
+/// How many rows are read at once.
+const PAGE: usize = 1000;
+
+/// What an operation asks for, until it is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<T> {
+    /// Read, and bring the answer.
+    Read(Vec<Read>),
+    /// Commit, and bring the answer.
+    Commit(Transaction),
+    /// It is over.
+    Done(Result<T, ElectionError>),
+}
+
+/// What an operation is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A read ended.
+    Read(Result<ReadResult, StoreError>),
+    /// A commit ended.
+    Commit(CommitOutcome),
+}
+
+/// What came of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What each command did, in order. A command that is refused is the last, unless it is a claim or a refresh.
+    pub effects: Vec<Vec<Effect>>,
+    /// The state, after them.
+    pub state: ElectionState,
+    /// What was known when it was decided.
+    pub evidence: Evidence,
+    /// Whether a former try of the same operation ended unknown. What it "found done" it may have done itself.
+    pub uncertain: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    /// Nothing was read yet, or only the first rows.
+    Reading(Option<Box<Snapshot>>),
+    Committing(Box<Decided>),
+    Over,
+}
+
+/// What is to be committed, and what it comes to then.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Decided {
+    snapshot: Snapshot,
+    after: ElectionState,
+    effects: Vec<Vec<Effect>>,
+    evidence: Evidence,
+}
+
+/// A record that cannot be read, and which.
+type Corrupt = (&'static str, CorruptRecord);
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Operation {
+    keys: ElectionKeys,
+    commands: Vec<Command>,
+    /// Who commands, if a member does.
+    who: Option<Who>,
+    /// Whether all rows are read.
+    all: bool,
+    phase: Phase,
+    /// The start of the present try.
+    started: Time,
+    tries: u32,
+    unknown: u32,
+}
+
+impl Operation {
+    /// Carries out commands, in one transaction.
+    pub fn new(keys: &ElectionKeys, commands: Vec<Command>) -> Self {
+        let who = commands.iter().find_map(commander);
+        let all = commands.iter().any(|command| matches!(command, Command::Evict { .. }));
+        Self {
+            keys: keys.clone(),
+            commands,
+            who,
+            all,
+            phase: Phase::Over,
+            started: Time::ZERO,
+            tries: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Only looks: at the seat, and at all candidates if asked to.
+    pub fn look(keys: &ElectionKeys, all: bool) -> Self {
+        Self { all, ..Self::new(keys, Vec::new()) }
+    }
+
+    /// How often it was tried in vain.
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// Begins.
+    pub fn begin(&mut self, now: Time, memory: &mut Memory) -> Step<Box<Outcome>> {
+        for command in &self.commands {
+            if let Command::Claim { nonce, .. } = command {
+                memory.tries(now, *nonce);
+                self.all |= memory.ranks;
+            }
+        }
+        self.read(now)
+    }
+
+    /// Goes on. `now` must not decrease, and counts as the end of what was asked for.
+    pub fn step(&mut self, now: Time, memory: &mut Memory, input: Input) -> Step<Box<Outcome>> {
+        match (std::mem::replace(&mut self.phase, Phase::Over), input) {
+            (Phase::Reading(part), Input::Read(Ok(result))) => match self.take(part, &result) {
+                Ok(Taken::All(snapshot)) => self.decide(now, memory, *snapshot),
+                Ok(Taken::More(reads)) => Step::Read(reads),
+                Err((what, why)) => self.done(Err(ElectionError::Corrupt { what, why })),
+            },
+            (Phase::Reading(_), Input::Read(Err(StoreError::Unavailable(why)))) => self.unavailable(why),
+            (Phase::Committing(decided), Input::Commit(outcome)) => match outcome {
+                CommitOutcome::Committed(_) => self.committed(now, memory, *decided),
+                CommitOutcome::Conflict => self.again(now),
+                CommitOutcome::Unknown => {
+                    self.unknown += 1;
+                    // How many were removed nobody knows any more.
+                    let counts = self.commands.iter().any(|c| matches!(c, Command::Evict { .. }));
+                    if counts || self.unknown > MAX_UNKNOWN {
+                        return self.done(Err(ElectionError::Unknown));
+                    }
+                    self.again(now)
+                }
+                CommitOutcome::Unavailable(why) => self.unavailable(why),
+                CommitOutcome::TooLarge(why) => self.done(Err(ElectionError::TooLarge(why))),
+            },
+            // An answer to something else: whoever drives it is wrong.
+            _ => self.done(Err(ElectionError::Unavailable("an answer that nobody waits for".to_owned()))),
+        }
+    }
+
+    fn read(&mut self, now: Time) -> Step<Box<Outcome>> {
+        self.started = now;
+        self.phase = Phase::Reading(None);
+        let mut reads = vec![Read::Key(self.keys.seat()), Read::Key(self.keys.control())];
+        reads.extend(self.who.as_ref().map(|who| Read::Key(self.keys.candidate(&who.member))));
+        if self.joins() {
+            reads.push(Read::Key(self.keys.count()));
+        }
+        if self.all {
+            reads.push(Read::Range { range: self.keys.candidates(), limit: PAGE });
+        }
+        Step::Read(reads)
+    }
+
+    fn again(&mut self, now: Time) -> Step<Box<Outcome>> {
+        self.tries += 1;
+        if self.tries > MAX_TRIES {
+            let tries = self.tries;
+            let error =
+                if self.unknown > 0 { ElectionError::Unknown } else { ElectionError::Contended { tries } };
+            return self.done(Err(error));
+        }
+        self.read(now)
+    }
+
+    fn unavailable(&mut self, why: String) -> Step<Box<Outcome>> {
+        let unknown = self.unknown > 0;
+        self.done(Err(if unknown { ElectionError::Unknown } else { ElectionError::Unavailable(why) }))
+    }
+
+    fn done(&mut self, result: Result<Box<Outcome>, ElectionError>) -> Step<Box<Outcome>> {
+        self.phase = Phase::Over;
+        Step::Done(result)
+    }
+
+    fn joins(&self) -> bool {
+        self.commands.iter().any(|command| matches!(command, Command::Join(_)))
+    }
+
+    /// Takes what a read showed.
+    fn take(&mut self, part: Option<Box<Snapshot>>, result: &ReadResult) -> Result<Taken, Corrupt> {
+        let (mut snapshot, rows) = match part {
+            Some(part) => (*part, 0),
+            None => self.first(result)?,
+        };
+        let entries = if self.all { result.entries(rows) } else { &[] };
+        for (key, value) in entries {
+            let member = self.keys.candidate_id(key);
+            let member = member.ok_or(("candidate", CorruptRecord::Malformed("its key".to_owned())))?;
+            // The own row was read with the seat, at one version.
+            if self.who.as_ref().is_some_and(|who| who.member == member) {
+                continue;
+            }
+            let row = Row::from_value(value).map_err(|why| ("candidate", why))?;
+            snapshot.rows.insert(member.clone(), value.clone());
+            snapshot.state.candidates.insert(member, row);
+        }
+        match entries.last().filter(|_| entries.len() == PAGE) {
+            None => Ok(Taken::All(Box::new(snapshot))),
+            Some((last, _)) => {
+                let mut from = last.clone();
+                from.push(0);
+                let range = from..self.keys.candidates().end;
+                self.phase = Phase::Reading(Some(Box::new(snapshot)));
+                Ok(Taken::More(vec![Read::Range { range, limit: PAGE }]))
+            }
+        }
+    }
+
+    /// Takes the first read, and says at which index the rows of others begin.
+    fn first(&self, result: &ReadResult) -> Result<(Snapshot, usize), Corrupt> {
+        let mut index = 0;
+        let mut next = || {
+            index += 1;
+            result.value(index - 1).cloned()
+        };
+        let (seat, control) = (next(), next());
+        let own = self.who.as_ref().and_then(|who| Some((who.member.clone(), next()?)));
+        let count = if self.joins() { next() } else { None };
+        let mut state = ElectionState {
+            seat: decode::<Seat>("seat", seat.as_ref())?,
+            control: decode::<Control>("control", control.as_ref())?,
+            count: decode::<Count>("count", count.as_ref())?.unwrap_or_default(),
+            ..ElectionState::default()
+        };
+        if let Some((member, value)) = &own {
+            let row = Row::from_value(value).map_err(|why| ("candidate", why))?;
+            state.candidates.insert(member.clone(), row);
+        }
+        let (version, rows, all) = (result.version, own.into_iter().collect(), self.all);
+        Ok((Snapshot { version, state, seat, control, count, rows, all }, index))
+    }
+
+    fn decide(&mut self, now: Time, memory: &mut Memory, snapshot: Snapshot) -> Step<Box<Outcome>> {
+        let ranks = snapshot.state.control.as_ref().is_some_and(|c| c.config.policy.needs_all());
+        if self.commands.iter().any(|command| matches!(command, Command::Claim { .. })) {
+            memory.ranks = ranks;
+            if ranks && !self.all {
+                self.all = true;
+                return self.read(now);
+            }
+        }
+        let evidence = memory.evidence(self.started, now, &snapshot, self.who.as_ref());
+        let mut after = snapshot.state.clone();
+        let mut effects = Vec::new();
+        for command in &self.commands {
+            let done = after.apply(&evidence, command);
+            let refused = refusal(&done).cloned();
+            effects.push(done);
+            match refused {
+                None => {}
+                // Of what cannot work, nothing is carried out.
+                Some(
+                    refused @ (Refused::NotInitialized
+                    | Refused::Disabled
+                    | Refused::Exhausted
+                    | Refused::Invalid(_)),
+                ) => {
+                    memory.adopt(self.started, now, &snapshot);
+                    return self.done(Err(refused.into()));
+                }
+                Some(_) => break,
+            }
+        }
+        let transaction = self.transaction(&snapshot, &after);
+        if transaction.writes.is_empty() {
+            memory.adopt(self.started, now, &snapshot);
+            self.own(now, memory, &after, &effects);
+            return self.finish(after, effects, evidence);
+        }
+        if planted!("lease-adopts-uncommitted") {
+            self.own(now, memory, &after, &effects);
+        }
+        self.phase = Phase::Committing(Box::new(Decided { snapshot, after, effects, evidence }));
+        Step::Commit(transaction)
+    }
+
+    fn committed(&mut self, now: Time, memory: &mut Memory, decided: Decided) -> Step<Box<Outcome>> {
+        let Decided { mut snapshot, after, effects, evidence } = decided;
+        if snapshot.state.seat != after.seat {
+            snapshot.seat = after.seat.as_ref().map(Record::to_value);
+        }
+        for (member, row) in &after.candidates {
+            if snapshot.state.candidates.get(member) != Some(row) {
+                snapshot.rows.insert(member.clone(), row.to_value());
+            }
+        }
+        snapshot.rows.retain(|member, _| after.candidates.contains_key(member));
+        snapshot.state = after;
+        memory.adopt(self.started, now, &snapshot);
+        self.own(now, memory, &snapshot.state, &effects);
+        self.finish(snapshot.state, effects, evidence)
+    }
+
+    /// What the member now knows of itself.
+    fn own(&self, now: Time, memory: &mut Memory, after: &ElectionState, effects: &[Vec<Effect>]) {
+        let Some(who) = &self.who else { return };
+        if let Some(row) = after.candidates.get(&who.member).filter(|row| row.incarnation == who.incarnation)
+        {
+            memory.is_registered(now, who, row.seniority);
+        }
+        let mut won = effects.iter().flatten().filter_map(|effect| match effect {
+            Effect::Elected { term, .. } | Effect::Refreshed { term, .. } => Some(term.epoch),
+            _ => None,
+        });
+        if let Some(epoch) = won.next() {
+            memory.holds(epoch, self.started);
+        } else if !after.seat.as_ref().is_some_and(|s| s.is_held_by(&who.member, who.incarnation)) {
+            memory.lets_go();
+        }
+    }
+
+    fn finish(
+        &mut self,
+        state: ElectionState,
+        effects: Vec<Vec<Effect>>,
+        evidence: Evidence,
+    ) -> Step<Box<Outcome>> {
+        let uncertain = self.unknown > 0;
+        self.done(Ok(Box::new(Outcome { effects, state, evidence, uncertain })))
+    }
+
+    /// What has to be written, fenced by all that it was decided from.
+    fn transaction(&self, snapshot: &Snapshot, after: &ElectionState) -> Transaction {
+        let Snapshot { version, state: before, .. } = snapshot;
+        let mut t = Transaction::new();
+        let seats = before.seat != after.seat;
+        let controls = before.control != after.control;
+        let changed: BTreeSet<&MemberId> = before
+            .candidates
+            .keys()
+            .chain(after.candidates.keys())
+            .filter(|member| before.candidates.get(*member) != after.candidates.get(*member))
+            .collect();
+        if !seats && !controls && changed.is_empty() {
+            return t;
+        }
+        t = t.fence(self.keys.control(), snapshot.control.clone(), *version);
+        // A heartbeat does not depend on who leads: it would collide with each refresh.
+        if seats || controls || self.joins() {
+            t = t.fence(self.keys.seat(), snapshot.seat.clone(), *version);
+        }
+        let own = self.who.as_ref().map(|who| &who.member);
+        if let Some(own) = own {
+            t = t.fence(self.keys.candidate(own), snapshot.rows.get(own).cloned(), *version);
+        }
+        for member in changed {
+            let key = self.keys.candidate(member);
+            if Some(member) != own {
+                t = t.check(key.clone(), snapshot.rows.get(member).cloned());
+            }
+            t = match after.candidates.get(member) {
+                Some(row) => t.put(key, row.to_value()),
+                None => t.clear(key),
+            };
+        }
+        if let Some(control) = after.control.as_ref().filter(|_| controls) {
+            t = t.put(self.keys.control(), control.to_value());
+        }
+        if let Some(seat) = after.seat.as_ref().filter(|_| seats) {
+            t = t.put(self.keys.seat(), seat.to_value());
+        }
+        if before.count != after.count {
+            t = t.fence(self.keys.count(), snapshot.count.clone(), *version);
+            t = t.put(self.keys.count(), after.count.to_value());
+        }
+        t
+    }
+}
+
+/// Why a command was refused, if it was.
+pub(super) fn refusal(effects: &[Effect]) -> Option<&Refused> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Refused(refused) => Some(refused),
+        _ => None,
+    })
+}
+
+enum Taken {
+    All(Box<Snapshot>),
+    More(Vec<Read>),
+}
+
+fn decode<T: Record>(what: &'static str, value: Option<&Vec<u8>>) -> Result<Option<T>, Corrupt> {
+    value.map(|value| T::from_value(value).map_err(|why| (what, why))).transpose()
+}
+
+/// The member whose row a command is about.
+fn commander(command: &Command) -> Option<Who> {
+    match command {
+        Command::Join(r) => Some(Who { member: r.member.clone(), incarnation: r.incarnation }),
+        Command::Leave(who)
+        | Command::Down(who)
+        | Command::Beat { who, .. }
+        | Command::Claim { who, .. }
+        | Command::Refresh { who, .. }
+        | Command::Resign { who, .. } => Some(who.clone()),
+        _ => None,
+    }
+}
+
+impl From<Refused> for ElectionError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NotInitialized => Self::NotInitialized,
+            Refused::Disabled => Self::Disabled,
+            Refused::Unregistered => Self::NotFound,
+            Refused::DuplicateIdentity => Self::DuplicateIdentity,
+            Refused::Exhausted => Self::Exhausted,
+            Refused::Invalid(invalid) => Self::Invalid(invalid),
+            refused => Self::Refused(refused),
+        }
+    }
+}
