@@ -8,8 +8,11 @@
 //! 3. **[`Policy`]**: who should have the seat, a pure function of the candidates.
 //! 5. **[`Oracle`]**: the only part that can be exchanged. It claims, refreshes and gives back, and answers
 //!    [`Verdict::Granted`], [`Verdict::Denied`], or a [`Fault`]: "don't know" is never "no".
+//! 6. **[`Campaign`]**: the only loop, and the only local clock. It measures trust, and on a loss it lapses, tells, stops
+//!    the work and gives back, in that order.
 //! 7. **[`Role`]**: what leading means.
 
+pub mod campaign;
 pub mod config;
 pub mod lease;
 pub mod oracle;
@@ -17,7 +20,9 @@ pub mod policy;
 pub mod role;
 pub mod state;
 pub mod term;
+pub mod timing;
 
+pub use campaign::{Campaign, Leadership, Settings, Started};
 pub use config::ElectionConfig;
 pub use lease::{Election, LeaseOptions, LeaseOracle};
 pub use oracle::{
@@ -27,3 +32,4 @@ pub use policy::Policy;
 pub use role::{Abort, Lost, Role};
 pub use state::{Disable, Registration};
 pub use term::{AuthorityTime, Fence, Term};
+pub use timing::{Timing, TimingError};
