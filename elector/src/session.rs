@@ -40,7 +40,7 @@ pub mod driver;
 pub mod timing;
 pub mod trust;
 
-mod jitter;
+pub(crate) mod jitter;
 mod observe;
 mod own;
 mod suspicion;

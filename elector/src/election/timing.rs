@@ -18,7 +18,8 @@ pub const MIN_EVERY: Duration = Duration::from_millis(5);
 pub struct Timing {
     /// How long a grant is valid, as far as this member expects.
     pub lease: Duration,
-    /// The time between the starts of two refreshes, unless the grant asks for another or for none.
+    /// The time between the starts of two refreshes that this member expects. What counts is what the grant says; an
+    /// oracle that has no cadence of its own says this.
     pub refresh: Duration,
     /// How long an answer of the oracle is awaited. Never beyond the end of trust.
     pub op_timeout: Duration,
@@ -87,6 +88,22 @@ impl Timing {
     /// The [`window`](Self::window) of a grant that is valid for the whole lease.
     pub fn trust(&self) -> Duration {
         self.window(self.lease)
+    }
+
+    /// The shortest window of a grant that is used at all. In a shorter one nothing can be asked and done.
+    pub fn least_window(&self) -> Duration {
+        MIN_EVERY * 4
+    }
+
+    /// How long an answer is awaited within a window of this length: a third of it at most.
+    pub fn patience(&self, window: Duration) -> Duration {
+        self.op_timeout.min(window / 3)
+    }
+
+    /// When to refresh at the latest, counted as the window is: a refresh that fails with all of its time used leaves
+    /// time for another.
+    pub fn latest_refresh(&self, window: Duration) -> Duration {
+        window.saturating_sub(self.patience(window) * 3 / 2)
     }
 
     /// Checks that a member can keep a seat with these durations.

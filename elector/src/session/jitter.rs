@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// Splitmix64.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Jitter(u64);
+pub(crate) struct Jitter(u64);
 
 impl Jitter {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn draw(&mut self) -> u64 {
+    pub(crate) fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,7 +20,7 @@ impl Jitter {
     }
 
     /// Less than `bound`, or zero.
-    pub(super) fn below(&mut self, bound: Duration) -> Duration {
+    pub(crate) fn below(&mut self, bound: Duration) -> Duration {
         let nanos = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX).max(1);
         Duration::from_nanos(self.draw() % nanos)
     }

@@ -1,57 +1,276 @@
-//! Drives a campaign's core.
+//! Drives a campaign's core: a task for the loop, one for the oracle, one for the role. It decides nothing.
+//!
+//! Oracle and role have tasks of their own so that neither can keep the loop from noticing that trust is over. The
+//! handle does not even need the loop for that: it compares with the clock.
 #![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
-#![allow(clippy::todo, clippy::unused_self, clippy::unused_async)] // the bodies come next
 
+mod asking;
+mod mailbox;
+mod playing;
+mod report;
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, watch};
+
+use self::{asking::Ask, mailbox::Mailbox, playing::Play};
 use super::{
-    End, Leadership, Settings, StartError, Status, StopError,
+    End, Leadership, Release, Settings, StartError, Status, StopError, Until,
+    core::{Config, Core, Effect, Input},
     leadership::Seat,
+    settings::Observer,
     subscribers::{Subscribers, Transitions},
 };
 use crate::{
-    election::{oracle::Oracle, role::Role},
+    clock::Clock,
+    election::{
+        oracle::{Context, Fault, Init, Oracle},
+        role::Role,
+    },
     ids::Epoch,
+    time::Time,
 };
 
+/// The runtime's timers stand still while the machine is suspended; so the clock is read at least this often.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How a campaign ended, once it has.
+type Ended = Option<End>;
+
+/// What the public face holds. Dropped, the campaign stops.
 pub(super) struct Handle<F, I> {
-    _leadership: Leadership<F>,
-    _subscribers: Subscribers<F>,
-    _infos: tokio::sync::mpsc::UnboundedSender<I>,
+    mailbox: Arc<Mailbox<I>>,
+    leadership: Leadership<F>,
+    subscribers: Subscribers<F>,
+    status: Arc<ArcSwap<Snapshot<F>>>,
+    ended: watch::Receiver<Ended>,
 }
 
+/// The status, and what it takes to say how much trust is left when somebody asks.
+struct Snapshot<F> {
+    status: Status<F>,
+    until: Option<Until>,
+}
+
+/// Prepares the oracle, and starts the tasks. `None` if the oracle declines.
 pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
-    _oracle: O,
+    mut oracle: O,
     settings: Settings,
     make: impl FnOnce(Leadership<O::Fence>) -> R,
 ) -> Result<Option<Handle<O::Fence, O::Info>>, StartError> {
-    settings.timing.validate()?;
-    let (_seat, leadership) = Seat::new(settings.clock.clone());
-    let _role = make(leadership);
-    todo!()
+    let Settings { clock, observer, .. } = settings.clone();
+    let config = Config::from(settings);
+    let context = Context {
+        election: config.election.clone(),
+        member: config.member.clone(),
+        incarnation: config.incarnation,
+    };
+    let patience = config.timing.op_timeout;
+    let core = Core::new(config)?;
+    let ready = match tokio::time::timeout(patience, oracle.init(&context)).await {
+        Ok(Ok(Init::Ready)) => true,
+        Ok(Ok(Init::Ignore)) => return Ok(None),
+        Ok(Err(fault @ Fault::Fatal(_))) => return Err(StartError::Oracle(fault)),
+        Ok(Err(Fault::Transient { .. })) | Err(_) => false,
+    };
+    let (seat, leadership) = Seat::new(clock.clone());
+    let role = make(leadership.clone());
+    let mailbox = Arc::new(Mailbox::default());
+    let subscribers = Subscribers::new();
+    let (inputs_in, inputs) = mpsc::unbounded_channel();
+    let (asks, asked) = mpsc::unbounded_channel();
+    let (plays, played) = mpsc::unbounded_channel();
+    let (ended_in, ended) = watch::channel(None);
+    let snapshot = Snapshot { status: core.status(clock.now()), until: None };
+    let status = Arc::new(ArcSwap::from_pointee(snapshot));
+    let asking =
+        asking::Asking { oracle, context, ready, mailbox: Arc::clone(&mailbox), inputs: inputs_in.clone() };
+    tokio::spawn(asking.run(asked));
+    tokio::spawn(playing::Playing::new(role, inputs_in).run(played));
+    let driver = Driver {
+        core,
+        clock,
+        observer,
+        seat,
+        mailbox: Arc::clone(&mailbox),
+        subscribers: subscribers.clone(),
+        status: Arc::clone(&status),
+        asks,
+        plays,
+        inputs,
+        end: None,
+        ended: ended_in,
+    };
+    tokio::spawn(driver.run());
+    Ok(Some(Handle { mailbox, leadership, subscribers, status, ended }))
+}
+
+impl From<Settings> for Config {
+    fn from(settings: Settings) -> Self {
+        Self {
+            election: settings.election,
+            member: settings.member,
+            incarnation: settings.incarnation,
+            timing: settings.timing,
+            claim_delay: settings.claim_delay,
+            cool_down: settings.cool_down,
+            activate_attempts: settings.activate_attempts,
+            activate_timeout: settings.activate_timeout,
+            abdicate_tries: settings.abdicate_tries,
+            on_loss: settings.on_loss,
+            seed: settings.seed,
+        }
+    }
+}
+
+/// The loop.
+struct Driver<F, I> {
+    core: Core<F>,
+    clock: Clock,
+    observer: Option<Observer>,
+    seat: Seat<F>,
+    mailbox: Arc<Mailbox<I>>,
+    subscribers: Subscribers<F>,
+    status: Arc<ArcSwap<Snapshot<F>>>,
+    asks: mpsc::UnboundedSender<Ask<F>>,
+    plays: mpsc::UnboundedSender<Play<F>>,
+    inputs: mpsc::UnboundedReceiver<Input<F>>,
+    /// It has ended in this step.
+    end: Option<End>,
+    ended: watch::Sender<Ended>,
+}
+
+impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
+    async fn run(mut self) {
+        self.step(Input::Start);
+        while !self.core.is_over() {
+            let wake = wait(self.clock.clone(), self.core.wake_at());
+            tokio::select! {
+                biased;
+                // Both tasks live as long as this one.
+                Some(input) = self.inputs.recv() => self.step(input),
+                () = self.mailbox.changed() => {
+                    for input in self.mailbox.take() {
+                        self.step(input);
+                    }
+                }
+                () = wake => self.step(Input::Wake),
+            }
+        }
+    }
+
+    fn step(&mut self, input: Input<F>) {
+        let now = self.clock.now();
+        let mut effects = Vec::new();
+        self.core.step(now, input, &mut effects);
+        for effect in effects {
+            self.carry_out(effect);
+        }
+        let status = self.core.status(now);
+        self.status.store(Arc::new(Snapshot { status, until: self.core.until() }));
+        if let Some(end) = self.end.take() {
+            self.subscribers.end();
+            // Perhaps nobody waits.
+            self.ended.send_replace(Some(end));
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect<F>) {
+        // A task that is gone answers nothing; what waits for its answer has an end.
+        match effect {
+            Effect::Claim { call, attempt } => drop(self.asks.send(Ask::Claim { call, attempt })),
+            Effect::Refresh { call, attempt, held } => {
+                drop(self.asks.send(Ask::Refresh { call, attempt, held }));
+            }
+            Effect::Abdicate { call, held } => drop(self.asks.send(Ask::Abdicate { call, held })),
+            Effect::Rivals { call } => drop(self.asks.send(Ask::Rivals { call })),
+            Effect::Inform { call } => drop(self.asks.send(Ask::Inform { call })),
+            Effect::Abandon { .. } => drop(self.asks.send(Ask::Abandon)),
+            Effect::Trust { grant, until } => self.seat.trust(grant, until),
+            Effect::Lapse => self.seat.lapse(),
+            Effect::Publish(transition) => self.subscribers.publish(&transition),
+            Effect::Activate { run, grant } => drop(self.plays.send(Play::Activate { run, grant })),
+            Effect::Deactivate { run, why, budget } => {
+                drop(self.plays.send(Play::Deactivate { run, why, budget }));
+            }
+            Effect::Abort { run } => drop(self.plays.send(Play::Abort { run })),
+            Effect::Follow { leader } => drop(self.plays.send(Play::Follow { leader })),
+            Effect::Emit(event) => {
+                report::trace(&event);
+                if let Some(observer) = &self.observer {
+                    observer(&event);
+                }
+            }
+            Effect::End(end) => self.end = Some(end),
+        }
+    }
+}
+
+impl<F, I> Drop for Driver<F, I> {
+    fn drop(&mut self) {
+        // Also if it died; the handle lapses by itself.
+        self.subscribers.end();
+    }
+}
+
+/// Waits until it may be that late: the clock is read again whenever this returns.
+async fn wait(clock: Clock, at: Option<Time>) {
+    match at {
+        Some(at) => tokio::time::sleep(at.since(clock.now()).min(LOOK)).await,
+        None => std::future::pending().await,
+    }
 }
 
 impl<F: Clone, I> Handle<F, I> {
     pub(super) fn leadership(&self) -> Leadership<F> {
-        todo!()
+        self.leadership.clone()
     }
+
     pub(super) fn subscribe(&self) -> Transitions<F> {
-        todo!()
+        self.subscribers.subscribe()
     }
+
     pub(super) fn status(&self) -> Status<F> {
-        todo!()
+        let snapshot = self.status.load();
+        let now = self.leadership.clock().now();
+        let trust_left = snapshot.until.map_or(Duration::ZERO, |until| until.left(now));
+        Status { trust_left, ..snapshot.status.clone() }
     }
-    pub(super) fn request_resign(&self, _epoch: Option<Epoch>) {
-        todo!()
+
+    pub(super) fn request_resign(&self, epoch: Option<Epoch>) {
+        self.mailbox.request_resign(epoch);
     }
-    pub(super) fn info(&self, _info: I) -> bool {
-        todo!()
+
+    pub(super) fn info(&self, info: I) -> bool {
+        self.ended.borrow().is_none() && self.mailbox.info(info)
     }
+
     pub(super) fn wake(&self) {
-        todo!()
+        self.mailbox.wake();
     }
+
     pub(super) async fn stop(&self) -> Result<(), StopError> {
-        todo!()
+        self.mailbox.stop();
+        match self.ended().await?.release {
+            Release::NotHeld | Release::Released | Release::WasGone => Ok(()),
+            Release::Failed(fault) => Err(StopError::NotReleased(fault)),
+            Release::RoleStuck => Err(StopError::RoleStuck),
+        }
     }
+
     pub(super) async fn ended(&self) -> Result<End, StopError> {
-        todo!()
+        let mut ended = self.ended.clone();
+        let ended = ended.wait_for(Option::is_some).await.map_err(|_| StopError::Died)?;
+        ended.clone().ok_or(StopError::Died)
     }
 }
+
+impl<F, I> Drop for Handle<F, I> {
+    fn drop(&mut self) {
+        self.mailbox.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -71,6 +71,11 @@ pub enum What {
         /// What came instead of an answer.
         fault: Fault,
     },
+    /// A call of the oracle failed, and nothing came of it.
+    Failed {
+        /// What came instead of an answer.
+        fault: Fault,
+    },
     /// The seat was given back.
     Resigned {
         /// Whether the term still was there.
@@ -123,6 +128,14 @@ pub enum What {
 }
 
 impl What {
+    /// What an attempt without an answer comes to.
+    pub(super) fn of(fault: Fault) -> Self {
+        match fault {
+            Fault::Transient { maybe_committed: true, .. } => Self::UnknownOutcome { fault },
+            _ => Self::Failed { fault },
+        }
+    }
+
     /// The event's name, as in `campaign.claimed`.
     pub fn name(&self) -> &'static str {
         match self {
@@ -135,6 +148,7 @@ impl What {
             Self::DuplicateIdentity => "campaign.duplicate_identity",
             Self::DuplicateLeader { .. } => "campaign.duplicate_leader",
             Self::UnknownOutcome { .. } => "campaign.unknown_outcome",
+            Self::Failed { .. } => "campaign.failed",
             Self::Resigned { .. } => "campaign.resigned",
             Self::ResignFailed { .. } => "campaign.resign_failed",
             Self::RoleActivating { .. } => "role.activating",
@@ -163,6 +177,7 @@ impl What {
             | Self::DuplicateIdentity
             | Self::DuplicateLeader { .. }
             | Self::UnknownOutcome { .. }
+            | Self::Failed { .. }
             | Self::ResignFailed { .. }
             | Self::RoleActivateFailed { .. }
             | Self::RoleAborted { .. }

@@ -121,10 +121,17 @@ impl<F> Subscribers<F> {
         self.lock().queues.len()
     }
 
-    /// No more transitions will come.
+    /// No more transitions will come. Who leads does not any more.
     pub(super) fn end(&self) {
         let mut shared = self.lock();
         shared.ended = true;
+        if matches!(shared.state, Transition::Leading(_)) {
+            shared.state = Transition::Following(None);
+            for queue in shared.queues.values() {
+                let is_told = queue.sender.try_send(Transition::Following(None)).is_ok();
+                queue.overrun.store(!is_told, SeqCst);
+            }
+        }
         shared.queues.clear();
     }
 }

@@ -1,0 +1,155 @@
+//! Giving a seat back, in bounded time, and what comes after a term.
+
+use std::time::Duration;
+
+use callsign_planted::planted;
+
+use super::{CallId, Core, Effect, Kind, Lost, Release, Seat};
+use crate::{
+    election::{
+        campaign::{event::What, settings::OnLoss, status::Trouble},
+        oracle::{Fault, Grant},
+    },
+    time::Time,
+};
+
+/// A term that is given back. No role runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Releasing<F> {
+    pub(super) grant: Grant<F>,
+    why: Lost,
+    /// How many tries were made.
+    tried: usize,
+    since: Time,
+    /// When the next try is made.
+    pub(super) next_at: Time,
+}
+
+impl<F> Releasing<F> {
+    pub(super) fn new(now: Time, grant: Grant<F>, why: Lost) -> Self {
+        Self { grant, why, tried: 0, since: now, next_at: now }
+    }
+}
+
+impl<F: Clone + PartialEq + 'static> Core<F> {
+    pub(super) fn act_on_release(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
+        let Seat::Releasing(releasing) = &mut self.seat else { return };
+        if self.call.is_some() || now < releasing.next_at {
+            return;
+        }
+        let tries = &self.config.abdicate_tries;
+        let end = releasing.since + tries.iter().sum::<Duration>();
+        let Some(patience) = tries.get(releasing.tried).filter(|_| now < end) else {
+            let fault = Fault::Fatal("it was not tried".to_owned());
+            self.not_released(now, fault, out);
+            return;
+        };
+        releasing.tried += 1;
+        let (until, held) = ((now + *patience).min(end), releasing.grant.clone());
+        let call = self.ask(Kind::Abdicate, now, until);
+        out.push(Effect::Abdicate { call, held });
+    }
+
+    pub(super) fn abdicated(
+        &mut self,
+        now: Time,
+        id: CallId,
+        answer: Result<bool, Fault>,
+        out: &mut Vec<Effect<F>>,
+    ) {
+        if self.take(id).is_none() {
+            return;
+        }
+        match answer {
+            Ok(was_there) => {
+                self.release = if was_there { Release::Released } else { Release::WasGone };
+                self.emit(now, What::Resigned { was_there }, out);
+                self.released(now, out);
+            }
+            Err(fault) => self.abdication_failed(now, fault, out),
+        }
+    }
+
+    pub(super) fn abdication_failed(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
+        let tries = &self.config.abdicate_tries;
+        let Seat::Releasing(releasing) = &self.seat else { return };
+        let pause = self.backoff(u32::try_from(releasing.tried).unwrap_or(u32::MAX));
+        let end = releasing.since + tries.iter().sum::<Duration>();
+        let is_last = releasing.tried >= tries.len() || now + pause >= end;
+        if is_last || matches!(fault, Fault::Fatal(_)) {
+            self.not_released(now, fault, out);
+            return;
+        }
+        let Seat::Releasing(releasing) = &mut self.seat else { return };
+        releasing.next_at = now + pause;
+    }
+
+    fn not_released(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
+        self.trouble = Some(Trouble::NotReleased(fault.to_string()));
+        self.release = Release::Failed(fault.clone());
+        self.emit(now, What::ResignFailed { fault }, out);
+        self.released(now, out);
+    }
+
+    fn released(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
+        let Seat::Releasing(releasing) = &self.seat else { return };
+        let why = releasing.why;
+        let is_forced = matches!(why, Lost::ResignRequested | Lost::RoleFailed);
+        let goes_on = !self.stopping && self.config.on_loss == OnLoss::Follow;
+        if is_forced && goes_on && !self.config.cool_down.is_zero() {
+            let call = self.ask(Kind::Rivals, now, now + self.config.timing.op_timeout);
+            out.push(Effect::Rivals { call });
+        } else {
+            self.end_term(now, why, out);
+        }
+    }
+
+    pub(super) fn rivals(
+        &mut self,
+        now: Time,
+        id: CallId,
+        answer: &Result<bool, Fault>,
+        out: &mut Vec<Effect<F>>,
+    ) {
+        if self.take(id).is_some() {
+            // In doubt, others go first.
+            self.rivals_known(now, *answer != Ok(false), out);
+        }
+    }
+
+    pub(super) fn rivals_known(&mut self, now: Time, others: bool, out: &mut Vec<Effect<F>>) {
+        let Seat::Releasing(releasing) = &self.seat else { return };
+        let why = releasing.why;
+        if others {
+            self.rest_until = now + self.config.cool_down;
+        }
+        self.end_term(now, why, out);
+    }
+
+    /// The term is over, and all that belonged to it.
+    pub(super) fn end_term(&mut self, now: Time, why: Lost, out: &mut Vec<Effect<F>>) {
+        // What it gave back itself, it does not take as news.
+        self.deaf = matches!(&self.seat, Seat::Releasing(_));
+        self.seat = Seat::Vacant;
+        self.revoked = None;
+        if !planted!("campaign-request-outlives-its-term") {
+            self.asked = None;
+        }
+        if self.stopping || (self.config.on_loss == OnLoss::Stop && self.lost.is_some()) {
+            self.finish(why, out);
+            return;
+        }
+        self.poll_later(now);
+        self.told = None;
+        self.follow(out);
+    }
+
+    /// Tells the role who leads, if that is news.
+    pub(super) fn follow(&mut self, out: &mut Vec<Effect<F>>) {
+        let is_news = self.told.as_ref() != Some(&self.leader);
+        if is_news && !self.stopping && matches!(self.seat, Seat::Vacant) {
+            self.told = Some(self.leader.clone());
+            out.push(Effect::Follow { leader: self.leader.clone() });
+        }
+    }
+}

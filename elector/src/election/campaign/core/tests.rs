@@ -1,0 +1,6 @@
+//! Stories told step by step, under virtual time.
+
+mod answers;
+mod losses;
+mod polling;
+mod story;

@@ -1,0 +1,161 @@
+//! What goes into a campaign's core, and what comes out.
+
+use std::time::Duration;
+
+use crate::{
+    election::{
+        campaign::{event::Event, leadership::Until, settings::OnLoss, subscribers::Transition},
+        oracle::{Attempt, Fault, Grant, Reaction, Signal, Verdict},
+        role::{Abort, Lost},
+        term::Term,
+        timing::Timing,
+    },
+    ids::{ElectionName, Incarnation, MemberId},
+};
+
+/// How a member takes part. The fields are those of [`Settings`](crate::election::campaign::Settings).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // said there
+pub struct Config {
+    pub election: ElectionName,
+    pub member: MemberId,
+    pub incarnation: Incarnation,
+    pub timing: Timing,
+    pub claim_delay: Duration,
+    pub cool_down: Duration,
+    pub activate_attempts: u32,
+    pub activate_timeout: Duration,
+    pub abdicate_tries: Vec<Duration>,
+    pub on_loss: OnLoss,
+    pub seed: u64,
+}
+
+/// One call of the oracle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// One attempt of the role to take up a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+/// What a campaign is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input<F> {
+    /// It begins.
+    Start,
+    /// It is as late as it asked to be told.
+    Wake,
+    /// The oracle answered a claim or a refresh.
+    #[allow(missing_docs)]
+    Answered { call: CallId, answer: Result<Verdict<F>, Fault> },
+    /// The oracle looked at a message.
+    #[allow(missing_docs)]
+    Reacted { call: CallId, reaction: Result<Reaction<F>, Fault> },
+    /// The oracle gave a term back: whether it still was there.
+    #[allow(missing_docs)]
+    Abdicated { call: CallId, answer: Result<bool, Fault> },
+    /// Whether another could take the seat.
+    #[allow(missing_docs)]
+    Rivals { call: CallId, answer: Result<bool, Fault> },
+    /// A message for the oracle waits in the driver.
+    Info,
+    /// The oracle noticed something, or somebody asked for it.
+    Signal(Signal),
+    /// The role took up the term, or not.
+    #[allow(missing_docs)]
+    Activated { run: RunId, answer: Result<(), Abort> },
+    /// The role has stopped.
+    #[allow(missing_docs)]
+    Stopped { run: RunId },
+    /// The role was aborted.
+    #[allow(missing_docs)]
+    Aborted { run: RunId },
+    /// The role ended by itself.
+    #[allow(missing_docs)]
+    Exited { run: RunId, reason: String },
+    /// The campaign shall end.
+    Stop,
+}
+
+impl<F> Input<F> {
+    /// The call that it answers.
+    pub(super) fn call(&self) -> Option<CallId> {
+        match self {
+            Self::Answered { call, .. }
+            | Self::Reacted { call, .. }
+            | Self::Abdicated { call, .. }
+            | Self::Rivals { call, .. } => Some(*call),
+            _ => None,
+        }
+    }
+}
+
+/// What has to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect<F> {
+    /// Ask the oracle for the seat.
+    #[allow(missing_docs)]
+    Claim { call: CallId, attempt: Attempt },
+    /// Ask it to keep the seat.
+    #[allow(missing_docs)]
+    Refresh { call: CallId, attempt: Attempt, held: Grant<F> },
+    /// Give the seat back.
+    #[allow(missing_docs)]
+    Abdicate { call: CallId, held: Grant<F> },
+    /// Ask whether another could take the seat.
+    #[allow(missing_docs)]
+    Rivals { call: CallId },
+    /// Hand the oldest message that waits to the oracle.
+    #[allow(missing_docs)]
+    Inform { call: CallId },
+    /// Do not wait for that call any more.
+    #[allow(missing_docs)]
+    Abandon { call: CallId },
+    /// The handle says yes until then.
+    #[allow(missing_docs)]
+    Trust { grant: Grant<F>, until: Until },
+    /// The handle says no.
+    Lapse,
+    /// Tell the subscribers.
+    Publish(Transition<F>),
+    /// Let the role take up the term.
+    #[allow(missing_docs)]
+    Activate { run: RunId, grant: Grant<F> },
+    /// Let it stop, also if it is still taking up the term.
+    #[allow(missing_docs)]
+    Deactivate { run: RunId, why: Lost, budget: Duration },
+    /// End it.
+    #[allow(missing_docs)]
+    Abort { run: RunId },
+    /// Tell the role who leads.
+    #[allow(missing_docs)]
+    Follow { leader: Option<Term> },
+    /// Report it.
+    Emit(Box<Event>),
+    /// The campaign has ended. Nothing comes after it.
+    End(End),
+}
+
+/// What became of the seat at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The campaign had none, or it was another's already.
+    NotHeld,
+    /// It was given back.
+    Released,
+    /// It was to be given back, and was not there any more.
+    WasGone,
+    /// It was not given back: it is free when its lease ends.
+    Failed(Fault),
+    /// It was not given back, because the role could not be aborted and may still work.
+    RoleStuck,
+}
+
+/// How a campaign ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Why: `Shutdown` if it was stopped, else the loss after which it was to stop.
+    pub why: Lost,
+    /// What became of the seat.
+    pub release: Release,
+}
