@@ -14,6 +14,7 @@
 
 pub mod campaign;
 pub mod config;
+pub mod conformance;
 pub mod lease;
 pub mod oracle;
 pub mod policy;

@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 
 use super::{
     config::ElectionConfig,
-    oracle::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction, Signal, Verdict},
+    oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Verdict},
     state::{Registration, Who},
     term::Fence,
 };
@@ -130,6 +130,11 @@ impl LeaseOracle {
         self.verdict(Ask::Cycle(attempt.nonce)).await
     }
 
+    fn is_mine(&self, held: &Grant<Fence>) -> bool {
+        let who = Who { member: held.term.leader.clone(), incarnation: held.term.incarnation };
+        self.part.as_ref().is_some_and(|part| part.me == who)
+    }
+
     async fn ask(&mut self, ask: Ask) -> Result<Answer, ElectionError> {
         let Some(part) = &mut self.part else {
             return Err(ElectionError::Unavailable("`init` was not called".to_owned()));
@@ -191,10 +196,16 @@ impl Oracle for LeaseOracle {
     }
 
     async fn refresh(&mut self, _: Attempt, held: &Grant<Fence>) -> Result<Verdict<Fence>, Fault> {
+        if !self.is_mine(held) {
+            return Ok(Verdict::Denied(Denial { why: Refusal::TermOver, leader: None, retry_in: None }));
+        }
         self.verdict(Ask::Refresh(held.term.epoch)).await
     }
 
     async fn abdicate(&mut self, held: &Grant<Fence>) -> Result<bool, Fault> {
+        if !self.is_mine(held) {
+            return Ok(false);
+        }
         match self.ask(Ask::Resign(held.term.epoch)).await? {
             Answer::Resigned(was) => Ok(was),
             _ => unreachable!("a resignation is answered as one"),
@@ -234,3 +245,6 @@ impl Oracle for LeaseOracle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,3 +171,6 @@ impl Policy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -512,3 +512,6 @@ fn check_tags(tags: &BTreeSet<Tag>) -> Result<(), Invalid> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -243,4 +243,4 @@ impl Store for PostgresStore {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,7 +10,7 @@ use callsign_planted::planted;
 
 use crate::{
     election::state::{Age, ElectionState, Evidence, Who},
-    ids::{Epoch, MemberId, Nonce, Seniority},
+    ids::{Ballot, Epoch, MemberId, Nonce, Seniority},
     store::{Value, Version},
     time::Time,
 };
@@ -45,8 +45,7 @@ struct Held {
 /// What an observer remembers. It is lost with the process, which costs time and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
-    /// The seat's value; `None` if it had none.
-    seat: Option<Sighting<Option<Value>>>,
+    seat: Option<Sighting<SeatSeen>>,
     epoch: Option<Sighting<Epoch>>,
     request: Option<Sighting<Epoch>>,
     rows: BTreeMap<MemberId, Sighting<Value>>,
@@ -56,6 +55,22 @@ pub struct Memory {
     trying: Option<(Nonce, Time)>,
     /// Whether the policy ranks all candidates, as far as is known.
     pub(super) ranks: bool,
+}
+
+/// A seat as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum SeatSeen {
+    /// No two of its values are alike.
+    Value(Value),
+    /// Its record is lost. It may be written and lost again, and what was promised ahead tells the two times apart.
+    Lost(Option<Ballot>),
+}
+
+impl SeatSeen {
+    fn of(snapshot: &Snapshot) -> Self {
+        let reserved = snapshot.state.control.as_ref().map(|control| control.reserved);
+        snapshot.seat.clone().map_or(Self::Lost(reserved), Self::Value)
+    }
 }
 
 /// What one round of reads showed.
@@ -108,7 +123,7 @@ impl Memory {
         Evidence {
             at: crate::election::AuthorityTime(snapshot.version.0),
             seat: Age {
-                at_least: Sighting::age(self.seat.as_ref(), started, &snapshot.seat),
+                at_least: Sighting::age(self.seat.as_ref(), started, &SeatSeen::of(snapshot)),
                 at_most: who.and_then(|who| self.own_age(now, state, who)),
             },
             epoch: state
@@ -135,7 +150,7 @@ impl Memory {
     /// Takes over what an attempt saw, now that it is known that the attempt is over. Nothing is older than that.
     pub(super) fn adopt(&mut self, started: Time, now: Time, snapshot: &Snapshot) {
         let now = if planted!("lease-ages-from-before-read") { started } else { now };
-        Sighting::see(&mut self.seat, now, snapshot.seat.clone());
+        Sighting::see(&mut self.seat, now, SeatSeen::of(snapshot));
         match &snapshot.state.seat {
             Some(seat) => Sighting::see(&mut self.epoch, now, seat.epoch),
             None => self.epoch = None,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 mod proxy;
-mod server;
+pub(crate) mod server;
 
 use proxy::{Cut, Proxy};
 use server::Server;

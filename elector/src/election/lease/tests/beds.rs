@@ -1,0 +1,185 @@
+//! Stores to run on, and clocks that stand still unless a test moves them.
+
+use std::{
+    any::Any,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{FutureExt, future::BoxFuture};
+
+use crate::{
+    Clock,
+    election::{
+        ElectionConfig,
+        conformance::Authority,
+        lease::{Election, LeaseOptions, LeaseOracle},
+    },
+    ids::{ClusterName, ElectionName},
+    keys::ClusterKeys,
+    store::{Read, SharedStore, memory::MemoryStore, sqlite::SqliteStore},
+};
+
+pub(in crate::election) const LEASE: Duration = Duration::from_secs(10);
+
+/// A store, and clocks that the test moves.
+pub(in crate::election) struct Stores {
+    connect: Arc<dyn Fn() -> SharedStore + Send + Sync>,
+    clocks: Mutex<Vec<Arc<AtomicU64>>>,
+    pub(in crate::election) config: ElectionConfig,
+    /// What has to live as long.
+    kept: Arc<dyn Any + Send + Sync>,
+}
+
+impl Stores {
+    fn new(connect: impl Fn() -> SharedStore + Send + Sync + 'static, kept: impl Any + Send + Sync) -> Self {
+        let config = ElectionConfig { candidate_timeout: LEASE, ..ElectionConfig::default() };
+        Self { connect: Arc::new(connect), clocks: Mutex::default(), config, kept: Arc::new(kept) }
+    }
+
+    pub(in crate::election) fn memory() -> Option<Self> {
+        let store = MemoryStore::new();
+        let count = AtomicU64::new(0);
+        let connect =
+            move || Arc::new(store.connect(&count.fetch_add(1, Ordering::SeqCst).to_string())) as SharedStore;
+        Some(Self::new(connect, ()))
+    }
+
+    /// One file that several have open.
+    pub(in crate::election) fn sqlite() -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("callsign.db");
+        let options = crate::store::sqlite::SqliteOptions {
+            synchronous: crate::store::sqlite::Synchronous::Normal,
+            ..Default::default()
+        };
+        let stores: Vec<_> = (0..2).map(|_| SqliteStore::open(&path, options).unwrap()).collect();
+        Some(Self::new(in_turn(stores), directory))
+    }
+
+    /// A server that all tests that run at one time share.
+    #[cfg(feature = "postgres")]
+    pub(in crate::election) fn postgres() -> Option<Self> {
+        use crate::store::postgres::{PostgresStore, tests::server::Server};
+        static SHARED: Mutex<std::sync::Weak<Server>> = Mutex::new(std::sync::Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let server = match shared.upgrade() {
+            Some(server) => server,
+            None => {
+                let server = Arc::new(Server::start()?);
+                *shared = Arc::downgrade(&server);
+                server
+            }
+        };
+        let stores: Vec<_> = (0..2).map(|_| PostgresStore::open(&server.url("postgres")).unwrap()).collect();
+        Some(Self::new(in_turn(stores), server))
+    }
+
+    /// The cluster that the environment's `FDB_CLUSTER_FILE` names.
+    #[cfg(feature = "any-fdb")]
+    pub(in crate::election) fn foundationdb() -> Option<Self> {
+        let Ok(path) = std::env::var("FDB_CLUSTER_FILE") else {
+            println!("not run on FoundationDB: FDB_CLUSTER_FILE is not set");
+            return None;
+        };
+        let store = crate::store::fdb::FdbStore::open(&format!("fdb:{path}")).unwrap();
+        Some(Self::new(in_turn(vec![store]), ()))
+    }
+
+    pub(in crate::election) fn with(self, config: ElectionConfig) -> Self {
+        Self { config, ..self }
+    }
+
+    /// The same store, configured otherwise, with clocks of its own.
+    pub(in crate::election) fn also(&self, config: ElectionConfig) -> Self {
+        let (connect, kept) = (self.connect.clone(), self.kept.clone());
+        Self { connect, clocks: Mutex::default(), config, kept }
+    }
+
+    /// A connection.
+    pub(in crate::election) fn store(&self) -> SharedStore {
+        (self.connect)()
+    }
+
+    /// A clock of its own, some days from all others.
+    pub(in crate::election) fn clock(&self) -> Clock {
+        let days = Duration::from_secs(rand::random_range(1..3 * 24 * 3600));
+        let hand = Arc::new(AtomicU64::new(u64::try_from(days.as_nanos()).unwrap()));
+        self.clocks.lock().unwrap().push(hand.clone());
+        Clock::Set(hand)
+    }
+
+    /// Moves all clocks.
+    pub(in crate::election) fn pass(&self, time: Duration) {
+        let by = u64::try_from(time.as_nanos()).unwrap();
+        for hand in &*self.clocks.lock().unwrap() {
+            hand.fetch_add(by, Ordering::SeqCst);
+        }
+    }
+
+    pub(in crate::election) fn options(&self) -> LeaseOptions {
+        LeaseOptions { config: Some(self.config.clone()), clock: self.clock(), ..LeaseOptions::default() }
+    }
+
+    pub(in crate::election) fn oracle_with(&self, options: LeaseOptions) -> LeaseOracle {
+        LeaseOracle::new(self.store(), &cluster(), options)
+    }
+
+    pub(in crate::election) fn admin(&self, election: &ElectionName) -> Election {
+        Election::new(self.store(), &cluster(), election, self.clock())
+    }
+
+    /// All rows of an election.
+    pub(in crate::election) async fn rows(&self, election: &ElectionName) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let range = ClusterKeys::new(&cluster()).election(election).all();
+        loop {
+            // Busy with others is not broken.
+            if let Ok(read) =
+                self.store().read(vec![Read::Range { range: range.clone(), limit: 10_000 }]).await
+            {
+                return read.entries(0).to_vec();
+            }
+        }
+    }
+}
+
+fn in_turn<S: crate::store::Store + Clone>(
+    stores: Vec<S>,
+) -> impl Fn() -> SharedStore + Send + Sync + 'static {
+    let count = AtomicU64::new(0);
+    move || {
+        let turn = usize::try_from(count.fetch_add(1, Ordering::SeqCst)).unwrap();
+        Arc::new(stores[turn % stores.len()].clone()) as SharedStore
+    }
+}
+
+pub(in crate::election) fn cluster() -> ClusterName {
+    ClusterName::new("rows").unwrap()
+}
+
+impl Authority for Stores {
+    type Oracle = LeaseOracle;
+
+    fn oracle(&self) -> LeaseOracle {
+        self.oracle_with(self.options())
+    }
+
+    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
+        Stores::pass(self, time);
+        std::future::ready(()).boxed()
+    }
+
+    fn stored(&self, election: &ElectionName) -> BoxFuture<'_, Option<Vec<u8>>> {
+        let election = election.clone();
+        async move {
+            // Heartbeats are not part of what is decided.
+            let seat = ClusterKeys::new(&cluster()).election(&election).seat();
+            let rows = self.rows(&election).await;
+            rows.into_iter().find(|(key, _)| *key == seat).map(|(_, value)| value)
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,341 @@
+//! Leases on a store without a clock: who may follow, and when, by whose clock.
+
+use std::time::Duration;
+
+use super::{
+    beds::{LEASE, Stores, cluster},
+    people::{MS, Place, id, refused, surely},
+};
+use crate::{
+    election::{
+        ElectionConfig,
+        conformance::{denied, granted},
+        lease::{
+            ElectionError, LeaseOptions,
+            member::{Answer, Ask, Member},
+            operation::{Input, Step},
+        },
+        oracle::{Refusal, Validity, Verdict},
+        state::Registration,
+        term::Fence,
+    },
+    ids::{Epoch, Incarnation, Nonce},
+    keys::ClusterKeys,
+    store::SharedStore,
+    time::Time,
+};
+
+/// C1 with the poll: looked at every second, the seat is taken by the first look after the lease.
+pub(super) async fn c1_a_silent_holder_is_followed_within_its_lease_and_a_poll(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    let held = a.win().await;
+    let poll = Duration::from_millis(900);
+    let mut waited = Duration::ZERO;
+    let next = loop {
+        match b.claim().await {
+            Verdict::Granted(next) => break next,
+            Verdict::Denied(denial) => assert_eq!(denial.why, Refusal::Held),
+        }
+        stores.pass(poll);
+        waited += poll;
+    };
+    assert!((LEASE..LEASE + poll).contains(&waited), "{waited:?}");
+    assert!(next.term.epoch > held.term.epoch);
+}
+
+/// C2: all clocks of these tests are days apart. Here they are a day ahead and behind, on purpose.
+pub(super) async fn c2_what_members_clocks_show_changes_nothing(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let day = 24 * 3600 * 1_000_000_000_u64;
+    let mut players = Vec::new();
+    for (name, at) in [("ahead", 3 * day), ("right", 2 * day), ("behind", day)] {
+        let clock = stores.clock();
+        if let crate::Clock::Set(hand) = &clock {
+            hand.store(at, std::sync::atomic::Ordering::SeqCst);
+        }
+        players.push(place.with(name, LeaseOptions { clock, ..stores.options() }).await);
+    }
+    for holder in 0..3 {
+        let held = players[holder].win().await;
+        for other in (0..3).filter(|other| *other != holder) {
+            assert_eq!(players[other].lose().await.why, Refusal::Held);
+        }
+        stores.pass(LEASE - MS);
+        for other in (0..3).filter(|other| *other != holder) {
+            assert_eq!(players[other].lose().await.why, Refusal::Held, "{holder} holds, {other} asks");
+        }
+        let kept = granted(players[holder].refresh(&held).await);
+        stores.pass(LEASE - MS);
+        players[(holder + 1) % 3].lose().await;
+        assert!(players[holder].abdicate(&kept).await);
+    }
+    // And the end of a lease is the same for all of them.
+    for holder in 0..3 {
+        players[holder].win().await;
+        let next = (holder + 1) % 3;
+        assert_eq!(players[next].lose().await.why, Refusal::Held);
+        stores.pass(LEASE);
+        let grant = players[next].win().await;
+        assert!(players[next].abdicate(&grant).await);
+    }
+}
+
+pub(super) async fn c3_only_who_saw_the_very_record_for_its_whole_duration_takes_over(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    let held = a.win().await;
+    // A first sight never may, however long ago the record was written.
+    stores.pass(LEASE * 5);
+    assert_eq!(b.lose().await.why, Refusal::Held);
+    stores.pass(LEASE - MS);
+    assert_eq!(b.lose().await.why, Refusal::Held, "a millisecond is missing");
+    stores.pass(MS);
+    let next = b.win().await;
+    assert!(next.term.epoch > held.term.epoch);
+    // A changed record is another one.
+    let mut held = next;
+    a.lose().await;
+    for _ in 0..3 {
+        stores.pass(LEASE - MS);
+        held = granted(b.refresh(&held).await);
+        assert_eq!(a.lose().await.why, Refusal::Held);
+    }
+}
+
+pub(super) async fn c4_h2_the_persisted_duration_counts_and_not_ones_own(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    let held = a.win().await;
+    let short = Duration::from_secs(2);
+    place.config(&ElectionConfig { lease: short, ..stores.config.clone() }).await;
+    // Also who was started with another one follows what is written.
+    let own = ElectionConfig { lease: short, ..stores.config.clone() };
+    let mut c = place.with("c", LeaseOptions { config: Some(own), ..stores.options() }).await;
+    for follower in [&mut b, &mut c] {
+        assert_eq!(follower.lose().await.why, Refusal::Held);
+    }
+    stores.pass(short);
+    for follower in [&mut b, &mut c] {
+        assert_eq!(follower.lose().await.why, Refusal::Held, "2 s have passed, of 10");
+    }
+    // H2: the next refresh persists the new one, nobody is lost, and followers use it.
+    let kept = granted(a.refresh(&held).await);
+    assert_eq!((kept.term.clone(), kept.validity), (held.term, Validity::For(short)));
+    assert_eq!(b.lose().await.why, Refusal::Held);
+    stores.pass(short - MS);
+    assert_eq!(b.lose().await.why, Refusal::Held);
+    stores.pass(MS);
+    assert!(b.win().await.term.epoch > kept.term.epoch);
+}
+
+/// A member that is stepped by hand: what it asks for takes as long as the test says.
+struct Stepped {
+    store: SharedStore,
+    member: Member,
+    now: Time,
+}
+
+impl Stepped {
+    async fn new(stores: &Stores, place: &Place<'_>, name: &str) -> Self {
+        let keys = ClusterKeys::new(&cluster()).election(&place.bed.election);
+        let incarnation = Incarnation(rand::random());
+        let me = Registration { member: id(name), incarnation, priority: 1, tags: Default::default() };
+        let member = Member::new(keys, me, true);
+        let mut stepped = Self { store: stores.store(), member, now: Time(Duration::from_secs(1)) };
+        stepped.ask(Ask::Prepare(None), Duration::ZERO, Duration::ZERO).await.unwrap();
+        stepped
+    }
+
+    /// Each read takes so long, half there and half back, and each commit.
+    async fn ask(&mut self, ask: Ask, read: Duration, commit: Duration) -> Result<Answer, ElectionError> {
+        let mut step = self.member.begin(self.now, ask);
+        loop {
+            let input = match step {
+                Step::Read(reads) => {
+                    self.now = self.now + read / 2;
+                    let result = self.store.read(reads).await;
+                    self.now = self.now + read / 2;
+                    Input::Read(result)
+                }
+                Step::Commit(transaction) => {
+                    let outcome = self.store.commit(transaction).await;
+                    self.now = self.now + commit;
+                    Input::Commit(outcome)
+                }
+                Step::Done(answer) => return answer,
+            };
+            step = self.member.step(self.now, input);
+        }
+    }
+
+    async fn claim(&mut self, read: Duration, commit: Duration) -> Verdict<Fence> {
+        match self.ask(Ask::Claim(Nonce(rand::random())), read, commit).await {
+            Ok(Answer::Verdict(verdict)) => verdict,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn refresh(&mut self, epoch: Epoch) -> Verdict<Fence> {
+        match self.ask(Ask::Refresh(epoch), Duration::ZERO, Duration::ZERO).await {
+            Ok(Answer::Verdict(verdict)) => verdict,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+    }
+}
+
+pub(super) async fn c5_a_slow_read_does_not_age_what_it_saw(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let mut a = place.player("a").await;
+    // Who registers looks at the seat as well: they do before there is something to see.
+    let mut b = Stepped::new(&stores, &place, "b").await;
+    let mut b2 = Stepped::new(&stores, &place, "b2").await;
+    a.win().await;
+    let slow = Duration::from_secs(8);
+    denied(b.claim(slow, Duration::ZERO).await);
+    // It is 0 s old, not 8, nor 4.
+    b.pass(LEASE - MS);
+    assert_eq!(denied(b.claim(Duration::ZERO, Duration::ZERO).await).why, Refusal::Held);
+    // Nor does the time of the second read count.
+    denied(b.claim(slow, Duration::ZERO).await);
+    denied(b2.claim(Duration::ZERO, Duration::ZERO).await);
+    b2.pass(LEASE - slow);
+    assert_eq!(denied(b2.claim(slow, Duration::ZERO).await).why, Refusal::Held);
+    granted(b2.claim(Duration::ZERO, Duration::ZERO).await);
+}
+
+pub(super) async fn c5_an_attempt_that_was_given_up_leaves_no_observation(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let mut a = place.player("a").await;
+    let mut b = Stepped::new(&stores, &place, "b").await;
+    a.win().await;
+    // A heartbeat is due: the attempt has something to commit.
+    b.pass(LEASE / 2);
+    let Step::Read(reads) = b.member.begin(b.now, Ask::Claim(Nonce(1))) else { panic!("it reads first") };
+    let seen = b.store.read(reads).await;
+    let Step::Commit(_) = b.member.step(b.now, Input::Read(seen)) else { panic!("it is heard") };
+    // Nobody knows what became of it; a new attempt is made when the lease is over, and sees the record first now.
+    b.pass(LEASE);
+    assert_eq!(denied(b.claim(Duration::ZERO, Duration::ZERO).await).why, Refusal::Held);
+    b.pass(LEASE - MS);
+    assert_eq!(denied(b.claim(Duration::ZERO, Duration::ZERO).await).why, Refusal::Held);
+    b.pass(MS);
+    granted(b.claim(Duration::ZERO, Duration::ZERO).await);
+}
+
+/// C10 from inside: the holder counts from the start of the attempt that wrote the record, not from its answer.
+pub(super) async fn c10_a_holder_counts_from_the_start_of_its_attempt(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let mut a = Stepped::new(&stores, &place, "a").await;
+    let slow = Duration::from_secs(3);
+    let held = granted(a.claim(slow, slow).await);
+    a.pass(LEASE - slow * 2 - MS);
+    let kept = granted(a.refresh(held.term.epoch).await);
+    assert_eq!(kept.term, held.term);
+    a.pass(LEASE);
+    assert_eq!(denied(a.refresh(held.term.epoch).await).why, Refusal::TermOver);
+    let mut late = Stepped::new(&stores, &place, "late").await;
+    denied(late.claim(Duration::ZERO, Duration::ZERO).await);
+    late.pass(LEASE);
+    let held = granted(late.claim(slow, slow).await);
+    late.pass(LEASE - slow * 2);
+    assert_eq!(denied(late.refresh(held.term.epoch).await).why, Refusal::TermOver);
+}
+
+pub(super) async fn b9_after_a_lease_that_was_not_given_back_the_seat_stays_empty(stores: Stores) {
+    let delay = Duration::from_secs(4);
+    let config = ElectionConfig { lock_delay: delay, ..stores.config.clone() };
+    let stores = stores.with(config);
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    // Given back: at once.
+    let held = a.win().await;
+    assert!(a.abdicate(&held).await);
+    let held = b.win().await;
+    a.lose().await;
+    stores.pass(LEASE);
+    // Not given back: nobody before the delay is over, and everybody is told how long that is.
+    let denial = a.lose().await;
+    assert_eq!((denial.why, denial.leader, denial.retry_in), (Refusal::TooEarly, None, Some(delay)));
+    let denial = b.lose().await;
+    assert_eq!(denial.why, Refusal::TooEarly, "also its former holder");
+    stores.pass(delay - MS);
+    assert_eq!(a.lose().await.retry_in, Some(MS));
+    stores.pass(MS);
+    let next = a.win().await;
+    assert!(next.term.epoch > held.term.epoch);
+    // Called down is not given back: its lease and the delay.
+    assert!(surely(async || place.admin.down(&id("a"), a.context.incarnation).await).await);
+    assert_eq!(b.lose().await.why, Refusal::TooEarly);
+    stores.pass(LEASE + delay - MS);
+    assert_eq!(b.lose().await.retry_in, Some(MS));
+    stores.pass(MS);
+    b.win().await;
+}
+
+pub(super) async fn d11_a_leader_is_asked_for_with_and_without_its_lease(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let mut a = place.player("a").await;
+    let admin = &place.admin;
+    let (me, incarnation) = (id("a"), a.context.incarnation);
+    assert_eq!(surely(async || admin.leader().await).await, None);
+    assert_eq!(surely(async || admin.leader_raw().await).await, None);
+    let held = a.win().await;
+    assert_eq!(surely(async || admin.leader().await).await, Some(held.term.clone()));
+    assert!(surely(async || admin.is_leader(&me, incarnation).await).await);
+    assert!(!surely(async || admin.is_leader(&me, Incarnation(1)).await).await);
+    assert!(!surely(async || admin.is_leader(&id("b"), incarnation).await).await);
+    stores.pass(LEASE);
+    assert_eq!(surely(async || admin.leader().await).await, None);
+    assert!(!surely(async || admin.is_leader(&me, incarnation).await).await);
+    let raw = surely(async || admin.leader_raw().await).await.unwrap();
+    assert_eq!((raw.term, raw.fence, raw.lease), (held.term, held.fence, LEASE));
+    let nobody =
+        refused(async || stores.admin(&crate::ids::ElectionName::new("none").unwrap()).leader().await);
+    assert_eq!(nobody.await, ElectionError::NotInitialized);
+}
+
+pub(super) async fn b8_anyone_can_verify_a_token(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    let first = a.win().await;
+    let verify = async |token: Fence| surely(async || place.admin.verify(&token).await).await;
+    assert!(verify(first.fence).await);
+    let kept = granted(a.refresh(&first).await);
+    assert!(verify(kept.fence).await && verify(first.fence).await, "both are of the present term");
+    let forged = Fence { ballot: kept.fence.ballot.next(), ..kept.fence };
+    assert!(!verify(forged).await);
+    assert!(!verify(Fence { epoch: Epoch(kept.fence.epoch.0 + 1), ..kept.fence }).await);
+    assert!(a.abdicate(&kept).await);
+    assert!(!verify(kept.fence).await, "nobody leads");
+    let second = b.win().await;
+    assert!(verify(second.fence).await && !verify(kept.fence).await);
+    // One whose lease is known to be over is nobody's.
+    stores.pass(LEASE);
+    assert!(!verify(second.fence).await);
+}
+
+/// D17 in the middle of a refresh: the member that cannot know goes on with what it knew.
+pub(super) async fn d17_a_refresh_that_nobody_knows_of_does_not_stretch_the_lease(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let mut a = Stepped::new(&stores, &place, "a").await;
+    let held = granted(a.claim(Duration::ZERO, Duration::ZERO).await);
+    a.pass(LEASE / 2);
+    // It is committed, and the answer never comes: the driver gave up.
+    let Step::Read(reads) = a.member.begin(a.now, Ask::Refresh(held.term.epoch)) else { panic!("reads") };
+    let seen = a.store.read(reads).await;
+    let Step::Commit(transaction) = a.member.step(a.now, Input::Read(seen)) else { panic!("commits") };
+    a.store.commit(transaction).await;
+    // So long as the former window lasts it may refresh; it looks again before it does.
+    let mut other = Stepped { store: a.store.clone(), member: a.member.clone(), now: a.now };
+    other.pass(LEASE / 2 - MS);
+    let kept = granted(other.refresh(held.term.epoch).await);
+    assert_eq!((kept.term, kept.fence.ballot.0), (held.term.clone(), held.fence.ballot.0 + 2));
+    // Afterwards it may not: it must claim.
+    a.pass(LEASE / 2);
+    assert_eq!(denied(a.refresh(held.term.epoch).await).why, Refusal::TermOver);
+}

@@ -1,0 +1,80 @@
+//! A store that counts what is asked of it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+
+use futures::future::BoxFuture;
+
+use crate::{
+    ids::{Incarnation, NodeName},
+    store::{
+        CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, SharedStore, Store, StoreError,
+        Transaction, Version,
+    },
+};
+
+/// Counts keys read, and transactions and their writes; of ranges, their entries.
+#[derive(Clone, Debug)]
+pub(super) struct Counting {
+    store: SharedStore,
+    counts: Arc<[AtomicUsize; 3]>,
+}
+
+impl Counting {
+    pub(super) fn new(store: SharedStore) -> Self {
+        Self { store, counts: Arc::default() }
+    }
+
+    /// Keys read, writes and transactions since the last time.
+    pub(super) fn take(&self) -> (usize, usize, usize) {
+        let [reads, writes, commits] = &*self.counts;
+        (reads.swap(0, SeqCst), writes.swap(0, SeqCst), commits.swap(0, SeqCst))
+    }
+}
+
+impl Store for Counting {
+    fn read(&self, reads: Vec<Read>) -> BoxFuture<'static, Result<ReadResult, StoreError>> {
+        let keys = reads.iter().filter(|read| matches!(read, Read::Key(_))).count();
+        let (read, counts) = (self.store.read(reads.clone()), self.counts.clone());
+        Box::pin(async move {
+            let result = read.await?;
+            let ranged = reads.iter().zip(&result.answers);
+            let entries: usize =
+                ranged.filter(|(r, _)| matches!(r, Read::Range { .. })).map(|(_, found)| found.len()).sum();
+            counts[0].fetch_add(keys + entries, SeqCst);
+            Ok(result)
+        })
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
+        self.counts[1].fetch_add(transaction.writes.len(), SeqCst);
+        self.counts[2].fetch_add(1, SeqCst);
+        self.store.commit(transaction)
+    }
+
+    fn watch(&self, key: Key, since: Version) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.store.watch(key, since)
+    }
+
+    fn limits(&self) -> Limits {
+        self.store.limits()
+    }
+
+    fn describe(&self) -> String {
+        self.store.describe()
+    }
+
+    fn guard_life(
+        &self,
+        node: &NodeName,
+        incarnation: Incarnation,
+    ) -> Result<Option<Box<dyn LifeGuard>>, StoreError> {
+        self.store.guard_life(node, incarnation)
+    }
+
+    fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof> {
+        self.store.proof_of_death(node, incarnation)
+    }
+}

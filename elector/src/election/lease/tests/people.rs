@@ -1,0 +1,111 @@
+//! Who takes part in the tests.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::beds::Stores;
+use crate::{
+    election::{
+        ElectionConfig, Policy, Registration,
+        conformance::{Bed, Player},
+        lease::{Election, ElectionError, LeaseOptions, LeaseOracle},
+        policy::Preempt,
+    },
+    ids::{Incarnation, MemberId},
+};
+
+pub(super) const MS: Duration = Duration::from_millis(1);
+
+pub(super) fn id(name: &str) -> MemberId {
+    MemberId::new(name).unwrap()
+}
+
+pub(super) fn registration(name: &str, priority: u32) -> Registration {
+    Registration {
+        member: id(name),
+        incarnation: Incarnation(rand::random()),
+        priority,
+        tags: BTreeSet::new(),
+    }
+}
+
+/// Does it again while the store is busy with others.
+pub(super) async fn surely<T>(what: impl AsyncFn() -> Result<T, ElectionError>) -> T {
+    loop {
+        match what().await {
+            Ok(done) => return done,
+            Err(ElectionError::Unavailable(_) | ElectionError::Contended { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+pub(super) async fn refused<T: std::fmt::Debug>(
+    what: impl AsyncFn() -> Result<T, ElectionError>,
+) -> ElectionError {
+    loop {
+        match what().await {
+            Err(ElectionError::Unavailable(_) | ElectionError::Contended { .. }) => {}
+            Err(error) => return error,
+            Ok(done) => panic!("done: {done:?}"),
+        }
+    }
+}
+
+/// An election on a store, and its handle.
+pub(super) struct Place<'a> {
+    pub(super) stores: &'a Stores,
+    pub(super) bed: Bed<'a, Stores>,
+    pub(super) admin: Election,
+}
+
+impl<'a> Place<'a> {
+    /// Initialised with what the stores are configured with.
+    pub(super) async fn new(stores: &'a Stores) -> Self {
+        let place = Self::empty(stores);
+        surely(async || place.admin.initialise(&stores.config).await).await;
+        place
+    }
+
+    pub(super) fn empty(stores: &'a Stores) -> Self {
+        let bed = Bed::new(stores);
+        let admin = stores.admin(&bed.election);
+        Self { stores, bed, admin }
+    }
+
+    pub(super) async fn player(&self, name: &str) -> Player<LeaseOracle> {
+        self.bed.player(name).await
+    }
+
+    /// With this priority.
+    pub(super) async fn ranked(&self, name: &str, priority: u32) -> Player<LeaseOracle> {
+        self.with(name, LeaseOptions { priority, ..self.stores.options() }).await
+    }
+
+    pub(super) async fn with(&self, name: &str, options: LeaseOptions) -> Player<LeaseOracle> {
+        self.bed.join(self.stores.oracle_with(options), name).await
+    }
+
+    /// One that registers only if somebody does it for it.
+    pub(super) async fn stranger(&self, name: &str) -> Player<LeaseOracle> {
+        self.with(name, LeaseOptions { register: false, ..self.stores.options() }).await
+    }
+
+    pub(super) async fn rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.stores.rows(&self.bed.election).await
+    }
+
+    pub(super) async fn names(&self) -> Vec<String> {
+        let list = surely(async || self.admin.list().await).await;
+        list.into_iter().map(|listed| listed.member.to_string()).collect()
+    }
+
+    pub(super) async fn config(&self, config: &ElectionConfig) {
+        surely(async || self.admin.configure(config).await).await;
+    }
+}
+
+/// By priority, whoever asks first among equals.
+pub(super) fn preempting() -> Policy {
+    assert_eq!(Policy::preempting().preempt, Preempt::HigherPriority);
+    Policy::preempting()
+}
