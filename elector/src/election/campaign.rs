@@ -77,12 +77,20 @@ pub enum StopError {
 }
 
 /// What came of a start.
-#[derive(Debug)]
 pub enum Started<O: Oracle> {
     /// It takes part.
     Running(Campaign<O>),
     /// The oracle declined: there is no election here, and that is no error. The role was not touched.
     Ignored,
+}
+
+impl<O: Oracle> fmt::Debug for Started<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running(campaign) => f.debug_tuple("Running").field(campaign).finish(),
+            Self::Ignored => f.write_str("Ignored"),
+        }
+    }
 }
 
 impl<O: Oracle> Started<O> {

@@ -38,6 +38,12 @@ pub trait Role<F>: Send + 'static {
     /// wait.
     fn abort(&mut self) {}
 
+    /// Ends when nothing of the role runs any more, after [`abort`](Self::abort). The seat is not given back before: a role
+    /// that blocks its thread keeps it until its lease ends. Default: at once, for roles whose work is in the futures above.
+    fn aborted(&mut self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
     /// Another leads, or nobody.
     fn follow(&mut self, leader: Option<&Term>) -> impl Future<Output = ()> + Send {
         let _ = leader;

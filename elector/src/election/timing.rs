@@ -119,16 +119,7 @@ impl Timing {
         }
         let (trust, needed) = (self.trust(), self.refresh.saturating_add(self.op_timeout));
         if trust <= needed {
-            return Err(TimingError::NoRoom {
-                lease: self.lease,
-                drift: self.drift(self.lease),
-                margin: self.margin,
-                stop_budget: self.stop_budget,
-                trust,
-                refresh: self.refresh,
-                op_timeout: self.op_timeout,
-                needed,
-            });
+            return Err(TimingError::NoRoom { timing: Box::new(*self), trust, needed });
         }
         Ok(())
     }
@@ -154,25 +145,16 @@ pub enum TimingError {
     },
     /// Trust would end before a refresh that failed can be tried again.
     #[error(
-        "a grant is trusted for {trust:?} (lease {lease:?} - drift {drift:?} - margin {margin:?} - stop budget \
-         {stop_budget:?}), which must be more than {needed:?} (refresh {refresh:?} + answer {op_timeout:?})"
+        "a grant is trusted for {trust:?} (lease {:?} - drift {:?} - margin {:?} - stop budget {:?}), which must be \
+         more than {needed:?} (refresh {:?} + answer {:?})",
+        timing.lease, timing.drift(timing.lease), timing.margin, timing.stop_budget, timing.refresh, timing.op_timeout
     )]
     NoRoom {
-        /// The lease.
-        lease: Duration,
-        /// What the clocks may drift apart within it.
-        drift: Duration,
-        /// The margin.
-        margin: Duration,
-        /// The time that the role has to stop.
-        stop_budget: Duration,
-        /// How long a grant is trusted.
+        /// The durations.
+        timing: Box<Timing>,
+        /// How long a grant is trusted: lease - drift - margin - stop budget.
         trust: Duration,
-        /// The time between two refreshes.
-        refresh: Duration,
-        /// How long an answer is awaited.
-        op_timeout: Duration,
-        /// `refresh` and `op_timeout` together.
+        /// Refresh and answer together.
         needed: Duration,
     },
 }
@@ -198,21 +180,11 @@ mod tests {
         assert_eq!(seconds(15, 5, 5, 1, 0).validate(), Ok(()), "River");
         assert_eq!(seconds(10, 3, 3, 1, 2).validate(), Ok(()), "FoundationDB recipe, with 2 s to stop");
         assert_eq!(seconds(10, 3, 3, 1, 0).validate(), Ok(()), "FoundationDB recipe");
-        let crown = seconds(30, 15, 15, 0, 0).validate();
-        assert_eq!(
-            crown,
-            Err(TimingError::NoRoom {
-                lease: s(30),
-                drift: Duration::from_millis(30),
-                margin: s(0),
-                stop_budget: s(0),
-                trust: Duration::from_millis(29_970),
-                refresh: s(15),
-                op_timeout: s(15),
-                needed: s(30),
-            }),
-            "Crown: a failed refresh ends exactly with the lease"
-        );
+        let timing = seconds(30, 15, 15, 0, 0);
+        let crown = timing.validate();
+        let (trust, needed) = (Duration::from_millis(29_970), s(30));
+        let refused = TimingError::NoRoom { timing: Box::new(timing), trust, needed };
+        assert_eq!(crown, Err(refused), "Crown: a failed refresh ends exactly with the lease");
         let said = crown.unwrap_err().to_string();
         for number in ["30s", "30ms", "29.97s", "15s"] {
             assert!(said.contains(number), "{number} in: {said}");

@@ -79,29 +79,50 @@ pub struct Core<F> {
     rest_until: Time,
     /// What the last denial said about when to ask again.
     retry_in: Option<Duration>,
-    /// A signal has brought the next question forward already.
-    woken: bool,
-    /// A signal came while a question was in flight.
-    again: bool,
-    /// The last change of the seat was this member's own: signals are about that, until the next poll.
-    deaf: bool,
+    ears: Ears,
     /// A request to resign, or news that it is over, about a term whose grant is still on its way.
-    asked: Option<Option<Epoch>>,
+    asked: Option<Asked>,
     revoked: Option<Epoch>,
     /// How many messages wait for the oracle, in the driver.
     infos: usize,
     leader: Option<Term>,
     /// What the role was told last about who leads.
-    told: Option<Option<Term>>,
+    told: Option<Told>,
     leading: bool,
     lost: Option<Lost>,
     trouble: Option<Trouble>,
-    stopping: bool,
-    /// It has made its last claim, to learn whether it has a seat to give back.
-    asked_last: bool,
+    course: Course,
     release: Release,
-    over: bool,
 }
+
+/// How it takes signals: as one bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ears {
+    /// The next one brings the next question forward.
+    Open,
+    /// One did; or came while a question was in flight, and will.
+    Heard,
+    /// The last change of the seat was this member's own: signals are about that, until the next poll.
+    Deaf,
+}
+
+/// Whether it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Runs,
+    Stops,
+    /// And has made its last claim, to learn whether it has a seat to give back.
+    StopsSoon,
+    Over,
+}
+
+/// A request to resign: of this epoch, or of any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked(Option<Epoch>);
+
+/// Who leads, as the role was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told(Option<Term>);
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
     /// A campaign that has not started. Fails if no seat can be kept with its timing.
@@ -119,9 +140,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             poll_at: None,
             rest_until: Time::ZERO,
             retry_in: None,
-            woken: false,
-            again: false,
-            deaf: false,
+            ears: Ears::Open,
             asked: None,
             revoked: None,
             infos: 0,
@@ -130,16 +149,14 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             leading: false,
             lost: None,
             trouble: None,
-            stopping: false,
-            asked_last: false,
+            course: Course::Runs,
             release: Release::NotHeld,
-            over: false,
         })
     }
 
     /// Takes an input at this time, and says what has to be done, in order.
     pub fn step(&mut self, now: Time, input: Input<F>, out: &mut Vec<Effect<F>>) {
-        if self.over {
+        if self.is_over() {
             return;
         }
         self.expire(now, &input, out);
@@ -161,14 +178,14 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Input::Exited { run, reason } => self.role_exited(now, run, reason, out),
             Input::Stop => self.stop(now, out),
         }
-        if !self.over {
+        if !self.is_over() {
             self.act(now, out);
         }
     }
 
     /// When it has to be told the time, by [`Input::Wake`], if nothing else comes before.
     pub fn wake_at(&self) -> Option<Time> {
-        if self.over {
+        if self.is_over() {
             return None;
         }
         let call = self.call.as_ref().map(|call| call.until);
@@ -188,7 +205,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 let refresh = if idle { held.refresh_at } else { None };
                 [trust, work, refresh].into_iter().flatten().min()
             }
-            Seat::Ending(ending) => (!ending.aborting || self.stopping).then_some(ending.until),
+            Seat::Ending(ending) => (!ending.aborting || self.is_stopping()).then_some(ending.until),
             Seat::Releasing(releasing) => idle.then_some(releasing.next_at),
         };
         [call, seat].into_iter().flatten().min()
@@ -197,7 +214,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     /// What it does.
     pub fn phase(&self) -> Phase {
         match &self.seat {
-            _ if self.over => Phase::Over,
+            _ if self.is_over() => Phase::Over,
             Seat::Vacant => Phase::Following,
             Seat::Held(Held { work: Work::Active { .. }, .. }) => Phase::Leading,
             Seat::Held(_) => Phase::Activating,
@@ -232,7 +249,11 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     /// Whether the campaign has ended.
     pub fn is_over(&self) -> bool {
-        self.over
+        self.course == Course::Over
+    }
+
+    fn is_stopping(&self) -> bool {
+        matches!(self.course, Course::Stops | Course::StopsSoon)
     }
 
     fn trust_left(&self, now: Time) -> Duration {
@@ -251,8 +272,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     fn act(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
         self.act_on_role(now, out);
         match &self.seat {
-            _ if self.over => {}
-            Seat::Vacant if self.stopping => self.act_at_end(now, out),
+            _ if self.is_over() => {}
+            Seat::Vacant if self.is_stopping() => self.act_at_end(now, out),
             Seat::Vacant => self.act_as_follower(now, out),
             Seat::Held(_) => self.act_as_leader(now, out),
             Seat::Ending(_) => {}
@@ -261,7 +282,9 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     fn stop(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
-        self.stopping = true;
+        if self.course == Course::Runs {
+            self.course = Course::Stops;
+        }
         if matches!(self.seat, Seat::Held(_)) {
             self.lose(now, Lost::Shutdown, true, out);
         }
@@ -269,7 +292,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     fn finish(&mut self, why: Lost, out: &mut Vec<Effect<F>>) {
-        self.over = true;
+        self.course = Course::Over;
         self.abandon(out);
         out.push(Effect::End(End { why, release: self.release.clone() }));
     }

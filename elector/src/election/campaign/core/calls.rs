@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_planted::planted;
 
-use super::{CallId, Core, Effect, Input, Seat};
+use super::{CallId, Core, Course, Ears, Effect, Input, Seat};
 use crate::{
     election::{
         campaign::{event::What, status::Trouble},
@@ -68,7 +68,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     pub(super) fn claim(&mut self, now: Time, patience: Duration, out: &mut Vec<Effect<F>>) {
         let (attempt, anchor) = self.attempt(now);
-        (self.woken, self.again, self.deaf) = (false, false, false);
+        self.ears = Ears::Open;
         let call = self.open(Kind::Claim, anchor, now + patience, attempt);
         out.push(Effect::Claim { call, attempt });
     }
@@ -98,7 +98,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         if held.refresh_at.is_some_and(|at| at <= now) {
             let held = held.grant.clone();
             let (attempt, anchor) = self.attempt(now);
-            (self.woken, self.again) = (false, false);
+            self.ears = Ears::Open;
             let call = self.open(Kind::Refresh, anchor, now + patience.min(left), attempt);
             out.push(Effect::Refresh { call, attempt, held });
         } else if self.infos > 0 {
@@ -243,9 +243,9 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         self.emit(now, if is_duplicate { What::DuplicateIdentity } else { What::Rejected { why } }, out);
         self.follow(out);
         if kind == Kind::Claim {
-            let again = std::mem::take(&mut self.again);
+            let is_woken = self.ears == Ears::Heard;
             self.poll_later(now);
-            if again {
+            if is_woken {
                 self.wake(now);
             }
         }
@@ -255,7 +255,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     pub(super) fn poll_later(&mut self, now: Time) {
         let timing = &self.config.timing;
         let (poll, jitter) = (self.retry_in.take().unwrap_or(timing.poll), timing.jitter);
-        self.woken = false;
+        self.ears = Ears::Open;
         self.poll_at = Some(now + poll + self.draw.below(jitter));
         if planted!("campaign-notification-without-polling") {
             self.poll_at = None;
@@ -274,6 +274,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         };
         self.trouble = Some(Trouble::Fault(fault.clone()));
         self.emit(now, What::of(fault), out);
+        self.ears = Ears::Open;
         if let Seat::Held(held) = &mut self.seat {
             // Several tries in what is left, the last close to its end.
             let pause = pause.min(held.until.left(now) / 4).max(self.config.timing.backoff);
@@ -281,7 +282,6 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         } else {
             let jitter = self.draw.below(pause / 4);
             self.poll_at = Some(now + pause + jitter);
-            (self.woken, self.again) = (false, false);
         }
     }
 
@@ -292,7 +292,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             // It may bring a seat that can be given back.
             Some(call) if call.kind == Kind::Claim => {
                 call.until = call.until.min(now + patience);
-                self.asked_last = true;
+                self.course = Course::StopsSoon;
             }
             Some(call) if call.kind == Kind::Inform => drop(self.abandon(out)),
             Some(call) if call.kind == Kind::Rivals => {
@@ -308,8 +308,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         if self.call.is_some() {
             return;
         }
-        if self.unsettled.is_some() && !self.asked_last {
-            self.asked_last = true;
+        if self.unsettled.is_some() && self.course == Course::Stops {
+            self.course = Course::StopsSoon;
             let patience = self.config.abdicate_tries.first().copied().unwrap_or_default();
             self.claim(now, patience, out);
         } else {

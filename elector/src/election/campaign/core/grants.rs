@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_planted::planted;
 
-use super::{Core, Effect, Held, Lost, Releasing, Seat, Work};
+use super::{Asked, Core, Ears, Effect, Held, Lost, Releasing, Seat, Work};
 use crate::{
     election::{
         campaign::{
@@ -60,7 +60,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         }
         let epoch = grant.term.epoch;
         let is_revoked = self.revoked.take() == Some(epoch);
-        let is_asked = self.asked.take().is_some_and(|asked| asked.is_none_or(|asked| asked == epoch));
+        let is_asked = self.asked.take().is_some_and(|Asked(asked)| asked.is_none_or(|asked| asked == epoch));
         if is_revoked {
             self.poll_later(now);
             return;
@@ -70,7 +70,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Err(why) => {
                 self.failures = self.failures.saturating_add(1);
                 self.trouble = Some(Trouble::Unusable(why));
-                let lost = if self.stopping { Lost::Shutdown } else { Lost::TrustLapsed };
+                let lost = if self.is_stopping() { Lost::Shutdown } else { Lost::TrustLapsed };
                 self.seat = Seat::Releasing(Releasing::new(now, grant, lost));
                 self.emit(now, What::UnusableGrant { why }, out);
                 return;
@@ -78,8 +78,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         };
         let other = self.leader.replace(grant.term.clone());
         let other = other.filter(|other| *other != grant.term && other.epoch >= epoch);
-        if self.stopping || is_asked {
-            let lost = if self.stopping { Lost::Shutdown } else { Lost::ResignRequested };
+        if self.is_stopping() || is_asked {
+            let lost = if self.is_stopping() { Lost::Shutdown } else { Lost::ResignRequested };
             self.lost = Some(lost);
             self.leader = None;
             self.seat = Seat::Releasing(Releasing::new(now, grant, lost));
@@ -91,7 +91,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         out.push(Effect::Trust { grant: grant.clone(), until });
         let work = Work::Waiting { at: now, attempt: 1, run: None };
         self.seat = Seat::Held(Held { grant, until, refresh_at, anchor, patience, work });
-        (self.woken, self.again) = (false, false);
+        self.ears = Ears::Open;
         self.emit(now, What::Claimed, out);
         if let Some(other) = other {
             self.emit(now, What::DuplicateLeader { other }, out);
@@ -116,7 +116,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 (held.grant, held.until, held.refresh_at) = (grant, until, refresh_at);
                 (held.anchor, held.patience) = (anchor, patience);
                 self.emit(now, What::Refreshed, out);
-                if std::mem::take(&mut self.again) {
+                if std::mem::replace(&mut self.ears, Ears::Open) == Ears::Heard {
                     self.wake(now);
                 }
             }

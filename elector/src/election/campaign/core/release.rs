@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_planted::planted;
 
-use super::{CallId, Core, Effect, Kind, Lost, Release, Seat};
+use super::{CallId, Core, Ears, Effect, Kind, Lost, Release, Seat, Told};
 use crate::{
     election::{
         campaign::{event::What, settings::OnLoss, status::Trouble},
@@ -95,7 +95,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let Seat::Releasing(releasing) = &self.seat else { return };
         let why = releasing.why;
         let is_forced = matches!(why, Lost::ResignRequested | Lost::RoleFailed);
-        let goes_on = !self.stopping && self.config.on_loss == OnLoss::Follow;
+        let goes_on = !self.is_stopping() && self.config.on_loss == OnLoss::Follow;
         if is_forced && goes_on && !self.config.cool_down.is_zero() {
             let call = self.ask(Kind::Rivals, now, now + self.config.timing.op_timeout);
             out.push(Effect::Rivals { call });
@@ -129,26 +129,27 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     /// The term is over, and all that belonged to it.
     pub(super) fn end_term(&mut self, now: Time, why: Lost, out: &mut Vec<Effect<F>>) {
         // What it gave back itself, it does not take as news.
-        self.deaf = matches!(&self.seat, Seat::Releasing(_));
+        let is_own = matches!(&self.seat, Seat::Releasing(_));
         self.seat = Seat::Vacant;
         self.revoked = None;
         if !planted!("campaign-request-outlives-its-term") {
             self.asked = None;
         }
-        if self.stopping || (self.config.on_loss == OnLoss::Stop && self.lost.is_some()) {
+        if self.is_stopping() || (self.config.on_loss == OnLoss::Stop && self.lost.is_some()) {
             self.finish(why, out);
             return;
         }
         self.poll_later(now);
+        self.ears = if is_own { Ears::Deaf } else { Ears::Open };
         self.told = None;
         self.follow(out);
     }
 
     /// Tells the role who leads, if that is news.
     pub(super) fn follow(&mut self, out: &mut Vec<Effect<F>>) {
-        let is_news = self.told.as_ref() != Some(&self.leader);
-        if is_news && !self.stopping && matches!(self.seat, Seat::Vacant) {
-            self.told = Some(self.leader.clone());
+        let told = Told(self.leader.clone());
+        if self.told.as_ref() != Some(&told) && !self.is_stopping() && matches!(self.seat, Seat::Vacant) {
+            self.told = Some(told);
             out.push(Effect::Follow { leader: self.leader.clone() });
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_planted::planted;
 
-use super::{Core, Effect, Lost, Release, Releasing, RunId, Seat, Transition, Until};
+use super::{Core, Ears, Effect, Lost, Release, Releasing, RunId, Seat, Transition, Until};
 use crate::{
     election::{
         campaign::{event::What, status::Trouble},
@@ -59,6 +59,7 @@ pub(super) struct Ending<F> {
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
     pub(super) fn act_on_role(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
+        let is_stopping = self.is_stopping();
         match &mut self.seat {
             Seat::Held(held) => match held.work {
                 Work::Waiting { at, attempt, .. } if at <= now => {
@@ -81,7 +82,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 out.push(Effect::Abort { run: ending.run });
             }
             // It blocks its thread, and may still work: the seat is not given back, and the end is not waited for.
-            Seat::Ending(ending) if self.stopping && ending.until <= now => {
+            Seat::Ending(ending) if is_stopping && ending.until <= now => {
                 let why = ending.why;
                 self.release = Release::RoleStuck;
                 self.finish(why, out);
@@ -150,7 +151,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         // What it was about to learn of that term does not matter any more.
         self.abandon(out);
         self.unsettled = None;
-        (self.woken, self.again) = (false, false);
+        self.ears = Ears::Open;
         self.lost = Some(why);
         if self.leader.as_ref() == Some(&held.grant.term) {
             self.leader = None;
@@ -168,8 +169,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             out.push(Effect::Lapse);
             self.emit(now, What::Lost { why }, out);
             if !is_given_back {
+                self.seat = Seat::Vacant;
                 self.end_term(now, why, out);
-                self.deaf = false;
             }
             return;
         };

@@ -2,14 +2,14 @@
 
 use callsign_planted::planted;
 
-use super::{Core, Effect, Kind, Lost, Seat};
+use super::{Asked, Core, Ears, Effect, Kind, Lost, Seat};
 use crate::{election::oracle::Signal, ids::Epoch, time::Time};
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
     pub(super) fn signal(&mut self, now: Time, signal: Signal, out: &mut Vec<Effect<F>>) {
         match signal {
             // The seat changed because this member left it.
-            Signal::Wakeup if self.deaf => {}
+            Signal::Wakeup if self.ears == Ears::Deaf => {}
             Signal::Wakeup => self.wake(now),
             Signal::ResignRequested { epoch } => self.resign_requested(now, epoch, out),
             Signal::Revoked { epoch } => self.revoked(now, epoch, out),
@@ -21,10 +21,10 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let timing = &self.config.timing;
         let (spread, op, gap) = (timing.spread, timing.backoff, timing.refresh / 4);
         if self.call.as_ref().is_some_and(|call| matches!(call.kind, Kind::Claim | Kind::Refresh)) {
-            self.again = true;
+            self.ears = Ears::Heard;
             return;
         }
-        if self.woken {
+        if self.ears == Ears::Heard {
             return;
         }
         // After failures not at once: whoever is down is not helped by more questions.
@@ -33,14 +33,14 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         match &mut self.seat {
             Seat::Vacant => {
                 if let Some(poll_at) = &mut self.poll_at {
-                    self.woken = true;
+                    self.ears = Ears::Heard;
                     *poll_at = soon.min(*poll_at);
                 } else if planted!("campaign-notification-without-polling") {
                     self.poll_at = Some(soon);
                 }
             }
             Seat::Held(held) => {
-                self.woken = true;
+                self.ears = Ears::Heard;
                 // Its own refreshes may be what wakes it: not more often than some times as often as it would.
                 let soon = soon.max(held.anchor + gap);
                 held.refresh_at = Some(held.refresh_at.map_or(soon, |at| at.min(soon)));
@@ -54,12 +54,12 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Seat::Held(held) if epoch.is_none_or(|epoch| epoch == held.grant.term.epoch) => {
                 self.lose(now, Lost::ResignRequested, true, out);
                 if planted!("campaign-request-outlives-its-term") {
-                    self.asked = Some(epoch);
+                    self.asked = Some(Asked(epoch));
                 }
             }
             // The grant that it is about may still be on its way here.
-            Seat::Vacant if epoch.is_some() && self.is_claiming() => self.asked = Some(epoch),
-            _ if planted!("campaign-request-outlives-its-term") => self.asked = Some(epoch),
+            Seat::Vacant if epoch.is_some() && self.is_claiming() => self.asked = Some(Asked(epoch)),
+            _ if planted!("campaign-request-outlives-its-term") => self.asked = Some(Asked(epoch)),
             _ => {}
         }
     }

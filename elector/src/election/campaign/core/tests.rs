@@ -3,4 +3,5 @@
 mod answers;
 mod losses;
 mod polling;
+mod random;
 mod story;

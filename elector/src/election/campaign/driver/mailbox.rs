@@ -117,9 +117,12 @@ impl<I> Mailbox<I> {
         let mut waiting = self.lock();
         let mut inputs = Vec::new();
         let mut push = |signal| inputs.push(Input::Signal(signal));
-        std::mem::take(&mut waiting.revoked).into_iter().for_each(|epoch| push(Signal::Revoked { epoch }));
-        let named = std::mem::take(&mut waiting.resign_epochs);
-        named.into_iter().for_each(|epoch| push(Signal::ResignRequested { epoch: Some(epoch) }));
+        for epoch in std::mem::take(&mut waiting.revoked) {
+            push(Signal::Revoked { epoch });
+        }
+        for epoch in std::mem::take(&mut waiting.resign_epochs) {
+            push(Signal::ResignRequested { epoch: Some(epoch) });
+        }
         if std::mem::take(&mut waiting.resign) {
             push(Signal::ResignRequested { epoch: None });
         }

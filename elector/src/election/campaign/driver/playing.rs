@@ -90,7 +90,12 @@ where
                 Play::Abort { run } => {
                     active = None;
                     self.abort();
-                    self.say(Input::Aborted { run });
+                    let Self { role, waiting, closed, .. } = &mut self;
+                    match cut(role.aborted(), &mut plays, waiting, closed, |_| false).await {
+                        Ok(()) | Err(Cut::Panicked) => self.say(Input::Aborted { run }),
+                        // The loop has given up waiting for it.
+                        Err(Cut::Interrupted) => {}
+                    }
                 }
                 Play::Follow { leader } => {
                     let Self { role, waiting, closed, .. } = &mut self;

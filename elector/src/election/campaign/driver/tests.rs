@@ -1,1 +1,7 @@
+//! Under paused time: the runtime's clock moves only when everybody waits.
 
+mod edges;
+mod leading;
+mod listening;
+mod stopping;
+mod toy;

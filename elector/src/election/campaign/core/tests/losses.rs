@@ -6,6 +6,7 @@ use crate::election::{
     campaign::settings::OnLoss,
     oracle::{Denial, Fault, Refusal, Signal, Verdict},
 };
+use crate::ids::MemberId;
 
 /// Leads, and loses its term in each way there is.
 fn every_loss() -> Vec<(Lost, Story)> {
@@ -435,9 +436,9 @@ fn h10_events_come_once_in_order_with_their_fields() {
     }
     let refreshed = events.iter().find(|event| event.what == What::Refreshed).unwrap();
     assert_eq!((refreshed.epoch, refreshed.ballot), (Some(Epoch(2)), Some(Ballot(3))));
-    assert_eq!(refreshed.leader.as_ref().map(|leader| leader.as_str()), Some("a"));
+    assert_eq!(refreshed.leader.as_ref().map(MemberId::as_str), Some("a"));
     let rejected = events[0];
-    assert_eq!(rejected.leader.as_ref().map(|leader| leader.as_str()), Some("b"));
+    assert_eq!(rejected.leader.as_ref().map(MemberId::as_str), Some("b"));
 }
 
 #[test]
