@@ -58,7 +58,9 @@ pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
     }
     if scenarios == [Scenario::Drift] {
         let met = total.counts.get(Check::Overlap);
-        println!("clocks beyond the promised rate: two checks said yes at once after {met} actions, no stale write was taken");
+        println!(
+            "clocks beyond the promised rate: two checks said yes at once after {met} actions, no stale write was taken"
+        );
         anyhow::ensure!(met > 0, "I6 held, though clocks drifted beyond the promised rate");
     }
     let is_broad = scenarios.len() > 1 || scenarios == [Scenario::Elections];

@@ -57,7 +57,8 @@ impl Replay {
     /// Replays it.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         if self.trace.is_none()
-            && let Some(scenario) = super::elections::scenarios(&self.scenario).and_then(|all| all.first().copied())
+            && let Some(scenario) =
+                super::elections::scenarios(&self.scenario).and_then(|all| all.first().copied())
         {
             return super::elections::replay_one(self, scenario, None);
         }

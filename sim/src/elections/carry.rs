@@ -247,7 +247,6 @@ impl World {
         }
     }
 
-
     /// Whether a member has something to look at.
     pub fn may_look(&self, at: Slot) -> bool {
         let watches = self.setup.members.get(usize::from(at)).is_some_and(|seat| seat.watches);

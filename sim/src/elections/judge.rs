@@ -10,8 +10,8 @@ use std::{
 use callsign_elector::{
     election::{
         Denial, Fault, Fence, Grant, Lost, Refusal, Verdict,
-        campaign::{Event, Transition, Until, What, Unusable, core::Input},
-        policy::{Policy, Preempt},
+        campaign::{Event, Transition, Until, Unusable, What, core::Input},
+        policy::{Policy, Preempt, Replace},
         state::{Control, Effect, Holder, Row, Seat},
     },
     ids::{Epoch, Incarnation, MemberId},
@@ -223,7 +223,10 @@ impl Judge {
             (Some(before_seat), Some(old)) => {
                 if age < self.less_drift(old.lease) {
                     let waits = !old.lock_delay.is_zero();
-                    let never = policy(before).is_none_or(|policy| policy.preempt == Preempt::Never);
+                    // Whoever may not lead is not kept by any policy.
+                    let never = policy(before).is_none_or(|policy| {
+                        policy.preempt == Preempt::Never && !(policy.zero_is_ineligible && old.priority == 0)
+                    });
                     self.hold(Check::Waited, !waits && !never, || {
                         format!("{new:?} followed {old:?} after {age:?}")
                     });
@@ -240,7 +243,10 @@ impl Judge {
             (Some(before_seat), None) => {
                 let wait = self.less_drift(before_seat.wait);
                 self.hold(Check::Waited, age >= wait, || {
-                    format!("{new:?} took a seat after {age:?} that was to be vacant for {:?}", before_seat.wait)
+                    format!(
+                        "{new:?} took a seat after {age:?} that was to be vacant for {:?}",
+                        before_seat.wait
+                    )
                 });
             }
             (None, _) => {
@@ -282,7 +288,10 @@ impl Judge {
         match author.intent {
             Intent::Resign(epoch) => {
                 self.hold(Check::I4, is_holder && epoch == seat.epoch, || {
-                    format!("machine {} resigned epoch {epoch}, and ended {} of {old:?}", author.at, seat.epoch)
+                    format!(
+                        "machine {} resigned epoch {epoch}, and ended {} of {old:?}",
+                        author.at, seat.epoch
+                    )
                 });
                 let process = world.process(author.at).filter(|p| p.incarnation == author.incarnation);
                 let works = process.is_some_and(|process| process.role.works == Some(seat.epoch));
@@ -307,7 +316,14 @@ impl Judge {
     }
 
     /// Preempted by policy, and not before its time.
-    fn preempted(&mut self, world: &World, before: &Records, seat: &Seat, old: &Holder, new: Option<&Holder>) {
+    fn preempted(
+        &mut self,
+        world: &World,
+        before: &Records,
+        seat: &Seat,
+        old: &Holder,
+        new: Option<&Holder>,
+    ) {
         self.met(Check::Preempted);
         let Some(policy) = policy(before) else { return };
         let wants = !(policy.zero_is_ineligible && old.priority == 0);
@@ -444,9 +460,9 @@ impl Judge {
             Ok(Verdict::Denied(denial)) => self.hold(Check::NoIsNo, !holds, || {
                 format!("epoch {epoch} is trusted after it was denied: {denial:?}")
             }),
-            Err(Fault::Transient { cause, .. }) if trusted => self.hold(Check::NoIsNo, holds, || {
-                format!("epoch {epoch} was lost by a fault: {cause}")
-            }),
+            Err(Fault::Transient { cause, .. }) if trusted => {
+                self.hold(Check::NoIsNo, holds, || format!("epoch {epoch} was lost by a fault: {cause}"))
+            }
             _ => {}
         }
     }
@@ -515,10 +531,16 @@ impl Judge {
         let leads = world.slots().find(|at| {
             let process = world.process(*at).filter(|process| process.incarnation == holder.incarnation);
             let working = process.is_some_and(|process| process.role.active.is_some());
-            working && process.and_then(|process| process.check(world.local(*at))).map(|g| &g.term) == term.as_ref()
+            working
+                && process.and_then(|process| process.check(world.local(*at))).map(|g| &g.term)
+                    == term.as_ref()
         });
         if leads.is_none() {
             return Some((Check::I13, format!("{holder:?} has the seat, and does not lead")));
+        }
+        let policy = &control.as_ref()?.config.policy;
+        if !settles(policy) {
+            return None;
         }
         for at in world.slots() {
             let Some(process) = world.process(at) else {
@@ -529,10 +551,16 @@ impl Judge {
                 return Some((Check::I11, format!("machine {at} knows of {knows:?}, and there is {term:?}")));
             }
         }
-        let policy = &control.as_ref()?.config.policy;
         let better = better_than(world, policy, holder);
         better.map(|better| (Check::I12, format!("{better} is to lead before {holder:?}")))
     }
+}
+
+/// Whether the seat comes to rest under a policy. Where the holder is asked to go, and a vacant seat is whoever's asks first,
+/// a lower priority that is faster gets it each time.
+pub(super) fn settles(policy: &Policy) -> bool {
+    let asks_first = matches!(policy.replace, Replace::HandOver { .. });
+    !(asks_first && policy.preempt == Preempt::HigherPriority)
 }
 
 /// Who should have the seat instead: decided anew, in other words than the policy's own.
@@ -543,7 +571,9 @@ fn better_than(world: &World, policy: &Policy, holder: &Holder) -> Option<Member
         let Some(member) = member(world, at) else { continue };
         let row: Option<Row> = read(world, &world.setup.keys.candidate(member));
         // Of namesakes, the one that registered.
-        rows.extend(row.filter(|row| row.incarnation == process.incarnation).map(|row| (member.clone(), row)));
+        rows.extend(
+            row.filter(|row| row.incarnation == process.incarnation).map(|row| (member.clone(), row)),
+        );
     }
     rows.retain(|(_, row)| is_eligible(policy, row));
     let Some((_, own)) = rows.iter().find(|(member, _)| *member == holder.member).cloned() else {
@@ -554,8 +584,7 @@ fn better_than(world: &World, policy: &Policy, holder: &Holder) -> Option<Member
         Preempt::HigherPriority => row.priority > own.priority,
         Preempt::BetterRank => {
             row.priority > own.priority
-                || row.priority == own.priority
-                    && (row.seniority, member) < (own.seniority, &holder.member)
+                || row.priority == own.priority && (row.seniority, member) < (own.seniority, &holder.member)
         }
     };
     rows.iter().find(before).map(|(member, _)| member.clone())

@@ -124,11 +124,19 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     if world.judge.violation().is_some() {
         return;
     }
-    for check in [Check::I11, Check::I12, Check::I13] {
-        world.judge.met(check);
+    let settles = super::judge::settles(&world.setup.config.policy);
+    world.judge.met(Check::I13);
+    if settles {
+        world.judge.met(Check::I11);
+        world.judge.met(Check::I12);
     }
     if !at_rest && let Some((check, what)) = world.judge.unrest(world) {
-        return world.judge.fail(check, || format!("{:?} after everything was healed: {what}", bound(&world.setup)));
+        return world
+            .judge
+            .fail(check, || format!("{:?} after everything was healed: {what}", bound(&world.setup)));
+    }
+    if !settles {
+        return;
     }
     // And it stays so.
     let elections = world.judge.elections();

@@ -43,6 +43,8 @@ pub struct Scheduler {
     /// Machines that stood still a moment ago: their timers are late.
     late: BTreeMap<Slot, Duration>,
     disabled: bool,
+    /// The seat's record was lost: once is enough. Lost twice, "no record" is the same both times.
+    lost: bool,
     healed: bool,
 }
 
@@ -53,7 +55,7 @@ fn millis(millis: u64) -> Duration {
 impl Scheduler {
     /// Draws from here on.
     pub fn new(rng: Rng) -> Self {
-        Self { rng, due: BTreeMap::new(), late: BTreeMap::new(), disabled: false, healed: false }
+        Self { rng, due: BTreeMap::new(), late: BTreeMap::new(), disabled: false, lost: false, healed: false }
     }
 
     /// From now on nothing is done to anybody any more, and what was done is undone at once.
@@ -75,7 +77,8 @@ impl Scheduler {
             due.insert(event, at);
         }
         self.due = due;
-        let Some((event, at)) = self.due.iter().map(|(e, at)| (*e, *at)).min_by_key(|(e, at)| (*at, *e)) else {
+        let Some((event, at)) = self.due.iter().map(|(e, at)| (*e, *at)).min_by_key(|(e, at)| (*at, *e))
+        else {
             return Action::Pass { nanos: 1_000_000_000 };
         };
         if let Some(wait) = at.checked_sub(world.now).filter(|wait| !wait.is_zero()) {
@@ -204,7 +207,9 @@ impl Scheduler {
     fn action(&mut self, world: &World, event: Event) -> Action {
         let nth_of = |nth: Option<usize>| nth.and_then(|nth| u8::try_from(nth).ok()).unwrap_or(u8::MAX);
         match event {
-            Event::Reach(at, channel, _) => Action::Reach { at, channel, fate: self.fate(world, at, channel) },
+            Event::Reach(at, channel, _) => {
+                Action::Reach { at, channel, fate: self.fate(world, at, channel) }
+            }
             Event::Deliver(at, channel, _) => Action::Deliver { at, channel },
             Event::Role(at, _) => {
                 let rates = if self.healed { super::Rates::default() } else { world.setup.rates };
@@ -279,7 +284,9 @@ impl Scheduler {
     fn victim(&mut self, world: &World) -> Slot {
         let any = u8::try_from(self.rng.index(world.machines.len())).unwrap_or(0);
         let busy = |at: &Slot| {
-            world.process(*at).is_some_and(|p| p.handle.is_some() && (p.asking.is_some() || p.role.doing.is_some()))
+            world
+                .process(*at)
+                .is_some_and(|p| p.handle.is_some() && (p.asking.is_some() || p.role.doing.is_some()))
         };
         let leads = |at: &Slot| world.process(*at).is_some_and(|process| process.handle.is_some());
         match self.rng.below(3) {
@@ -318,7 +325,11 @@ impl Scheduler {
             9 => Action::Admin { order: Order::Evict },
             10 => Action::Exit { at },
             11 => Action::Poke { at },
-            _ => Action::LoseSeat,
+            _ if self.lost => Action::Poke { at },
+            _ => {
+                self.lost = true;
+                Action::LoseSeat
+            }
         }
     }
 }

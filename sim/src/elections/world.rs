@@ -338,7 +338,9 @@ impl World {
             return false;
         }
         self.incarnations += 1;
-        let Some(process) = Process::new(&self.setup, at, Incarnation(self.incarnations)) else { return false };
+        let Some(process) = Process::new(&self.setup, at, Incarnation(self.incarnations)) else {
+            return false;
+        };
         let machine = &mut self.machines[usize::from(at)];
         machine.process = Some(process);
         machine.paused = false;
@@ -413,7 +415,8 @@ impl World {
             Channel::Oracle => process.asking.as_ref().map(|asking| &asking.pending),
             Channel::Watch => process.watch.pending.as_ref(),
         };
-        let Some(Pending { request, started, decided, serial, .. }) = pending.filter(|p| p.answer.is_none()).cloned()
+        let Some(Pending { request, started, decided, serial, .. }) =
+            pending.filter(|p| p.answer.is_none()).cloned()
         else {
             return false;
         };
@@ -429,7 +432,9 @@ impl World {
                 Input::Read(Err(StoreError::Unavailable("sim".to_owned())))
             }
             (Request::Read(_), _) => return false,
-            (Request::Commit(transaction), Fate::Done) => Input::Commit(self.commit(&transaction, Some(author))),
+            (Request::Commit(transaction), Fate::Done) => {
+                Input::Commit(self.commit(&transaction, Some(author)))
+            }
             (Request::Commit(_), Fate::Conflict) => Input::Commit(CommitOutcome::Conflict),
             (Request::Commit(transaction), Fate::UnknownDone) => {
                 if matches!(self.commit(&transaction, Some(author)), CommitOutcome::Committed(_)) {
