@@ -522,7 +522,7 @@ impl Judge {
     // ---- at rest
 
     /// What is missing to rest, and which check that is.
-    pub(super) fn unrest(&self, world: &World) -> Option<(Check, String)> {
+    pub fn unrest(&self, world: &World) -> Option<(Check, String)> {
         let Records { seat, control } = self.records(world);
         let Some(holder) = seat.as_ref().and_then(|seat| seat.holder.as_ref()) else {
             return Some((Check::I13, format!("nobody has the seat: {seat:?}")));

@@ -43,8 +43,6 @@ pub struct Scheduler {
     /// Machines that stood still a moment ago: their timers are late.
     late: BTreeMap<Slot, Duration>,
     disabled: bool,
-    /// The seat's record was lost: once is enough. Lost twice, "no record" is the same both times.
-    lost: bool,
     healed: bool,
 }
 
@@ -55,7 +53,7 @@ fn millis(millis: u64) -> Duration {
 impl Scheduler {
     /// Draws from here on.
     pub fn new(rng: Rng) -> Self {
-        Self { rng, due: BTreeMap::new(), late: BTreeMap::new(), disabled: false, lost: false, healed: false }
+        Self { rng, due: BTreeMap::new(), late: BTreeMap::new(), disabled: false, healed: false }
     }
 
     /// From now on nothing is done to anybody any more, and what was done is undone at once.
@@ -325,11 +323,7 @@ impl Scheduler {
             9 => Action::Admin { order: Order::Evict },
             10 => Action::Exit { at },
             11 => Action::Poke { at },
-            _ if self.lost => Action::Poke { at },
-            _ => {
-                self.lost = true;
-                Action::LoseSeat
-            }
+            _ => Action::LoseSeat,
         }
     }
 }

@@ -234,7 +234,8 @@ fn config(rng: &mut Rng, lease: Duration) -> ElectionConfig {
 
 fn seated(scenario: Scenario, rng: &mut Rng, index: usize, tight: bool) -> Seated {
     // The first is always eligible and nobody's namesake: somebody can lead in every world.
-    let is_namesake = index >= 2 && rng.per_mille(100);
+    let namesakes = if scenario == Scenario::Pauses { 300 } else { 100 };
+    let is_namesake = index >= 2 && rng.per_mille(namesakes);
     let priority = if index > 0 && rng.per_mille(80) { 0 } else { 1 + u32::from(rng.below(3) == 0) };
     let most = if scenario == Scenario::Drift { 250_000 } else { u64::from(DRIFT_PPM / 2) };
     let ppm = i32::try_from(rng.below(2 * most + 1)).unwrap_or(0) - i32::try_from(most).unwrap_or(0);

@@ -755,7 +755,7 @@ pub const MUTANTS: &[Mutant] = &[
         file: "elector/src/election/state/seat.rs",
         what: "Refreshes and resigns whatever term a member of this name has.",
         hazard: "election 4.1 Oban #1488; 4.4 (refresh by member id only)",
-        scenario: "elections-store",
+        scenario: "elections-pauses",
         within: 200,
     },
     Mutant {
