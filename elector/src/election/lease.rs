@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     Clock,
-    ids::{ClusterName, Tag},
+    ids::{ClusterName, Epoch, Tag},
     keys::{ClusterKeys, ElectionKeys},
     store::SharedStore,
 };
@@ -110,6 +110,8 @@ struct Part {
     keys: ElectionKeys,
     me: Who,
     member: Member,
+    /// The epoch of the last request to resign that was passed on.
+    told: Option<Epoch>,
 }
 
 impl LeaseOracle {
@@ -140,7 +142,9 @@ impl LeaseOracle {
             return Err(ElectionError::Unavailable("`init` was not called".to_owned()));
         };
         let answer = drive(&self.store, &self.options.clock, &mut part.member, ask).await;
-        if let Some(epoch) = part.member.asked_to_resign() {
+        let asked = part.member.asked_to_resign();
+        if let Some(epoch) = asked.filter(|_| part.told != asked) {
+            part.told = asked;
             // Nobody listens any more: nobody is to be asked.
             let _ = self.requests.send(Signal::ResignRequested { epoch: Some(epoch) });
         }
@@ -172,7 +176,7 @@ impl Oracle for LeaseOracle {
         // Called again after a store was down, it goes on with what it knows.
         if self.part.as_ref().is_none_or(|part| part.keys != keys || part.me != who) {
             let member = Member::new(keys.clone(), me, self.options.register);
-            self.part = Some(Part { keys, me: who, member });
+            self.part = Some(Part { keys, me: who, member, told: None });
         }
         let config = self.options.config.clone();
         match self.ask(Ask::Prepare(config.clone())).await {

@@ -1,4 +1,6 @@
 //! The rows of requirements that a lease on any store has to meet, each on every store.
+#![allow(clippy::disallowed_methods)] // incarnations and nonces are drawn, as drivers do
+#![allow(clippy::unchecked_time_subtraction)] // all of them are known
 
 pub(in crate::election) mod beds;
 mod candidates;
@@ -7,6 +9,7 @@ mod clocks;
 mod counting;
 mod faults;
 mod people;
+mod random;
 mod records;
 
 /// Makes tests of the same functions on every store.

@@ -40,6 +40,7 @@ impl Stores {
         Self { connect: Arc::new(connect), clocks: Mutex::default(), config, kept: Arc::new(kept) }
     }
 
+    #[allow(clippy::unnecessary_wraps)] // as the others
     pub(in crate::election) fn memory() -> Option<Self> {
         let store = MemoryStore::new();
         let count = AtomicU64::new(0);
@@ -49,6 +50,7 @@ impl Stores {
     }
 
     /// One file that several have open.
+    #[allow(clippy::unnecessary_wraps)] // as the others
     pub(in crate::election) fn sqlite() -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("callsign.db");
@@ -66,14 +68,8 @@ impl Stores {
         use crate::store::postgres::{PostgresStore, tests::server::Server};
         static SHARED: Mutex<std::sync::Weak<Server>> = Mutex::new(std::sync::Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let server = match shared.upgrade() {
-            Some(server) => server,
-            None => {
-                let server = Arc::new(Server::start()?);
-                *shared = Arc::downgrade(&server);
-                server
-            }
-        };
+        let server = if let Some(server) = shared.upgrade() { server } else { Arc::new(Server::start()?) };
+        *shared = Arc::downgrade(&server);
         let stores: Vec<_> = (0..2).map(|_| PostgresStore::open(&server.url("postgres")).unwrap()).collect();
         Some(Self::new(in_turn(stores), server))
     }

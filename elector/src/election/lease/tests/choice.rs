@@ -118,32 +118,20 @@ pub(super) async fn e10_when_the_top_falls_silent_the_next_leads_after_expiry_an
 pub(super) async fn e11_a_higher_priority_replaces_the_leader_and_the_leader_hears_of_it(stores: Stores) {
     let stores = by(stores, preempting());
     let place = Place::new(&stores).await;
-    let (mut low, mut high) = (place.ranked("low", 5).await, place.ranked("high", 9).await);
+    let (mut low, mut ears) = place.listening("low", 5).await;
+    let mut high = place.ranked("high", 9).await;
     let held = low.win().await;
-    let mut signals = low.oracle.signals();
-    // The stream has to have seen the term, to tell that it is over. There is nothing new yet.
-    assert_eq!(until_quiet(&mut signals).await, []);
+    assert_eq!(place.heard(&mut ears).await, [], "its own win is no news");
     let next = high.win().await;
     assert!(next.term.epoch > held.term.epoch && next.fence.ballot > held.fence.ballot);
-    assert_eq!(signals.next().await, Some(Signal::Revoked { epoch: held.term.epoch }));
+    let revoked = Signal::Revoked { epoch: held.term.epoch };
+    assert_eq!(place.heard(&mut ears).await, [revoked, Signal::Wakeup]);
     assert_eq!(denied(low.refresh(&held).await).leader, Some(next.term.clone()));
     // Off: it waits.
     assert!(high.abdicate(&next).await);
     place.config(&ElectionConfig { policy: Policy::sticky(), ..stores.config.clone() }).await;
     low.win().await;
     assert_eq!(high.lose().await.why, Refusal::Held);
-}
-
-/// What a stream of signals has to say now. The first look asks the store, which takes some time; then it waits.
-async fn until_quiet(signals: &mut futures::stream::BoxStream<'static, Signal>) -> Vec<Signal> {
-    let mut heard = Vec::new();
-    let quiet = tokio::time::timeout(Duration::from_millis(300), async {
-        while let Some(signal) = signals.next().await {
-            heard.push(signal);
-        }
-    });
-    let _ = quiet.await;
-    heard
 }
 
 pub(super) async fn e12_equals_never_replace_each_other(stores: Stores) {
@@ -164,13 +152,13 @@ pub(super) async fn e13_a_leader_is_asked_first_and_replaced_after_the_grace(sto
     let policy = Policy { replace: Replace::HandOver { grace }, ..preempting() };
     let stores = by(stores, policy);
     let place = Place::new(&stores).await;
-    let (mut low, mut high) = (place.ranked("low", 5).await, place.ranked("high", 9).await);
+    let (mut low, mut ears) = place.listening("low", 5).await;
+    let mut high = place.ranked("high", 9).await;
     let held = low.win().await;
-    let mut signals = low.oracle.signals();
-    assert_eq!(until_quiet(&mut signals).await, []);
+    assert_eq!(place.heard(&mut ears).await, []);
     assert_eq!(high.lose().await.why, Refusal::Held);
     let asked = Signal::ResignRequested { epoch: Some(held.term.epoch) };
-    assert_eq!(signals.next().await, Some(asked), "it is asked");
+    assert_eq!(place.heard(&mut ears).await, [asked], "it is asked");
     // Until the grace is over it leads.
     stores.pass(grace - MS);
     let held = granted(low.refresh(&held).await);
@@ -254,10 +242,9 @@ pub(super) async fn h2_h3_a_disabled_election_takes_nothing_and_drains_or_stops_
     use crate::election::{Disable, lease::ElectionError};
     for how in [Disable::Drain, Disable::Stop] {
         let place = Place::new(&stores).await;
-        let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+        let mut a = place.player("a").await;
+        let (mut b, mut ears) = place.listening("b", 1).await;
         let held = a.win().await;
-        let mut signals = b.oracle.signals();
-        assert_eq!(until_quiet(&mut signals).await, []);
         surely(async || place.admin.disable(how).await).await;
         // Join, heartbeat, claim.
         let disabled = ElectionError::Disabled;
@@ -284,9 +271,9 @@ pub(super) async fn h2_h3_a_disabled_election_takes_nothing_and_drains_or_stops_
         }
         stores.pass(LEASE * 3);
         assert_eq!(b.lose().await.why, Refusal::Disabled, "I10: no grants");
-        until_quiet(&mut signals).await;
+        place.heard(&mut ears).await;
         surely(async || place.admin.enable().await).await;
-        assert_eq!(signals.next().await, Some(Signal::Wakeup), "it is woken");
+        assert_eq!(place.heard(&mut ears).await, [Signal::Wakeup]);
         let next = b.win().await;
         assert!(next.fence.ballot > held.fence.ballot);
         let mut late = late;
@@ -296,10 +283,10 @@ pub(super) async fn h2_h3_a_disabled_election_takes_nothing_and_drains_or_stops_
 
 pub(super) async fn h4_two_elections_share_no_key(stores: Stores) {
     let (one, other) = (Place::new(&stores).await, Place::new(&stores).await);
-    let (mut a, mut b) = (one.player("same").await, other.player("same").await);
+    let (mut a, mut ears) = one.listening("same", 1).await;
+    let mut b = other.player("same").await;
     let held = a.win().await;
-    let mut signals = a.oracle.signals();
-    assert_eq!(until_quiet(&mut signals).await, []);
+    assert_eq!(one.heard(&mut ears).await, []);
     let before = one.rows().await;
     let theirs = b.win().await;
     let theirs = granted(b.refresh(&theirs).await);
@@ -309,7 +296,7 @@ pub(super) async fn h4_two_elections_share_no_key(stores: Stores) {
     denied(b.refresh(&theirs).await);
     surely(async || other.admin.disable(crate::election::Disable::Stop).await).await;
     assert_eq!(one.rows().await, before);
-    assert!(signals.next().now_or_never().is_none(), "no event");
+    assert_eq!(one.heard(&mut ears).await, [], "no event");
     let prefix = |place: &Place<'_>| format!("/election/{}/", place.bed.election);
     for (key, _) in before {
         assert!(String::from_utf8(key).unwrap().contains(&prefix(&one)));
@@ -320,11 +307,11 @@ pub(super) async fn h4_two_elections_share_no_key(stores: Stores) {
 /// D12 and D13, as far as the authority has them.
 pub(super) async fn d12_d13_a_request_to_resign_is_of_one_epoch_and_heard_once(stores: Stores) {
     let place = Place::new(&stores).await;
-    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    let (mut a, mut of_a) = place.listening("a", 1).await;
+    let (_b, mut of_b) = place.listening("b", 1).await;
     assert_eq!(surely(async || place.admin.request_resign(None).await).await, None, "nobody leads");
     let held = a.win().await;
-    let (mut of_a, mut of_b) = (a.oracle.signals(), b.oracle.signals());
-    assert_eq!((until_quiet(&mut of_a).await, until_quiet(&mut of_b).await), (vec![], vec![]));
+    assert_eq!((place.heard(&mut of_a).await, place.heard(&mut of_b).await), (vec![], vec![Signal::Wakeup]));
     let other = Some(held.term.epoch.next());
     assert_eq!(surely(async || place.admin.request_resign(other).await).await, None, "of another epoch");
     for _ in 0..5 {
@@ -332,15 +319,15 @@ pub(super) async fn d12_d13_a_request_to_resign_is_of_one_epoch_and_heard_once(s
         assert_eq!(asked, Some(held.term.epoch));
     }
     assert_eq!(
-        until_quiet(&mut of_a).await,
+        place.heard(&mut of_a).await,
         [Signal::ResignRequested { epoch: Some(held.term.epoch) }],
         "five are one"
     );
-    assert_eq!(until_quiet(&mut of_b).await, [], "who does not lead is not asked");
+    assert_eq!(place.heard(&mut of_b).await, [], "who does not lead is not asked");
     // It dies with the term.
     assert!(a.abdicate(&held).await);
     let again = a.win().await;
-    let heard = until_quiet(&mut of_a).await;
+    let heard = place.heard(&mut of_a).await;
     assert!(!heard.iter().any(|s| matches!(s, Signal::ResignRequested { .. })), "{heard:?}");
     granted(a.refresh(&again).await);
 }
@@ -352,27 +339,26 @@ pub(super) async fn d12_h6_a_request_is_heard_with_the_next_refresh_if_nothing_i
     let held = a.win().await;
     let mut signals = a.oracle.signals();
     surely(async || place.admin.request_resign(Some(held.term.epoch)).await).await;
-    assert_eq!(until_quiet(&mut signals).await, []);
+    assert_eq!(signals.next().now_or_never(), None, "nobody looks");
     granted(a.refresh(&held).await);
     let asked = Signal::ResignRequested { epoch: Some(held.term.epoch) };
-    assert_eq!(signals.next().await, Some(asked));
+    assert_eq!(signals.next().now_or_never(), Some(Some(asked)));
 }
 
 /// I1, as far as the authority has it; F11.
 pub(super) async fn i1_f11_followers_are_woken_by_a_resignation_and_not_by_a_refresh(stores: Stores) {
     let place = Place::new(&stores).await;
-    let (mut a, b) = (place.player("a").await, place.player("b").await);
+    let mut a = place.player("a").await;
+    let (mut b, mut ears) = place.listening("b", 1).await;
     let held = a.win().await;
-    let mut b = b;
-    let mut signals = b.oracle.signals();
-    assert_eq!(until_quiet(&mut signals).await, []);
+    assert_eq!(place.heard(&mut ears).await, [Signal::Wakeup]);
     let kept = granted(a.refresh(&held).await);
-    assert_eq!(until_quiet(&mut signals).await, [], "nothing that matters");
+    assert_eq!(place.heard(&mut ears).await, [], "nothing that matters");
     assert!(a.abdicate(&kept).await);
-    assert_eq!(signals.next().await, Some(Signal::Wakeup));
+    assert_eq!(place.heard(&mut ears).await, [Signal::Wakeup]);
     let next = b.win().await;
-    assert_eq!(until_quiet(&mut signals).await, [], "one's own win is no news");
+    assert_eq!(place.heard(&mut ears).await, [], "one's own win is no news");
     assert!(b.abdicate(&next).await);
-    let heard = until_quiet(&mut signals).await;
+    let heard = place.heard(&mut ears).await;
     assert!(heard.contains(&Signal::Revoked { epoch: next.term.epoch }), "{heard:?}");
 }

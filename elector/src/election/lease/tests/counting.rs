@@ -1,4 +1,4 @@
-//! A store that counts what is asked of it.
+//! A store that counts what is asked of it, and knows what its watchers have seen.
 
 use std::sync::{
     Arc,
@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use futures::future::BoxFuture;
+use tokio::sync::watch;
 
 use crate::{
     ids::{Incarnation, NodeName},
@@ -20,11 +21,19 @@ use crate::{
 pub(super) struct Counting {
     store: SharedStore,
     counts: Arc<[AtomicUsize; 3]>,
+    /// Since when somebody watches, last.
+    watching: Arc<watch::Sender<Version>>,
 }
 
 impl Counting {
     pub(super) fn new(store: SharedStore) -> Self {
-        Self { store, counts: Arc::default() }
+        Self { store, counts: Arc::default(), watching: Arc::new(watch::Sender::new(Version(0))) }
+    }
+
+    /// Waits until somebody watches who has seen this version.
+    pub(super) async fn watched_since(&self, version: Version) {
+        let mut watching = self.watching.subscribe();
+        watching.wait_for(|since| *since >= version).await.expect("its sender is here");
     }
 
     /// Keys read, writes and transactions since the last time.
@@ -55,6 +64,7 @@ impl Store for Counting {
     }
 
     fn watch(&self, key: Key, since: Version) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.watching.send_replace(since);
         self.store.watch(key, since)
     }
 

@@ -2,15 +2,23 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::beds::Stores;
+use futures::{StreamExt, stream::BoxStream};
+
+use super::{
+    beds::{Stores, cluster},
+    counting::Counting,
+};
 use crate::{
     election::{
         ElectionConfig, Policy, Registration,
         conformance::{Bed, Player},
         lease::{Election, ElectionError, LeaseOptions, LeaseOracle},
+        oracle::{Oracle, Signal},
         policy::Preempt,
     },
     ids::{Incarnation, MemberId},
+    keys::ClusterKeys,
+    store::{CommitOutcome, Read, Transaction, Version},
 };
 
 pub(super) const MS: Duration = Duration::from_millis(1);
@@ -108,4 +116,50 @@ impl<'a> Place<'a> {
 pub(super) fn preempting() -> Policy {
     assert_eq!(Policy::preempting().preempt, Preempt::HigherPriority);
     Policy::preempting()
+}
+
+/// What a member's oracle notices.
+pub(super) struct Ears {
+    signals: BoxStream<'static, Signal>,
+    store: Counting,
+}
+
+impl Place<'_> {
+    /// A member, and what it hears. It has looked at what is there now.
+    pub(super) async fn listening(&self, name: &str, priority: u32) -> (Player<LeaseOracle>, Ears) {
+        let store = Counting::new(self.stores.store());
+        let options = LeaseOptions { priority, ..self.stores.options() };
+        let oracle = LeaseOracle::new(std::sync::Arc::new(store.clone()), &cluster(), options);
+        let mut player = self.bed.join(oracle, name).await;
+        let mut ears = Ears { signals: player.oracle.signals(), store };
+        assert_eq!(self.heard(&mut ears).await, []);
+        (player, ears)
+    }
+
+    /// Everything that is heard of what was done so far.
+    pub(super) async fn heard(&self, ears: &mut Ears) -> Vec<Signal> {
+        let version = self.touch().await;
+        let mut heard = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                signal = ears.signals.next() => heard.push(signal.expect("it does not end")),
+                () = ears.store.watched_since(version) => return heard,
+            }
+        }
+    }
+
+    /// Writes a record anew as it is, so that whoever watches looks.
+    async fn touch(&self) -> Version {
+        let key = ClusterKeys::new(&cluster()).election(&self.bed.election).control();
+        loop {
+            let store = self.stores.store();
+            let Ok(read) = store.read(vec![Read::Key(key.clone())]).await else { continue };
+            let value = read.value(0).unwrap().clone();
+            let again = Transaction::new().check(key.clone(), Some(value.clone())).put(key.clone(), value);
+            if let CommitOutcome::Committed(version) = store.commit(again).await {
+                return version;
+            }
+        }
+    }
 }

@@ -193,12 +193,11 @@ impl Model {
                 }
                 let timeout = self.configured().candidate_timeout.as_secs();
                 let known = self.people.get(&name).filter(|p| p.incarnation == incarnation);
-                let (stamp, joined, mut touched) = match known {
-                    Some(person) => (person.stamp, person.joined, person.touched),
-                    None => {
-                        self.stamps += 1;
-                        (self.stamps, now, now)
-                    }
+                let (stamp, joined, mut touched) = if let Some(person) = known {
+                    (person.stamp, person.joined, person.touched)
+                } else {
+                    self.stamps += 1;
+                    (self.stamps, now, now)
                 };
                 if known.is_some_and(|p| p.priority != r.priority || p.tags != r.tags || p.timeout != timeout)
                 {
