@@ -63,3 +63,38 @@ fn boot_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{env, process::Command};
+
+    use super::*;
+
+    const SHIFTED: &str = "CALLSIGN_TEST_SHIFTED_CLOCK";
+
+    /// In a namespace whose boot-time clock is a day ahead of the monotonic one, as after a day in suspend.
+    #[test]
+    fn c11_the_boot_clock_is_the_one_that_advances_through_suspend() {
+        if env::var_os(SHIFTED).is_none() {
+            let name = "clock::tests::c11_the_boot_clock_is_the_one_that_advances_through_suspend";
+            let unshared = Command::new("unshare")
+                .args(["--time", "--boottime", "86400"])
+                .arg(env::current_exe().unwrap())
+                .args(["--exact", name, "--nocapture"])
+                .env(SHIFTED, "yes")
+                .output();
+            let output = match unshared {
+                Ok(output) if !String::from_utf8_lossy(&output.stderr).contains("unshare:") => output,
+                other => return println!("not tried: no time namespace can be made here: {other:?}"),
+            };
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        let seconds: f64 = uptime.split_whitespace().next().unwrap().parse().unwrap();
+        assert!(seconds > 86_400.0, "{uptime}");
+        let off = Duration::from_secs_f64(seconds).abs_diff(Clock::boot().now().0);
+        assert!(off < Duration::from_secs(3_600), "the clock is off by {off:?}");
+    }
+}

@@ -1,16 +1,19 @@
 //! The one loop that takes part in an election: it claims, refreshes, and stops the work in time.
 //!
-//! ```ignore
+//! ```no_run
+//! # use callsign_elector::{election::{Campaign, Oracle, Role, Settings, Started}, ids::{ElectionName, MemberId}};
+//! # async fn example<O: Oracle>(oracle: O, role: impl Role<O::Fence>) -> Result<(), Box<dyn std::error::Error>> {
 //! let settings = Settings::new(ElectionName::new("reports")?, MemberId::new("node-7")?);
 //! let Started::Running(campaign) = Campaign::start(oracle, role, settings).await? else { return Ok(()) };
 //!
-//! let leadership = campaign.leadership();  // Clone; to be asked before each act
-//! let fence = leadership.check()?;         // no lock, no I/O; Err(Lapsed) the instant its time is over
+//! let leadership = campaign.leadership(); // Clone; to be asked before each act
+//! let fence = leadership.check()?; // no lock, no I/O; Err(Lapsed) the instant its time is over
 //!
 //! let mut transitions = campaign.subscribe();
-//! while let Ok(transition) = transitions.next().await {} // the state first, then every transition, in order
+//! let transition = transitions.next().await?; // the state first, then every transition, in order
 //!
-//! campaign.stop().await?;                  // lapse, tell, stop the work, give back: bounded
+//! campaign.stop().await?; // lapse, tell, stop the work, give back: bounded
+//! # Ok(()) }
 //! ```
 //!
 //! What it promises, whatever the oracle and the role do:

@@ -21,7 +21,7 @@ pub enum Validity {
 }
 
 /// The seat is yours.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grant<F> {
     /// The term it belongs to.
     pub term: Term,
@@ -67,7 +67,7 @@ pub struct Denial {
 }
 
 /// What an oracle knows for certain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict<F> {
     /// The seat is yours.
     Granted(Grant<F>),
@@ -136,7 +136,7 @@ pub enum Signal {
 }
 
 /// What a message from outside comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reaction<F> {
     /// Nothing.
     Ignore,

@@ -21,7 +21,7 @@ pub enum Lost {
 }
 
 /// The role cannot be taken up. The term is given back.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the role cannot be taken up: {0}")]
 pub struct Abort(pub String);
 

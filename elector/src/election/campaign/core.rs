@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// What a campaign has of the seat.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Seat<F> {
     /// Nothing.
     Vacant,
@@ -60,7 +60,7 @@ enum Seat<F> {
 }
 
 /// One member's campaign.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Core<F> {
     config: Config,
     draw: Jitter,
@@ -96,7 +96,7 @@ pub struct Core<F> {
 }
 
 /// How it takes signals: as one bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Ears {
     /// The next one brings the next question forward.
     Open,
@@ -107,7 +107,7 @@ enum Ears {
 }
 
 /// Whether it goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Course {
     Runs,
     Stops,
@@ -117,11 +117,11 @@ enum Course {
 }
 
 /// A request to resign: of this epoch, or of any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Asked(Option<Epoch>);
 
 /// Who leads, as the role was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Told(Option<Term>);
 
 impl<F: Clone + PartialEq + 'static> Core<F> {

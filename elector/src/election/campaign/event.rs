@@ -14,7 +14,7 @@ use crate::{
 
 /// Something happened. Each is reported once, in order: to `tracing`, target `callsign::election`, and to the
 /// [`Observer`](super::Observer).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
     /// The election.
     pub election: ElectionName,
@@ -37,7 +37,7 @@ pub struct Event {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum What {
     /// A claim was granted.

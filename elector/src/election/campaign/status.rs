@@ -76,7 +76,7 @@ pub enum Unusable {
 }
 
 /// The last thing that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Trouble {
     /// The oracle did not decide.
@@ -97,7 +97,7 @@ pub enum Trouble {
 }
 
 /// A campaign at one moment. Made without waiting for anything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Status<F> {
     /// What it does.
     pub phase: Phase,

@@ -17,7 +17,7 @@ use crate::election::{oracle::Grant, term::Term};
 pub const QUEUE_CAP: usize = 4096;
 
 /// What a member became.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Transition<F> {
     /// It follows: the one that leads, if that is known.
     Following(Option<Term>),

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What the oracle is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Claim,
     Refresh,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 /// A call in flight.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Call {
     pub(super) id: CallId,
     pub(super) kind: Kind,
@@ -38,7 +38,7 @@ pub(super) struct Call {
 }
 
 /// An attempt whose outcome is not known: it is made again, with the same nonce.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Unsettled {
     attempt: Attempt,
     /// When it was first sent. It may have been carried out then, and its grant be as old.

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A term that is given back. No role runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Releasing<F> {
     pub(super) grant: Grant<F>,
     why: Lost,

@@ -18,7 +18,7 @@ use crate::{
 const LEAST_TO_ABORT: Duration = Duration::from_millis(100);
 
 /// A term that is trusted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held<F> {
     pub(super) grant: Grant<F>,
     pub(super) until: Until,
@@ -32,7 +32,7 @@ pub(super) struct Held<F> {
 }
 
 /// How far the role is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Work {
     /// It will be asked at that time to take up the term. `run`: its last attempt that failed.
     Waiting { at: Time, attempt: u32, run: Option<RunId> },
@@ -43,7 +43,7 @@ pub(super) enum Work {
 }
 
 /// A term that is over, and a role that is stopping.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ending<F> {
     pub(super) why: Lost,
     /// The last grant of the term.

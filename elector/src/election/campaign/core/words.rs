@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How a member takes part. The fields are those of [`Settings`](crate::election::campaign::Settings).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // said there
 pub struct Config {
     pub election: ElectionName,
@@ -39,7 +39,7 @@ pub struct CallId(pub u64);
 pub struct RunId(pub u64);
 
 /// What a campaign is told.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input<F> {
     /// It begins.
     Start,
@@ -91,7 +91,7 @@ impl<F> Input<F> {
 }
 
 /// What has to be done.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect<F> {
     /// Ask the oracle for the seat.
     #[allow(missing_docs)]
@@ -137,7 +137,7 @@ pub enum Effect<F> {
 }
 
 /// What became of the seat at the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Release {
     /// The campaign had none, or it was another's already.
     NotHeld,
@@ -152,7 +152,7 @@ pub enum Release {
 }
 
 /// How a campaign ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct End {
     /// Why: `Shutdown` if it was stopped, else the loss after which it was to stop.
     pub why: Lost,

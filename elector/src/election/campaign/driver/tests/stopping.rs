@@ -165,7 +165,8 @@ impl Role<Fence> for Blocking {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_blocks_its_thread_does_not_block_the_campaign() {
     let authority = Authority::default();
-    let settings = Settings::new(ElectionName::new("e").unwrap(), MemberId::new("a").unwrap());
+    let settings = Settings::new(ElectionName::new("e").unwrap(), MemberId::new("a").unwrap())
+        .with_timing(Timing::for_lease(s(1)));
     let (go, blocked) = std::sync::mpsc::channel();
     let started = Campaign::start(Toy::new(&authority), Blocking(blocked), settings).await.unwrap();
     let Started::Running(campaign) = started else { panic!("it declined") };
