@@ -109,17 +109,16 @@ fn per_second(count: u64, begin: &Instant) -> f64 {
 
 /// Replays a seed, or a trace that was kept.
 pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Trace>) -> anyhow::Result<()> {
-    let (seed, actions) = match trace {
-        Some(trace) => (trace.seed, trace.actions),
-        None => {
-            let seed = options.seed.unwrap_or_default();
-            let ran = run_caught(scenario, seed);
-            if ran.trace.is_empty() {
-                tell(scenario, &ran, &options.out, false)?;
-                anyhow::bail!("seed {seed} fails");
-            }
-            (seed, ran.trace)
+    let (seed, actions) = if let Some(trace) = trace {
+        (trace.seed, trace.actions)
+    } else {
+        let seed = options.seed.unwrap_or_default();
+        let ran = run_caught(scenario, seed);
+        if ran.trace.is_empty() {
+            tell(scenario, &ran, &options.out, false)?;
+            anyhow::bail!("seed {seed} fails");
         }
+        (seed, ran.trace)
     };
     let (world, done) = replay(scenario, seed, &actions);
     if options.print {

@@ -30,7 +30,7 @@ impl World {
         let Some(process) = self.process_mut(at) else { return };
         process.inputs.push_back(input);
         while let Some(input) = self.process_mut(at).and_then(|process| process.inputs.pop_front()) {
-            self.step(at, input);
+            self.step(at, &input);
         }
         // A campaign that has ended is gone, and so is the process.
         if self.process(at).is_some_and(|process| process.core.is_over()) {
@@ -41,12 +41,12 @@ impl World {
         }
     }
 
-    fn step(&mut self, at: Slot, input: Input<Fence>) {
+    fn step(&mut self, at: Slot, input: &Input<Fence>) {
         let now = self.local(at);
         let mut judge = std::mem::take(&mut self.judge);
         let mut effects = Vec::new();
         if let Some(process) = self.process_mut(at) {
-            judge.before_input(now, process, &input);
+            judge.before_input(now, process, input);
             process.core.step(now, input.clone(), &mut effects);
         }
         self.judge = judge;
@@ -54,7 +54,7 @@ impl World {
             self.carry(at, now, effect);
         }
         if let Some(process) = self.machines.get(usize::from(at)).and_then(|m| m.process.as_ref()) {
-            self.judge.after_input(process, &input);
+            self.judge.after_input(process, input);
         }
     }
 
@@ -109,7 +109,7 @@ impl World {
                     process.handle = None;
                 }
             }
-            Effect::Publish(transition) => self.publish(at, transition),
+            Effect::Publish(transition) => self.publish(at, &transition),
             Effect::Activate { run, grant } => {
                 let serial = self.serial();
                 if let Some(process) = self.process_mut(at) {
@@ -140,10 +140,10 @@ impl World {
         }
     }
 
-    fn publish(&mut self, at: Slot, transition: Transition<Fence>) {
+    fn publish(&mut self, at: Slot, transition: &Transition<Fence>) {
         let machine = self.machines.get_mut(usize::from(at));
         let Some(process) = machine.and_then(|machine| machine.process.as_mut()) else { return };
-        self.judge.published(process, &transition);
+        self.judge.published(process, transition);
         process.log.push(transition.clone());
         for subscriber in &mut process.subscribers {
             subscriber.queue.push_back(transition.clone());

@@ -372,7 +372,7 @@ impl Judge {
     /// How long something lasts at least in true time that a sound clock showed to last this long.
     fn less_drift(&self, duration: Duration) -> Duration {
         let ppm = if self.sound_clocks { DRIFT_PPM } else { 300_000 };
-        duration - duration * ppm / 1_000_000
+        duration * (1_000_000 - ppm) / 1_000_000
     }
 
     pub(super) fn evicted(&mut self, effects: &[Vec<Effect>]) {
@@ -461,7 +461,7 @@ impl Judge {
                 format!("epoch {epoch} is trusted after it was denied: {denial:?}")
             }),
             Err(Fault::Transient { cause, .. }) if trusted => {
-                self.hold(Check::NoIsNo, holds, || format!("epoch {epoch} was lost by a fault: {cause}"))
+                self.hold(Check::NoIsNo, holds, || format!("epoch {epoch} was lost by a fault: {cause}"));
             }
             _ => {}
         }

@@ -179,8 +179,15 @@ impl Scheduler {
             Event::Sink(_) => self.between(1, 20),
             Event::Orphan(_) if self.healed => self.between(0, 500),
             Event::Orphan(_) => self.between(10, 20_000),
-            Event::Start(_) | Event::OutageOver(_) | Event::Enable if self.healed => Duration::ZERO,
-            Event::Continue(_) | Event::Resume(_) if self.healed => Duration::ZERO,
+            Event::Start(_)
+            | Event::OutageOver(_)
+            | Event::Enable
+            | Event::Continue(_)
+            | Event::Resume(_)
+                if self.healed =>
+            {
+                Duration::ZERO
+            }
             Event::Start(_) if world.now.is_zero() => self.between(0, 3000),
             Event::Start(_) => self.between(100, 20_000),
             Event::Continue(_) => self.between(100, 25_000),

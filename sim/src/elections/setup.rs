@@ -165,7 +165,7 @@ impl Setup {
         let count = 2 + rng.index(4);
         let lease = Duration::from_secs(10);
         let config = config(rng, lease);
-        let tight = scenario == Scenario::Pauses || rng.per_mille(400);
+        let tight = matches!(scenario, Scenario::Pauses | Scenario::Drift) || rng.per_mille(400);
         let members = (0..count).map(|index| seated(scenario, rng, index, tight)).collect();
         let keys = ClusterKeys::new(&ClusterName::new("sim").expect("it is a name")).election(&election());
         let (faults, rates) = adversity(scenario, rng);
@@ -237,7 +237,7 @@ fn seated(scenario: Scenario, rng: &mut Rng, index: usize, tight: bool) -> Seate
     let namesakes = if scenario == Scenario::Pauses { 300 } else { 100 };
     let is_namesake = index >= 2 && rng.per_mille(namesakes);
     let priority = if index > 0 && rng.per_mille(80) { 0 } else { 1 + u32::from(rng.below(3) == 0) };
-    let most = if scenario == Scenario::Drift { 250_000 } else { u64::from(DRIFT_PPM / 2) };
+    let most = if scenario == Scenario::Drift { 350_000 } else { u64::from(DRIFT_PPM / 2) };
     let ppm = i32::try_from(rng.below(2 * most + 1)).unwrap_or(0) - i32::try_from(most).unwrap_or(0);
     let mut timing = Timing::for_lease(Duration::from_secs(10));
     if tight {

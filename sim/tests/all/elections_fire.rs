@@ -168,7 +168,7 @@ fn i3_a_sink_that_refuses_the_newest_epoch() {
 #[test]
 fn i4_a_refresh_of_another_term_and_a_resignation_of_anothers() {
     let mut scene = Scene::new();
-    scene.write(scene.leader, Intent::Refresh(Epoch(1)), |seat| seat.ballot = Ballot(seat.ballot.0 + 1));
+    scene.write(scene.leader, Intent::Refresh(Epoch(999)), |seat| seat.ballot = Ballot(seat.ballot.0 + 1));
     scene.found(Check::I4);
 
     let mut scene = Scene::new();
