@@ -15,6 +15,7 @@ mod process;
 mod run;
 mod scheduler;
 mod setup;
+mod space;
 mod sweep;
 mod trace;
 mod world;
@@ -27,6 +28,7 @@ pub use self::{
     run::{Ran, replay, run},
     scheduler::Scheduler,
     setup::{DRIFT_PPM, Faults, Rates, Scenario, Seated, Setup},
+    space::{Budget, SMALL, Small, State},
     sweep::{Plan, Swept, run_caught, sweep},
     trace::Trace,
     world::{Machine, Orphan, Sink, World, Written},

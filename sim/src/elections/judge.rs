@@ -89,6 +89,12 @@ impl Judge {
         self.elections
     }
 
+    /// All that later checks compare with.
+    pub(super) fn memory(&self) -> String {
+        let Self { ballot, newest, terms, seat_since, last_write, cut_short, last_leader, .. } = self;
+        format!("{ballot} {newest} {terms:?} {seat_since:?} {last_write:?} {cut_short:?} {last_leader:?}")
+    }
+
     /// A check failed.
     pub fn fail(&mut self, check: Check, what: impl FnOnce() -> String) {
         if self.violation.is_none() {
