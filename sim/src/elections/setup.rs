@@ -313,7 +313,7 @@ fn adversity(scenario: Scenario, rng: &mut Rng) -> (Faults, Rates) {
                 disable: 80,
                 configure: 250,
                 priority: 150,
-                evict: 60,
+                evict: 150,
                 exit: 50,
                 ..Faults::default()
             };
