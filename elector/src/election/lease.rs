@@ -45,6 +45,7 @@ pub mod member;
 mod memory;
 pub mod operation;
 mod signals;
+mod snapshot;
 
 pub use admin::{Election, ElectionError, Initialised, Listed, Seated};
 use driver::{drive, watch};

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use callsign_planted::planted;
 
+use super::snapshot::Snapshot;
 use crate::{
     election::state::{Age, ElectionState, Evidence, Who},
     ids::{Ballot, Epoch, MemberId, Nonce, Seniority},
-    store::{Value, Version},
+    store::Value,
     time::Time,
 };
 
@@ -71,21 +72,6 @@ impl SeatSeen {
         let reserved = snapshot.state.control.as_ref().map(|control| control.reserved);
         snapshot.seat.clone().map_or(Self::Lost(reserved), Self::Value)
     }
-}
-
-/// What one round of reads showed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Snapshot {
-    /// The version of the first read.
-    pub(super) version: Version,
-    pub(super) state: ElectionState,
-    /// The values as they were, by which a change is noticed.
-    pub(super) seat: Option<Value>,
-    pub(super) control: Option<Value>,
-    pub(super) count: Option<Value>,
-    pub(super) rows: BTreeMap<MemberId, Value>,
-    /// Whether `rows` are all there are.
-    pub(super) all: bool,
 }
 
 impl Memory {

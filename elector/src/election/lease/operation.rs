@@ -12,19 +12,17 @@
 //! remembered only when it is over and its outcome is known. Dropped before that, it leaves nothing behind but, perhaps, a
 //! transaction that lands; that one checks everything that it builds on.
 
-use std::collections::BTreeSet;
-
 use callsign_planted::planted;
 
 use super::{
     ElectionError,
-    memory::{Memory, Snapshot},
+    memory::Memory,
+    snapshot::{Corrupt, Snapshot},
 };
 use crate::{
-    election::state::{Command, Control, Count, Effect, ElectionState, Evidence, Refused, Row, Seat, Who},
-    ids::MemberId,
+    election::state::{Command, Effect, ElectionState, Evidence, Refused, Who},
     keys::ElectionKeys,
-    record::{CorruptRecord, Record},
+    record::Record,
     store::{CommitOutcome, Read, ReadResult, StoreError, Transaction},
     time::Time,
 };
@@ -87,9 +85,6 @@ struct Decided {
     effects: Vec<Vec<Effect>>,
     evidence: Evidence,
 }
-
-/// A record that cannot be read, and which.
-type Corrupt = (&'static str, CorruptRecord);
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -213,58 +208,30 @@ impl Operation {
         self.commands.iter().any(|command| matches!(command, Command::Join(_)))
     }
 
-    /// Takes what a read showed.
+    /// Takes what a read showed: all there is to see, or what to read next.
     fn take(&mut self, part: Option<Box<Snapshot>>, result: &ReadResult) -> Result<Taken, Corrupt> {
-        let (mut snapshot, rows) = match part {
-            Some(part) => (*part, 0),
-            None => self.first(result)?,
+        let own = self.who.as_ref().map(|who| &who.member);
+        let (mut snapshot, rows) = if let Some(part) = part {
+            (part, 0)
+        } else {
+            let (snapshot, rows) = Snapshot::first(result, own, self.joins(), self.all)?;
+            (Box::new(snapshot), rows)
         };
-        let entries = if self.all { result.entries(rows) } else { &[] };
-        for (key, value) in entries {
-            let member = self.keys.candidate_id(key);
-            let member = member.ok_or(("candidate", CorruptRecord::Malformed("its key".to_owned())))?;
-            // The own row was read with the seat, at one version.
-            if self.who.as_ref().is_some_and(|who| who.member == member) {
-                continue;
-            }
-            let row = Row::from_value(value).map_err(|why| ("candidate", why))?;
-            snapshot.rows.insert(member.clone(), value.clone());
-            snapshot.state.candidates.insert(member, row);
+        if !self.all {
+            return Ok(Taken::All(snapshot));
         }
+        let entries = result.entries(rows);
+        snapshot.add(&self.keys, entries, own)?;
         match entries.last().filter(|_| entries.len() == PAGE) {
-            None => Ok(Taken::All(Box::new(snapshot))),
+            None => Ok(Taken::All(snapshot)),
             Some((last, _)) => {
                 let mut from = last.clone();
                 from.push(0);
                 let range = from..self.keys.candidates().end;
-                self.phase = Phase::Reading(Some(Box::new(snapshot)));
+                self.phase = Phase::Reading(Some(snapshot));
                 Ok(Taken::More(vec![Read::Range { range, limit: PAGE }]))
             }
         }
-    }
-
-    /// Takes the first read, and says at which index the rows of others begin.
-    fn first(&self, result: &ReadResult) -> Result<(Snapshot, usize), Corrupt> {
-        let mut index = 0;
-        let mut next = || {
-            index += 1;
-            result.value(index - 1).cloned()
-        };
-        let (seat, control) = (next(), next());
-        let own = self.who.as_ref().and_then(|who| Some((who.member.clone(), next()?)));
-        let count = if self.joins() { next() } else { None };
-        let mut state = ElectionState {
-            seat: decode::<Seat>("seat", seat.as_ref())?,
-            control: decode::<Control>("control", control.as_ref())?,
-            count: decode::<Count>("count", count.as_ref())?.unwrap_or_default(),
-            ..ElectionState::default()
-        };
-        if let Some((member, value)) = &own {
-            let row = Row::from_value(value).map_err(|why| ("candidate", why))?;
-            state.candidates.insert(member.clone(), row);
-        }
-        let (version, rows, all) = (result.version, own.into_iter().collect(), self.all);
-        Ok((Snapshot { version, state, seat, control, count, rows, all }, index))
     }
 
     fn decide(&mut self, now: Time, memory: &mut Memory, snapshot: Snapshot) -> Step<Box<Outcome>> {
@@ -298,7 +265,8 @@ impl Operation {
                 Some(_) => break,
             }
         }
-        let transaction = self.transaction(&snapshot, &after);
+        let transaction =
+            snapshot.transaction(&self.keys, self.who.as_ref().map(|who| &who.member), self.joins(), &after);
         if transaction.writes.is_empty() {
             memory.adopt(self.started, now, &snapshot);
             self.own(now, memory, &after, &effects);
@@ -355,53 +323,6 @@ impl Operation {
         let uncertain = self.unknown > 0;
         self.done(Ok(Box::new(Outcome { effects, state, evidence, uncertain })))
     }
-
-    /// What has to be written, fenced by all that it was decided from.
-    fn transaction(&self, snapshot: &Snapshot, after: &ElectionState) -> Transaction {
-        let Snapshot { version, state: before, .. } = snapshot;
-        let mut t = Transaction::new();
-        let seats = before.seat != after.seat;
-        let controls = before.control != after.control;
-        let changed: BTreeSet<&MemberId> = before
-            .candidates
-            .keys()
-            .chain(after.candidates.keys())
-            .filter(|member| before.candidates.get(*member) != after.candidates.get(*member))
-            .collect();
-        if !seats && !controls && changed.is_empty() {
-            return t;
-        }
-        t = t.fence(self.keys.control(), snapshot.control.clone(), *version);
-        // A heartbeat does not depend on who leads: it would collide with each refresh.
-        if seats || controls || self.joins() {
-            t = t.fence(self.keys.seat(), snapshot.seat.clone(), *version);
-        }
-        let own = self.who.as_ref().map(|who| &who.member);
-        if let Some(own) = own {
-            t = t.fence(self.keys.candidate(own), snapshot.rows.get(own).cloned(), *version);
-        }
-        for member in changed {
-            let key = self.keys.candidate(member);
-            if Some(member) != own {
-                t = t.check(key.clone(), snapshot.rows.get(member).cloned());
-            }
-            t = match after.candidates.get(member) {
-                Some(row) => t.put(key, row.to_value()),
-                None => t.clear(key),
-            };
-        }
-        if let Some(control) = after.control.as_ref().filter(|_| controls) {
-            t = t.put(self.keys.control(), control.to_value());
-        }
-        if let Some(seat) = after.seat.as_ref().filter(|_| seats) {
-            t = t.put(self.keys.seat(), seat.to_value());
-        }
-        if before.count != after.count {
-            t = t.fence(self.keys.count(), snapshot.count.clone(), *version);
-            t = t.put(self.keys.count(), after.count.to_value());
-        }
-        t
-    }
 }
 
 /// Why a command was refused, if it was.
@@ -415,10 +336,6 @@ pub(super) fn refusal(effects: &[Effect]) -> Option<&Refused> {
 enum Taken {
     All(Box<Snapshot>),
     More(Vec<Read>),
-}
-
-fn decode<T: Record>(what: &'static str, value: Option<&Vec<u8>>) -> Result<Option<T>, Corrupt> {
-    value.map(|value| T::from_value(value).map_err(|why| (what, why))).transpose()
 }
 
 /// The member whose row a command is about.

@@ -12,6 +12,15 @@ mod people;
 mod random;
 mod records;
 
+/// What was not run, where that is not said by a test of its own.
+#[test]
+fn stores_that_were_left_out() {
+    #[cfg(not(feature = "postgres"))]
+    println!("not run on Postgres: built without the feature `postgres`");
+    #[cfg(not(feature = "any-fdb"))]
+    println!("not run on FoundationDB: built without the feature `fdb`");
+}
+
 /// Makes tests of the same functions on every store.
 macro_rules! on_every_store {
     ($tests:ident) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Effect, ElectionState, Evidence, Holder, Refused, Registration, Row, Who, check_tags};
+use super::{Effect, ElectionState, Evidence, Holder, Refused, Registration, Row, Who, command::check_tags};
 use crate::ids::{Beat, MemberId, Seniority};
 
 impl ElectionState {

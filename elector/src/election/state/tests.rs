@@ -1,8 +1,13 @@
 //! `apply` against a second model of the same words, written from them and not from the code: a flat list of facts, with
 //! whole numbers for time, that recomputes everything each time.
 
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::election::policy::{Policy, Replace};
+use crate::{
+    election::policy::{Policy, Replace},
+    ids::{Incarnation, Nonce, Seniority, Tag},
+};
 
 mod model;
 
