@@ -169,6 +169,9 @@ pub trait Oracle: Send + 'static {
     -> impl Future<Output = Result<Verdict<Self::Fence>, Fault>> + Send;
 
     /// Asks to keep it. `held` is the last grant of the term. A grant of another term is no refresh.
+    ///
+    /// An answer may be lost. So an authority that makes its leases shorter lets this one stand as long as `held` says,
+    /// and grants the shorter one: a refresh that comes with the shorter grant shows that it arrived.
     fn refresh(
         &mut self,
         attempt: Attempt,
