@@ -16,6 +16,7 @@ mod run;
 mod scheduler;
 mod setup;
 mod space;
+mod store;
 mod sweep;
 mod trace;
 mod world;
