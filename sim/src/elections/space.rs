@@ -50,17 +50,31 @@ const NONE: Budget = Budget { crashes: 0, restarts: 0, unknowns: 0, delays: 0, w
 /// The spaces that are searched.
 pub const SMALL: &[Small] = &[
     Small {
-        name: "elections-crashes",
+        name: "elections-crash",
         members: 3,
-        budget: Budget { crashes: 2, restarts: 1, writes: 1, ..NONE },
+        budget: Budget { crashes: 1, restarts: 1, ..NONE },
         lasts: Duration::from_secs(16),
         counts: (0, 0),
     },
     Small {
         name: "elections-unknown",
+        members: 2,
+        budget: Budget { crashes: 1, unknowns: 1, ..NONE },
+        lasts: Duration::from_secs(16),
+        counts: (0, 0),
+    },
+    Small {
+        name: "elections-delay",
         members: 3,
-        budget: Budget { crashes: 1, unknowns: 1, delays: 1, ..NONE },
-        lasts: Duration::from_secs(26),
+        budget: Budget { delays: 1, writes: 1, ..NONE },
+        lasts: Duration::from_secs(14),
+        counts: (0, 0),
+    },
+    Small {
+        name: "elections-crashes",
+        members: 3,
+        budget: Budget { crashes: 2, ..NONE },
+        lasts: Duration::from_secs(15),
         counts: (0, 0),
     },
 ];
