@@ -1,7 +1,8 @@
 //! Elections: seeds are clean, runs repeat, and what has to be met is met.
 
 use callsign_sim::{
-    elections::{Action, Check, Counts, Plan, Ran, Scenario, Trace, replay, run, sweep},
+    elections::{Action, Check, Counts, Plan, Ran, SMALL, Scenario, Trace, replay, run, sweep},
+    search::breadth_first,
     shrink::shrink,
 };
 
@@ -81,4 +82,14 @@ fn a_trace_survives_its_file_and_is_made_short() {
     // What is not possible is not done: any part of a trace is a trace.
     let has_start = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Start { .. }));
     assert_eq!(shrink(&trace.actions, 1000, has_start).actions.len(), 1);
+}
+
+/// The larger spaces are the command's: `callsign-sim exhaustive --elections`.
+#[test]
+fn a_small_election_holds_in_every_interleaving_of_a_crash_and_an_unknown_commit() {
+    let space = SMALL.iter().find(|space| space.name == "elections-unknown").unwrap();
+    let outcome = breadth_first(space, 1_000_000);
+    assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+    assert!(outcome.complete && outcome.canary);
+    assert_eq!((outcome.unique, outcome.generated), space.counts);
 }
