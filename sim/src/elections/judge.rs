@@ -47,7 +47,7 @@ struct LastWrite {
     started: Time,
 }
 
-/// See the [module](self).
+/// Sees everything, and says what must not happen.
 #[derive(Clone, Debug, Default)]
 pub struct Judge {
     sound_clocks: bool,

@@ -35,7 +35,7 @@ enum Event {
     Fault,
 }
 
-/// See the [module](self).
+/// Draws what happens next.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     rng: Rng,
