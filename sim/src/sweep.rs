@@ -85,29 +85,45 @@ pub struct Plan {
 
 /// Runs them. `progress` is told, from time to time, how many were run.
 pub fn sweep(plan: Plan, progress: &(dyn Fn(u64) + Sync)) -> Swept {
+    let run = |seed: u64, (templates, mine): &mut (Templates, Swept)| {
+        one(plan.scenario, plan.first + seed, templates, mine);
+        plan.until_failed && !mine.failed.is_empty()
+    };
+    let mut all = Swept::default();
+    for (_, mine) in spread(plan.seeds, plan.jobs, &run, progress) {
+        all.merge(mine);
+    }
+    all
+}
+
+/// Runs the numbers below `seeds` on threads, each with a result of its own, until one says that it is enough.
+pub(crate) fn spread<T: Default + Send>(
+    seeds: u64,
+    jobs: usize,
+    run: &(dyn Fn(u64, &mut T) -> bool + Sync),
+    progress: &(dyn Fn(u64) + Sync),
+) -> Vec<T> {
     let next = AtomicU64::new(0);
     let is_over = AtomicBool::new(false);
-    let all = Mutex::new(Swept::default());
+    let all = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..plan.jobs.max(1) {
+        for _ in 0..jobs.max(1) {
             scope.spawn(|| {
-                let mut mine = Swept::default();
-                let mut templates = Templates::default();
+                let mut mine = T::default();
                 while !is_over.load(Relaxed) {
                     let begin = next.fetch_add(PORTION, Relaxed);
-                    if begin >= plan.seeds {
+                    if begin >= seeds {
                         break;
                     }
-                    for seed in begin..plan.seeds.min(begin + PORTION) {
-                        one(plan.scenario, plan.first + seed, &mut templates, &mut mine);
-                        if plan.until_failed && !mine.failed.is_empty() {
+                    for seed in begin..seeds.min(begin + PORTION) {
+                        if run(seed, &mut mine) {
                             is_over.store(true, Relaxed);
                             break;
                         }
                     }
-                    progress(plan.seeds.min(begin + PORTION));
+                    progress(seeds.min(begin + PORTION));
                 }
-                all.lock().unwrap_or_else(PoisonError::into_inner).merge(mine);
+                all.lock().unwrap_or_else(PoisonError::into_inner).push(mine);
             });
         }
     });

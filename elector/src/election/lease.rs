@@ -21,16 +21,14 @@
 //! lease has passed: the old holder's writes fail at a sink that checks. A store that loses both `seat` and `control` has
 //! lost the election, and what sinks have seen must be kept apart from it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use futures::{StreamExt, stream::BoxStream};
 use tokio::sync::mpsc;
 
 use super::{
     config::ElectionConfig,
-    oracle::{
-        Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
-    },
+    oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Verdict},
     state::{Registration, Who},
     term::Fence,
 };
@@ -206,11 +204,7 @@ impl Oracle for LeaseOracle {
         if !self.is_mine(held) {
             return Ok(Verdict::Denied(Denial { why: Refusal::TermOver, leader: None, retry_in: None }));
         }
-        let trusted = match held.validity {
-            Validity::For(lease) => lease,
-            Validity::UntilRevoked => Duration::MAX,
-        };
-        self.verdict(Ask::Refresh(held.term.epoch, trusted)).await
+        self.verdict(Ask::refresh(held)).await
     }
 
     async fn abdicate(&mut self, held: &Grant<Fence>) -> Result<bool, Fault> {

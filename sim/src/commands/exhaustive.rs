@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Instant};
 
 use callsign_sim::{
+    elections::SMALL,
     exhaustive::{Cluster, Limits, SPACES},
     search::{Outcome, breadth_first, stateright},
     world::Action,
@@ -33,6 +34,9 @@ pub(crate) struct Exhaustive {
     /// Only the small spaces.
     #[arg(long, conflicts_with = "space")]
     small: bool,
+    /// Only the spaces of elections.
+    #[arg(long, conflicts_with_all = ["space", "small"])]
+    elections: bool,
     /// With which search.
     #[arg(long, value_enum, default_value_t = Engine::Both)]
     engine: Engine,
@@ -41,6 +45,9 @@ pub(crate) struct Exhaustive {
 impl Exhaustive {
     /// Searches them.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if self.elections {
+            return elections();
+        }
         let wanted = |limits: &&Limits| match &self.space {
             Some(name) => limits.name == name,
             None => limits.is_small || !self.small,
@@ -59,6 +66,35 @@ impl Exhaustive {
         anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
         Ok(())
     }
+}
+
+/// Small elections, by our own search.
+fn elections() -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    for small in SMALL {
+        let begin = Instant::now();
+        let outcome = breadth_first(small, BOUND);
+        println!(
+            "{:22} {:>9} states, {:>9} made, depth {:>3}, {:>5.1} s, {}",
+            small.name,
+            outcome.unique,
+            outcome.generated,
+            outcome.depth,
+            begin.elapsed().as_secs_f64(),
+            if outcome.complete { "complete" } else { "NOT complete" },
+        );
+        if let Some(trace) = &outcome.violation {
+            anyhow::bail!("{}: {}\n{:#?}", small.name, trace.broken, trace.actions);
+        }
+        anyhow::ensure!(outcome.complete, "{}: the space did not end", small.name);
+        anyhow::ensure!(outcome.canary, "{}: nobody ever took over: the space is empty", small.name);
+        let found = (outcome.unique, outcome.generated);
+        if found != small.counts {
+            wrong.push(format!("{}: {found:?} instead of {:?}", small.name, small.counts));
+        }
+    }
+    anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
 }
 
 fn one(

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use callsign_sim::{
     mutants::{MUTANTS, Mutant},
-    run::Ran,
     scenario::Scenario,
     sweep::{Plan, sweep},
 };
@@ -43,10 +42,7 @@ impl Mutants {
         for mutant in &chosen {
             let caught = self.look_for(mutant)?;
             let (check, seeds) = match &caught {
-                Some(ran) => {
-                    let check = ran.violation.as_ref().map_or("", |violation| violation.check);
-                    (check, (ran.seed - self.first + 1).to_string())
-                }
+                Some((check, seed)) => (*check, (seed - self.first + 1).to_string()),
                 None => ("**missed**", "-".to_owned()),
             };
             println!(
@@ -67,14 +63,21 @@ impl Mutants {
         Ok(())
     }
 
-    fn look_for(&self, mutant: &Mutant) -> anyhow::Result<Option<Ran>> {
+    /// By which check it was found, and in which seed.
+    fn look_for(&self, mutant: &Mutant) -> anyhow::Result<Option<(&'static str, u64)>> {
         let name = self.scenario.as_deref().unwrap_or(mutant.scenario);
-        let scenario = Scenario::from_str(name, false).map_err(anyhow::Error::msg)?;
+        let of_elections = super::elections::scenarios(name).and_then(|all| all.first().copied());
         callsign_planted::plant(Some(mutant.name));
-        let plan =
-            Plan { scenario, first: self.first, seeds: mutant.within, jobs: self.jobs, until_failed: true };
-        let swept = sweep(plan, &|_| {});
+        let found = if let Some(scenario) = of_elections {
+            super::elections::look_for(scenario, self.first, mutant.within, self.jobs)
+        } else {
+            let scenario = Scenario::from_str(name, false).map_err(anyhow::Error::msg)?;
+            let (first, seeds, jobs) = (self.first, mutant.within, self.jobs);
+            let swept = sweep(Plan { scenario, first, seeds, jobs, until_failed: true }, &|_| {});
+            let ran = swept.failed.into_iter().next().map(|(_, ran)| ran);
+            ran.and_then(|ran| Some((ran.violation?.check, ran.seed)))
+        };
         callsign_planted::plant(None);
-        Ok(swept.failed.into_iter().next().map(|(_, ran)| ran))
+        Ok(found)
     }
 }

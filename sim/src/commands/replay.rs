@@ -6,6 +6,7 @@ use std::{
 };
 
 use callsign_sim::{
+    elections,
     run::{Ran, Templates, replay},
     scenario::Scenario,
     shrink::shrink,
@@ -24,7 +25,7 @@ const TRIES: usize = 3000;
 pub(crate) struct Replay {
     /// The seed.
     #[arg(long, required_unless_present = "trace")]
-    seed: Option<u64>,
+    pub(super) seed: Option<u64>,
     /// A trace that was kept.
     #[arg(long, conflicts_with = "seed")]
     trace: Option<PathBuf>,
@@ -33,13 +34,13 @@ pub(crate) struct Replay {
     scenario: String,
     /// Print everything that happened, one line for each action.
     #[arg(long)]
-    print: bool,
+    pub(super) print: bool,
     /// Tell and draw all of a run that fails, not only what the failure needs.
     #[arg(long)]
-    whole: bool,
+    pub(super) whole: bool,
     /// Where the trace and the drawing go.
     #[arg(long, default_value = "target/sim")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
 }
 
 /// The scenarios of a name.
@@ -55,6 +56,17 @@ pub(crate) fn scenarios(name: &str) -> anyhow::Result<Vec<Scenario>> {
 impl Replay {
     /// Replays it.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if self.trace.is_none()
+            && let Some(scenario) =
+                super::elections::scenarios(&self.scenario).and_then(|all| all.first().copied())
+        {
+            return super::elections::replay_one(self, scenario, None);
+        }
+        if let Some(trace) = self.trace.as_deref().and_then(|path| elections::Trace::read(path).ok())
+            && let Ok(scenario) = trace.scenario()
+        {
+            return super::elections::replay_one(self, scenario, Some(trace));
+        }
         let (scenario, seed, actions) = if let Some(path) = &self.trace {
             let trace = Trace::read(path)?;
             (trace.scenario()?, trace.seed, trace.actions)

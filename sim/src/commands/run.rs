@@ -23,27 +23,30 @@ const ENOUGH: u64 = 5000;
 pub(crate) struct Run {
     /// How many seeds, of each scenario.
     #[arg(long, default_value_t = 10_000)]
-    seeds: u64,
+    pub(super) seeds: u64,
     /// The first of them.
     #[arg(long, default_value_t = 1)]
-    first: u64,
-    /// Which worlds; `all` are those that must hold.
+    pub(super) first: u64,
+    /// Which worlds; `all` are those of the registry that must hold, `elections-all` those of elections.
     #[arg(long, default_value = "standard")]
-    scenario: String,
+    pub(super) scenario: String,
     /// How many threads.
     #[arg(long, default_value_t = 2)]
-    jobs: usize,
+    pub(super) jobs: usize,
     /// Go on after the first failure.
     #[arg(long)]
-    keep_going: bool,
+    pub(super) keep_going: bool,
     /// Where the traces and drawings of failing runs go.
     #[arg(long, default_value = "target/sim")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
 }
 
 impl Run {
     /// Runs them; an error says what was wrong.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if let Some(scenarios) = super::elections::scenarios(&self.scenario) {
+            return super::elections::run(self, &scenarios);
+        }
         let mut total = Swept::default();
         let begin = Instant::now();
         for scenario in super::replay::scenarios(&self.scenario)? {

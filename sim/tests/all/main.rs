@@ -3,6 +3,8 @@
 
 mod cluster;
 mod determinism;
+mod elections;
+mod elections_fire;
 mod fires;
 mod seeds;
 mod traps;

@@ -39,6 +39,17 @@ pub enum Ask {
     Rivals,
 }
 
+impl Ask {
+    /// To keep the term of a grant: the last that was answered.
+    pub fn refresh(held: &Grant<Fence>) -> Self {
+        let trusted = match held.validity {
+            Validity::For(lease) => lease,
+            Validity::UntilRevoked => Duration::MAX,
+        };
+        Self::Refresh(held.term.epoch, trusted)
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {

@@ -1,0 +1,176 @@
+//! The elections' part of `run`, `replay` and `mutants`: the same words, in the world of `--scenario elections...`.
+#![allow(clippy::disallowed_methods)] // the wall clock, for progress and speed
+
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Instant,
+};
+
+use callsign_sim::{
+    elections::{Action, Check, Plan, Ran, Scenario, Swept, Trace, replay, run_caught, sweep},
+    shrink::shrink,
+};
+use clap::ValueEnum;
+
+use super::{replay::Replay, run::Run};
+
+/// With fewer seeds it is no wonder if a check is never exercised.
+const ENOUGH: u64 = 300;
+
+/// How often a trace is replayed to make it short.
+const TRIES: usize = 3000;
+
+/// The scenarios of a name; none, if it is not of elections.
+pub(super) fn scenarios(name: &str) -> Option<Vec<Scenario>> {
+    if name == "elections-all" {
+        return Some(Scenario::SOUND.to_vec());
+    }
+    Scenario::from_str(name, false).ok().map(|scenario| vec![scenario])
+}
+
+/// Runs seeds; an error says what was wrong.
+pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
+    let mut total = Swept::default();
+    let begin = Instant::now();
+    for scenario in scenarios {
+        total.merge(one(options, *scenario));
+        if !total.failed.is_empty() && !options.keep_going {
+            break;
+        }
+    }
+    println!("\n{} seeds in {:.1} s; done to them, and by them:", total.seeds, begin.elapsed().as_secs_f64());
+    for (kind, count) in &total.kinds {
+        println!("  {count:>12}  {kind}");
+    }
+    println!("exercised:");
+    for check in Check::ALL {
+        println!("  {:>12}  {}", total.counts.get(*check), check.name());
+    }
+    if let Some((scenario, ran)) = total.failed.first() {
+        for (scenario, ran) in total.failed.iter().skip(1).filter(|_| options.keep_going) {
+            let found = ran.violation.as_ref().map_or("", |violation| violation.check);
+            println!("seed {} of {}: {found}", ran.seed, scenario.name());
+        }
+        tell(*scenario, ran, &options.out, true)?;
+        anyhow::bail!("{} of {} seeds failed", total.failed.len(), total.seeds);
+    }
+    if scenarios == [Scenario::Drift] {
+        let met = total.counts.get(Check::Overlap);
+        println!(
+            "clocks beyond the promised rate: two checks said yes at once after {met} actions, no stale write was taken"
+        );
+        anyhow::ensure!(met > 0, "I6 held, though clocks drifted beyond the promised rate");
+    }
+    let is_broad = scenarios.len() > 1 || scenarios == [Scenario::Elections];
+    let never = total.counts.never();
+    if !never.is_empty() && is_broad && options.seeds >= ENOUGH {
+        let names: Vec<_> = never.iter().map(|check| check.name()).collect();
+        anyhow::bail!("never exercised: {}", names.join("; "));
+    }
+    Ok(())
+}
+
+fn one(options: &Run, scenario: Scenario) -> Swept {
+    let begin = Instant::now();
+    let told = AtomicU64::new(0);
+    let progress = |done: u64| {
+        let second = begin.elapsed().as_secs();
+        let last = told.load(Relaxed);
+        if second >= last + 5 && told.compare_exchange(last, second, Relaxed, Relaxed).is_ok() {
+            eprintln!("{}: {done} seeds, {:.0}/s", scenario.name(), per_second(done, &begin));
+        }
+    };
+    let plan = Plan {
+        scenario,
+        first: options.first,
+        seeds: options.seeds,
+        jobs: options.jobs,
+        until_failed: !options.keep_going,
+    };
+    let swept = sweep(plan, &progress);
+    println!(
+        "{:16} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
+        scenario.name(),
+        swept.seeds,
+        swept.steps,
+        per_second(swept.seeds, &begin),
+        swept.failed.len(),
+        swept.repeated,
+    );
+    swept
+}
+
+#[allow(clippy::cast_precision_loss)] // for people
+fn per_second(count: u64, begin: &Instant) -> f64 {
+    count as f64 / begin.elapsed().as_secs_f64()
+}
+
+/// Replays a seed, or a trace that was kept.
+pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Trace>) -> anyhow::Result<()> {
+    let (seed, actions) = if let Some(trace) = trace {
+        (trace.seed, trace.actions)
+    } else {
+        let seed = options.seed.unwrap_or_default();
+        let ran = run_caught(scenario, seed);
+        if ran.trace.is_empty() {
+            tell(scenario, &ran, &options.out, false)?;
+            anyhow::bail!("seed {seed} fails");
+        }
+        (seed, ran.trace)
+    };
+    let (world, done) = replay(scenario, seed, &actions);
+    if options.print {
+        for action in &done {
+            println!("{}", serde_json::to_string(action)?);
+        }
+    }
+    if let Some(violation) = world.judge.violation() {
+        let (counts, violation) = (world.judge.counts().clone(), Some(violation.clone()));
+        let ran = Ran { seed, faulty: actions.len(), trace: actions, counts, violation };
+        tell(scenario, &ran, &options.out, !options.whole)?;
+        anyhow::bail!("seed {seed} fails");
+    }
+    if !options.print {
+        println!("seed {seed} of {} holds: {} actions", scenario.name(), done.len());
+    }
+    Ok(())
+}
+
+/// Makes a failing run short, prints it, and keeps it.
+fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Result<()> {
+    let Some(violation) = &ran.violation else { return Ok(()) };
+    println!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
+    let fails = |actions: &[Action]| {
+        let (world, _) = replay(scenario, ran.seed, actions);
+        world.judge.violation().is_some_and(|found| found.check == violation.check)
+    };
+    let begin = &ran.trace[..ran.faulty.min(ran.trace.len())];
+    let begin = if fails(begin) { begin } else { &ran.trace };
+    let actions = if short { shrink(begin, TRIES, fails).actions } else { ran.trace.clone() };
+    println!("{} of {} actions are enough:", actions.len(), begin.len());
+    for action in actions.iter().filter(|_| short) {
+        println!("  {}", serde_json::to_string(action)?);
+    }
+    fs::create_dir_all(out)?;
+    let kept = out.join(format!("{}-{}.json", scenario.name(), ran.seed));
+    let found = format!("{}: {}", violation.check, violation.what);
+    Trace { scenario: scenario.name().to_owned(), seed: ran.seed, found, actions }.write(&kept)?;
+    println!("kept in {}", kept.display());
+    println!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
+    Ok(())
+}
+
+/// Looks for a planted defect: by which check it was found, and in which seed.
+#[cfg(feature = "planted")]
+pub(super) fn look_for(
+    scenario: Scenario,
+    first: u64,
+    seeds: u64,
+    jobs: usize,
+) -> Option<(&'static str, u64)> {
+    let swept = sweep(Plan { scenario, first, seeds, jobs, until_failed: true }, &|_| {});
+    let (_, ran) = swept.failed.into_iter().next()?;
+    Some((ran.violation?.check, ran.seed))
+}

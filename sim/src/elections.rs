@@ -1,0 +1,36 @@
+//! Elections: campaigns and the lease's operations as they ship, over the store as it ships, in a world of their own.
+//!
+//! A [`World`] is a value: machines with clocks of their own, a process on each with its campaign, its role, its worker and
+//! its subscribers, a store, and a sink that checks epochs. [`World::apply`] does one [`Action`]; what is not possible is not
+//! done. A [`Scheduler`] draws actions from a seed, [`run`] lets it go on for a while, heals everything, and looks at what
+//! is left. The [`Judge`] sees true time, every commit, every answer and every handle, which nobody in the world does.
+//!
+//! The checks are those of the design, by the same names (I1 to I14; I15 is the registry's, I16 is what a sweep must meet).
+
+mod action;
+mod carry;
+mod checks;
+mod judge;
+mod process;
+mod run;
+mod scheduler;
+mod setup;
+mod space;
+mod store;
+mod sweep;
+mod trace;
+mod world;
+
+pub use self::{
+    action::{Action, Channel, Fate, Order, Slot},
+    checks::{Check, Counts, When},
+    judge::Judge,
+    process::{Asking, Author, Doing, Intent, Kind, Pending, Process, Request, Role, Subscriber, Watch},
+    run::{Ran, replay, run},
+    scheduler::Scheduler,
+    setup::{DRIFT_PPM, Faults, Rates, Scenario, Seated, Setup},
+    space::{Budget, SMALL, Small, State},
+    sweep::{Plan, Swept, run_caught, sweep},
+    trace::Trace,
+    world::{Machine, Orphan, Sink, World, Written},
+};

@@ -1,0 +1,291 @@
+//! What drivers do: hands the campaign its inputs, carries out its effects, and drives the lease's operations.
+
+use callsign_elector::{
+    election::{
+        Fault, Fence, Reaction, Signal, Verdict,
+        campaign::{
+            Transition,
+            core::{CallId, Effect, Input},
+        },
+        lease::{
+            ElectionError,
+            member::{Answer, Ask},
+            operation::{Operation, Step},
+        },
+    },
+    store::Version,
+    time::Time,
+};
+
+use super::{
+    action::Slot,
+    checks::Check,
+    process::{Asking, Doing, Intent, Kind, Pending, Process, Request},
+    world::World,
+};
+
+impl World {
+    /// Tells a campaign something, and carries out all that comes of it.
+    pub(super) fn tell(&mut self, at: Slot, input: Input<Fence>) {
+        let Some(process) = self.process_mut(at) else { return };
+        process.inputs.push_back(input);
+        while let Some(input) = self.process_mut(at).and_then(|process| process.inputs.pop_front()) {
+            self.step(at, &input);
+        }
+        // A campaign that has ended is gone, and so is the process.
+        if self.process(at).is_some_and(|process| process.core.is_over()) {
+            self.abandon(at);
+            if let Some(machine) = self.machines.get_mut(usize::from(at)) {
+                machine.process = None;
+            }
+        }
+    }
+
+    fn step(&mut self, at: Slot, input: &Input<Fence>) {
+        let now = self.local(at);
+        let mut judge = std::mem::take(&mut self.judge);
+        let mut effects = Vec::new();
+        if let Some(process) = self.process_mut(at) {
+            judge.before_input(now, process, input);
+            process.core.step(now, input.clone(), &mut effects);
+        }
+        self.judge = judge;
+        for effect in effects {
+            self.carry(at, now, effect);
+        }
+        if let Some(process) = self.machines.get(usize::from(at)).and_then(|m| m.process.as_ref()) {
+            self.judge.after_input(process, input);
+        }
+    }
+
+    fn carry(&mut self, at: Slot, now: Time, effect: Effect<Fence>) {
+        match effect {
+            Effect::Claim { call, attempt } => {
+                let claim = Ask::Claim(attempt.nonce);
+                let ready = self.process(at).is_some_and(|process| process.ready);
+                if ready {
+                    self.ask(at, call, Kind::Attempt, Intent::Claim, claim, None);
+                } else {
+                    let prepare = Ask::Prepare(Some(self.setup.config.clone()));
+                    self.ask(at, call, Kind::Attempt, Intent::Other, prepare, Some(claim));
+                }
+            }
+            Effect::Refresh { call, held, .. } => {
+                let epoch = held.term.epoch;
+                self.ask(at, call, Kind::Attempt, Intent::Refresh(epoch), Ask::refresh(&held), None);
+            }
+            Effect::Abdicate { call, held } => {
+                let epoch = held.term.epoch;
+                self.ask(at, call, Kind::Abdicate, Intent::Resign(epoch), Ask::Resign(epoch), None);
+            }
+            Effect::Rivals { call } => {
+                self.ask(at, call, Kind::Rivals, Intent::Other, Ask::Rivals, None);
+            }
+            Effect::Inform { call } => {
+                let Some(process) = self.process_mut(at) else { return };
+                let reaction = match process.infos.pop_front() {
+                    Some(priority) => {
+                        process.member.set_priority(priority);
+                        Reaction::Poll
+                    }
+                    None => Reaction::Ignore,
+                };
+                process.inputs.push_back(Input::Reacted { call, reaction: Ok(reaction) });
+            }
+            Effect::Abandon { call } => {
+                let is_it = |process: &Process| process.asking.as_ref().is_some_and(|a| a.call == call);
+                if self.process(at).is_some_and(is_it) {
+                    self.abandon(at);
+                }
+            }
+            Effect::Trust { grant, until } => {
+                self.judge.trusted(now, &grant, until);
+                if let Some(process) = self.process_mut(at) {
+                    process.handle = Some((grant, until));
+                }
+            }
+            Effect::Lapse => {
+                if let Some(process) = self.process_mut(at) {
+                    process.handle = None;
+                }
+            }
+            Effect::Publish(transition) => self.publish(at, &transition),
+            Effect::Activate { run, grant } => {
+                let serial = self.serial();
+                if let Some(process) = self.process_mut(at) {
+                    process.role.doing = Some((Doing::Activating(run), serial));
+                    process.role.works = Some(grant.term.epoch);
+                }
+            }
+            Effect::Deactivate { run, .. } => {
+                let serial = self.serial();
+                if let Some(process) = self.process_mut(at) {
+                    process.role.active = None;
+                    process.role.doing = Some((Doing::Stopping(run), serial));
+                }
+            }
+            Effect::Abort { run } => {
+                let serial = self.serial();
+                if let Some(process) = self.process_mut(at) {
+                    process.role.active = None;
+                    process.role.doing = Some((Doing::Aborting(run), serial));
+                }
+            }
+            Effect::Emit(event) => {
+                if let Some(process) = self.machines.get(usize::from(at)).and_then(|m| m.process.as_ref()) {
+                    self.judge.event(process, &event);
+                }
+            }
+            Effect::Follow { .. } | Effect::End(_) => {}
+        }
+    }
+
+    fn publish(&mut self, at: Slot, transition: &Transition<Fence>) {
+        let machine = self.machines.get_mut(usize::from(at));
+        let Some(process) = machine.and_then(|machine| machine.process.as_mut()) else { return };
+        self.judge.published(process, transition);
+        process.log.push(transition.clone());
+        for subscriber in &mut process.subscribers {
+            subscriber.queue.push_back(transition.clone());
+        }
+    }
+
+    fn ask(&mut self, at: Slot, call: CallId, kind: Kind, intent: Intent, ask: Ask, then: Option<Ask>) {
+        // A new call gives up the one before.
+        self.abandon(at);
+        let now = self.local(at);
+        let Some(process) = self.process_mut(at) else { return };
+        let step = process.member.begin(now, ask);
+        self.go(at, now, call, kind, intent, then, None, step);
+    }
+
+    /// The answer of the store arrives at the oracle.
+    pub(super) fn deliver(&mut self, at: Slot) -> bool {
+        let now = self.local(at);
+        let Some(process) = self.process_mut(at) else { return false };
+        let Some(asking) = process.asking.take_if(|asking| asking.pending.answer.is_some()) else {
+            return false;
+        };
+        let Asking { call, kind, intent, then, pending } = asking;
+        let Some(answer) = pending.answer else { return false };
+        let step = process.member.step(now, answer);
+        self.go(at, now, call, kind, intent, then, Some(pending.started), step);
+        true
+    }
+
+    fn go(
+        &mut self,
+        at: Slot,
+        now: Time,
+        call: CallId,
+        kind: Kind,
+        intent: Intent,
+        then: Option<Ask>,
+        started: Option<Time>,
+        step: Step<Answer>,
+    ) {
+        let (request, started) = match step {
+            Step::Read(reads) => (Request::Read(reads), now),
+            Step::Commit(transaction) => (Request::Commit(transaction), started.unwrap_or(now)),
+            Step::Done(result) => return self.done(at, now, call, kind, then, result),
+        };
+        let serial = self.serial();
+        let Some(process) = self.process_mut(at) else { return };
+        let pending = Pending { request, answer: None, serial, started, decided: now };
+        process.asking = Some(Asking { call, kind, intent, then, pending });
+    }
+
+    fn done(
+        &mut self,
+        at: Slot,
+        now: Time,
+        call: CallId,
+        kind: Kind,
+        then: Option<Ask>,
+        result: Result<Answer, ElectionError>,
+    ) {
+        let Some(process) = self.process_mut(at) else { return };
+        if let Some(then) = then {
+            let fault = match result {
+                Ok(_) | Err(ElectionError::NotInitialized) => {
+                    process.ready = true;
+                    let step = process.member.begin(now, then);
+                    return self.go(at, now, call, kind, Intent::Claim, None, None, step);
+                }
+                Err(error) => match Fault::from(error) {
+                    // Nothing was claimed.
+                    Fault::Transient { cause, .. } => Fault::Transient { maybe_committed: false, cause },
+                    fault @ Fault::Fatal(_) => fault,
+                },
+            };
+            return self.tell(at, Input::Answered { call, answer: Err(fault) });
+        }
+        let asked = process.member.asked_to_resign();
+        let input = match (kind, result) {
+            (Kind::Attempt, Ok(Answer::Verdict(verdict))) => Input::Answered { call, answer: Ok(verdict) },
+            (Kind::Attempt, Err(error)) => Input::Answered { call, answer: Err(error.into()) },
+            (Kind::Abdicate, Ok(Answer::Resigned(was))) => {
+                if !was {
+                    self.judge.met(Check::StaleResign);
+                }
+                Input::Abdicated { call, answer: Ok(was) }
+            }
+            (Kind::Abdicate, Err(error)) => Input::Abdicated { call, answer: Err(error.into()) },
+            (Kind::Rivals, Ok(Answer::Rivals(rivals))) => Input::Rivals { call, answer: Ok(rivals) },
+            (Kind::Rivals, Err(error)) => Input::Rivals { call, answer: Err(error.into()) },
+            (_, Ok(answer)) => {
+                let what = format!("an answer of another kind: {answer:?}");
+                return self.judge.fail(Check::Panics, || what);
+            }
+        };
+        if let Input::Answered { answer: Ok(Verdict::Denied(denial)), .. } = &input {
+            self.judge.denied(denial);
+        }
+        self.tell(at, input);
+        if let Some(epoch) = asked {
+            self.tell(at, Input::Signal(Signal::ResignRequested { epoch: Some(epoch) }));
+        }
+    }
+
+    /// Whether a member has something to look at.
+    pub fn may_look(&self, at: Slot) -> bool {
+        let watches = self.setup.members.get(usize::from(at)).is_some_and(|seat| seat.watches);
+        let Some(process) = self.process(at).filter(|process| watches && process.ready) else { return false };
+        let keys = &self.setup.keys;
+        let changed = |since: Version| {
+            self.store.changed_since(&keys.seat(), since) || self.store.changed_since(&keys.control(), since)
+        };
+        process.watch.pending.is_none() && process.watch.since.is_none_or(changed)
+    }
+
+    pub(super) fn look(&mut self, at: Slot) -> bool {
+        if !self.may_look(at) {
+            return false;
+        }
+        let (now, serial) = (self.local(at), self.serial());
+        let mut operation = Operation::look(&self.setup.keys, false);
+        let Some(process) = self.process_mut(at) else { return false };
+        if let Step::Read(reads) = operation.begin(now, &mut process.watch.memory) {
+            let request = Request::Read(reads);
+            let pending = Pending { request, answer: None, serial, started: now, decided: now };
+            process.watch.pending = Some(pending);
+            process.watch.operation = Some(operation);
+        }
+        true
+    }
+
+    pub(super) fn deliver_look(&mut self, at: Slot) -> bool {
+        let now = self.local(at);
+        let Some(process) = self.process_mut(at) else { return false };
+        let pending = process.watch.pending.take_if(|pending| pending.answer.is_some());
+        let Some(answer) = pending.and_then(|pending| pending.answer) else { return false };
+        let Some(mut operation) = process.watch.operation.take() else { return false };
+        if let Step::Done(Ok(outcome)) = operation.step(now, &mut process.watch.memory, answer) {
+            process.watch.since = Some(Version(outcome.evidence.at.0));
+            for signal in process.watch.watcher.look(&outcome) {
+                self.tell(at, Input::Signal(signal));
+            }
+        }
+        true
+    }
+}

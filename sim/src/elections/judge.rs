@@ -1,0 +1,286 @@
+//! Watches everything that happens, and says what must not.
+//!
+//! It has a view of its own of what a lease is: true time, the records before and after each commit, and whose they are.
+
+mod commits;
+mod rest;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use callsign_elector::{
+    election::{
+        Denial, Fault, Fence, Grant, Lost, Refusal, Verdict,
+        campaign::{Event, Transition, Until, Unusable, What, core::Input},
+        policy::Policy,
+        state::{Control, Effect, Row, Seat},
+    },
+    ids::{Epoch, Incarnation, MemberId},
+    record::Record,
+    time::Time,
+};
+
+pub(super) use self::rest::settles;
+use super::{
+    action::Slot,
+    checks::{Check, Counts},
+    process::{Process, Subscriber},
+    world::World,
+};
+use crate::world::Violation;
+
+/// The records of the election, as they are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records {
+    pub(super) seat: Option<Seat>,
+    pub(super) control: Option<Control>,
+}
+
+/// Who wrote the seat last.
+#[derive(Clone, Copy, Debug)]
+struct LastWrite {
+    at: Slot,
+    incarnation: Incarnation,
+    /// When its attempt began, by its own clock.
+    started: Time,
+}
+
+/// Sees everything, and says what must not happen.
+#[derive(Clone, Debug, Default)]
+pub struct Judge {
+    sound_clocks: bool,
+    violation: Option<Violation>,
+    counts: Counts,
+    /// The greatest ballot that was ever written.
+    ballot: u64,
+    /// The newest epoch in which somebody was elected.
+    newest: u64,
+    /// Who was elected in which epoch, and when.
+    terms: BTreeMap<u64, (MemberId, Incarnation, Duration)>,
+    /// Since when the seat's record is as it is.
+    seat_since: Duration,
+    last_write: Option<LastWrite>,
+    /// Terms that were ended while they stood, as their policy or an administrator wants: they may overlap with the next.
+    cut_short: BTreeSet<u64>,
+    last_leader: Option<(MemberId, Incarnation)>,
+    /// How often somebody was elected.
+    elections: u64,
+    trusted_epochs: BTreeSet<u64>,
+    /// Before the present input: the term that the process held, and whether it was trusted.
+    held: Option<(Epoch, bool)>,
+}
+
+impl Judge {
+    pub(super) fn new(sound_clocks: bool) -> Self {
+        Self { sound_clocks, ..Self::default() }
+    }
+
+    /// What was found wrong first.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// How often each check was exercised.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How often somebody was elected.
+    pub fn elections(&self) -> u64 {
+        self.elections
+    }
+
+    /// All that later checks compare with.
+    pub(super) fn memory(&self) -> String {
+        let Self { ballot, newest, terms, seat_since, last_write, cut_short, last_leader, .. } = self;
+        format!("{ballot} {newest} {terms:?} {seat_since:?} {last_write:?} {cut_short:?} {last_leader:?}")
+    }
+
+    /// A check failed.
+    pub fn fail(&mut self, check: Check, what: impl FnOnce() -> String) {
+        if self.violation.is_none() {
+            self.violation = Some(Violation { check: check.name(), what: what() });
+        }
+    }
+
+    pub(super) fn met(&mut self, check: Check) {
+        self.counts.add(check);
+    }
+
+    /// Exercises a check.
+    pub(super) fn hold(&mut self, check: Check, holds: bool, what: impl FnOnce() -> String) {
+        self.counts.add(check);
+        if !holds {
+            self.fail(check, what);
+        }
+    }
+
+    #[allow(clippy::unused_self)] // it is the judge's view
+    pub(super) fn records(&self, world: &World) -> Records {
+        let keys = &world.setup.keys;
+        Records { seat: read(world, &keys.seat()), control: read(world, &keys.control()) }
+    }
+
+    pub(super) fn evicted(&mut self, effects: &[Vec<Effect>]) {
+        if effects.iter().flatten().any(|effect| matches!(effect, Effect::Evicted(_))) {
+            self.met(Check::Evicted);
+        }
+    }
+
+    // ---- the sink
+
+    pub(super) fn sink(&mut self, fence: Fence, greatest: u64, admitted: bool) {
+        let epoch = fence.epoch.0;
+        let newest = self.newest;
+        self.hold(Check::I3, !admitted || epoch >= greatest, || {
+            format!("the sink took epoch {epoch} after {greatest}")
+        });
+        self.hold(Check::I3, admitted || epoch < newest, || {
+            format!("the sink refused epoch {epoch}, and there is none newer: it has seen {greatest}")
+        });
+        if !admitted {
+            self.met(Check::StaleWrite);
+        }
+    }
+
+    // ---- handles
+
+    /// I6 and I9: at this instant.
+    pub(super) fn look(&mut self, world: &World) {
+        let mut saying: Vec<(Slot, u64)> = Vec::new();
+        for at in world.slots() {
+            let machine = &world.machines[usize::from(at)];
+            let Some(process) = machine.process.as_ref().filter(|_| !machine.suspended) else { continue };
+            if process.handle.is_none() {
+                continue;
+            }
+            if let Some(grant) = process.check(world.local(at)) {
+                saying.push((at, grant.term.epoch.0));
+            }
+        }
+        if saying.len() < 2 {
+            return;
+        }
+        let epochs: BTreeSet<u64> = saying.iter().map(|(_, epoch)| *epoch).collect();
+        self.hold(Check::I9, epochs.len() == saying.len(), || format!("(machine, epoch): {saying:?}"));
+        saying.retain(|(_, epoch)| !self.cut_short.contains(epoch));
+        if saying.len() < 2 {
+            return;
+        }
+        if self.sound_clocks {
+            self.fail(Check::I6, || format!("(machine, epoch): {saying:?}"));
+        } else {
+            self.met(Check::Overlap);
+        }
+    }
+
+    pub(super) fn trusted(&mut self, now: Time, grant: &Grant<Fence>, until: Until) {
+        let epoch = grant.term.epoch.0;
+        self.hold(Check::Trusted, !until.is_over(now), || {
+            format!("epoch {epoch} is trusted until {until:?}, and it is {now:?}")
+        });
+        let elected = self.terms.get(&epoch).map(|(member, incarnation, _)| (member.clone(), *incarnation));
+        let is_theirs = elected == Some((grant.term.leader.clone(), grant.term.incarnation))
+            && grant.fence.epoch == grant.term.epoch
+            && grant.fence.ballot.0 <= self.ballot;
+        self.hold(Check::I2, is_theirs, || format!("{grant:?} was trusted, and the store has {elected:?}"));
+        if self.trusted_epochs.insert(epoch) && self.trusted_epochs.len() > 1 {
+            // One after another.
+            self.counts.add(Check::I6);
+        }
+    }
+
+    pub(super) fn before_input(&mut self, now: Time, process: &mut Process, input: &Input<Fence>) {
+        let held = process.handle.as_ref().map(|(grant, _)| grant.term.epoch);
+        self.held = held.map(|epoch| (epoch, process.check(now).is_some()));
+        if let Input::Signal(callsign_elector::election::Signal::ResignRequested { epoch }) = input {
+            process.asked.extend(epoch.or(held));
+        }
+    }
+
+    pub(super) fn after_input(&mut self, process: &Process, input: &Input<Fence>) {
+        let Input::Answered { answer, .. } = input else { return };
+        let Some((epoch, trusted)) = self.held else { return };
+        let holds = process.handle.is_some();
+        match answer {
+            Ok(Verdict::Denied(denial)) => self.hold(Check::NoIsNo, !holds, || {
+                format!("epoch {epoch} is trusted after it was denied: {denial:?}")
+            }),
+            Err(Fault::Transient { cause, .. }) if trusted => {
+                self.hold(Check::NoIsNo, holds, || format!("epoch {epoch} was lost by a fault: {cause}"));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn event(&mut self, process: &Process, event: &Event) {
+        match &event.what {
+            What::Lost { why: Lost::ResignRequested } => {
+                let asked = event.epoch.is_some_and(|epoch| process.asked.contains(&epoch));
+                self.hold(Check::OwnRequest, asked, || {
+                    format!("epoch {:?} was given up, and asked for were {:?}", event.epoch, process.asked)
+                });
+                self.met(Check::Forced);
+            }
+            What::UnusableGrant { why: Unusable::TooLate { .. } } => self.met(Check::LateGrant),
+            What::RoleAborted { .. } => self.met(Check::Aborted),
+            What::RoleActivateFailed { .. } => self.met(Check::RoleFailed),
+            _ => {}
+        }
+    }
+
+    pub(super) fn denied(&mut self, denial: &Denial) {
+        match denial.why {
+            Refusal::DuplicateIdentity => self.met(Check::Namesake),
+            Refusal::Disabled => self.met(Check::Disabled),
+            Refusal::TermOver => self.met(Check::StaleRefresh),
+            _ => {}
+        }
+    }
+
+    // ---- subscribers
+
+    pub(super) fn published(&mut self, process: &Process, transition: &Transition<Fence>) {
+        let handle = process.handle.as_ref().map(|(grant, _)| &grant.term);
+        let (fits, turn) = match transition {
+            Transition::Leading(grant) => {
+                (handle == Some(&grant.term) && process.role.active.is_some(), true)
+            }
+            Transition::Following(_) => (handle.is_none(), false),
+        };
+        let last = matches!(process.log.last(), Some(Transition::Leading(_)));
+        self.hold(Check::I8, fits && last != turn, || {
+            format!("{transition:?} was published with {handle:?}, after {:?}", process.log.last())
+        });
+    }
+
+    pub(super) fn heard(&mut self, log: &[Transition<Fence>], subscriber: &mut Subscriber) {
+        while let Some(transition) = subscriber.queue.pop_front() {
+            let leads = matches!(transition, Transition::Leading(_));
+            let is_next = log.get(subscriber.from + subscriber.taken) == Some(&transition);
+            let turns = subscriber.last != Some(leads);
+            self.hold(Check::I8, is_next && turns, || format!("{transition:?} was heard out of turn"));
+            subscriber.taken += 1;
+            subscriber.last = Some(leads);
+        }
+    }
+}
+
+fn is_eligible(policy: &Policy, row: &Row) -> bool {
+    !(policy.zero_is_ineligible && row.priority == 0)
+        && policy.requires.as_ref().is_none_or(|tag| row.tags.contains(tag))
+}
+
+fn policy(records: &Records) -> Option<&Policy> {
+    records.control.as_ref().map(|control| &control.config.policy)
+}
+
+fn member(world: &World, at: Slot) -> Option<&MemberId> {
+    world.setup.members.get(usize::from(at)).map(|seat| &seat.member)
+}
+
+fn read<T: Record>(world: &World, key: &[u8]) -> Option<T> {
+    world.store.get(key).and_then(|value| T::from_value(value).ok())
+}

@@ -1,0 +1,243 @@
+//! Small elections, every interleaving: three members of which one leads, a store, crashes, unknown commits, one long delay.
+//!
+//! Time passes when nobody has anything to do, to when somebody has; and, as often as the budget says, by more than a lease
+//! while anything waits: a call that takes long, a process that stands still. What a process does for itself (an answer
+//! taken, a timer, its role) changes nothing for others, so it is done at once, in one order.
+
+use std::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
+
+use super::{
+    action::{Action, Channel, Fate},
+    checks::Check,
+    process::Request,
+    scheduler::Scheduler,
+    setup::Setup,
+    world::World,
+};
+use crate::{rng::Rng, search::Space, world::Violation};
+
+/// What may still be done to the members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // they are named after the actions
+pub struct Budget {
+    pub crashes: u8,
+    pub restarts: u8,
+    pub unknowns: u8,
+    pub delays: u8,
+    pub writes: u8,
+}
+
+/// A space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Small {
+    /// Its name.
+    pub name: &'static str,
+    /// How many members.
+    pub members: usize,
+    /// What is done to them.
+    pub budget: Budget,
+    /// For how long.
+    pub lasts: Duration,
+    /// How many states there are, and were made.
+    pub counts: (usize, usize),
+}
+
+const NONE: Budget = Budget { crashes: 0, restarts: 0, unknowns: 0, delays: 0, writes: 0 };
+
+/// The spaces that are searched.
+pub const SMALL: &[Small] = &[
+    Small {
+        name: "elections-crash",
+        members: 3,
+        budget: Budget { crashes: 1, restarts: 1, ..NONE },
+        lasts: Duration::from_secs(16),
+        counts: (66_255, 74_796),
+    },
+    Small {
+        name: "elections-unknown",
+        members: 2,
+        budget: Budget { crashes: 1, unknowns: 1, ..NONE },
+        lasts: Duration::from_secs(16),
+        counts: (8_966, 11_346),
+    },
+    Small {
+        name: "elections-delay",
+        members: 3,
+        budget: Budget { delays: 1, writes: 1, ..NONE },
+        lasts: Duration::from_secs(14),
+        counts: (11_223, 16_108),
+    },
+    Small {
+        name: "elections-crashes",
+        members: 3,
+        budget: Budget { crashes: 2, ..NONE },
+        lasts: Duration::from_secs(15),
+        counts: (13_549, 16_726),
+    },
+];
+
+/// A world, and what may still be done to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// The world.
+    pub world: World,
+    /// What is left.
+    pub left: Budget,
+}
+
+impl Eq for State {}
+
+impl Hash for State {
+    /// All that decides what can happen, and what the judge compares it with.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let World { now, store, machines, orphans, writes, sink, judge, .. } = &self.world;
+        (self.left, now, store, sink.greatest).hash(hasher);
+        for machine in machines {
+            machine.clock.hash(hasher);
+            let Some(process) = &machine.process else { continue };
+            process.member.hash(hasher);
+            let asking = process.asking.as_ref();
+            let asking =
+                asking.map(|a| (a.call, a.kind, a.intent, &a.then, &a.pending.request, &a.pending.answer));
+            let started = process.asking.as_ref().map(|a| (a.pending.started, a.pending.decided));
+            let doing = process.role.doing.map(|(doing, _)| doing);
+            let role = (doing, process.role.active, process.role.works);
+            format!("{:?}{asking:?}{started:?}{role:?}{:?}", process.core, process.handle).hash(hasher);
+        }
+        for orphan in orphans {
+            format!("{:?}{:?}", orphan.author, orphan.transaction).hash(hasher);
+        }
+        for write in writes {
+            write.fence.hash(hasher);
+        }
+        judge.memory().hash(hasher);
+    }
+}
+
+impl Small {
+    fn end(&self, world: &World) -> Duration {
+        world.setup.lasts + self.lasts
+    }
+}
+
+impl Space for Small {
+    type State = State;
+    type Action = Action;
+
+    fn initial(&self) -> Vec<State> {
+        let mut setup = Setup::calm(self.members);
+        for seat in &mut setup.members {
+            seat.timing.jitter = Duration::ZERO;
+            seat.timing.spread = Duration::ZERO;
+        }
+        let mut world = World::new(setup.clone());
+        let mut scheduler = Scheduler::new(Rng::new(1));
+        scheduler.heal();
+        while world.judge.unrest(&world).is_some() && world.judge.violation().is_none() {
+            let action = scheduler.next(&world);
+            world.apply(&action);
+        }
+        setup.lasts = world.now;
+        world.setup = std::sync::Arc::new(setup);
+        vec![State { world, left: self.budget }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let State { world, left } = state;
+        if world.now > self.end(world) || world.judge.violation().is_some() {
+            return;
+        }
+        let (mut private, mut shared) = (Vec::new(), Vec::new());
+        for at in world.slots() {
+            let Some(process) = world.process(at) else { continue };
+            if process.core.wake_at().is_some_and(|wake_at| wake_at <= world.local(at)) {
+                private.push(Action::Wake { at });
+            }
+            if process.role.doing.is_some() {
+                private.push(Action::Role { at, well: true });
+            }
+            let channel = Channel::Oracle;
+            match process.asking.as_ref().map(|asking| &asking.pending) {
+                Some(pending) if pending.answer.is_some() => private.push(Action::Deliver { at, channel }),
+                Some(pending) => {
+                    shared.push(Action::Reach { at, channel, fate: Fate::Done });
+                    if left.unknowns > 0 && matches!(pending.request, Request::Commit(_)) {
+                        for fate in [Fate::UnknownDone, Fate::UnknownLost, Fate::UnknownLater] {
+                            shared.push(Action::Reach { at, channel, fate });
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+        let is_busy = !private.is_empty() || !shared.is_empty();
+        if is_busy && left.delays > 0 {
+            actions.push(Action::Pass { nanos: 11_000_000_000 });
+        }
+        if let Some(first) = private.first() {
+            actions.push(*first);
+            return;
+        }
+        if !is_busy {
+            let wake = |at| {
+                let wake_at = world.process(at)?.core.wake_at()?;
+                let machine = &world.machines[usize::from(at)];
+                Some(machine.clock.until(world.now, wake_at.0).max(Duration::from_nanos(1)))
+            };
+            let next = world.slots().filter_map(wake).min().unwrap_or(Duration::from_secs(1));
+            actions.push(Action::Pass { nanos: u64::try_from(next.as_nanos()).unwrap_or(u64::MAX) });
+        }
+        actions.append(&mut shared);
+        for nth in 0..u8::try_from(world.orphans.len()).unwrap_or(u8::MAX) {
+            actions.push(Action::Land { nth });
+        }
+        for nth in 0..u8::try_from(world.writes.len()).unwrap_or(u8::MAX) {
+            actions.push(Action::Sink { nth });
+        }
+        for at in world.slots() {
+            let runs = world.process(at).is_some();
+            if left.crashes > 0 && runs {
+                actions.push(Action::Crash { at });
+            }
+            if left.restarts > 0 && !runs {
+                actions.push(Action::Start { at });
+            }
+            if left.writes > 0 && world.process(at).is_some_and(|p| p.check(world.local(at)).is_some()) {
+                actions.push(Action::Act { at });
+            }
+        }
+    }
+
+    fn next(&self, state: &State, action: &Action) -> Option<State> {
+        let mut next = state.clone();
+        let was_busy = matches!(action, Action::Pass { nanos: 11_000_000_000 });
+        if !next.world.apply(action) {
+            return None;
+        }
+        let left = &mut next.left;
+        match action {
+            Action::Pass { .. } if was_busy && left.delays > 0 => left.delays -= 1,
+            Action::Crash { .. } => left.crashes -= 1,
+            Action::Start { .. } => left.restarts -= 1,
+            Action::Act { .. } => left.writes -= 1,
+            Action::Reach { fate, .. } if *fate != Fate::Done => left.unknowns -= 1,
+            _ => {}
+        }
+        Some(next)
+    }
+
+    fn violation(&self, state: &State) -> Option<String> {
+        let Violation { check, what } = state.world.judge.violation()?;
+        Some(format!("{check}: {what}"))
+    }
+
+    /// Another has taken over, and works.
+    fn canary(&self, state: &State) -> bool {
+        let takeovers = state.world.judge.counts().get(Check::Takeover);
+        takeovers > 0
+            && state.world.slots().any(|at| state.world.process(at).is_some_and(|p| p.role.active.is_some()))
+    }
+}

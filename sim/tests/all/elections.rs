@@ -1,0 +1,95 @@
+//! Elections: seeds are clean, runs repeat, and what has to be met is met.
+
+use callsign_sim::{
+    elections::{Action, Check, Counts, Plan, Ran, SMALL, Scenario, Trace, replay, run, sweep},
+    search::breadth_first,
+    shrink::shrink,
+};
+
+/// How many seeds of each scenario.
+const SEEDS: u64 = 50;
+
+fn text(actions: &[Action]) -> String {
+    serde_json::to_string(actions).unwrap()
+}
+
+#[test]
+fn every_sound_scenario_is_clean_and_together_they_exercise_every_check_and_see_every_witness() {
+    let mut counts = Counts::default();
+    for scenario in Scenario::SOUND {
+        let plan = Plan { scenario: *scenario, first: 1, seeds: SEEDS, jobs: 2, until_failed: false };
+        let swept = sweep(plan, &|_| {});
+        assert_eq!(swept.seeds, SEEDS);
+        let failed = swept.failed.iter().map(|(_, ran)| (ran.seed, &ran.violation)).collect::<Vec<_>>();
+        assert!(failed.is_empty(), "{}: {failed:?}", scenario.name());
+        counts.merge(&swept.counts);
+    }
+    for check in Check::ALL {
+        println!("{:>9} {}", counts.get(*check), check.name());
+    }
+    let never = counts.never();
+    assert!(never.is_empty(), "I16, never exercised: {never:?}");
+}
+
+/// Clocks that run apart further than was declared: two checks say yes at once, and the sink takes no stale write all the
+/// same.
+#[test]
+fn clocks_that_drift_too_far_let_two_believe_and_the_fence_holds() {
+    let plan = Plan { scenario: Scenario::Drift, first: 1, seeds: 40, jobs: 2, until_failed: false };
+    let swept = sweep(plan, &|_| {});
+    assert!(swept.failed.is_empty(), "{:?}", swept.failed.first().map(|(_, ran)| &ran.violation));
+    assert!(swept.counts.get(Check::Overlap) > 0, "no two believed at once in {} seeds", swept.seeds);
+    assert!(swept.counts.get(Check::StaleWrite) > 0);
+}
+
+#[test]
+fn a_seed_run_twice_gives_the_same_trace_and_a_trace_gives_the_same_world() {
+    for scenario in [Scenario::Elections, Scenario::Store] {
+        for seed in 1..4 {
+            let (one, other): (Ran, Ran) = (run(scenario, seed), run(scenario, seed));
+            assert_eq!(text(&one.trace), text(&other.trace));
+            assert_eq!(
+                (one.digest(), one.faulty, &one.counts),
+                (other.digest(), other.faulty, &other.counts)
+            );
+            let drawn = &one.trace[..one.faulty];
+            let read: Vec<Action> = serde_json::from_str(&text(drawn)).unwrap();
+            let (world, done) = replay(scenario, seed, drawn);
+            let (again, _) = replay(scenario, seed, &read);
+            assert_eq!(text(&done[..drawn.len()]), text(drawn), "all that happened once happens again");
+            assert!(done.len() > drawn.len(), "and heals");
+            assert!(world == again);
+            assert!(world.judge.violation().is_none());
+        }
+    }
+    let digests: std::collections::BTreeSet<u64> =
+        (1..6).map(|seed| run(Scenario::Elections, seed).digest()).collect();
+    assert_eq!(digests.len(), 5, "different seeds go different ways");
+}
+
+#[test]
+fn a_trace_survives_its_file_and_is_made_short() {
+    let ran = run(Scenario::Elections, 5);
+    let actions = ran.trace[..ran.faulty].to_vec();
+    let scenario = Scenario::Elections.name().to_owned();
+    let trace = Trace { scenario, seed: 5, found: String::new(), actions };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.json");
+    trace.write(&path).unwrap();
+    let again = Trace::read(&path).unwrap();
+    assert_eq!(again.actions, trace.actions);
+    assert!(again.replay().unwrap() == trace.replay().unwrap());
+    // What is not possible is not done: any part of a trace is a trace.
+    let has_start = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Start { .. }));
+    assert_eq!(shrink(&trace.actions, 1000, has_start).actions.len(), 1);
+}
+
+/// The larger spaces are the command's: `callsign-sim exhaustive --elections`.
+#[test]
+fn a_small_election_holds_in_every_interleaving_of_a_crash_and_an_unknown_commit() {
+    let space = SMALL.iter().find(|space| space.name == "elections-unknown").unwrap();
+    let outcome = breadth_first(space, 1_000_000);
+    assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+    assert!(outcome.complete && outcome.canary);
+    assert_eq!((outcome.unique, outcome.generated), space.counts);
+}
