@@ -95,7 +95,8 @@ impl FdbStore {
         let client = |error| refused(trouble::in_words(error));
         network::boot().map_err(client)?;
         // Without a path, the client looks where everybody does: `FDB_CLUSTER_FILE`, then /etc.
-        let database = Database::new((!path.is_empty()).then_some(path)).map_err(client)?;
+        let database = Database::new((!path.is_empty()).then_some(path));
+        let database = database.inspect_err(|_| network::stop_at_exit()).map_err(client)?;
         let store = Self {
             shared: Arc::new(Shared {
                 database,
@@ -104,9 +105,9 @@ impl FdbStore {
                 described: url.to_owned(),
             }),
         };
-        layout::prepare(&store)?;
+        let prepared = layout::prepare(&store);
         network::stop_at_exit();
-        Ok(store)
+        prepared.map(|()| store)
     }
 }
 

@@ -62,7 +62,7 @@ fn start() -> FdbResult<()> {
 /// Has it stopped at the end of the process, before anything is destroyed that the library has made so far.
 ///
 /// What is made last is destroyed first, and the library makes much of what it uses only when it is first used: so this
-/// is said again once a cluster has answered.
+/// is said again whenever a cluster was opened, or was not.
 pub(super) fn stop_at_exit() {
     if IS_LEFT.load(Ordering::SeqCst) {
         return;
