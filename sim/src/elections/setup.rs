@@ -308,6 +308,7 @@ fn adversity(scenario: Scenario, rng: &mut Rng) -> (Faults, Rates) {
         Scenario::Admin => {
             faults = Faults {
                 crash: 80,
+                outage: 200,
                 resign: 150,
                 stop: 60,
                 disable: 80,

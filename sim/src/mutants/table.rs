@@ -780,7 +780,7 @@ pub const MUTANTS: &[Mutant] = &[
         what: "A refresh writes a lease that was made shorter, although its holder may not hear of it.",
         hazard: "election H2; random schedules of the campaign",
         scenario: "elections-admin",
-        within: 200,
+        within: 2000,
     },
     Mutant {
         name: "lease-adopts-uncommitted",
