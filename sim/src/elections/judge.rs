@@ -22,7 +22,6 @@ use callsign_elector::{
     time::Time,
 };
 
-pub(super) use self::rest::settles;
 use super::{
     action::Slot,
     checks::{Check, Counts},

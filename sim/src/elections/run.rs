@@ -124,7 +124,7 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     if world.judge.violation().is_some() {
         return;
     }
-    let settles = super::judge::settles(&world.setup.config.policy);
+    let settles = world.judge.settles(world);
     world.judge.met(Check::I13);
     if settles {
         world.judge.met(Check::I11);
