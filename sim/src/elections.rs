@@ -2,7 +2,7 @@
 //!
 //! A [`World`] is a value: machines with clocks of their own, a process on each with its campaign, its role, its worker and
 //! its subscribers, a store, and a sink that checks epochs. [`World::apply`] does one [`Action`]; what is not possible is not
-//! done. A [`Scheduler`] draws actions from a seed, [`run`] lets it go on for a while, heals everything, and looks at what
+//! done. A [`Scheduler`] draws actions from a seed, [`run()`] lets it go on for a while, heals everything, and looks at what
 //! is left. The [`Judge`] sees true time, every commit, every answer and every handle, which nobody in the world does.
 //!
 //! The checks are those of the design, by the same names (I1 to I14; I15 is the registry's, I16 is what a sweep must meet).

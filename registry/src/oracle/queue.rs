@@ -5,6 +5,7 @@ use callsign_elector::{
     election::{
         Attempt, AuthorityTime, Context, Denial, Fault, Fence, Grant, Init, Oracle, Refusal, Signal, Term,
         Validity, Verdict,
+        sink::{Domain, FencedCell, RankedRegister},
     },
     ids::MemberId,
     record::{self, Record},
@@ -20,6 +21,8 @@ use crate::registry::Registry;
 /// To implement it is to promise that. It is what makes an election without a clock safe: the leader need not hear in
 /// time that it has been deposed, because nothing that it still does counts.
 pub trait ChecksFence {}
+impl<D: Domain> ChecksFence for FencedCell<D> {}
+impl<D: Domain> ChecksFence for RankedRegister<D> {}
 
 /// This node leads while its member leads the registry.
 ///
