@@ -462,6 +462,11 @@ impl<T: Table> Member<T> {
     // ---- calls and time
 
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
+        if self.has_left && !planted!("leaver-denies-its-names") {
+            // Its claims are gone, and why: no caller may be told that it never held a name.
+            effects.push(Effect::Answer { call: id, answer: Answer::Left });
+            return;
+        }
         match call {
             Call::Register { name, actor, kind, on_lapse } => {
                 self.host.register(now, id, wait, name, actor, kind, on_lapse, effects);
