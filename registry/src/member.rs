@@ -462,7 +462,7 @@ impl<T: Table> Member<T> {
     // ---- calls and time
 
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
-        if self.has_left && !planted!("leaver-denies-its-names") {
+        if self.has_left {
             // Its claims are gone, and why: no caller may be told that it never held a name.
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
             return;
