@@ -15,6 +15,7 @@ mod guard;
 mod hosted;
 mod measure;
 mod output;
+mod pause;
 mod reply;
 
 use std::process::ExitCode;
