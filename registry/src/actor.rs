@@ -38,6 +38,9 @@ use crate::{
     status::Status,
 };
 
+/// How much longer than it may take a member's answer is waited for. Shorter: a busy member is taken for one that hangs.
+const HANGS: Duration = Duration::from_secs(1);
+
 /// How long a commit may take before its outcome is taken for unknown.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -72,9 +75,19 @@ pub(crate) struct Shared {
     pub(crate) registry: RegistryName,
     /// Where it is in the store.
     pub(crate) keys: RegistryKeys,
+    /// For how long the member is to take nothing from its mailbox.
+    #[cfg(feature = "faults")]
+    pub(crate) hang: Mutex<Option<Duration>>,
 }
 
 impl Shared {
+    /// Has the member hang, from the next message on.
+    #[cfg(feature = "faults")]
+    pub(crate) fn hang(&self, time: Duration) {
+        *self.hang.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
+        self.kick();
+    }
+
     /// Whether the replica is complete.
     pub(crate) fn is_synced(&self) -> bool {
         self.is_synced.load(Ordering::Acquire)
@@ -95,8 +108,12 @@ impl Shared {
         }
     }
 
-    /// Calls the member. `None`: it has ended.
+    /// Calls the member, which answers within `wait`, and is not waited for much longer: it may hang. `None`: it has ended.
     pub(crate) async fn call(&self, call: Call, wait: Duration) -> Option<Answer> {
+        let clock = self.trust.clock();
+        let began = clock.now();
+        let at = self.status.load().position;
+        let unanswered = call.unanswered(wait, at);
         let id = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
@@ -105,7 +122,11 @@ impl Shared {
         if self.has_ended.load(Ordering::SeqCst) {
             return None;
         }
-        answered.await.ok()
+        tokio::select! {
+            biased;
+            answer = answered => answer.ok(),
+            () = clock.sleep_until(began + wait + HANGS) => Some(unanswered),
+        }
     }
 
     /// Adds a listener for an actor. False if it listens already.
@@ -172,6 +193,8 @@ pub(crate) async fn start(parts: Parts) -> Result<(Arc<Shared>, ActorRef<Kick>),
         term: ArcSwap::from_pointee(Term::vacant()),
         registry: parts.registry.clone(),
         keys: parts.config.keys.clone(),
+        #[cfg(feature = "faults")]
+        hang: Mutex::new(None),
     });
     let arguments = (shared.clone(), parts, table);
     let (actor, _) = Actor::spawn(None, MemberActor, arguments).await?;
@@ -247,6 +270,13 @@ impl Actor for MemberActor {
         _kick: Kick,
         driver: &mut Driver,
     ) -> Result<(), ActorProcessingErr> {
+        #[cfg(feature = "faults")]
+        {
+            let hang = driver.shared.hang.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(time) = hang {
+                tokio::time::sleep(time).await;
+            }
+        }
         driver.take_all(&myself);
         Ok(())
     }

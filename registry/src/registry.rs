@@ -351,6 +351,13 @@ impl Registry {
         matches!(self.shared.call(Call::Ready, wait).await, Some(Answer::Ready(true)))
     }
 
+    /// Has the member hang for a time, while the process, its session, its elector and its links go on.
+    #[cfg(feature = "faults")]
+    #[doc(hidden)]
+    pub fn hang_member(&self, time: std::time::Duration) {
+        self.shared.hang(time);
+    }
+
     /// Leaves: every registry of the node is left, its session closed, and its names freed at once. Its registered
     /// actors are stopped or told, as registered, before the names are free.
     pub async fn leave(&self) -> Result<(), LeaveError> {
