@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use callsign::{Config, ConsistentError, Registry};
 use callsign_tests::{Cluster, Load, Sampler, StartOptions, TestStore, eventually};
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -179,4 +180,35 @@ fn a_leader_whose_commits_are_not_answered_is_replaced() {
     assert_ne!(cluster.leader(), leader);
     cluster.store_links().heal(&leader);
     heals(cluster, load);
+}
+
+/// The leader is this test's own process, so that only its member hangs: its session is beaten, its links ping.
+#[test]
+fn a_leader_whose_member_hangs_is_replaced_and_its_callers_are_answered() {
+    let files = tempfile::tempdir().expect("a temporary directory can be made");
+    let place = TestStore::file(files.path());
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let own = Config::new("own", place.url.as_str()).cluster(&place.cluster);
+    let own = runtime.block_on(Registry::join(own)).expect("the first node joins");
+    assert!(runtime.block_on(own.ready(PATIENCE)));
+    let (cluster, load, _sampler) = busy(StartOptions::lease(LEASE), Some(place), 3);
+    assert!(own.status().leads, "{:?}", own.status());
+
+    own.hang_member(Duration::from_secs(20));
+    let waits = Duration::from_millis(500);
+    let caller = own.clone();
+    let asked = runtime.spawn(async move { caller.lookup_consistent("desk", waits).await });
+    are_granted_names(&cluster, &cluster.names(), SILENT);
+    let answer = runtime.block_on(asked).expect("it is answered");
+    assert_eq!(answer, Err(ConsistentError::Unanswered { waited: waits }));
+    assert_ne!(cluster.leader(), "own");
+    cluster.no_session_was_lost();
+
+    // It comes to itself, follows, and leaves in good order.
+    assert!(runtime.block_on(own.ready(PATIENCE)), "{:?}", own.status());
+    assert!(!own.status().leads);
+    runtime.block_on(own.leave()).expect("it leaves");
+    load.finish();
+    cluster.check();
+    cluster.check_recordings();
 }
