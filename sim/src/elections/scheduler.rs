@@ -3,7 +3,10 @@
 //! Whatever is possible in a world is given a time of its own when it becomes so; the earliest happens. So calls take as
 //! long as was drawn for them, timers fire late after a pause, and the worker acts before them.
 
-use std::{collections::{BTreeMap, BTreeSet}, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use callsign_elector::time::Time;
 
