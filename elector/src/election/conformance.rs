@@ -71,6 +71,8 @@ use futures::future::BoxFuture;
 use super::{oracle::Oracle, term::Fence};
 use crate::ids::{ElectionName, MemberId};
 
+#[cfg(test)]
+pub(in crate::election) mod advising;
 mod bed;
 pub mod claims;
 mod player;
@@ -96,6 +98,8 @@ pub enum Promise {
     BallotPerRefresh,
     /// A grant ends by time: its validity is [`For`](super::Validity::For) some duration.
     EndsByTime,
+    /// A grant whose time is over is not refreshed, also if nobody else claimed: it has to be claimed, and is another term.
+    Expires,
     /// What is given back is free for others. Otherwise `abdicate` says `false`.
     GivesBack,
     /// Of two processes that take part as one member, one is told so.
@@ -222,7 +226,7 @@ macro_rules! election_checks {
             terms: a4_i1_ballots_only_grow_whatever_happens [Fenced],
             terms: a5_a_refresh_moves_the_ballot_and_not_the_epoch [Fenced, BallotPerRefresh],
             terms: a6_the_epoch_moves_once_with_each_term_and_not_with_what_others_do [Fenced, GivesBack],
-            terms: c10_an_expired_lease_is_not_refreshed [EndsByTime],
+            terms: c10_an_expired_lease_is_not_refreshed [EndsByTime, Expires],
             terms: d5_a_former_term_is_not_refreshed [GivesBack],
             terms: d6_a_former_term_is_not_given_back [GivesBack],
             terms: d7_a_resignation_keeps_the_counter [Fenced, GivesBack],
