@@ -45,14 +45,9 @@ impl<O: Oracle> Player<O> {
 
     /// Prepares.
     pub async fn init(&mut self) {
-        let began = Instant::now();
-        loop {
-            match self.oracle.init(&self.context).await {
-                Ok(Init::Ready) => return,
-                Ok(Init::Ignore) => panic!("there is an election"),
-                Err(fault) => may_repeat(began, fault).await,
-            }
-        }
+        let Self { oracle, context } = self;
+        let init = until_known("init", async || oracle.init(context).await).await;
+        assert_eq!(init, Init::Ready, "there is an election");
     }
 
     /// Claims, with a nonce of its own, until something is known.
@@ -62,35 +57,18 @@ impl<O: Oracle> Player<O> {
 
     /// Makes this attempt until something is known.
     pub async fn claim_as(&mut self, attempt: Attempt) -> Verdict<O::Fence> {
-        let began = Instant::now();
-        loop {
-            match self.oracle.claim(attempt).await {
-                Ok(verdict) => return verdict,
-                Err(fault) => may_repeat(began, fault).await,
-            }
-        }
+        until_known("claim", async || self.oracle.claim(attempt).await).await
     }
 
     /// Refreshes, until something is known.
     pub async fn refresh(&mut self, held: &Grant<O::Fence>) -> Verdict<O::Fence> {
-        let (began, attempt) = (Instant::now(), attempt());
-        loop {
-            match self.oracle.refresh(attempt, held).await {
-                Ok(verdict) => return verdict,
-                Err(fault) => may_repeat(began, fault).await,
-            }
-        }
+        let attempt = attempt();
+        until_known("refresh", async || self.oracle.refresh(attempt, held).await).await
     }
 
     /// Gives a term back, until something is known.
     pub async fn abdicate(&mut self, held: &Grant<O::Fence>) -> bool {
-        let began = Instant::now();
-        loop {
-            match self.oracle.abdicate(held).await {
-                Ok(was) => return was,
-                Err(fault) => may_repeat(began, fault).await,
-            }
-        }
+        until_known("abdicate", async || self.oracle.abdicate(held).await).await
     }
 }
 
@@ -139,12 +117,18 @@ pub fn denied<F: Debug>(verdict: Verdict<F>) -> Denial {
     }
 }
 
-async fn may_repeat(began: Instant, fault: Fault) {
-    match fault {
-        // A pause, so that a clock that is paused goes on.
-        Fault::Transient { .. } if began.elapsed() < PATIENCE => {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+/// Asks again and again. Panics if nothing is known in good time, or never will be.
+async fn until_known<T>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, Fault>) -> T {
+    let began = Instant::now();
+    loop {
+        match tokio::time::timeout(PATIENCE, ask()).await {
+            Ok(Ok(known)) => return known,
+            // A pause, so that a clock that is paused goes on.
+            Ok(Err(Fault::Transient { .. })) if began.elapsed() < PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            Ok(Err(fault)) => panic!("{what}: nothing is known: {fault}"),
+            Err(_) => panic!("{what}: no answer within {PATIENCE:?}"),
         }
-        fault => panic!("nothing is known: {fault}"),
     }
 }
