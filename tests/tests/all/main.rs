@@ -5,6 +5,7 @@
 mod doctor;
 mod idle;
 mod licences;
+mod metrics;
 mod outage;
 mod p1_one_holder;
 mod p3_acknowledged_means_kept;
