@@ -14,6 +14,7 @@ mod fenced;
 mod guard;
 mod hosted;
 mod measure;
+mod metrics;
 mod output;
 mod pause;
 mod reply;

@@ -34,6 +34,7 @@ use crate::{
     input::{Answer, Call, CallId, Effect, Event, Input, Notice, Now, OpId, Tell},
     member::{Member, MemberConfig},
     message::Message,
+    metrics::{OfCommit, OfPump, OfRegistry},
     shared::{SharedTable, TableReader},
     status::Status,
 };
@@ -224,6 +225,7 @@ struct Driver {
     known: Vec<(NodeName, String)>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     recorder: Option<Recorder>,
+    metrics: OfRegistry,
 }
 
 impl Actor for MemberActor {
@@ -237,10 +239,15 @@ impl Actor for MemberActor {
         (shared, parts, table): Self::Arguments,
     ) -> Result<Driver, ActorProcessingErr> {
         let (wake, wakes) = watch::channel(Time::ZERO);
+        let metrics = OfRegistry::new(parts.registry.as_str());
         let tasks = vec![
-            tokio::spawn(pump_links(shared.clone(), parts.endpoint.subscribe(&parts.channel))),
+            tokio::spawn(pump_links(
+                shared.clone(),
+                parts.endpoint.subscribe(&parts.channel),
+                metrics.pump(),
+            )),
             tokio::spawn(pump_session(shared.clone(), parts.session.subscribe(), parts.elector.clone())),
-            tokio::spawn(pump_elector(shared.clone(), parts.elector_events)),
+            tokio::spawn(pump_elector(shared.clone(), parts.elector_events, metrics.pump())),
             tokio::spawn(pump_time(shared.clone(), parts.clock.clone(), wakes)),
         ];
         Ok(Driver {
@@ -261,6 +268,7 @@ impl Actor for MemberActor {
             known: Vec::new(),
             tasks,
             recorder: parts.recorder,
+            metrics,
         })
     }
 
@@ -309,6 +317,7 @@ impl Actor for MemberActor {
         driver.shared.has_ended.store(true, Ordering::SeqCst);
         driver.shared.is_synced.store(false, Ordering::Release);
         driver.shared.changed.notify_waiters();
+        driver.metrics.ended();
         if let Some(recorder) = &mut driver.recorder {
             recorder.finish();
         }
@@ -344,6 +353,7 @@ impl Driver {
         }
         self.effects = effects;
         self.publish();
+        self.metrics.tell();
         let wakes_at = self.member.wakes_at(now.time);
         self.wake.send_if_modified(|at| {
             // A timer that has fired waits to be told of the next time, even if it is the same.
@@ -366,9 +376,17 @@ impl Driver {
         match input {
             Input::LinkUp { node, link, .. } => {
                 self.links.insert(node.clone(), LinkId(*link));
+                self.metrics.link("up");
+                self.metrics.links(self.links.len());
             }
             Input::LinkDown { node, .. } => {
                 self.links.remove(node);
+                self.metrics.link("down");
+                self.metrics.links(self.links.len());
+            }
+            Input::Message { message, .. } => self.metrics.received(message),
+            Input::Assume { leader, epoch } if *leader == self.shared.status.load().node => {
+                self.metrics.assumes(*epoch);
             }
             Input::View(view) => {
                 let members: Vec<_> =
@@ -400,10 +418,13 @@ impl Driver {
                 tokio::spawn(async move { shared.push(Input::ReadDone { id, result: read.await }) });
             }
             Effect::Commit { id, transaction } => {
+                let operations = self.member.batch_operations();
+                let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
-                tokio::spawn(async move { shared.push(commit_done(id, commit).await) });
+                tokio::spawn(async move { shared.push(commit_done(id, commit, metrics).await) });
             }
             Effect::Answer { call, answer } => {
+                self.metrics.answered(&answer);
                 let waiting =
                     self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
                 if let Some(waiting) = waiting {
@@ -447,12 +468,17 @@ impl Driver {
     fn send(&mut self, to: NodeName, message: &Message) {
         let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
         let sent = match self.links.get(&to) {
-            Some(link) => self.endpoint.send(*link, lane, &self.channel, message.encode()),
+            Some(link) => {
+                let bytes = message.encode();
+                self.metrics.sent(message, bytes.len());
+                self.endpoint.send(*link, lane, &self.channel, bytes)
+            }
             // It went down; the input that says so is on its way.
             None => return,
         };
         if let Err(error) = sent {
             tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
+            self.metrics.link("send_failed");
             self.shared.push(Input::SendFailed { to });
         }
     }
@@ -471,7 +497,8 @@ impl Driver {
         self.watched.insert(actor, cell);
     }
 
-    fn report(&self, event: &Event) {
+    fn report(&mut self, event: &Event) {
+        self.metrics.event(event);
         let (registry, node) = (&self.channel, &self.shared.status.load().node);
         match event {
             Event::Corrupt { .. } | Event::ClaimLost { .. } => {
@@ -494,6 +521,7 @@ impl Driver {
             self.shared.term.store(Arc::new(term.clone()));
         }
         if **self.shared.status.load() != status {
+            self.metrics.status(&status, self.shared.table.count());
             self.shared.status.store(Arc::new(status));
             self.shared.changed.notify_waiters();
         }
@@ -503,18 +531,26 @@ impl Driver {
 async fn commit_done(
     id: OpId,
     commit: impl Future<Output = callsign_elector::store::CommitOutcome>,
+    metrics: OfCommit,
 ) -> Input {
     let outcome = tokio::time::timeout(COMMIT_TIMEOUT, commit).await;
-    Input::CommitDone { id, outcome: outcome.unwrap_or(callsign_elector::store::CommitOutcome::Unknown) }
+    let outcome = outcome.unwrap_or(callsign_elector::store::CommitOutcome::Unknown);
+    metrics.ended(&outcome);
+    Input::CommitDone { id, outcome }
 }
 
-async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents) {
+async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump) {
     let mut received = Vec::new();
     loop {
         shared.inbox.room().await;
         if events.recv_many(&mut received, 1024).await == 0 {
             return;
         }
+        let bytes = received.iter().map(|event| match event {
+            LinkEvent::Message { body, .. } => body.len() as u64,
+            LinkEvent::Up { .. } | LinkEvent::Down { .. } => 0,
+        });
+        metrics.received(bytes.sum());
         // Decoded here, beside the member, not in it.
         let inputs = received.drain(..).filter_map(|event| {
             let peer = match &event {
@@ -574,8 +610,13 @@ async fn pump_session(
     }
 }
 
-async fn pump_elector(shared: Arc<Shared>, mut events: mpsc::UnboundedReceiver<ElectorEvent>) {
+async fn pump_elector(
+    shared: Arc<Shared>,
+    mut events: mpsc::UnboundedReceiver<ElectorEvent>,
+    metrics: OfPump,
+) {
     while let Some(event) = events.recv().await {
+        metrics.elector(&event);
         match event {
             ElectorEvent::View(view) => shared.push(Input::View(view)),
             ElectorEvent::Assume { leader, epoch } => shared.push(Input::Assume { leader, epoch }),

@@ -7,6 +7,7 @@ mod hung;
 mod idle;
 mod licences;
 mod links;
+mod metrics;
 mod outage;
 mod p1_one_holder;
 mod p3_acknowledged_means_kept;
