@@ -29,6 +29,7 @@ use crate::{
     error::{DownReason, Refused, SendError, StartError},
     events::{LinkEvent, LinkEvents, Subscribers},
     hello::Me,
+    keys::{Keys, KeysRefused, MAX_SECRETS},
     link,
     links::{Effect, Input, Links},
     net::{
@@ -97,6 +98,7 @@ pub(crate) struct Inner {
     pub(crate) me: PeerId,
     pub(crate) local: SocketAddr,
     pub(crate) start: Instant,
+    keys: RwLock<Arc<Keys>>,
     pub(crate) state: RwLock<State>,
     /// The links that are up; a copy of what `state` knows, for senders.
     pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
@@ -126,15 +128,16 @@ impl Inner {
         self.start.elapsed()
     }
 
-    pub(crate) fn security(&self) -> Security {
-        if self.config.secret.is_some() { Security::Secured } else { Security::Plain }
+    /// Those that a handshake that begins now goes by.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        read(&self.keys).clone()
     }
 
-    pub(crate) fn myself(&self) -> Me {
+    pub(crate) fn myself(&self, keys: &Keys) -> Me {
         Me {
             cluster: self.config.cluster.clone(),
             peer: self.me.clone(),
-            security: self.security(),
+            security: keys.security(),
             carrier: self.config.network.carrier(),
         }
     }
@@ -323,6 +326,7 @@ impl Endpoint {
             me,
             local,
             start: Instant::now(),
+            keys: RwLock::new(Arc::new(config.keys.clone())),
             state: RwLock::new(State {
                 links: Links::new(config.node.clone(), timing, limits.unauthenticated, seed),
                 subscribers: Subscribers::default(),
@@ -354,6 +358,27 @@ impl Endpoint {
     /// This node's incarnation.
     pub fn peer_id(&self) -> &PeerId {
         &self.inner.me
+    }
+
+    /// Replaces the keys, for all handshakes that begin from now on. Links that are up stay, whatever they were made with;
+    /// [`Endpoint::forget`] ends one, and it is made again. Returns whether anything changed. An error changes nothing.
+    ///
+    /// To change a secret on a living cluster without cutting it, each step on every node before the next: accept both
+    /// (`[old, new]`), show the new one (`[new, old]`), accept only that (`[new]`). For authorities it is the same: believe
+    /// both, have new certificates issued, believe the new one only.
+    pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
+        let me = &self.inner.me;
+        check_keys(&keys, &self.inner.config.cluster, &me.node)?;
+        let mut current = write(&self.inner.keys);
+        let (now, wanted) = (current.security(), keys.security());
+        if now != wanted {
+            return Err(KeysRefused::OtherSecurity { now, wanted });
+        }
+        if **current == keys {
+            return Ok(false);
+        }
+        *current = Arc::new(keys);
+        Ok(true)
     }
 
     /// The nodes to be linked to, by name and `host:port`. Replaces the former set.
@@ -449,15 +474,23 @@ fn status(handle: &LinkHandle) -> LinkStatus {
     }
 }
 
+fn check_keys(keys: &Keys, cluster: &str, node: &str) -> Result<(), KeysRefused> {
+    if keys.secrets.len() > MAX_SECRETS {
+        return Err(KeysRefused::TooManySecrets { count: keys.secrets.len() });
+    }
+    keys.tls.as_ref().map_or(Ok(()), |tls| tls.check_node(cluster, node))
+}
+
 fn check(config: &EndpointConfig) -> Result<(), StartError> {
     for name in [&config.cluster, &*config.node] {
         if !is_valid_name(name) {
             return Err(StartError::BadName { name: name.to_owned() });
         }
     }
-    if config.secret.is_none() && !config.listen.ip().to_canonical().is_loopback() {
+    if config.keys.security() == Security::Plain && !config.listen.ip().to_canonical().is_loopback() {
         return Err(StartError::SecretNeeded { listen: config.listen });
     }
+    check_keys(&config.keys, &config.cluster, &config.node)?;
     let EndpointConfig { timing, limits, .. } = config;
     let bad = |why| Err(StartError::BadSettings { why });
     if limits.frame > limits.control_queue || limits.frame > limits.bulk_queue {

@@ -105,7 +105,7 @@ impl LinkHandle {
 
 /// Dials a node and runs the link. The endpoint is told how it went.
 pub(crate) async fn dial(inner: Arc<Inner>, node: Arc<str>, address: String) {
-    let connect = inner.config.network.connect(inner.local, &address, inner.security());
+    let connect = inner.config.network.connect(inner.local, &address, inner.keys().security());
     let established = tokio::select! {
         established = establish(&inner, Side::Dialler { expected: node.clone() }, connect) => established,
         () = inner.closing.cancelled() => return,
@@ -127,7 +127,7 @@ pub(crate) async fn accepted(
     dropped: CancellationToken,
 ) {
     let address = connection.remote;
-    let connect = async { may_talk(inner.security(), address).map(|()| connection) };
+    let connect = async { may_talk(inner.keys().security(), address).map(|()| connection) };
     let established = tokio::select! {
         established = establish(&inner, Side::Listener, connect) => established,
         () = dropped.cancelled() => Err(Refused::Crowded),
@@ -170,10 +170,10 @@ async fn establish(
         let connection = connect.await?;
         let address = connection.remote;
         let (mut read, mut write) = wire(connection, inner.config.limits.frame);
-        let hello = Hello::new(inner.myself(), side);
-        let secret = inner.config.secret.as_ref();
+        let keys = inner.keys();
+        let hello = Hello::new(inner.myself(&keys), side);
         let check = |peer: &PeerId| inner.check(peer);
-        let peer = handshake::shake(&mut read, &mut write, hello, secret, initiator, check).await?;
+        let peer = handshake::shake(&mut read, &mut write, hello, &keys, initiator, check).await?;
         let (read, write, below) = carry(inner, initiator, &peer, address, (read, write)).await?;
         Ok((peer, address, read, write, below))
     };
