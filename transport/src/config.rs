@@ -139,20 +139,49 @@ pub struct LinkLimits {
     /// Bytes that may wait for one reader of [`crate::LinkEvents`]; each message counts its length and 1 KiB more.
     /// When they do, the links that bring more are not read from.
     pub inbox: usize,
-    /// Accepted sockets that may be in their handshakes. One more, and the one that waits longest is closed.
+    /// Accepted sockets that may be in their handshakes. One more, and one that waits longest is closed. Smaller: nodes that
+    /// start all at once dial again. Larger: more memory for strangers, at most some 100 KiB each with certificates, 8 KiB
+    /// without.
     pub unauthenticated: usize,
+    /// How many of them may be of one address (of IPv6: of one network of 64 bits). Smaller: nodes of one machine, or behind
+    /// one NAT, that start all at once dial again. Larger: one stranger may have more of the room.
+    pub unauthenticated_per_address: usize,
+    /// How many of them are kept for familiar addresses: those at which peers are dialled, and from which peers have
+    /// authenticated. Smaller: strangers can make a node wait that comes back. Larger: new nodes wait for each other.
+    pub reserved: usize,
+    /// Handshakes that may begin in a second, for strangers and for familiar addresses each; twice as many at once. What
+    /// comes faster is closed unread. Smaller: many nodes that start at once dial again. Larger: strangers may cost more
+    /// processor time, at most some 0.1 ms for each handshake with a secret, 1 ms with certificates.
+    pub handshakes_per_second: u32,
+    /// Bytes a second that are read from one peer, and as many at once. What comes faster waits in the network; nobody is
+    /// declared dead for it. Smaller: snapshots and large batches take longer. Larger: one peer may cost more of this
+    /// node's time.
+    pub received_per_second: usize,
+    /// Bytes of calls to this node's actors that one peer may have open; each counts its length and 1 KiB more. One more,
+    /// and it fails at once. Smaller: callers of slow actors are refused. Larger: more memory for them.
+    pub open_calls: usize,
+}
+
+impl LinkLimits {
+    /// What is meant where nothing is said.
+    pub const DEFAULT: Self = Self {
+        frame: 4 << 20,
+        control_queue: 16 << 20,
+        bulk_queue: 8 << 20,
+        bulk_window: 512 << 10,
+        inbox: 8 << 20,
+        unauthenticated: 128,
+        unauthenticated_per_address: 32,
+        reserved: 64,
+        handshakes_per_second: 100,
+        received_per_second: 256 << 20,
+        open_calls: 64 << 20,
+    };
 }
 
 impl Default for LinkLimits {
     fn default() -> Self {
-        Self {
-            frame: 4 << 20,
-            control_queue: 16 << 20,
-            bulk_queue: 8 << 20,
-            bulk_window: 512 << 10,
-            inbox: 8 << 20,
-            unauthenticated: 64,
-        }
+        Self::DEFAULT
     }
 }
 

@@ -25,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "node-server")]
 use crate::config::Network;
 use crate::{
-    config::{EndpointConfig, Security},
+    config::{EndpointConfig, LinkLimits, Security},
+    doors::{Doors, Verdict},
     error::{DownReason, Refused, SendError, StartError},
     events::{LinkEvent, LinkEvents, Subscribers},
     hello::Me,
@@ -33,12 +34,12 @@ use crate::{
     link,
     links::{Effect, Input, Links},
     net::{
-        Listener,
+        Connection, Listener,
         connection::{self, LinkHandle},
     },
     outbox::Outbox,
     peer::{Lane, LinkId, PeerId, is_valid_name},
-    refusals::{Refusal, Refusals},
+    refusals::{Refusal, RefusalCounts, Refusals},
     remote::Exports,
 };
 
@@ -119,6 +120,7 @@ pub(crate) struct Inner {
 pub(crate) struct State {
     pub(crate) links: Links,
     pub(crate) subscribers: Subscribers,
+    doors: Doors,
     /// Accepted connections in their handshakes.
     pending: BTreeMap<LinkId, CancellationToken>,
 }
@@ -163,7 +165,9 @@ impl Inner {
         self.handles.insert(handle.id, handle.clone());
         let peer = handle.peer.clone();
         let admitted = self.apply(Input::Authenticated { link: handle.id, peer, via });
-        if admitted.is_err() {
+        if admitted.is_ok() {
+            write(&self.state).doors.met(handle.address.ip());
+        } else {
             self.handles.remove(&handle.id);
         }
         admitted
@@ -184,10 +188,10 @@ impl Inner {
         let mut effects = Vec::new();
         let mut later = Vec::new();
         let mut ended = BTreeMap::new();
-        let mut dropped = None;
         let mut state = write(&self.state);
         if let Input::Ended { link, .. } | Input::Authenticated { link, .. } = &input {
             state.pending.remove(link);
+            state.doors.leaves(*link);
         }
         state.links.step(self.now(), input, &mut effects);
         for effect in effects {
@@ -205,15 +209,11 @@ impl Inner {
                     }
                     state.subscribers.tell_all(&LinkEvent::Down { peer, link, reason });
                 }
-                Effect::Drop(link) => dropped = state.pending.remove(&link),
                 other => later.push(other),
             }
         }
         drop(state);
         self.changed.notify_one();
-        if let Some(handshake) = dropped {
-            handshake.cancel();
-        }
         let mut result = Ok(());
         for effect in later {
             match effect {
@@ -226,7 +226,7 @@ impl Inner {
                     }
                 }
                 Effect::Refuse { why, .. } => result = Err(why),
-                Effect::Up { .. } | Effect::Down { .. } | Effect::Drop(_) => {}
+                Effect::Up { .. } | Effect::Down { .. } => {}
             }
         }
         result
@@ -250,12 +250,7 @@ impl Inner {
                 () = self.closing.cancelled() => return,
             };
             match accepted {
-                Ok(connection) => {
-                    let (link, dropped) = (self.new_link(), CancellationToken::new());
-                    write(&self.state).pending.insert(link, dropped.clone());
-                    let _ = self.apply(Input::Accepted(link));
-                    self.runtime.spawn(connection::accepted(self.clone(), link, connection, dropped));
-                }
+                Ok(connection) => self.knock(connection),
                 Err(error) => {
                     tracing::warn!("cannot accept connections: {error}");
                     tokio::select! {
@@ -263,6 +258,32 @@ impl Inner {
                         () = self.closing.cancelled() => return,
                     }
                 }
+            }
+        }
+    }
+
+    /// Counts something that was refused; returns how often it was.
+    pub(crate) fn count_refused(&self, word: &'static str) -> u64 {
+        lock(&self.refusals).count(word)
+    }
+
+    /// Has an accepted connection shake hands, or closes it.
+    fn knock(self: &Arc<Self>, connection: Connection) {
+        let (link, dropped) = (self.new_link(), CancellationToken::new());
+        let from = connection.remote.ip();
+        let mut state = write(&self.state);
+        match state.doors.knock(self.now(), link, from) {
+            Verdict::Enter { instead_of } => {
+                state.pending.insert(link, dropped.clone());
+                if let Some(handshake) = instead_of.and_then(|link| state.pending.remove(&link)) {
+                    handshake.cancel();
+                }
+                drop(state);
+                self.runtime.spawn(connection::accepted(self.clone(), link, connection, dropped));
+            }
+            Verdict::Refused(why) => {
+                drop(state);
+                self.note_refusal(&from.to_string(), &why);
             }
         }
     }
@@ -328,7 +349,8 @@ impl Endpoint {
             start: Instant::now(),
             keys: RwLock::new(Arc::new(config.keys.clone())),
             state: RwLock::new(State {
-                links: Links::new(config.node.clone(), timing, limits.unauthenticated, seed),
+                links: Links::new(config.node.clone(), timing, seed),
+                doors: Doors::new(Duration::ZERO, limits),
                 subscribers: Subscribers::default(),
                 pending: BTreeMap::new(),
             }),
@@ -387,6 +409,9 @@ impl Endpoint {
     /// greater the lesser. Links to nodes that are not in the set any more stay until they end by themselves; see
     /// [`Endpoint::forget`]. A node whose address changed is dialled at the new one at once.
     pub fn set_peers(&self, peers: Vec<(Arc<str>, String)>) {
+        // Host names are not looked up here: who has one is familiar from its first link on.
+        let addresses = peers.iter().filter_map(|(_, address)| address.parse::<SocketAddr>().ok());
+        write(&self.inner.state).doors.expect(addresses.map(|address| address.ip()));
         let _ = self.inner.apply(Input::Peers(peers)); // nothing in it can be refused
     }
 
@@ -436,6 +461,17 @@ impl Endpoint {
     /// The latest connections that did not become links, and why. For `doctor` and for people.
     pub fn refusals(&self) -> Vec<Refusal> {
         lock(&self.inner.refusals).list()
+    }
+
+    /// How many connections did not become links, by the word for why ([`Refused::word`]), since the endpoint began; and how
+    /// many messages for actors that peers cannot reach were, as `no-such-actor`, and calls, as `too-many-calls`. For metrics.
+    pub fn refusal_counts(&self) -> RefusalCounts {
+        lock(&self.inner.refusals).counts().clone()
+    }
+
+    /// Accepted sockets that are in their handshakes right now.
+    pub fn unauthenticated(&self) -> usize {
+        read(&self.inner.state).doors.waiting()
     }
 
     /// Says goodbye on every link after what is queued, closes them, stops listening and dialling.
@@ -499,8 +535,12 @@ fn check(config: &EndpointConfig) -> Result<(), StartError> {
     if limits.frame < 1024 || limits.frame > 1 << 30 {
         return bad("the largest message must be of 1 KiB to 1 GiB");
     }
-    if limits.unauthenticated == 0 || limits.inbox < 1024 {
-        return bad("there must be room for one connection and one message");
+    let LinkLimits { unauthenticated, unauthenticated_per_address: per_address, reserved, .. } = *limits;
+    if per_address == 0 || reserved >= unauthenticated || limits.inbox < 1024 {
+        return bad("there must be room for one connection of a stranger and one message");
+    }
+    if limits.handshakes_per_second == 0 || limits.received_per_second < 1024 || limits.open_calls < 1024 {
+        return bad("some handshakes a second, some bytes a second and some calls must be allowed");
     }
     if timing.ping.is_zero() || timing.ping >= timing.silence {
         return bad("pings must come more often than the silence limit");

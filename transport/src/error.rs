@@ -169,6 +169,9 @@ pub enum Refused {
     /// Too many sockets wait in their handshakes; this was the one that had waited longest.
     #[error("too many unauthenticated connections")]
     Crowded,
+    /// Too many handshakes have begun within a second. This one was closed unread.
+    #[error("too many connections at once")]
+    TooFast,
     /// What was received makes no sense at that point of the handshake.
     #[error("malformed handshake: {0}")]
     Malformed(String),
@@ -178,6 +181,35 @@ pub enum Refused {
     /// The endpoint is leaving.
     #[error("the node is leaving")]
     Leaving,
+}
+
+impl Refused {
+    /// A word for it that stays the same, for counters.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotCallsign => "not-callsign",
+            Self::Version { .. } => "version",
+            Self::Cluster { .. } => "cluster",
+            Self::Security { .. } => "security",
+            Self::Carrier { .. } => "carrier",
+            Self::Session(_) => "session",
+            Self::Secret => "secret",
+            Self::Certificate { .. } => "certificate",
+            Self::Tls(_) => "tls",
+            Self::SecretNeeded => "secret-needed",
+            Self::OwnName { .. } => "own-name",
+            Self::BadName => "bad-name",
+            Self::WrongNode { .. } => "wrong-node",
+            Self::WrongDirection => "wrong-direction",
+            Self::Superseded => "superseded",
+            Self::Deadline => "deadline",
+            Self::Crowded => "crowded",
+            Self::TooFast => "too-fast",
+            Self::Malformed(_) => "malformed",
+            Self::Unreachable(_) => "unreachable",
+            Self::Leaving => "leaving",
+        }
+    }
 }
 
 /// One of the two sides of a connection, as the reader sees them.

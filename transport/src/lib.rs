@@ -23,7 +23,7 @@
 //! Does not promise that a message arrives: what is queued or under way when a link ends is lost, and the sender is
 //! told no more than `Down`.
 //!
-//! The rules are in cores without I/O (`frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
+//! The rules are in cores without I/O (`bucket`, `doors`, `frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
 //! `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
 //! the application's own `ractor_cluster::NodeServer` instead of over the connection itself (`NodeServerNetwork`);
 //! everything else is the same.
@@ -35,10 +35,12 @@
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 
+mod bucket;
 mod config;
 #[cfg(feature = "cores")]
 #[doc(hidden)]
 pub mod cores;
+mod doors;
 mod endpoint;
 mod error;
 mod events;
@@ -69,6 +71,6 @@ pub use peer::{Lane, LinkId, MAX_NAME, PeerId};
 #[doc(no_inline)]
 pub use ractor_cluster;
 pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
-pub use refusals::Refusal;
+pub use refusals::{Refusal, RefusalCounts};
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
 pub use tls::{BadTls, Tls};

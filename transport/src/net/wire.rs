@@ -51,6 +51,8 @@ pub(crate) struct WireRead {
     /// The peer has proved who it is, or nothing is asked for and it is local.
     trusted: bool,
     limit: usize,
+    /// Bytes that came and are not taken off yet.
+    received: u64,
 }
 
 pub(crate) struct WireWrite {
@@ -68,6 +70,7 @@ pub(crate) fn wire(connection: Connection, limit: usize) -> (WireRead, WireWrite
         opener: None,
         trusted: false,
         limit,
+        received: 0,
     };
     (read, WireWrite { write: connection.write, sealer: None, sealed: Vec::new() })
 }
@@ -100,6 +103,11 @@ impl WireRead {
         frame::take(if self.opener.is_some() { &mut self.plain } else { &mut self.raw }, limit)
     }
 
+    /// How many bytes came since this was asked last.
+    pub(crate) fn received(&mut self) -> u64 {
+        std::mem::take(&mut self.received)
+    }
+
     /// Takes all bytes that were read and opened, for a connection that carries something else than frames from now on.
     #[cfg(feature = "node-server")]
     pub(crate) fn take_all(&mut self) -> BytesMut {
@@ -115,7 +123,7 @@ impl WireRead {
             self.raw.reserve(if self.trusted { READ } else { HANDSHAKE_FRAME });
             match self.read.read_buf(&mut self.raw).await {
                 Ok(0) => return Ok(false),
-                Ok(_) => {}
+                Ok(count) => self.received += count as u64,
                 // What carries the bytes has rules of its own.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return Err(ReadError::Violation(error.to_string()));
