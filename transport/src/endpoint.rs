@@ -382,6 +382,11 @@ impl Endpoint {
         &self.inner.me
     }
 
+    /// The keys that are in force.
+    pub fn keys(&self) -> Keys {
+        (*self.inner.keys()).clone()
+    }
+
     /// Replaces the keys, for all handshakes that begin from now on. Links that are up stay, whatever they were made with;
     /// [`Endpoint::forget`] ends one, and it is made again. Returns whether anything changed. An error changes nothing.
     ///

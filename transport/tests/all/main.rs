@@ -4,6 +4,7 @@
 
 mod actors;
 mod certificates;
+mod doors;
 mod incarnations;
 #[cfg(feature = "node-server")]
 mod node_server;
