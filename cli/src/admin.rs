@@ -18,7 +18,7 @@
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
 //! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, linked}]}` |
-//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready` |
+//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `doors`: who waits to authenticate, how many were refused and why, how long the certificate is good |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
 //! | `POST /leave` | | `{left: true}`, and the process ends |
@@ -395,6 +395,12 @@ async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) 
     status["registry"] = query.registry.as_deref().unwrap_or(&admin.hosted.default).into();
     // Null: it does not know, because it is not synced or its session has lapsed.
     status["names"] = json!(registry.count().ok());
+    let endpoint = registry.endpoint();
+    status["doors"] = json!({
+        "unauthenticated": endpoint.unauthenticated(),
+        "refused": endpoint.refusal_counts(),
+        "certificate_expires_in_s": endpoint.keys().tls.and_then(|tls| Some(tls.expires_in()?.as_secs())),
+    });
     status["ready"] = registry.ready(Duration::ZERO).await.into();
     Ok(Json(status))
 }

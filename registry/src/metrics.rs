@@ -404,6 +404,7 @@ fn not_read(error: &ConsistentError) -> &'static str {
         ConsistentError::BadName(_) => "bad_name",
         ConsistentError::StoreUnavailable { .. } => "store_unavailable",
         ConsistentError::Behind { .. } => "behind",
+        ConsistentError::Unanswered { .. } => "unanswered",
         ConsistentError::Left => "left",
     }
 }

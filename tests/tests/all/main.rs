@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod doctor;
+mod doors;
 mod hung;
 mod idle;
 mod licences;
