@@ -32,7 +32,7 @@ use self::{
     event::At,
     nemesis::{Aim, Kind},
     report::Report,
-    schedule::{Planned, plan},
+    schedule::{AtWhom, Planned, plan},
     world::{Setup, World},
 };
 use crate::{store::TestStore, wait::wait_for};
@@ -60,6 +60,8 @@ pub struct Options {
     pub lease: Duration,
     /// The kinds of faults.
     pub kinds: Vec<Kind>,
+    /// A defect to plant in every node: with the feature `planted` only.
+    pub plant: Option<String>,
     /// Where everything is written. It must be empty, or not there.
     pub directory: PathBuf,
 }
@@ -108,6 +110,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
         lease: options.lease,
         seed: options.seed,
         clocks: options.kinds.contains(&Kind::Clock),
+        plant: options.plant.clone(),
     };
     let mut world = World::new(&options.directory, place(options)?, setup)?;
     let mut missing = Vec::new();
@@ -129,7 +132,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
     let patience = HEALED + options.lease * 6;
     let came_back = settle(&mut world, patience);
     let to = event::now();
-    world.end();
+    world.end()?;
     if let Err(why) = came_back {
         world.breaches.push(why);
     }
@@ -179,9 +182,13 @@ fn inflict(world: &mut World, planned: &[Planned], time: Duration, say: &mut dyn
 
 fn aim(world: &World, planned: &Planned, busy: &BTreeSet<String>) -> Option<Aim> {
     let names = world.names();
-    let leader = if planned.leader { world.leader() } else { None };
+    let meant = match planned.at_whom {
+        AtWhom::Any => None,
+        AtWhom::Leader => world.leader(),
+        AtWhom::Singleton => world.writer(),
+    };
     let mut order: Vec<_> = planned.order.iter().filter_map(|index| names.get(*index).cloned()).collect();
-    order.sort_by_key(|name| Some(name) != leader.as_ref());
+    order.sort_by_key(|name| Some(name) != meant.as_ref());
     let at = order.iter().position(|name| !busy.contains(name))?;
     let node = order.remove(at);
     Some(Aim { node, others: order, draw: planned.draw })

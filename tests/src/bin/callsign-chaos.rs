@@ -27,6 +27,11 @@ enum Command {
     /// A node of a run; for this program itself.
     #[command(hide = true)]
     Node(node::Args),
+    /// Judges the histories of a run again that was kept.
+    Judge {
+        /// Where it was kept.
+        directory: PathBuf,
+    },
 }
 
 #[derive(clap::Args)]
@@ -53,6 +58,10 @@ struct Run {
     /// Where everything is written, and kept. Default: a temporary directory, kept only if something is wrong.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Plant a defect of this name in every node, to see it found.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    plant: Option<String>,
     /// Say no fault as it comes, only the figures.
     #[arg(long)]
     quiet: bool,
@@ -76,6 +85,7 @@ fn main() -> ExitCode {
         Some(Command::Node(args)) => {
             chaos::die_with_parent().and_then(|()| node::run(args)).map(|()| ExitCode::SUCCESS)
         }
+        Some(Command::Judge { directory }) => judge_again(&directory),
         None => run(cli.run),
     };
     result.unwrap_or_else(|error| {
@@ -85,6 +95,10 @@ fn main() -> ExitCode {
 }
 
 fn run(run: Run) -> Result<ExitCode> {
+    #[cfg(feature = "planted")]
+    let plant = run.plant;
+    #[cfg(not(feature = "planted"))]
+    let plant = None;
     let temporary = tempfile::Builder::new().prefix("callsign-chaos-").tempdir()?;
     let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let options = Options {
@@ -94,6 +108,7 @@ fn run(run: Run) -> Result<ExitCode> {
         nodes: usize::from(run.nodes),
         lease: Duration::from_secs_f64(run.lease),
         kinds: if run.only.is_empty() { Kind::ALL.to_vec() } else { run.only },
+        plant,
         directory: run.out.clone().unwrap_or_else(|| temporary.path().to_owned()),
     };
     println!("seed {}, in {}", options.seed, options.directory.display());
@@ -113,6 +128,21 @@ fn run(run: Run) -> Result<ExitCode> {
         keep(temporary, &report.directory)?;
     }
     Ok(ExitCode::from(1))
+}
+
+fn judge_again(directory: &Path) -> Result<ExitCode> {
+    let verdict = chaos::report::again(directory)?;
+    for (what, count) in &verdict.checked {
+        println!("{count:>10}  {what}");
+    }
+    for (name, why) in &verdict.not_ordered {
+        println!("not put in order: {name}: {why}");
+    }
+    println!("violations: {}", verdict.breaches.len());
+    for breach in &verdict.breaches {
+        println!("  {breach}");
+    }
+    Ok(if verdict.breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn keep(temporary: tempfile::TempDir, directory: &Path) -> Result<()> {

@@ -35,6 +35,8 @@ pub struct Verdict {
     pub answers: BTreeMap<(String, String), u64>,
     /// When calls that change or read something agreed were answered with a yes or a no.
     pub acknowledged: Vec<At>,
+    /// When names were granted or freed.
+    pub changed: Vec<At>,
     /// Sessions that processes lost while they lived.
     pub sessions_lost: u64,
     /// Epochs of the registry in which somebody served.
@@ -43,8 +45,8 @@ pub struct Verdict {
     pub terms: BTreeSet<u64>,
     /// How often a process found its wall clock set.
     pub clocks_set: u64,
-    /// Names whose calls were too many at a time to be put in order.
-    pub not_ordered: Vec<String>,
+    /// Names whose calls were too many at a time to be put in order, and how many they were.
+    pub not_ordered: Vec<(String, String)>,
 }
 
 impl Verdict {
@@ -95,6 +97,9 @@ fn tally(process: &Process, verdict: &mut Verdict) {
             && !matches!(answer, Answer::Refused(_) | Answer::Unknown(_))
         {
             verdict.acknowledged.push(*at);
+            if matches!(answer, Answer::Granted(_) | Answer::Freed) {
+                verdict.changed.push(*at);
+            }
         }
     }
     let mut wall = None;
@@ -324,9 +329,23 @@ fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
                 verdict.count("calls and acts put in order", stats.ops);
             }
             Order::NotLinearizable(offence) => verdict.breach(format!("P4: {offence}")),
-            Order::GaveUp { .. } => verdict.not_ordered.push(name.clone()),
+            Order::GaveUp { explored, .. } => {
+                let open = ops.iter().filter(|op| is_open(op)).count();
+                let why = format!("{} calls, {open} of them open, {explored} orders tried", ops.len());
+                verdict.not_ordered.push((name.clone(), why));
+            }
         }
     }
+}
+
+/// Whether it may have taken effect at any time after it was called, or never.
+fn is_open(op: &Op) -> bool {
+    op.ret.is_none()
+        || matches!(
+            op.what,
+            What::Register { answer: Registered::Unknown, .. }
+                | What::Unregister { answer: Unregistered::Unknown, .. }
+        )
 }
 
 fn claimant(session: u64, actor: u64) -> Claimant {

@@ -124,7 +124,7 @@ impl Kind {
         match self {
             Self::Kill | Self::Restart => between(rng, 5, 130),
             Self::Pause => between(rng, 5, 70),
-            Self::Freeze => between(rng, 120, 200),
+            Self::Freeze => between(rng, 150, 250),
             Self::StoreStop => between(rng, 10, 160),
             _ => between(rng, 30, 160),
         }

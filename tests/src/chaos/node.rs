@@ -68,6 +68,10 @@ pub struct Args {
     /// Seeds the choices of its clients.
     #[arg(long)]
     pub seed: u64,
+    /// A defect to plant.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    pub plant: Option<String>,
 }
 
 /// The line with which a node says that it has joined.
@@ -88,6 +92,8 @@ pub(super) struct Shared {
 
 /// Runs a node, until it is told to leave.
 pub fn run(args: Args) -> Result<()> {
+    #[cfg(feature = "planted")]
+    callsign_planted::plant(args.plant.as_deref());
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

@@ -1,6 +1,11 @@
 //! What a run came to, in figures.
 
-use std::{collections::BTreeMap, fmt, fs, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 
@@ -10,7 +15,7 @@ use super::{
     judge::{Process, Verdict, judge},
     nemesis::Kind,
     sink, timeline,
-    world::World,
+    world::{LIVES, Life, World},
 };
 
 /// What a run came to.
@@ -29,6 +34,25 @@ pub struct Report {
     recordings: String,
     sink: sink::Counts,
     links: (u64, u64),
+    longest_gap: Option<(Duration, Duration)>,
+}
+
+/// What the processes of a run wrote.
+fn histories(directory: &Path, lives: &[Life]) -> Result<Vec<Process>> {
+    let read = |life: &Life| {
+        let path = directory.join(&life.history);
+        // One that was killed before it could join left nothing.
+        let events = if path.exists() { event::read(&path) } else { Ok(Vec::new()) };
+        let events = events.with_context(|| format!("{} cannot be read", path.display()))?;
+        Ok(Process::new(&life.node, life.killed, events))
+    };
+    lives.iter().map(read).collect()
+}
+
+/// Judges the histories of a run again whose directory was kept.
+pub fn again(directory: &Path) -> Result<Verdict> {
+    let lives = fs::read(directory.join(LIVES)).context("there is no run in that directory")?;
+    Ok(judge(&histories(directory, &serde_json::from_slice::<Vec<Life>>(&lives)?)?))
 }
 
 /// Judges a run that has ended.
@@ -40,13 +64,7 @@ pub(super) fn make(
     not_done: Vec<String>,
     (from, to): (At, At),
 ) -> Result<Report> {
-    let mut processes = Vec::new();
-    for life in &world.lives {
-        // One that was killed before it could join left nothing.
-        let events = if life.history.exists() { event::read(&life.history) } else { Ok(Vec::new()) };
-        let events = events.with_context(|| format!("{} cannot be read", life.history.display()))?;
-        processes.push(Process::new(&life.node, life.killed, events));
-    }
+    let processes = histories(&options.directory, &world.lives)?;
     let verdict = judge(&processes);
     let mut breaches = world.breaches.clone();
     breaches.extend(verdict.breaches.iter().cloned());
@@ -82,6 +100,11 @@ pub(super) fn make(
         to,
     });
     fs::write(options.directory.join("timeline.svg"), drawn).context("the timeline cannot be written")?;
+    let mut changed = verdict.changed.clone();
+    changed.sort_unstable();
+    let gaps =
+        changed.iter().zip(changed.iter().skip(1)).map(|(one, next)| (next - one, one.saturating_sub(from)));
+    let longest_gap = gaps.max().map(|(gap, at)| (Duration::from_nanos(at), Duration::from_nanos(gap)));
     let mut faults = BTreeMap::new();
     for fault in done {
         *faults.entry(fault.kind).or_default() += 1;
@@ -98,6 +121,7 @@ pub(super) fn make(
         recordings,
         sink,
         links: (world.links.connections(), world.links.strangers()),
+        longest_gap,
     })
 }
 
@@ -156,6 +180,13 @@ impl fmt::Display for Report {
             verdict.elections.len(),
             verdict.terms.len()
         )?;
+        if let Some((at, gap)) = self.longest_gap {
+            let (at, gap) = (at.as_secs_f64(), gap.as_secs_f64());
+            writeln!(
+                f,
+                "longest time without a name granted or freed anywhere: {gap:.1} s, from {at:.1} s on"
+            )?;
+        }
         writeln!(f, "sessions lost by processes that lived: {}", verdict.sessions_lost)?;
         let sink = &self.sink;
         writeln!(f, "\nthe singleton's sinks: {} writes in {} beginnings of terms", sink.writes, sink.seals)?;

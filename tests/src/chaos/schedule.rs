@@ -8,6 +8,17 @@ use callsign_sim::rng::Rng;
 
 use super::nemesis::Kind;
 
+/// At whom a fault is aimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtWhom {
+    /// Whoever comes first in the order.
+    Any,
+    /// The leader of the registry.
+    Leader,
+    /// Where the singleton works.
+    Singleton,
+}
+
 /// A fault to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
@@ -17,8 +28,8 @@ pub struct Planned {
     pub lasts: Duration,
     /// What.
     pub kind: Kind,
-    /// Whether the leader is meant, if it can be.
-    pub leader: bool,
+    /// Whether somebody is meant for what it is, if it can be.
+    pub at_whom: AtWhom,
     /// The nodes' numbers, in the order in which they are preferred.
     pub order: Vec<usize>,
     /// For what else is to be chosen.
@@ -41,14 +52,16 @@ pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: u
         }
         let Some(kind) = bag.pop() else { break };
         let lasts = kind.lasts(lease, &mut rng);
-        let leader = rng.per_mille(450);
+        let at_whom = [AtWhom::Any, AtWhom::Leader, AtWhom::Singleton, AtWhom::Singleton];
+        // Who is frozen between its check and its write is late: the singleton more often than not.
+        let at_whom = at_whom[rng.index(if kind == Kind::Freeze { 4 } else { 3 })];
         let mut order: Vec<usize> = (0..nodes).collect();
         shuffle(&mut order, &mut rng);
         let draw = rng.draw();
         if at + lasts >= time {
             break;
         }
-        planned.push(Planned { at, lasts, kind, leader, order, draw });
+        planned.push(Planned { at, lasts, kind, at_whom, order, draw });
         // Some begin before the last one is over. Nothing comes beside an outage that hits all.
         let together = !kind.hits_all() && rng.per_mille(350);
         let share = if together { lasts / 3 } else { lasts };

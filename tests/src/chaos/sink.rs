@@ -6,7 +6,10 @@ use std::{
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+    },
 };
 
 use callsign_elector::{
@@ -67,6 +70,8 @@ pub struct Sink {
     runtime: Runtime,
     path: PathBuf,
     sinks: Arc<Mutex<Sinks>>,
+    /// The process that has written last, and was not refused.
+    writer: Arc<AtomicI32>,
 }
 
 impl Sink {
@@ -82,13 +87,19 @@ impl Sink {
         let cell = FencedCell::new(Arc::new(MemoryStore::new()), b"sink".to_vec());
         let sinks = Sinks { cell, counts: Counts::default(), written: 0, heard: 0, nonce: 0 };
         let sinks = Arc::new(Mutex::new(sinks));
-        let shared = sinks.clone();
+        let (shared, writer) = (sinks.clone(), Arc::new(AtomicI32::new(0)));
+        let wrote = writer.clone();
         runtime.spawn(async move {
             while let Ok((node, _)) = listener.accept().await {
-                tokio::spawn(serve(node, shared.clone()));
+                tokio::spawn(serve(node, shared.clone(), wrote.clone()));
             }
         });
-        Ok(Self { runtime, path, sinks })
+        Ok(Self { runtime, path, sinks, writer })
+    }
+
+    /// The process that has written last, and was not refused.
+    pub fn writer(&self) -> Option<u32> {
+        u32::try_from(self.writer.load(Ordering::Relaxed)).ok().filter(|pid| *pid != 0)
     }
 
     /// Where it listens.
@@ -102,12 +113,16 @@ impl Sink {
     }
 }
 
-async fn serve(mut node: UnixStream, sinks: Arc<Mutex<Sinks>>) -> io::Result<()> {
+async fn serve(mut node: UnixStream, sinks: Arc<Mutex<Sinks>>, writer: Arc<AtomicI32>) -> io::Result<()> {
+    let pid = node.peer_cred()?.pid().unwrap_or(0);
     loop {
         let mut message = [0; MESSAGE];
         node.read_exact(&mut message).await?;
         let token = Token::from_bytes(&message[1..]).map_err(io::Error::other)?;
         let answer = sinks.lock().await.take(message[0], token).await;
+        if answer == DONE {
+            writer.store(pid, Ordering::Relaxed);
+        }
         node.write_all(&[answer]).await?;
     }
 }

@@ -34,7 +34,7 @@ pub struct Run<'a> {
     pub to: At,
 }
 
-const LEFT: f64 = 60.0;
+const LEFT: f64 = 84.0;
 const ROW: f64 = 74.0;
 const TOP: f64 = 70.0;
 const BARS: f64 = 90.0;
@@ -57,7 +57,7 @@ pub fn draw(run: &Run<'_>) -> String {
     let seconds = (run.to - run.from) / 1_000_000_000 + 1;
     let scale = Scale { from: run.from, second: if seconds > 200 { 8.0 } else { 20.0 } };
     #[allow(clippy::cast_precision_loss)]
-    let (width, rows) = (scale.x(run.to) + 40.0, run.nodes.len() as f64 * ROW);
+    let (width, rows) = ((scale.x(run.to) + 40.0).max(1060.0), run.nodes.len() as f64 * ROW);
     let mut svg = String::new();
     let height = TOP + rows + BARS + 60.0;
     line(
@@ -186,7 +186,7 @@ fn row(svg: &mut String, run: &Run<'_>, scale: &Scale, node: &str, top: f64) {
     }
     let mine = run.faults.iter().filter(|fault| fault.node == node && fault.kind != Kind::StoreStop);
     for (index, fault) in mine.enumerate() {
-        draw_fault(svg, scale, fault, top + 36.0 + if index % 2 == 0 { 0.0 } else { 13.0 });
+        draw_fault(svg, scale, fault, top + 42.0 + if index % 2 == 0 { 0.0 } else { 14.0 });
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
 
 use super::{
     event::{self, At},
@@ -25,13 +26,16 @@ use crate::{
     wait::wait_for,
 };
 
+/// The file that says who lived when, and was killed when.
+pub const LIVES: &str = "lives.json";
+
 /// How long a node may take to leave.
 const LEAVING: Duration = Duration::from_secs(20);
 /// How long the store may take to say who leads, before a fault is aimed at somebody else.
 const ASKING: Duration = Duration::from_millis(300);
 
 /// From where to where in time something was so.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
     /// From.
     pub from: At,
@@ -40,11 +44,11 @@ pub struct Stretch {
 }
 
 /// One process of a node, from its start to its end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Life {
     /// The node.
     pub node: String,
-    /// What it wrote.
+    /// The file with what it wrote, in the run's directory.
     pub history: PathBuf,
     /// When it was started, and when it was gone.
     pub lived: Stretch,
@@ -73,6 +77,8 @@ pub struct Setup {
     pub seed: u64,
     /// Whether wall clocks are to be shifted.
     pub clocks: bool,
+    /// A defect to plant in every node.
+    pub plant: Option<String>,
 }
 
 /// See the [module](self).
@@ -143,6 +149,12 @@ impl World {
         self.view.leader_within(ASKING)
     }
 
+    /// On which node the singleton's leader has written last.
+    pub fn writer(&self) -> Option<String> {
+        let pid = self.sink.writer()?;
+        self.processes.iter().find(|(_, process)| process.child.id() == pid).map(|(node, _)| node.clone())
+    }
+
     fn wall_clock(&self, node: &str) -> PathBuf {
         self.directory.join(format!("wall-{node}"))
     }
@@ -150,9 +162,8 @@ impl World {
     /// Starts a node. It joins when it can.
     pub fn launch(&mut self, node: &str) {
         let number = self.lives.len();
-        let file =
-            |part: &str, end: &str| self.directory.join(part).join(format!("{number:03}-{node}.{end}"));
-        let (history, log) = (file("history", "jsonl"), file("logs", "log"));
+        let file = |part: &str, end: &str| Path::new(part).join(format!("{number:03}-{node}.{end}"));
+        let (history, log) = (file("history", "jsonl"), self.directory.join(file("logs", "log")));
         let store =
             self.store_links.as_ref().map_or(self.place.url.clone(), |ways| ways.url(node, &self.place.url));
         let program = std::env::current_exe().expect("a running program has a file");
@@ -166,13 +177,16 @@ impl World {
             .arg("--record")
             .arg(self.recordings())
             .arg("--history")
-            .arg(&history)
+            .arg(self.directory.join(&history))
             .arg("--sink")
             .arg(self.sink.path())
             .env(super::PARENT, std::process::id().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).expect("the directory can be written"));
+        if let Some(plant) = &self.setup.plant {
+            command.args(["--plant", plant]);
+        }
         if let Some(shim) = &self.shim {
             command
                 .env("LD_PRELOAD", shim)
@@ -283,22 +297,26 @@ impl World {
 
     /// Whether every node has come so far: to [`QUIET`](super::node::QUIET) or [`DONE`](super::node::DONE).
     pub fn all_are(&self, state: &str) -> bool {
-        let is = |process: &Process| self.lives[process.life].history.with_extension(state).exists();
+        let is = |process: &Process| {
+            self.directory.join(&self.lives[process.life].history).with_extension(state).exists()
+        };
         self.processes.len() == self.setup.nodes && self.processes.values().all(is)
     }
 
-    /// Starts again who has ended by itself, and reports it. `but` are those that are asked to.
-    pub fn look(&mut self, but: &BTreeSet<String>) {
+    /// Starts again who has ended by itself, and reports it. Those in `leaving` are asked to end.
+    pub fn look(&mut self, leaving: &BTreeSet<String>) {
         let ended = |process: &mut Process| process.child.try_wait().ok().flatten();
         let found: Vec<_> = self
             .processes
             .iter_mut()
-            .filter(|(node, _)| !but.contains(*node))
             .filter_map(|(node, process)| Some((node.clone(), ended(process)?)))
             .collect();
         for (node, status) in found {
             if let Some(process) = self.processes.remove(&node) {
                 self.gone(&process);
+                if leaving.contains(&node) {
+                    continue;
+                }
                 let log = fs::read_to_string(&process.log).unwrap_or_default();
                 let lines: Vec<_> = log.lines().collect();
                 let tail = lines[lines.len().saturating_sub(12)..].join("\n    ");
@@ -365,14 +383,16 @@ impl World {
         written.expect("the directory can be written");
     }
 
-    /// All have left, or are killed.
-    pub fn end(&mut self) {
+    /// All leave. What is known of their lives is written beside their histories.
+    pub fn end(&mut self) -> Result<()> {
         for node in self.names() {
             self.ask_to_leave(&node);
         }
         for node in self.names() {
             self.await_leave(&node);
         }
+        let lives = serde_json::to_vec_pretty(&self.lives)?;
+        fs::write(self.directory.join(LIVES), lives).context("the lives cannot be written")
     }
 }
 

@@ -49,16 +49,30 @@ impl Process {
         self.events.iter().filter(|event| matches!(event, Event::Acted { .. }))
     }
 
+    /// When it began to leave, if it did.
+    fn leaving(&self) -> Option<At> {
+        self.events.iter().find_map(|event| match event {
+            Event::Leaving { at } => Some(*at),
+            _ => None,
+        })
+    }
+
+    /// When it was told that its session was lost, other than by leaving.
+    fn told_of_losses(&self) -> Vec<At> {
+        let leaving = self.leaving().unwrap_or(At::MAX);
+        let lost = self.events.iter().filter(|event| is_loss(event)).filter_map(|event| match event {
+            Event::Noticed { at, .. } | Event::Told { at, .. } => Some(*at),
+            _ => None,
+        });
+        lost.filter(|at| *at < leaving).collect()
+    }
+
     /// How many sessions it lost: what is told of one comes together.
     pub(super) fn losses(&self) -> u64 {
-        let mut last = None;
-        let mut losses = 0;
-        for event in self.events.iter().filter(|event| is_loss(event)) {
-            let (Event::Noticed { at, .. } | Event::Told { at, .. }) = event else { continue };
-            losses += u64::from(last.is_none_or(|last: At| at.saturating_sub(last) > 500_000_000));
-            last = Some(*at);
-        }
-        losses
+        let told = self.told_of_losses();
+        let apart = |(before, at): (&At, &At)| at.saturating_sub(*before) > 500_000_000;
+        let more = told.iter().zip(told.iter().skip(1)).filter(|pair| apart(*pair)).count();
+        if told.is_empty() { 0 } else { more as u64 + 1 }
     }
 
     /// When it was quiet, and when it had read everything once more.
@@ -102,15 +116,7 @@ impl Process {
                 acts.last = acts.last.max((*from, *to));
             }
         }
-        let leaving = self.events.iter().find_map(|event| match event {
-            Event::Leaving { at } => Some(*at),
-            _ => None,
-        });
-        let lost = self.events.iter().filter(|event| is_loss(event)).filter_map(|event| match event {
-            Event::Noticed { at, .. } | Event::Told { at, .. } => Some(*at),
-            _ => None,
-        });
-        let lost: Vec<At> = lost.collect();
+        let (leaving, lost) = (self.leaving(), self.told_of_losses());
         let mut ended: BTreeMap<u64, At> = BTreeMap::new();
         for event in &self.events {
             if let Event::Ended { at, actor } = event {

@@ -32,7 +32,8 @@ pub(super) struct Cut;
 
 fn some(aim: &Aim) -> &[String] {
     let most = aim.others.len().min(3);
-    &aim.others[..1 + usize::try_from(aim.draw).unwrap_or(0) % most]
+    let more = usize::try_from(aim.draw).unwrap_or(0) % most;
+    &aim.others[..=more]
 }
 
 impl Nemesis for Cut {

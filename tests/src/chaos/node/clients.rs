@@ -271,7 +271,7 @@ impl Client {
                         held.insert(name, wanted);
                     }
                 }
-                Some(wanted) if self.rng.per_mille(400) => self.release(&name, wanted).await,
+                Some(wanted) if self.rng.per_mille(600) => self.release(&name, wanted).await,
                 Some(wanted) => {
                     held.insert(name, wanted);
                 }
