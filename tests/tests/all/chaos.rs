@@ -44,19 +44,20 @@ fn a_short_run_ends_well_and_a_breach_forged_into_it_does_not() {
 
     let before = again(directory.path()).unwrap();
     assert!(before.breaches.is_empty(), "{:?}", before.breaches);
-    // Somebody acts once more, under a name that it gave up long ago and that another has had since.
-    let (path, act) = fs::read_dir(directory.path().join("history"))
-        .unwrap()
-        .flatten()
-        .find_map(|file| {
-            let events = event::read(&file.path()).ok()?;
-            let act = events
-                .into_iter()
-                .find(|event| matches!(event, Event::Acted { name, .. } if name.starts_with('w')))?;
-            Some((file.path(), act))
-        })
-        .expect("somebody acted under a contested name");
-    let Event::Acted { actor, name, token, .. } = act else { unreachable!("it was looked for") };
+    // Somebody acts once more, under a name that another has had since.
+    let mut acts = Vec::new();
+    for file in fs::read_dir(directory.path().join("history")).unwrap().flatten() {
+        if file.path().extension().is_some_and(|extension| extension == "jsonl") {
+            for event in event::read(&file.path()).unwrap() {
+                if let Event::Acted { actor, name, token, .. } = event {
+                    acts.push((name, token, actor, file.path()));
+                }
+            }
+        }
+    }
+    acts.sort();
+    let followed = acts.windows(2).find(|pair| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1);
+    let (name, token, actor, path) = followed.expect("a name was held by one after the other")[0].clone();
     let late = event::now();
     let forged = Event::Acted { from: late, to: late + 1, actor, name: name.clone(), token };
     let mut file = OpenOptions::new().append(true).open(path).unwrap();
