@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+pub mod chaos;
 mod client;
 mod cluster;
 mod history;
