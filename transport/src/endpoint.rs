@@ -39,6 +39,7 @@ use crate::{
     peer::{Lane, LinkId, PeerId, is_valid_name},
     refusals::{Refusal, Refusals},
     remote::Exports,
+    versions::Versions,
 };
 
 /// After a failed accept (no descriptors left, say). Smaller: a busy loop.
@@ -136,6 +137,7 @@ impl Inner {
             peer: self.me.clone(),
             security: self.security(),
             carrier: self.config.network.carrier(),
+            versions: Versions::OURS,
         }
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::{Carrier, Security},
     peer::LinkId,
+    versions::Versions,
 };
 
 /// Why an endpoint did not start. Nothing was left running.
@@ -83,13 +84,13 @@ pub enum Refused {
     /// Whatever is at the other end does not speak this protocol.
     #[error("the other side does not speak Callsign")]
     NotCallsign,
-    /// The other side speaks another version of the protocol.
-    #[error("protocol version {theirs} there, {ours} here")]
+    /// There is no version of the protocol that both sides speak.
+    #[error("protocol {theirs} there, {ours} here")]
     Version {
         /// Of this node.
-        ours: u16,
+        ours: Versions,
         /// Of the other side.
-        theirs: u16,
+        theirs: Versions,
     },
     /// The other side belongs to another cluster.
     #[error("cluster {theirs:?} there, {ours:?} here")]
@@ -154,6 +155,9 @@ pub enum Refused {
     /// Too many sockets wait in their handshakes; this was the one that had waited longest.
     #[error("too many unauthenticated connections")]
     Crowded,
+    /// The other side refused, for a reason that only newer versions know.
+    #[error("refused for a reason that this version does not know: {0}")]
+    Unknown(String),
     /// What was received makes no sense at that point of the handshake.
     #[error("malformed handshake: {0}")]
     Malformed(String),

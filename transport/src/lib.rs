@@ -43,6 +43,11 @@ mod endpoint;
 mod error;
 mod events;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+#[cfg(test)]
+mod golden_tests;
 mod hello;
 mod link;
 mod links;
@@ -53,6 +58,8 @@ mod outbox;
 mod peer;
 mod refusals;
 mod remote;
+mod variant;
+mod versions;
 
 pub use config::{BadSecret, Carrier, EndpointConfig, LinkLimits, LinkTiming, Network, Secret, Security};
 pub use endpoint::{Endpoint, LinkStatus};
@@ -68,3 +75,6 @@ pub use ractor_cluster;
 pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
 pub use refusals::Refusal;
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
+#[doc(hidden)]
+pub use variant::VariantName;
+pub use versions::Versions;
