@@ -23,16 +23,22 @@
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
 //! | `POST /leave` | | `{left: true}`, and the process ends |
 //!
-//! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`. Asking again to register a
+//! Who may ask is in [`door`]; how long they may take for it in [`serve`]. A body has at most 64 KiB.
+//!
+//! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+mod door;
+mod serve;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
     extract::{FromRequest, FromRequestParts, Request, State},
-    http::{header, request::Parts},
-    middleware::{self, Next},
+    http::header,
+    http::request::Parts,
+    middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -50,7 +56,15 @@ use crate::{
     reply::Refusal,
 };
 
+pub(crate) use self::{
+    door::Door,
+    serve::{Limits, serve},
+};
+
 const WAIT: Duration = Duration::from_secs(5);
+
+/// The most names of a range.
+const MAX_RANGE: u64 = 1_000_000;
 
 /// What every route needs.
 #[derive(Clone)]
@@ -61,8 +75,13 @@ pub(crate) struct Admin {
     metrics: PrometheusHandle,
 }
 
-/// The routes of a node. `left` becomes true when it was told to leave, and has.
-pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>, metrics: PrometheusHandle) -> Router {
+/// The routes of a node, behind its door. `left` becomes true when it was told to leave, and has.
+pub(crate) fn routes(
+    hosted: Arc<Hosted>,
+    left: watch::Sender<bool>,
+    door: Door,
+    metrics: PrometheusHandle,
+) -> Router {
     Router::new()
         .route("/register", post(register))
         .route("/register-many", post(register_many))
@@ -82,20 +101,8 @@ pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>, metrics: Pr
         .route("/metrics", get(metrics_text))
         .route("/leave", post(leave))
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
-        .layer(middleware::from_fn(only_programs))
+        .layer(middleware::from_fn_with_state(door, door::guard))
         .with_state(Admin { hosted, left, metrics })
-}
-
-/// Web pages in a browser of this machine reach loopback addresses, too. They name themselves, or come by a name.
-async fn only_programs(request: Request, next: Next) -> Result<Response, Refusal> {
-    let headers = request.headers();
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let is_loopback = host.parse::<SocketAddr>().is_ok_and(|host| host.ip().is_loopback())
-        || host.rsplit_once(':').is_some_and(|(name, _)| name == "localhost");
-    if !is_loopback || headers.contains_key(header::ORIGIN) {
-        return Err(Refusal::forbidden("ask by the loopback address, and not from a web page"));
-    }
-    Ok(next.run(request).await)
 }
 
 /// A JSON body; what is wrong with it is answered in JSON, too.
@@ -130,6 +137,16 @@ impl From<axum::extract::rejection::QueryRejection> for Refusal {
     fn from(error: axum::extract::rejection::QueryRejection) -> Self {
         Self::usage("bad_query", error.body_text())
     }
+}
+
+/// The numbers of a range of names. A longer one would keep the node busy for nobody.
+fn numbers(from: u64, to: u64) -> Result<std::ops::Range<u64>, Refusal> {
+    let count = to.saturating_sub(from);
+    if count > MAX_RANGE {
+        let most = format!("{count} names at once, {MAX_RANGE} is the most");
+        return Err(Refusal::usage("too_many", most).with("most", MAX_RANGE));
+    }
+    Ok(from..to)
 }
 
 type Answer = Result<Json<Value>, Refusal>;
@@ -194,8 +211,9 @@ async fn register_many(State(admin): State<Admin>, Body(body): Body<RegisterMany
     let mut registered = 0_u64;
     let mut failed = BTreeMap::<&str, u64>::new();
     let mut first_failure = Value::Null;
+    let numbers = numbers(body.from, body.to)?;
     let (hosted, body) = (&admin.hosted, &body);
-    let mut answers = stream::iter(body.from..body.to)
+    let mut answers = stream::iter(numbers)
         .map(async |number| {
             let name = format!("{}{number}", body.prefix);
             hosted.register(body.registry.as_deref(), &name, how).await.map_err(|refusal| (name, refusal))
@@ -345,7 +363,7 @@ struct RangeQuery {
 async fn contains_all(State(admin): State<Admin>, Query(query): Query<RangeQuery>) -> Answer {
     let registry = admin.hosted.registry(query.registry.as_deref())?;
     let (mut present, mut missing, mut first_missing) = (0_u64, 0_u64, None);
-    for number in query.from..query.to {
+    for number in numbers(query.from, query.to)? {
         let name = format!("{}{number}", query.prefix);
         if registry.lookup(&name)?.is_some() {
             present += 1;
@@ -429,3 +447,6 @@ async fn leave(State(admin): State<Admin>) -> Response {
         Err(error) => Refusal::unavailable("store_unavailable", error.to_string()).into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -222,6 +222,8 @@ struct Driver {
     effects: Vec<Effect>,
     on_members: OnMembers,
     on_lead: Box<dyn Fn(bool) + Send + Sync>,
+    /// Why the log could not be read, the last time, and how often in a row.
+    corrupt: (String, u64),
     known: Vec<(NodeName, String)>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     recorder: Option<Recorder>,
@@ -265,6 +267,7 @@ impl Actor for MemberActor {
             effects: Vec::new(),
             on_members: parts.on_members,
             on_lead: parts.on_lead,
+            corrupt: (String::new(), 0),
             known: Vec::new(),
             tasks,
             recorder: parts.recorder,
@@ -501,9 +504,15 @@ impl Driver {
         self.metrics.event(event);
         let (registry, node) = (&self.channel, &self.shared.status.load().node);
         match event {
-            Event::Corrupt { .. } | Event::ClaimLost { .. } => {
-                tracing::warn!(registry, %node, ?event, "registry");
+            Event::Corrupt { reason } => {
+                // It is read again and again, until somebody mends it.
+                let times = if self.corrupt.0 == *reason { self.corrupt.1 + 1 } else { 1 };
+                self.corrupt = (reason.clone(), times);
+                if times.is_power_of_two() {
+                    tracing::error!(registry, %node, reason, times, "the log cannot be read");
+                }
             }
+            Event::ClaimLost { .. } => tracing::warn!(registry, %node, ?event, "registry"),
             _ => tracing::info!(registry, %node, ?event, "registry"),
         }
         match event {
@@ -541,6 +550,7 @@ async fn commit_done(
 
 async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump) {
     let mut received = Vec::new();
+    let mut unread = 0_u64;
     loop {
         shared.inbox.room().await;
         if events.recv_many(&mut received, 1024).await == 0 {
@@ -568,7 +578,11 @@ async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump
                 LinkEvent::Message { body, .. } => match Message::decode(&body) {
                     Ok(message) => Some(Input::Message { from: node, message }),
                     Err(error) => {
-                        tracing::warn!(peer = %node, %error, "dropped");
+                        // A newer node may send as many as it likes.
+                        unread += 1;
+                        if unread.is_power_of_two() {
+                            tracing::warn!(peer = %node, %error, unread, "messages are dropped");
+                        }
                         None
                     }
                 },

@@ -49,6 +49,11 @@ mod entry;
 mod error;
 #[cfg(test)]
 mod fault_tests;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+#[cfg(test)]
+mod golden_tests;
 mod handoff;
 mod host;
 mod inbox;

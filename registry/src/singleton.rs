@@ -81,6 +81,8 @@ use crate::{
     oracle::Monitored,
     registry::Registry,
 };
+#[cfg(test)]
+pub(crate) use hand_over::golden;
 
 struct Inner<O: Oracle> {
     campaign: Campaign<Monitored<O>>,

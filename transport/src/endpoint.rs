@@ -41,6 +41,7 @@ use crate::{
     peer::{Lane, LinkId, PeerId, is_valid_name},
     refusals::{Refusal, RefusalCounts, Refusals},
     remote::Exports,
+    versions::Versions,
 };
 
 /// After a failed accept (no descriptors left, say). Smaller: a busy loop.
@@ -141,6 +142,7 @@ impl Inner {
             peer: self.me.clone(),
             security: keys.security(),
             carrier: self.config.network.carrier(),
+            versions: Versions::OURS,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::{
     config::{Carrier, Security},
     keys::KeysRefused,
     peer::LinkId,
+    versions::Versions,
 };
 
 /// Why an endpoint did not start. Nothing was left running.
@@ -87,13 +88,13 @@ pub enum Refused {
     /// Whatever is at the other end does not speak this protocol.
     #[error("the other side does not speak Callsign")]
     NotCallsign,
-    /// The other side speaks another version of the protocol.
-    #[error("protocol version {theirs} there, {ours} here")]
+    /// There is no version of the protocol that both sides speak.
+    #[error("protocol {theirs} there, {ours} here")]
     Version {
         /// Of this node.
-        ours: u16,
+        ours: Versions,
         /// Of the other side.
-        theirs: u16,
+        theirs: Versions,
     },
     /// The other side belongs to another cluster.
     #[error("cluster {theirs:?} there, {ours:?} here")]
@@ -172,6 +173,9 @@ pub enum Refused {
     /// Too many handshakes have begun within a second. This one was closed unread.
     #[error("too many connections at once")]
     TooFast,
+    /// The other side refused, for a reason that only newer versions know.
+    #[error("refused for a reason that this version does not know: {0}")]
+    Unknown(String),
     /// What was received makes no sense at that point of the handshake.
     #[error("malformed handshake: {0}")]
     Malformed(String),
@@ -205,6 +209,7 @@ impl Refused {
             Self::Deadline => "deadline",
             Self::Crowded => "crowded",
             Self::TooFast => "too-fast",
+            Self::Unknown(_) => "unknown",
             Self::Malformed(_) => "malformed",
             Self::Unreachable(_) => "unreachable",
             Self::Leaving => "leaving",

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   dialler                                     listener
-//!   preamble {version, cluster, security} --->            in the clear, so that a mismatch
+//!   preamble {versions, cluster, security} -->            in the clear, so that a mismatch
 //!                                         <---  preamble  has a name on both sides
 //!   TLS, where certificates are asked for <-->            expired, or of another authority
 //!   Noise: psk, e                         --->            a wrong secret is noticed here,
@@ -16,12 +16,22 @@
 //! prologue, with a number that only the two ends of that TLS know), so changing them on the way ends there. Without
 //! certificates TLS is left out, without secrets Noise is. Which of them is done is this node's own setting: what the
 //! preamble of the other side says can only end the handshake, not lessen it.
+//!
+//! ```text
+//!   +----------+----------------+---------------------------------+----------------+
+//!   | CALLSIGN | oldest, u16 BE | MessagePack, as the oldest says | newest, u16 BE |      a preamble
+//!   +----------+----------------+---------------------------------+----------------+
+//! ```
+//!
+//! The newest version that both speak is spoken. Behind the MessagePack of any frame a newer version may add what
+//! older ones do not read.
+//!
 //! The listener believes nothing before it has opened the encrypted hello: the first Noise message can be replayed.
 //!
 //! Promises: a mismatch ends in the same [`Refused`] on both sides, each from its own point of view. Does not
 //! decide whether this incarnation is welcome: it asks (`Effect::Check`).
 
-use std::sync::Arc;
+use std::{io::Cursor, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,15 +39,15 @@ use crate::{
     config::{Carrier, Security},
     error::{CertificateFault, Refused, Whose},
     peer::{PeerId, is_valid_name},
+    variant::VariantName,
+    versions::Versions,
 };
-
-/// The version of the protocol. Nodes of different versions refuse each other.
-pub(crate) const VERSION: u16 = 1;
 
 /// As many names of a certificate are told to its owner.
 const SHOWN: usize = 8;
 
-/// How every preamble of every version begins; the version follows, u16 BE.
+/// How every preamble of every version begins. The oldest version that its node speaks follows, and the newest is at its
+/// end: so much is read of a preamble of any version.
 pub(crate) const MAGIC: &[u8; 8] = b"CALLSIGN";
 
 /// What a node says of itself.
@@ -47,6 +57,7 @@ pub(crate) struct Me {
     pub(crate) peer: PeerId,
     pub(crate) security: Security,
     pub(crate) carrier: Carrier,
+    pub(crate) versions: Versions,
 }
 
 /// A node that a certificate is for.
@@ -128,17 +139,17 @@ enum Phase {
     Done,
 }
 
-#[derive(PartialEq, Serialize, Deserialize)]
-struct Preamble {
-    cluster: String,
-    security: Security,
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Preamble {
+    pub(crate) cluster: String,
+    pub(crate) security: Security,
     #[serde(default, skip_serializing_if = "Carrier::is_connection")]
-    carrier: Carrier,
+    pub(crate) carrier: Carrier,
 }
 
 /// Frames after the preamble.
-#[derive(Serialize, Deserialize)]
-enum Word {
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Word {
     Noise(#[serde(with = "serde_bytes")] Vec<u8>),
     Hello { node: String, incarnation: u64 },
     Ready,
@@ -155,11 +166,19 @@ pub(crate) struct Hello {
     prologue: Vec<u8>,
     /// Who the peer's certificate is for. Empty without one.
     certified: Vec<Certified>,
+    /// The one that both speak, once that is known.
+    version: Option<u16>,
 }
 
 impl Hello {
     pub(crate) fn new(me: Me, side: Side) -> Self {
-        Self { me, side, phase: Phase::Preamble, prologue: Vec::new(), certified: Vec::new() }
+        let prologue = Vec::new();
+        Self { me, side, phase: Phase::Preamble, prologue, certified: Vec::new(), version: None }
+    }
+
+    /// The version of the protocol that both speak. `None` before the peer's preamble.
+    pub(crate) fn version(&self) -> Option<u16> {
+        self.version
     }
 
     /// Takes one input and appends what to do about it.
@@ -223,14 +242,18 @@ impl Hello {
     }
 
     fn on_preamble(&mut self, frame: &[u8], effects: &mut Vec<Effect>) {
-        let theirs = read_preamble(frame);
+        let theirs = read_preamble(frame, self.me.versions);
         // A stranger gets no answer; whoever speaks our language in any version gets ours, to see for itself.
         if !self.dialled() && theirs != Err(Refused::NotCallsign) {
             effects.push(Effect::Send(preamble(&self.me)));
         }
-        if let Err(why) = theirs.and_then(|theirs| self.compare(&theirs)) {
-            effects.push(Effect::Refuse(why));
-            return;
+        let agreed = theirs.and_then(|(version, theirs)| self.compare(&theirs).map(|()| version));
+        match agreed {
+            Ok(version) => self.version = Some(version),
+            Err(why) => {
+                effects.push(Effect::Refuse(why));
+                return;
+            }
         }
         let ours = preamble(&self.me);
         self.prologue = if self.dialled() { [&ours, frame].concat() } else { [frame, &ours[..]].concat() };
@@ -283,7 +306,7 @@ impl Hello {
 
     fn on_word(&mut self, frame: &[u8], phase: Phase, effects: &mut Vec<Effect>) {
         let Ok(word) = rmp_serde::from_slice::<Word>(frame) else {
-            effects.push(Effect::Refuse(Refused::Malformed("a frame that is none".into())));
+            effects.push(Effect::Refuse(unread(frame)));
             return;
         };
         match (word, phase) {
@@ -338,6 +361,16 @@ pub(crate) fn noise_frame(message: &[u8]) -> Vec<u8> {
     word(&Word::Noise(message.to_vec()))
 }
 
+/// A frame that is no word that this version knows. Of a newer version's refusal at least the name is told.
+fn unread(frame: &[u8]) -> Refused {
+    #[derive(Deserialize)]
+    enum Word {
+        Refused(VariantName),
+    }
+    let why = rmp_serde::from_slice(frame).ok().and_then(|Word::Refused(why)| why.unknown_to::<Refused>());
+    why.map_or_else(|| Refused::Malformed("a frame that is none".into()), Refused::Unknown)
+}
+
 /// Tells the peer why, then closes.
 fn refuse(why: Refused, effects: &mut Vec<Effect>) {
     effects.push(Effect::Send(word(&Word::Refused(why.clone()))));
@@ -356,25 +389,35 @@ fn mirrored(why: Refused) -> Refused {
     }
 }
 
-fn word(word: &Word) -> Vec<u8> {
+pub(crate) fn word(word: &Word) -> Vec<u8> {
     rmp_serde::to_vec(word).expect("these types encode")
 }
 
-fn preamble(me: &Me) -> Vec<u8> {
-    let Me { cluster, security, carrier, .. } = me.clone();
-    let rest = rmp_serde::to_vec(&Preamble { cluster, security, carrier });
-    [&MAGIC[..], &VERSION.to_be_bytes(), &rest.expect("these types encode")].concat()
+pub(crate) fn preamble(me: &Me) -> Vec<u8> {
+    let Me { cluster, security, carrier, versions, .. } = me.clone();
+    let rest = rmp_serde::to_vec(&Preamble { cluster, security, carrier }).expect("these types encode");
+    [&MAGIC[..], &versions.oldest.to_be_bytes(), &rest, &versions.newest.to_be_bytes()].concat()
 }
 
-fn read_preamble(frame: &[u8]) -> Result<Preamble, Refused> {
+/// Reads a preamble, and the version that both speak.
+pub(crate) fn read_preamble(frame: &[u8], ours: Versions) -> Result<(u16, Preamble), Refused> {
     let rest = frame.strip_prefix(MAGIC).ok_or(Refused::NotCallsign)?;
-    let (version, rest) = rest.split_first_chunk::<2>().ok_or(Refused::NotCallsign)?;
-    let theirs = u16::from_be_bytes(*version);
+    let (oldest, rest) = rest.split_first_chunk::<2>().ok_or(Refused::NotCallsign)?;
+    let oldest = u16::from_be_bytes(*oldest);
+    let newest = |end: &[u8]| end.last_chunk::<2>().map_or(oldest, |newest| u16::from_be_bytes(*newest));
     // Compared before the rest is read: another version may say the rest in other words.
-    if theirs != VERSION {
-        return Err(Refused::Version { ours: VERSION, theirs });
+    if oldest > ours.newest {
+        return Err(Refused::Version { ours, theirs: Versions { oldest, newest: newest(rest) } });
     }
-    rmp_serde::from_slice(rest).map_err(|_| Refused::Malformed("a preamble that is none".into()))
+    let malformed = || Refused::Malformed("a preamble that is none".into());
+    let mut reader = rmp_serde::Deserializer::new(Cursor::new(rest));
+    let preamble = Preamble::deserialize(&mut reader).map_err(|_| malformed())?;
+    let read = usize::try_from(reader.position()).map_err(|_| malformed())?;
+    let theirs = Versions { oldest, newest: newest(rest.get(read..).unwrap_or_default()) };
+    match ours.common(theirs) {
+        Some(version) => Ok((version, preamble)),
+        None => Err(Refused::Version { ours, theirs }),
+    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,11 @@ mod endpoint;
 mod error;
 mod events;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+#[cfg(test)]
+mod golden_tests;
 mod hello;
 mod keys;
 mod link;
@@ -57,6 +62,8 @@ mod peer;
 mod refusals;
 mod remote;
 mod tls;
+mod variant;
+mod versions;
 
 pub use config::{Carrier, EndpointConfig, LinkLimits, LinkTiming, Network, Security};
 pub use endpoint::{Endpoint, LinkStatus};
@@ -74,3 +81,6 @@ pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
 pub use refusals::{Refusal, RefusalCounts};
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
 pub use tls::{BadTls, Tls};
+#[doc(hidden)]
+pub use variant::VariantName;
+pub use versions::Versions;

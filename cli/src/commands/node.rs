@@ -15,10 +15,20 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-use crate::{admin, duration, echo, hosted::Hosted, keys::KeyFiles, metrics};
+use crate::{
+    admin::{self, Door},
+    duration, echo,
+    hosted::Hosted,
+    keys::KeyFiles,
+    metrics,
+    token::Token,
+};
 
 /// How long the last answers may take after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// The exit status of a command that was given what makes no sense.
+const WRONG_USAGE: u8 = 2;
 
 /// Arguments of `callsign node`.
 #[derive(clap::Args)]
@@ -55,9 +65,13 @@ pub(crate) struct Args {
     /// What calls that write do while the store is gone: wait, or fail at once.
     #[arg(long, value_enum, default_value_t = OnOutage::Wait)]
     on_outage: OnOutage,
-    /// Where to answer HTTP. Loopback only: who can reach it can do everything.
-    #[arg(long, default_value = "127.0.0.1:0", value_parser = loopback)]
+    /// Where to answer HTTP. Who can reach it can do everything: anything but a loopback address needs a token, which
+    /// travels in the clear.
+    #[arg(long, default_value = "127.0.0.1:0")]
     admin: SocketAddr,
+    /// A file with the token that who asks over HTTP has to present: 16 to 1024 visible characters. Default: none.
+    #[arg(long)]
+    admin_token_file: Option<PathBuf>,
     /// Record what the node does in this directory, for `callsign-sim check-recordings`. Grows without a bound.
     #[arg(long)]
     record: Option<PathBuf>,
@@ -84,23 +98,31 @@ impl From<OnOutage> for callsign::OnOutage {
     }
 }
 
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr =
-        text.parse().map_err(|_| "give an address and a port: 127.0.0.1:0".to_owned())?;
-    if address.ip().is_loopback() {
-        return Ok(address);
+/// Who is let in. Refuses an address that others can reach and nothing to know them by.
+fn door(args: &Args) -> Result<Door> {
+    let token = args.admin_token_file.as_deref().map(Token::read).transpose()?;
+    if token.is_none() && !args.admin.ip().to_canonical().is_loopback() {
+        bail!(
+            "{} is not a loopback address: who can reach the admin endpoint can do everything, so it needs \
+             --admin-token-file",
+            args.admin.ip()
+        );
     }
-    Err(format!(
-        "{} is not a loopback address: who can reach the admin endpoint can do everything",
-        address.ip()
-    ))
+    Ok(Door { token })
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     log_to_stderr(args.log.as_deref())?;
+    let door = match door(args) {
+        Ok(door) => door,
+        Err(error) => {
+            eprintln!("callsign: {error:#}");
+            return Ok(WRONG_USAGE.into());
+        }
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(args));
+    let result = runtime.block_on(serve(args, door));
     // What still runs has nothing to say any more.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
@@ -151,7 +173,7 @@ async fn join(args: &Args, keys: Keys) -> Result<Hosted> {
     Ok(Hosted::new(args.name.clone(), registries, first.clone(), shared))
 }
 
-async fn serve(args: &Args) -> Result<ExitCode> {
+async fn serve(args: &Args, door: Door) -> Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = TcpListener::bind(args.admin).await;
@@ -174,14 +196,10 @@ async fn serve(args: &Args) -> Result<ExitCode> {
     let kept = tokio::spawn(args.keys.clone().keep(keys, registry.clone(), hang_up));
     say_ready(args, admin, &registry);
 
-    let (left, mut leaving) = watch::channel(false);
+    let (left, leaving) = watch::channel(false);
     let mut has_left = leaving.clone();
-    let routes = admin::routes(hosted, left.clone(), metrics);
-    let served = axum::serve(listener, routes).with_graceful_shutdown(async move {
-        // Ends too if nobody can say it any more.
-        let _ = leaving.wait_for(|left| *left).await;
-    });
-    let served = tokio::spawn(served.into_future());
+    let routes = admin::routes(hosted, left.clone(), door, metrics);
+    let served = tokio::spawn(admin::serve(listener, routes, admin::Limits::default(), leaving));
     let result = tokio::select! {
         _ = has_left.wait_for(|left| *left) => Ok(()),
         _ = terminate.recv() => registry.leave().await,
@@ -212,14 +230,40 @@ fn say_ready(args: &Args, admin: SocketAddr, registry: &Registry) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn opens(admin: &str, token: Option<&str>) -> Result<bool> {
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("token");
+        let mut words = vec!["node", "--name", "a", "--store", "memory:", "--admin", admin];
+        if let Some(token) = token {
+            std::fs::write(&file, token)?;
+            words.extend(["--admin-token-file", file.to_str().context("a path")?]);
+        }
+        Ok(door(&Cli::try_parse_from(words)?.args)?.token.is_some())
+    }
+
     #[test]
-    fn the_admin_endpoint_takes_loopback_addresses_only() {
-        assert!(loopback("127.0.0.1:0").is_ok());
-        assert!(loopback("[::1]:8080").is_ok());
-        for refused in ["0.0.0.0:80", "192.168.1.1:80", "[::]:80", "localhost", ""] {
-            assert!(loopback(refused).is_err(), "{refused}");
+    fn without_a_token_the_admin_endpoint_takes_loopback_addresses_only() {
+        for admin in ["127.0.0.1:0", "[::1]:8080"] {
+            assert!(!opens(admin, None).unwrap(), "{admin}");
+        }
+        for admin in ["0.0.0.0:80", "192.168.1.1:80", "[::]:80", "[::ffff:10.0.0.1]:80"] {
+            let refused = opens(admin, None).unwrap_err().to_string();
+            assert!(refused.contains("--admin-token-file"), "{refused}");
+            assert!(opens(admin, Some("0123456789abcdef")).unwrap(), "{admin}");
+            assert!(opens(admin, Some("short")).is_err(), "{admin}");
+        }
+        for admin in ["localhost", "", "80"] {
+            assert!(opens(admin, Some("0123456789abcdef")).is_err(), "{admin}");
         }
     }
 }

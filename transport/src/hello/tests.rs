@@ -2,7 +2,8 @@ use super::*;
 
 fn me(node: &str) -> Me {
     let (security, carrier) = (Security::Secured, Carrier::Connection);
-    Me { cluster: "prod".into(), peer: PeerId::new(node, 7), security, carrier }
+    let peer = PeerId::new(node, 7);
+    Me { cluster: "prod".into(), peer, security, carrier, versions: Versions::OURS }
 }
 
 /// The end of one side.
@@ -260,17 +261,82 @@ fn listener_hears(frames: Vec<Vec<u8>>) -> Vec<Effect> {
     effects
 }
 
+fn speaks(node: &str, oldest: u16, newest: u16) -> Me {
+    Me { versions: Versions { oldest, newest }, ..me(node) }
+}
+
 #[test]
 fn another_version_is_refused_whatever_follows_it_and_answered_with_ours() {
-    let newer = [&MAGIC[..], &[0, 9], b"in words of the future"].concat();
+    let newer = [&MAGIC[..], &[0, 9], b"in words of the future", &[0, 12]].concat();
+    let why = Refused::Version { ours: Versions::OURS, theirs: Versions { oldest: 9, newest: 12 } };
     assert_eq!(
         listener_hears(vec![newer.clone()]),
-        [Effect::Send(preamble(&me("a"))), Effect::Refuse(Refused::Version { ours: VERSION, theirs: 9 })]
+        [Effect::Send(preamble(&me("a"))), Effect::Refuse(why.clone())]
     );
     let mut dialler = Hello::new(me("b"), Side::Dialler { expected: "a".into() });
     let mut effects = Vec::new();
     dialler.step(Input::Frame(newer), &mut effects);
-    assert_eq!(effects, [Effect::Refuse(Refused::Version { ours: VERSION, theirs: 9 })]);
+    assert_eq!(effects, [Effect::Refuse(why)]);
+}
+
+#[test]
+fn without_a_common_version_both_sides_refuse_and_name_both_ranges() {
+    for (dialler, listener) in [((1, 1), (2, 3)), ((2, 3), (1, 1)), ((4, 6), (1, 3)), ((1, 3), (4, 6))] {
+        let versions = |(oldest, newest)| Versions { oldest, newest };
+        let refused =
+            |ours, theirs| End::Refused(Refused::Version { ours: versions(ours), theirs: versions(theirs) });
+        let ends = Pair::new(speaks("b", dialler.0, dialler.1), speaks("a", listener.0, listener.1)).run();
+        assert_eq!(ends, [refused(dialler, listener), refused(listener, dialler)]);
+    }
+}
+
+#[test]
+fn the_newest_common_version_is_spoken_on_both_sides() {
+    for (dialler, listener, common) in [((1, 1), (1, 1), 1), ((1, 1), (1, 2), 1), ((1, 3), (1, 2), 2)] {
+        let mut sides = [
+            Hello::new(speaks("b", dialler.0, dialler.1), Side::Dialler { expected: "a".into() }),
+            Hello::new(speaks("a", listener.0, listener.1), Side::Listener),
+        ];
+        let heard = [preamble(&sides[1].me), preamble(&sides[0].me)];
+        for (hello, frame) in sides.iter_mut().zip(heard) {
+            assert_eq!(hello.version(), None);
+            hello.step(Input::Frame(frame), &mut Vec::new());
+            assert_eq!(hello.version(), Some(common));
+        }
+        let ends = Pair::new(sides[0].me.clone(), sides[1].me.clone()).run();
+        assert!(ends.iter().all(|end| matches!(end, End::Up(_))), "{ends:?}");
+    }
+}
+
+#[test]
+fn a_preamble_that_does_not_say_its_newest_version_has_one_version() {
+    let whole = preamble(&me("b"));
+    let effects = listener_hears(vec![whole[..whole.len() - 2].to_vec()]);
+    assert!(matches!(effects.last(), Some(Effect::NoiseBegin { .. })), "{effects:?}");
+}
+
+#[test]
+fn what_newer_versions_add_behind_preamble_and_hello_is_not_read() {
+    let plain = |node| Me { security: Security::Plain, ..me(node) };
+    let mut later = preamble(&plain("b"));
+    let newest = later.split_off(later.len() - 2);
+    later.extend([&b"\x81\xa3new\xc3"[..], &newest].concat());
+    let hello = [&word(&Word::Hello { node: "b".into(), incarnation: 7 })[..], b"\x01"].concat();
+    let mut listener = Hello::new(plain("a"), Side::Listener);
+    let mut effects = Vec::new();
+    listener.step(Input::Frame(later), &mut effects);
+    listener.step(Input::Frame(hello), &mut effects);
+    assert_eq!(effects.last(), Some(&Effect::Check(PeerId::new("b", 7))));
+}
+
+#[test]
+fn a_refusal_for_a_reason_of_the_future_is_passed_on_by_its_name() {
+    let future = b"\x81\xa7Refused\x81\xa8Eclipsed\x92\x01\x02".to_vec();
+    let effects = listener_hears(vec![preamble(&me("b")), future]);
+    assert_eq!(effects.last(), Some(&Effect::Refuse(Refused::Unknown("Eclipsed".into()))));
+    let damaged = b"\x81\xa7Refused\x81\xa9WrongNode\x01".to_vec();
+    let effects = listener_hears(vec![preamble(&me("b")), damaged]);
+    assert!(matches!(effects.last(), Some(Effect::Refuse(Refused::Malformed(_)))), "{effects:?}");
 }
 
 #[test]

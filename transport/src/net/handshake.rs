@@ -17,7 +17,7 @@ use crate::{
     peer::PeerId,
 };
 
-const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+pub(crate) const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
 /// The Noise of one handshake.
 struct Noise<'a> {
@@ -120,6 +120,7 @@ pub(crate) async fn shake(
                 }),
                 Effect::Accept(peer) => {
                     read.trust();
+                    tracing::debug!(%peer, version = hello.version(), "authenticated");
                     return Ok(peer);
                 }
                 Effect::Refuse(why) => {
