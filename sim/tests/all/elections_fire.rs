@@ -273,7 +273,7 @@ fn i11_i12_and_i13_are_missed_at_rest() {
 }
 
 #[test]
-fn i14_a_leader_that_changes_at_rest() {
+fn a_leader_that_changes_at_rest() {
     let mut scene = Scene::with(Policy::preempting());
     scene.world.judge.expects_rest();
     let epoch = scene.seat().epoch;

@@ -90,12 +90,10 @@ impl ElectionState {
                 None
             }
             Some(Seat { holder: None, wait, heir, .. }) => {
-                let is_heirs = heir.is_some_and(|heir| claimant.priority < heir);
-                let more = if is_heirs && !planted!("lease-heir-forgotten") {
-                    control.config.lease
-                } else {
-                    Duration::ZERO
-                };
+                // Somebody better is to follow, and has a lease to come: whoever took it before would have to go again.
+                let is_anothers = heir.is_some_and(|heir| claimant.priority < heir);
+                let leaves = is_anothers && !planted!("lease-heir-forgotten");
+                let more = if leaves { control.config.lease } else { Duration::ZERO };
                 not_before(wait.saturating_add(more))?;
                 None
             }
@@ -151,7 +149,8 @@ impl ElectionState {
         live
     }
 
-    /// Whether the holder may be replaced now, by somebody who comes before it. How long nobody may follow it then.
+    /// Whether the holder may be replaced now, by somebody who comes before it. How long nobody may follow it then. If it is
+    /// only asked to go, it is for this heir.
     fn may_replace(
         &mut self,
         evidence: &Evidence,
