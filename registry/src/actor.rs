@@ -485,6 +485,11 @@ async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents) {
         if events.recv_many(&mut received, 1024).await == 0 {
             return;
         }
+        let bytes = received.iter().map(|event| match event {
+            LinkEvent::Message { body, .. } => body.len(),
+            _ => 0,
+        });
+        let bytes = bytes.sum();
         // Decoded here, beside the member, not in it.
         let inputs = received.drain(..).filter_map(|event| {
             let peer = match &event {
@@ -507,7 +512,7 @@ async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents) {
                 },
             }
         });
-        if shared.inbox.extend(inputs) {
+        if shared.inbox.extend(inputs.collect(), bytes) {
             shared.kick();
         }
     }

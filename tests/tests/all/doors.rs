@@ -11,7 +11,10 @@ use std::{
 };
 
 use callsign_tests::{Cluster, NodeProcess, Siege, StartOptions, Strangers, callsign, eventually};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    date_time_ymd,
+};
 
 const LEASE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -198,6 +201,7 @@ impl Authority {
     fn equip(&self, uri: &str, believed: &[&Self], directory: &Path) {
         let mut params = CertificateParams::default();
         params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
+        params.not_after = date_time_ymd(2099, 1, 1);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         write(directory.join("cert.pem"), certificate.pem());
