@@ -172,6 +172,12 @@ pub enum Refused {
     /// Too many handshakes have begun within a second. This one was closed unread.
     #[error("too many connections at once")]
     TooFast,
+    /// The node has as many links as it may have.
+    #[error("{limit} links are up, and no more may be")]
+    Full {
+        /// How many may be.
+        limit: usize,
+    },
     /// What was received makes no sense at that point of the handshake.
     #[error("malformed handshake: {0}")]
     Malformed(String),
@@ -205,6 +211,7 @@ impl Refused {
             Self::Deadline => "deadline",
             Self::Crowded => "crowded",
             Self::TooFast => "too-fast",
+            Self::Full { .. } => "full",
             Self::Malformed(_) => "malformed",
             Self::Unreachable(_) => "unreachable",
             Self::Leaving => "leaving",
