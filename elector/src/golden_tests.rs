@@ -122,7 +122,8 @@ fn control(name: &str, order: Vec<Key>, preempt: Preempt, replace: Replace) -> (
         candidate_timeout: Duration::from_secs(30),
     };
     let (request, reserved) = (Some(Epoch(7)), Ballot(1 << 40));
-    (format!("control/{name}"), Control { config, enabled: true, request, reserved, revision: 4 })
+    let heir = (name == "heir").then_some(5);
+    (format!("control/{name}"), Control { config, enabled: true, request, heir, reserved, revision: 4 })
 }
 
 fn of_an_election(golden: &mut Golden) {
@@ -147,9 +148,11 @@ fn of_an_election(golden: &mut Golden) {
         beat: Beat(4),
         seen: AuthorityTime(70_001),
     };
-    for (name, holder) in [("held", Some(holder)), ("vacant", None)] {
-        let wait = Duration::from_secs(1);
-        record(golden, &format!("seat/{name}"), Seat { ballot: Ballot(9), epoch: Epoch(7), holder, wait });
+    for (name, holder, heir) in
+        [("held", Some(holder), None), ("vacant", None, None), ("heir", None, Some(5))]
+    {
+        let (ballot, epoch, wait) = (Ballot(9), Epoch(7), Duration::from_secs(1));
+        record(golden, &format!("seat/{name}"), Seat { ballot, epoch, holder, wait, heir });
     }
     record(golden, "candidate", row);
     record(golden, "count", Count(Seniority(300)));
@@ -159,6 +162,7 @@ fn of_an_election(golden: &mut Golden) {
         control("Priority", vec![Key::Priority], Preempt::HigherPriority, Replace::HandOver { grace }),
         control("Seniority", vec![Key::Seniority, Key::Id], Preempt::BetterRank, Replace::Immediately),
         control("Id", vec![Key::Id], Preempt::Never, Replace::Immediately),
+        control("heir", vec![], Preempt::Never, Replace::Immediately),
         control("preempt/Never", vec![], Preempt::Never, Replace::Immediately),
         control("preempt/HigherPriority", vec![], Preempt::HigherPriority, Replace::Immediately),
         control("preempt/BetterRank", vec![], Preempt::BetterRank, Replace::Immediately),

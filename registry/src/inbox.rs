@@ -26,6 +26,12 @@ struct Waiting {
     bytes: usize,
 }
 
+impl Waiting {
+    fn has_room(&self) -> bool {
+        self.inputs.len() < LINK_LIMIT && self.bytes < BYTE_LIMIT
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: Mutex<Waiting>,
@@ -60,16 +66,11 @@ impl Inbox {
     pub(crate) async fn room(&self) {
         loop {
             let has_room = self.has_room.notified();
-            if self.is_roomy() {
+            if self.lock().has_room() {
                 return;
             }
             has_room.await;
         }
-    }
-
-    fn is_roomy(&self) -> bool {
-        let waiting = self.lock();
-        waiting.inputs.len() < LINK_LIMIT && waiting.bytes < BYTE_LIMIT
     }
 
     /// Takes all that waits.

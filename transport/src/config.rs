@@ -151,12 +151,15 @@ pub struct LinkLimits {
     pub reserved: usize,
     /// Handshakes that may begin in a second, for strangers and for familiar addresses each; twice as many at once. What
     /// comes faster is closed unread. Smaller: many nodes that start at once dial again. Larger: strangers may cost more
-    /// processor time, at most some 0.1 ms for each handshake with a secret, 1 ms with certificates.
+    /// processor time; each handshake is a key exchange, with certificates some signatures too.
     pub handshakes_per_second: u32,
     /// Bytes a second that are read from one peer, and as many at once. What comes faster waits in the network; nobody is
     /// declared dead for it. Smaller: snapshots and large batches take longer. Larger: one peer may cost more of this
     /// node's time.
     pub received_per_second: usize,
+    /// Links that may be up. Those that this node dials always find room. Smaller than the cluster: nodes refuse each other.
+    /// Larger: more memory for a peer that comes under ever new names, which a secret allows and certificates do not.
+    pub links: usize,
     /// Bytes of calls to this node's actors that one peer may have open; each counts its length and 1 KiB more. One more,
     /// and it fails at once. Smaller: callers of slow actors are refused. Larger: more memory for them.
     pub open_calls: usize,
@@ -175,6 +178,7 @@ impl LinkLimits {
         reserved: 64,
         handshakes_per_second: 100,
         received_per_second: 256 << 20,
+        links: 1024,
         open_calls: 64 << 20,
     };
 }

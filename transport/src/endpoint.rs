@@ -351,7 +351,7 @@ impl Endpoint {
             start: Instant::now(),
             keys: RwLock::new(Arc::new(config.keys.clone())),
             state: RwLock::new(State {
-                links: Links::new(config.node.clone(), timing, seed),
+                links: Links::new(config.node.clone(), timing, limits.links, seed),
                 doors: Doors::new(Duration::ZERO, limits),
                 subscribers: Subscribers::default(),
                 pending: BTreeMap::new(),
@@ -548,6 +548,9 @@ fn check(config: &EndpointConfig) -> Result<(), StartError> {
     }
     if limits.handshakes_per_second == 0 || limits.received_per_second < 1024 || limits.open_calls < 1024 {
         return bad("some handshakes a second, some bytes a second and some calls must be allowed");
+    }
+    if limits.links == 0 {
+        return bad("there must be room for a link");
     }
     if timing.ping.is_zero() || timing.ping >= timing.silence {
         return bad("pings must come more often than the silence limit");

@@ -176,6 +176,12 @@ pub enum Refused {
     /// The other side refused, for a reason that only newer versions know.
     #[error("refused for a reason that this version does not know: {0}")]
     Unknown(String),
+    /// The node has as many links as it may have.
+    #[error("{limit} links are up, and no more may be")]
+    Full {
+        /// How many may be.
+        limit: usize,
+    },
     /// What was received makes no sense at that point of the handshake.
     #[error("malformed handshake: {0}")]
     Malformed(String),
@@ -210,6 +216,7 @@ impl Refused {
             Self::Crowded => "crowded",
             Self::TooFast => "too-fast",
             Self::Unknown(_) => "unknown",
+            Self::Full { .. } => "full",
             Self::Malformed(_) => "malformed",
             Self::Unreachable(_) => "unreachable",
             Self::Leaving => "leaving",

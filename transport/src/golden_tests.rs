@@ -34,6 +34,7 @@ fn refusals() -> Vec<Refused> {
         Refused::Deadline,
         Refused::Crowded,
         Refused::TooFast,
+        Refused::Full { limit: 300 },
         Refused::Unknown(text()),
         Refused::Malformed(text()),
         Refused::Unreachable(text()),

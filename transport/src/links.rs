@@ -94,6 +94,7 @@ struct Node {
 pub struct Links {
     me: Arc<str>,
     timing: LinkTiming,
+    limit: usize,
     random: u64,
     leaving: bool,
     up: BTreeMap<LinkId, PeerId>,
@@ -102,10 +103,11 @@ pub struct Links {
 }
 
 impl Links {
-    pub fn new(me: Arc<str>, timing: LinkTiming, seed: u64) -> Self {
+    pub fn new(me: Arc<str>, timing: LinkTiming, limit: usize, seed: u64) -> Self {
         Self {
             me,
             timing,
+            limit,
             random: seed,
             leaving: false,
             up: BTreeMap::new(),
@@ -134,6 +136,11 @@ impl Links {
     pub fn check(&self, peer: &PeerId) -> Result<(), Refused> {
         if self.leaving {
             return Err(Refused::Leaving);
+        }
+        // Whoever has the secret can come under ever new names. Whom this node itself wants to reach it always can.
+        let is_expected = self.targets.contains_key(&peer.node) || self.link_to(&peer.node).is_some();
+        if self.up.len() >= self.limit && !is_expected {
+            return Err(Refused::Full { limit: self.limit });
         }
         if planted!("old-link-preferred")
             && self.link_to(&peer.node).is_some_and(|(_, linked)| linked.incarnation != peer.incarnation)

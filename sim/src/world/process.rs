@@ -184,7 +184,7 @@ impl World {
             session,
             trust: None,
             session_wake: None,
-            links: Links::new(name.as_str().into(), self.setup.link, seed),
+            links: Links::new(name.as_str().into(), self.setup.link, 64, seed),
             peers: Vec::new(),
             last_link: 0,
             admitted: VecDeque::new(),

@@ -216,7 +216,7 @@ fn a_certificate_with_many_long_names_is_refused_in_a_frame_of_a_handshake() {
     hello.step(Input::TlsDone { names, binding: vec![] }, &mut effects);
     let said =
         effects.iter().filter_map(|effect| if let Effect::Send(said) = effect { Some(said) } else { None });
-    assert!(said.last().is_some_and(|said| said.len() < crate::frame::HANDSHAKE_FRAME));
+    assert!(said.clone().count() == 2 && said.map(Vec::len).max() < Some(crate::frame::HANDSHAKE_FRAME));
     assert!(matches!(effects.last(), Some(Effect::Refuse(Refused::Certificate { .. }))));
 }
 

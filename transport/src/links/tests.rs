@@ -10,7 +10,7 @@ struct World {
 
 impl World {
     fn new(me: &str) -> Self {
-        Self { links: Links::new(me.into(), TIMING(), 1), now: Duration::ZERO, next: 0 }
+        Self { links: Links::new(me.into(), TIMING(), 3, 1), now: Duration::ZERO, next: 0 }
     }
 
     fn step(&mut self, input: Input) -> Vec<Effect> {
@@ -223,6 +223,22 @@ fn forgetting_ends_the_link_and_the_memory() {
         [down(2, "b", 2, DownReason::Forgotten), dismiss(2, Farewell::Forgotten, DownReason::Forgotten)]
     );
     assert_eq!(world.links.check(&PeerId::new("b", 1)), Ok(()));
+}
+
+#[test]
+fn a_node_has_so_many_links_and_no_more_but_to_those_that_it_looks_for_and_those_that_it_has() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    for node in ["x", "y", "z"] {
+        world.links_up(node, 1, None);
+    }
+    let refused = Effect::Refuse { link: LinkId(4), why: Refused::Full { limit: 3 } };
+    assert_eq!(world.links_up("n", 1, None), [refused]);
+    assert_eq!(world.links_up("x", 2, None).last(), Some(&up(5, "x", 2)), "in its own place");
+    assert_eq!(world.links_up("a", 1, Some("a:1")).last(), Some(&up(6, "a", 1)));
+    world.step(Input::Ended { link: LinkId(5), reason: DownReason::Closed });
+    world.step(Input::Ended { link: LinkId(6), reason: DownReason::Closed });
+    assert_eq!(world.links_up("n", 1, None).last(), Some(&up(7, "n", 1)));
 }
 
 #[test]

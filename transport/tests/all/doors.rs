@@ -62,7 +62,8 @@ async fn one_address_has_its_share_of_the_room_and_loses_its_own_oldest(carrier:
 }
 
 async fn strangers_that_fill_the_house_do_not_keep_a_known_node_out(carrier: Carrier) {
-    let limits = LinkLimits { handshakes_per_second: 20, ..small() };
+    // So few that nobody gets in by chance: strangers come by the thousand.
+    let limits = LinkLimits { handshakes_per_second: 1, ..small() };
     let a = besieged(carrier, "a", limits).await;
     // Where it would be dialled if it were not the one that dials.
     a.set_peers(vec![("b".into(), "127.0.0.1:9".into())]);
@@ -136,6 +137,7 @@ async fn limits_that_cannot_work_are_refused_at_the_start(carrier: Carrier) {
         LinkLimits { handshakes_per_second: 0, ..small() },
         LinkLimits { received_per_second: 0, ..small() },
         LinkLimits { open_calls: 0, ..small() },
+        LinkLimits { links: 0, ..small() },
     ];
     for limits in none {
         let mut settings = config("a", 1, &memory(carrier).1);
