@@ -74,6 +74,8 @@ enum Doing {
         report: Vec<ElectorEvent>,
         /// The sequence number of the join that it appends, if it does.
         join: Option<Sequence>,
+        /// Whether it appends that the member drains.
+        drain: bool,
     },
 }
 
@@ -95,6 +97,10 @@ pub struct Elector {
     unsettled: Option<Sequence>,
     synced: Option<(Epoch, Position)>,
     resign: Option<Epoch>,
+    /// The node is about to leave.
+    drains: bool,
+    /// That was said of the latest join. An elector of a version that does not know what it means drops it.
+    drain_said: bool,
     /// The last epoch in which this member led.
     led: Option<Epoch>,
     silence: Silence,
@@ -138,6 +144,8 @@ impl Elector {
             unsettled: None,
             synced: None,
             resign: None,
+            drains: false,
+            drain_said: false,
             led: None,
             handoff: Handoff::default(),
             reading: None,
@@ -173,7 +181,8 @@ impl Elector {
                 }
             }
             Input::CommitDone { id, outcome } => match self.doing.take() {
-                Some((doing, Doing::Commit { report, join })) if doing == id => {
+                Some((doing, Doing::Commit { report, join, drain })) if doing == id => {
+                    self.drain_said |= drain && matches!(outcome, CommitOutcome::Committed(_));
                     self.on_commit(now, outcome, report, join, effects);
                 }
                 other => self.doing = other,
@@ -219,6 +228,7 @@ impl Elector {
                     self.wish = Wish::Leaving;
                 }
             }
+            Notice::Drain => self.drains = true,
             Notice::Resign { epoch } => self.resign = Some(epoch),
         }
     }
@@ -226,8 +236,9 @@ impl Elector {
     /// From now on no row is our own but that of a join yet to be enqueued.
     fn forget_join(&mut self) {
         (self.joined, self.unsettled, self.synced, self.resign) = (None, None, None, None);
-        if let Some((_, Doing::Commit { join, .. })) = &mut self.doing {
-            *join = None;
+        self.drain_said = false;
+        if let Some((_, Doing::Commit { join, drain, .. })) = &mut self.doing {
+            (*join, *drain) = (None, false);
         }
     }
 

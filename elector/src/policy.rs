@@ -22,6 +22,8 @@ pub struct Candidate {
     pub alive: bool,
     /// 0 is ineligible. `sticky` does not rank by it.
     pub priority: u32,
+    /// Whether it is about to leave. It is elected only if nobody else is eligible.
+    pub draining: bool,
 }
 
 impl Candidate {
@@ -30,6 +32,11 @@ impl Candidate {
         let synced = self.synced || planted!("unsynced-elected");
         let alive = self.alive || planted!("dead-elected");
         synced && alive && self.priority != 0
+    }
+
+    /// Whether it may take a seat, and stays.
+    pub fn is_willing(self) -> bool {
+        self.is_eligible() && (!self.draining || planted!("drainer-takes-seat"))
     }
 }
 
@@ -83,8 +90,11 @@ pub fn decide(election: &Election<'_>) -> Decision {
     }
     let is_eligible = |node: &NodeName| candidates.get(node).is_some_and(|c| c.is_eligible());
     let another = candidates.keys().any(|node| Some(node) != deposed && is_eligible(node));
+    let another_stays = candidates.iter().any(|(node, c)| Some(node) != deposed && c.is_willing());
     let may_lead = |node: &NodeName| {
-        is_eligible(node) && !(another && Some(node) == deposed && !planted!("deposed-takes-seat-back"))
+        is_eligible(node)
+            && !(another && Some(node) == deposed && !planted!("deposed-takes-seat-back"))
+            && !(another_stays && candidates.get(node).is_some_and(|c| !c.is_willing()))
     };
     let elect = |node: &NodeName| Decision::Elect { node: node.clone(), opening: None };
 

@@ -103,6 +103,11 @@ pub enum Change {
         /// The leader of the epoch that ended.
         node: NodeName,
     },
+    /// A member is about to leave.
+    Drains {
+        /// The member.
+        node: NodeName,
+    },
     /// A member's replica holds the log's end.
     Synced {
         /// The member.
@@ -210,6 +215,9 @@ impl ElectionState {
                     transition.after.term.ballot = transition.after.term.ballot.next();
                 }
                 let down = matches!(entry.event, MembershipEvent::Down { .. });
+                if matches!(change, Change::Drains { .. } | Change::Synced { .. }) {
+                    transition.hand_over();
+                }
                 transition.settle(down.then_some(&entry.author.node));
                 transition.finish(change)
             }
@@ -291,6 +299,7 @@ impl<'a> Transition<'a> {
                     synced: false,
                     empty: *empty,
                     accuses: None,
+                    draining: false,
                 };
                 self.join(row)
             }
@@ -333,6 +342,13 @@ impl<'a> Transition<'a> {
                 }
                 self.deposed = Some(author.node.clone());
                 Ok(Change::Resigned { node: author.node.clone() })
+            }
+            MembershipEvent::Drain { token } => {
+                let row = self.author_row(author, *token)?;
+                if std::mem::replace(&mut row.draining, true) {
+                    return Err(Dropped::NothingNew);
+                }
+                Ok(Change::Drains { node: author.node.clone() })
             }
             MembershipEvent::Synced { token, epoch, position } => {
                 self.author_row(author, *token)?;
@@ -462,6 +478,24 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// Takes the seat from a leader that is about to leave, if a member can have it that stays.
+    ///
+    /// Asked when somebody begins to drain and when somebody becomes synced, and then only: so the seat moves once for
+    /// each of these, and never between two that drain.
+    fn hand_over(&mut self) {
+        let Some(leader) = self.after.term.leader.clone() else { return };
+        if !self.after.members.get(&leader.node).is_some_and(|row| row.draining) {
+            return;
+        }
+        let candidates = self.candidates();
+        let successor = candidates.iter().find(|(node, c)| **node != leader.node && c.is_willing());
+        if let Some((successor, _)) = successor {
+            self.relied.insert(Relied::Session(successor.clone()));
+            self.vacate();
+            self.deposed = Some(leader.node);
+        }
+    }
+
     fn votes_suffice(&self, leader: &NodeName) -> bool {
         let votes = || {
             let others = self.after.members.iter().filter(|(node, _)| *node != leader);
@@ -488,6 +522,7 @@ impl<'a> Transition<'a> {
             synced: row.synced,
             alive: self.facts.is_open(&row.session),
             priority: row.priority,
+            draining: row.draining,
         };
         self.after.members.iter().map(|(node, row)| (node.clone(), candidate(row))).collect()
     }

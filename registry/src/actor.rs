@@ -406,6 +406,7 @@ impl Driver {
                 Tell::Synced(epoch, position) => ElectorNotice::Synced { epoch, position },
                 Tell::Assumed(epoch) => ElectorNotice::Assumed { epoch },
                 Tell::Refresh => ElectorNotice::Changed,
+                Tell::Drain => ElectorNotice::Drain,
                 Tell::Leave => ElectorNotice::Leave,
                 Tell::Rejoin { empty } => ElectorNotice::Rejoin { empty },
             }),

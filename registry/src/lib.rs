@@ -102,9 +102,10 @@ pub use crate::{
     config::{Config, StoreSource},
     entry::Entry,
     error::{
-        ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
+        ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
     },
     input::{Event, Notice},
+    member::Drained,
     name::{BadName, MAX_NAME_BYTES, Name},
     name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
     oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},

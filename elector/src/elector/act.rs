@@ -189,6 +189,11 @@ impl Elector {
         let gives_up = self.resign == Some(epoch)
             || self.handoff.has_failed(epoch)
             || self.is_stuck(now, reading, state);
+        if self.drains && !row.draining {
+            // Again only after a while, if it was dropped by somebody who does not know it.
+            let again = if self.drain_said { self.config.timing.poll } else { Duration::ZERO };
+            say(now + again, MembershipEvent::Drain { token });
+        }
         if self.leads() && gives_up {
             say(now, MembershipEvent::Resign { token, epoch });
         }
@@ -334,7 +339,8 @@ impl Elector {
             Action::TakeLock(_) => self.handoff.take(nonce),
             _ => {}
         }
-        let id = self.begin(Doing::Commit { report, join });
+        let drain = matches!(action, Action::Say(MembershipEvent::Drain { .. }));
+        let id = self.begin(Doing::Commit { report, join, drain });
         effects.push(Effect::Commit { id, transaction });
         true
     }

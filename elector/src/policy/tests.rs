@@ -4,7 +4,7 @@ fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }
 
-/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `0` for priority 0.
+/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `d`raining, `0` for priority 0.
 fn candidates(described: &[(&str, &str)]) -> BTreeMap<NodeName, Candidate> {
     described
         .iter()
@@ -13,6 +13,7 @@ fn candidates(described: &[(&str, &str)]) -> BTreeMap<NodeName, Candidate> {
                 synced: what.contains('s'),
                 alive: what.contains('l'),
                 priority: u32::from(!what.contains('0')),
+                draining: what.contains('d'),
             };
             (node(name), candidate)
         })

@@ -56,6 +56,7 @@ impl World {
             synced,
             empty: false,
             accuses: None,
+            draining: false,
         };
         self.state.members.insert(node(name), row);
         self.open(name, 1);
