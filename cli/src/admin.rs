@@ -19,11 +19,15 @@
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
 //! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, linked}]}` |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready` |
-//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` |
-//! | `POST /leave` | | `{left: true}`, and the process ends |
+//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
+//! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
+//! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
 //!
 //! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.
+//!
+//! A node that drains answers whoever wants a new name with 503 `draining` and `ask: [{node, address}]`, whom to ask in its
+//! place, the leader first. Nothing was asked for then; the same request elsewhere is as good as the first.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -35,7 +39,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use callsign::{Entry, Position, Registry};
+use callsign::{Drained, Entry, Position, Registry};
 use futures::{StreamExt, stream};
 use ractor::rpc::CallResult;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -76,6 +80,7 @@ pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>) -> Router {
         .route("/members", get(members))
         .route("/status", get(status))
         .route("/ready", get(ready))
+        .route("/drain", post(drain))
         .route("/leave", post(leave))
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
         .layer(middleware::from_fn(only_programs))
@@ -402,6 +407,16 @@ async fn ready(State(admin): State<Admin>, Query(query): Query<WaitQuery>) -> An
         return Ok(Json(json!({"ready": true})));
     }
     Err(Refusal::unavailable("not_ready", "the node is not synced, has no trusted session, or no leader"))
+}
+
+async fn drain(State(admin): State<Admin>) -> Answer {
+    let registry = &admin.hosted.registries[&admin.hosted.default];
+    Ok(Json(match registry.drain().await {
+        Drained::Led { by } => json!({"drained": "led", "by": by}),
+        Drained::Alone => json!({"drained": "alone"}),
+        Drained::Left => json!({"drained": "left"}),
+        _ => json!({"drained": "timed_out"}),
+    }))
 }
 
 async fn leave(State(admin): State<Admin>) -> Response {

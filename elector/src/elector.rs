@@ -65,6 +65,16 @@ enum Wish {
     Gone,
 }
 
+/// Whether the node is about to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Leaving {
+    No,
+    /// The others are to be told.
+    ToSay,
+    /// That was appended for the latest join. An elector of a version that does not know what it means drops it.
+    Said,
+}
+
 /// The one operation of the store that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Doing {
@@ -97,10 +107,7 @@ pub struct Elector {
     unsettled: Option<Sequence>,
     synced: Option<(Epoch, Position)>,
     resign: Option<Epoch>,
-    /// The node is about to leave.
-    drains: bool,
-    /// That was said of the latest join. An elector of a version that does not know what it means drops it.
-    drain_said: bool,
+    leaving: Leaving,
     /// The last epoch in which this member led.
     led: Option<Epoch>,
     silence: Silence,
@@ -144,8 +151,7 @@ impl Elector {
             unsettled: None,
             synced: None,
             resign: None,
-            drains: false,
-            drain_said: false,
+            leaving: Leaving::No,
             led: None,
             handoff: Handoff::default(),
             reading: None,
@@ -182,7 +188,9 @@ impl Elector {
             }
             Input::CommitDone { id, outcome } => match self.doing.take() {
                 Some((doing, Doing::Commit { report, join, drain })) if doing == id => {
-                    self.drain_said |= drain && matches!(outcome, CommitOutcome::Committed(_));
+                    if drain && matches!(outcome, CommitOutcome::Committed(_)) {
+                        self.leaving = Leaving::Said;
+                    }
                     self.on_commit(now, outcome, report, join, effects);
                 }
                 other => self.doing = other,
@@ -228,7 +236,11 @@ impl Elector {
                     self.wish = Wish::Leaving;
                 }
             }
-            Notice::Drain => self.drains = true,
+            Notice::Drain => {
+                if self.leaving == Leaving::No {
+                    self.leaving = Leaving::ToSay;
+                }
+            }
             Notice::Resign { epoch } => self.resign = Some(epoch),
         }
     }
@@ -236,7 +248,9 @@ impl Elector {
     /// From now on no row is our own but that of a join yet to be enqueued.
     fn forget_join(&mut self) {
         (self.joined, self.unsettled, self.synced, self.resign) = (None, None, None, None);
-        self.drain_said = false;
+        if self.leaving == Leaving::Said {
+            self.leaving = Leaving::ToSay;
+        }
         if let Some((_, Doing::Commit { join, drain, .. })) = &mut self.doing {
             (*join, *drain) = (None, false);
         }

@@ -80,6 +80,11 @@ impl Shared {
         self.is_synced.load(Ordering::Acquire)
     }
 
+    /// Whether the member has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
     /// Hands an input to the member.
     pub(crate) fn push(&self, input: Input) {
         if self.inbox.push(input) {

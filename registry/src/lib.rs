@@ -102,7 +102,8 @@ pub use crate::{
     config::{Config, StoreSource},
     entry::Entry,
     error::{
-        ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
+        ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
+        WhereisError,
     },
     input::{Event, Notice},
     member::Drained,

@@ -29,8 +29,8 @@ use callsign_elector::{
 
 use callsign_planted::planted;
 
-pub use self::drain::Drained;
 use self::drain::Drain;
+pub use self::drain::Drained;
 use crate::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
@@ -469,7 +469,7 @@ impl<T: Table> Member<T> {
     // ---- calls and time
 
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
-        if self.drain.is_closing() && !planted!("leaver-denies-its-names") {
+        if self.drain.is_closing() {
             // Its claims are gone, or will be, and why: no caller may be told that it never held a name.
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
             return;

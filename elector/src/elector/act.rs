@@ -5,7 +5,8 @@ use std::time::Duration;
 use callsign_planted::planted;
 
 use super::{
-    Answer, Doing, Effect, Elector, ElectorEvent, QUEUE_LIMIT_LOCKED, Reading, Wish, plan, silence::Voice,
+    Answer, Doing, Effect, Elector, ElectorEvent, Leaving, QUEUE_LIMIT_LOCKED, Reading, Wish, plan,
+    silence::Voice,
 };
 use crate::{
     Time,
@@ -189,9 +190,10 @@ impl Elector {
         let gives_up = self.resign == Some(epoch)
             || self.handoff.has_failed(epoch)
             || self.is_stuck(now, reading, state);
-        if self.drains && !row.draining {
+        if self.leaving != Leaving::No && !row.draining {
             // Again only after a while, if it was dropped by somebody who does not know it.
-            let again = if self.drain_said { self.config.timing.poll } else { Duration::ZERO };
+            let is_again = self.leaving == Leaving::Said;
+            let again = if is_again { self.config.timing.poll } else { Duration::ZERO };
             say(now + again, MembershipEvent::Drain { token });
         }
         if self.leads() && gives_up {

@@ -116,3 +116,20 @@ fn an_unsynced_proposer_opens_a_seat_that_nobody_can_lead_otherwise() {
     }
     assert_eq!(decided(&vacant(&[("a", "l")], "a")), "vacant");
 }
+
+#[test]
+fn who_drains_is_elected_only_if_nobody_is_eligible_who_stays() {
+    let members = [("a", "sld"), ("b", "sl")];
+    assert_eq!(decided(&vacant(&members, "a")), "b");
+    assert_eq!(decided(&Case { accuser: Some("a"), ..vacant(&members, "x") }), "b");
+    let members = [("a", "sld"), ("b", "l")];
+    assert_eq!(decided(&vacant(&members, "a")), "a");
+    let members = [("a", "sld"), ("b", "sld")];
+    assert_eq!(decided(&Case { deposed: Some("a"), ..vacant(&members, "a") }), "b");
+    let members = [("a", "sld"), ("b", "sl")];
+    assert_eq!(
+        decided(&Case { deposed: Some("b"), ..vacant(&members, "b") }),
+        "a",
+        "b was not heard, or resigned"
+    );
+}

@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::ids::{Ballot, Beat, Incarnation, Sequence, SessionNumber};
 
+mod draining;
 mod properties;
 
 pub(super) fn node(name: &str) -> NodeName {

@@ -17,7 +17,6 @@
 //! somebody else could have is not left to be found empty. Does not promise that it was taken: see [`Drained`].
 
 use callsign_elector::{Time, ids::NodeName};
-use callsign_planted::planted;
 use serde::{Deserialize, Serialize};
 
 use crate::input::CallId;
@@ -41,6 +40,7 @@ pub enum Drained {
 }
 
 /// What a member sees that is to leave.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sight {
     /// Everybody can read that it drains, so that it is not elected again.
@@ -134,7 +134,7 @@ impl Drain {
         match &mut self.stage {
             Stage::HandingOver { until, callers } => {
                 let drained = match &sight.led_by {
-                    _ if now >= *until && !planted!("drain-without-bound") => Drained::TimedOut,
+                    _ if now >= *until => Drained::TimedOut,
                     _ if sight.is_registering => return Next::Wait,
                     Some(by) if sight.is_known => Drained::Led { by: by.clone() },
                     _ if !sight.has_successor => Drained::Alone,
@@ -190,7 +190,11 @@ mod tests {
         let mut drain = begun();
         let led = Sight { led_by: Some(b()), ..leading() };
         assert_eq!(drain.proceed(EARLY, &led), told(Drained::Led { by: b() }));
-        assert_eq!(drain.begin(CallId(1), BY), told(Drained::Led { by: b() }), "asked again, it is said again");
+        assert_eq!(
+            drain.begin(CallId(1), BY),
+            told(Drained::Led { by: b() }),
+            "asked again, it is said again"
+        );
     }
 
     #[test]
@@ -198,7 +202,10 @@ mod tests {
         let mut drain = begun();
         let unknown = Sight { is_known: false, led_by: Some(b()), ..leading() };
         assert_eq!(drain.proceed(EARLY, &unknown), Next::Wait);
-        assert_eq!(drain.proceed(EARLY, &Sight { is_known: true, ..unknown }), told(Drained::Led { by: b() }));
+        assert_eq!(
+            drain.proceed(EARLY, &Sight { is_known: true, ..unknown }),
+            told(Drained::Led { by: b() })
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use callsign_elector::record::MemberRow;
 use callsign_planted::planted;
 
 use super::{
-    Answer, CallId, Drained, Effect, Event, Member, Now, Table, Tell,
+    Answer, CallId, Effect, Event, Member, Now, Table, Tell,
     drain::{Next, Sight},
 };
 use crate::error::Elsewhere;
@@ -98,7 +98,8 @@ impl<T: Table> Member<T> {
     /// The members that can be asked in this one's place: the leader first, then those that are linked.
     fn others(&self) -> Vec<Elsewhere> {
         let leader = self.view.term.leader.as_ref().map(|leader| &leader.node);
-        let others = self.view.members.iter().filter(|(node, row)| **node != self.config.me && self.stays(row));
+        let others =
+            self.view.members.iter().filter(|(node, row)| **node != self.config.me && self.stays(row));
         let mut others: Vec<_> = others.collect();
         others.sort_by_key(|(node, _)| (Some(*node) != leader, !self.links.contains_key(*node)));
         let elsewhere = |(_, row): (_, &MemberRow)| Elsewhere {
