@@ -44,6 +44,8 @@ mod config;
 #[doc(hidden)]
 pub mod cores;
 #[cfg(test)]
+mod draining_tests;
+#[cfg(test)]
 mod driver_tests;
 mod entry;
 mod error;
