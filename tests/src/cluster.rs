@@ -14,6 +14,7 @@ use crate::{
     history::{Forgive, History, Life, Span},
     load::Load,
     process::{NodeProcess, StartOptions, Stopped, recordings},
+    retrying::Retrying,
     sampler::{Directory, Sampler, note},
     store::TestStore,
     store_view::{StoreView, WriteLock},
@@ -226,6 +227,11 @@ impl Cluster {
         let names = self.names();
         let sampler = Sampler::start(&self.directory, &names, &self.history);
         (Load::start(&self.directory, &names, &self.history), sampler)
+    }
+
+    /// Starts clients that ask any of the nodes that run now, and another one if that is no answer.
+    pub fn retrying(&self) -> Retrying {
+        Retrying::start(&self.directory, &self.names(), &self.history)
     }
 
     /// Waits until clients were granted so many registrations more.

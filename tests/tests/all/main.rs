@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod doctor;
+mod draining;
 mod idle;
 mod licences;
 mod outage;
