@@ -215,7 +215,7 @@ impl ElectionState {
                     transition.after.term.ballot = transition.after.term.ballot.next();
                 }
                 let down = matches!(entry.event, MembershipEvent::Down { .. });
-                if matches!(change, Change::Drains { .. } | Change::Synced { .. }) {
+                if transition.is_time_to_hand_over(&change) {
                     transition.hand_over();
                 }
                 transition.settle(down.then_some(&entry.author.node));
@@ -478,10 +478,19 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// When the leader begins to drain, and when somebody becomes synced, and then only: so the seat moves once for each of
+    /// these. A member that drains and was elected because the one that stays is silent is not replaced by that one.
+    fn is_time_to_hand_over(&self, change: &Change) -> bool {
+        match change {
+            Change::Drains { node } => {
+                self.after.term.leader.as_ref().is_some_and(|leader| leader.node == *node)
+            }
+            Change::Synced { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Takes the seat from a leader that is about to leave, if a member can have it that stays.
-    ///
-    /// Asked when somebody begins to drain and when somebody becomes synced, and then only: so the seat moves once for
-    /// each of these, and never between two that drain.
     fn hand_over(&mut self) {
         let Some(leader) = self.after.term.leader.clone() else { return };
         if !self.after.members.get(&leader.node).is_some_and(|row| row.draining) {

@@ -107,3 +107,17 @@ fn a_row_of_a_version_that_knew_no_draining_is_read_and_one_that_does_not_drain_
     former = world.state.members[&node("a")].to_value();
     assert!(MemberRow::from_value(&former).is_ok_and(|row| row.draining));
 }
+
+#[test]
+fn a_silent_member_does_not_get_the_seat_back_from_one_that_drains_because_another_drains() {
+    let mut world = World::led(&["a", "b", "c"]);
+    world.drains("b");
+    // b and c do not hear a; c leaves.
+    let (first, leave) = (world.silent("b", "a"), world.leave("c"));
+    world.apply("b", &leave);
+    let applied = world.apply("b", &first);
+    assert_eq!(applied.seat, Seat::Elected { node: node("b"), opening: None }, "a was not heard");
+    world.member("d", false);
+    world.drains("d");
+    assert_eq!(world.leader(), Some("b"));
+}
