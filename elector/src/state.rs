@@ -54,6 +54,9 @@ pub struct Facts {
     pub proposer: SessionId,
     /// What a new lock is recognised by.
     pub nonce: Nonce,
+    /// The nodes that the proposer has lost its links to. Of several that may be elected it prefers the others: who hangs keeps
+    /// its session open for a while, and not its links.
+    pub unlinked: BTreeSet<NodeName>,
 }
 
 impl Facts {
@@ -543,6 +546,7 @@ impl<'a> Transition<'a> {
             proposer: &self.facts.proposer.node,
             accuser,
             deposed: self.deposed.as_ref(),
+            unlinked: &self.facts.unlinked,
             opening: opening(&self.after.members, &self.facts.sessions, self.facts.commit),
         });
         let Decision::Elect { node, opening } = decision else { return };

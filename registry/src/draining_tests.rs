@@ -8,11 +8,11 @@ use std::{
 
 use callsign_elector::ids::NodeName;
 use callsign_transport::Kind;
-use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{
-    Drained, JoinError, LookupError, Notice, RegisterError, RegisterOptions, Registry, Singleton,
-    SingletonError, UnregisterError, WhenLapsed,
+    Drained, JoinError, Notice, RegisterError, RegisterOptions, Registry, Singleton, SingletonError,
+    UnregisterError, WhenLapsed,
     driver_tests::{Cluster, Counter, SOON, counter, until},
     input::{Answer, Call, CallId, Notice as ActorNotice, OnLapse},
     world::{World, name},
@@ -253,7 +253,7 @@ async fn a_node_that_drains_tells_its_actors_and_whoever_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leave_drains_every_registry_of_the_node_before_any_name_is_free() {
+async fn leave_drains_every_registry_of_the_node_before_any_name_is_lost() {
     let cluster = Cluster::new();
     let nodes = cluster.three().await;
     let mut seconds = Vec::new();
@@ -263,17 +263,32 @@ async fn leave_drains_every_registry_of_the_node_before_any_name_is_free() {
         seconds.push(second);
     }
     let at = leading(&nodes).await;
-    let actor = counter().await;
-    seconds[at].register("x", &actor).await.unwrap();
-    let other = &seconds[(at + 1) % 3];
-    nodes[at].leave().await.unwrap();
-    until("both are led by others", || {
-        nodes.iter().enumerate().any(|(i, node)| i != at && node.status().leads)
-            && seconds.iter().enumerate().any(|(i, node)| i != at && node.status().leads)
+    until("it leads the second, too", || {
+        let leads = seconds[at].status().leads;
+        let wrong = seconds.iter().find(|second| second.status().leads).filter(|_| !leads);
+        if let Some(wrong) = wrong {
+            wrong.resign(wrong.status().epoch);
+        }
+        leads
     })
     .await;
-    assert_eq!(actor.get_status(), ActorStatus::Stopped, "it was stopped before the name is free");
-    until("the name is free", || matches!(other.lookup("x"), Ok(None) | Err(LookupError::NotSynced))).await;
+    let others: Vec<Registry> =
+        (0..3).filter(|i| *i != at).flat_map(|i| [nodes[i].clone(), seconds[i].clone()]).collect();
+    let leaders = Arc::new(Mutex::new(Vec::new()));
+    let (seen, lookers) = (leaders.clone(), others.clone());
+    let options = RegisterOptions {
+        when_lapsed: WhenLapsed::Tell(Arc::new(move |notice| {
+            let leading = lookers.iter().filter(|node| node.status().leads).count();
+            seen.lock().unwrap().push((notice, leading));
+        })),
+        ..RegisterOptions::default()
+    };
+    seconds[at].register_with("x", &counter().await, options).await.unwrap();
+    nodes[at].leave().await.unwrap();
+    let expected = [(Notice::Draining, 0), (Notice::Lost, 2)];
+    assert_eq!(*leaders.lock().unwrap(), expected, "others lead both registries when the first name is lost");
+    let other = &others[1];
+    until("the name is free", || matches!(other.lookup("x"), Ok(None))).await;
     other.register("x", &counter().await).await.unwrap();
 }
 

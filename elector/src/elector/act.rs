@@ -94,7 +94,7 @@ impl Elector {
             // Whoever is first in line needs no jitter: nobody else believes to be that for long.
             spread: if rank == 0 { Duration::ZERO } else { turn },
         };
-        let facts = facts(session, reading, Nonce(0));
+        let facts = self.facts(session, reading, Nonce(0));
 
         let mut proposals = Vec::new();
         if self.needs_join(reading, session) {
@@ -357,7 +357,7 @@ impl Elector {
             return Some((plan::discard(queued), vec![event]));
         }
         let state = reading.state.as_ref()?;
-        let facts = facts(session, reading, nonce);
+        let facts = self.facts(session, reading, nonce);
         let say = |event| plan::enqueue(&self.keys, reading, session, event).map(|said| (said.1, Vec::new()));
         let lock = state.lock.as_ref();
         match action {
@@ -397,6 +397,18 @@ impl Elector {
         }
     }
 
+    fn facts(&self, session: &SessionId, reading: &Reading, nonce: Nonce) -> Facts {
+        Facts {
+            sessions: reading.sessions.clone(),
+            commit: reading.commit,
+            floor: reading.floor,
+            version: reading.version,
+            proposer: session.clone(),
+            nonce,
+            unlinked: self.silence.unlinked().clone(),
+        }
+    }
+
     pub(super) fn readable(&self) -> Option<(&Reading, &ElectionState)> {
         let reading = self.reading.as_ref()?;
         Some((reading, reading.state.as_ref()?))
@@ -422,17 +434,6 @@ impl Elector {
     pub(super) fn leads(&self) -> bool {
         let (Some((_, state)), Some(row)) = (self.readable(), self.own_row()) else { return false };
         state.term.is_led_by(&self.config.node, row.token)
-    }
-}
-
-fn facts(session: &SessionId, reading: &Reading, nonce: Nonce) -> Facts {
-    Facts {
-        sessions: reading.sessions.clone(),
-        commit: reading.commit,
-        floor: reading.floor,
-        version: reading.version,
-        proposer: session.clone(),
-        nonce,
     }
 }
 

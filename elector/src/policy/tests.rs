@@ -4,7 +4,7 @@ fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }
 
-/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `d`raining, `0` for priority 0.
+/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `d`raining, `u`nlinked, `0` for priority 0.
 fn candidates(described: &[(&str, &str)]) -> BTreeMap<NodeName, Candidate> {
     described
         .iter()
@@ -29,6 +29,12 @@ struct Case<'a> {
     opening: Option<Opening>,
 }
 
+impl Case<'_> {
+    fn is_unlinked(&self, node: &NodeName) -> bool {
+        self.members.iter().any(|(name, what)| *name == node.as_str() && what.contains('u'))
+    }
+}
+
 fn vacant<'a>(members: &'a [(&'a str, &'a str)], proposer: &'a str) -> Case<'a> {
     Case { members, incumbent: None, proposer, accuser: None, deposed: None, opening: None }
 }
@@ -43,6 +49,7 @@ fn decided(case: &Case<'_>) -> String {
         proposer: &node(case.proposer),
         accuser: accuser.as_ref(),
         deposed: deposed.as_ref(),
+        unlinked: &candidates.keys().filter(|node| case.is_unlinked(node)).cloned().collect(),
         opening: case.opening,
     });
     match decision {
@@ -132,4 +139,13 @@ fn who_drains_is_elected_only_if_nobody_is_eligible_who_stays() {
         "a",
         "b was not heard, or resigned"
     );
+}
+
+#[test]
+fn of_those_that_could_have_a_given_up_seat_one_gets_it_that_is_linked() {
+    let given_up = |members| decided(&Case { deposed: Some("c"), ..vacant(members, "c") });
+    assert_eq!(given_up(&[("a", "sl"), ("b", "sl"), ("c", "sld")]), "a");
+    assert_eq!(given_up(&[("a", "slu"), ("b", "sl"), ("c", "sld")]), "b");
+    assert_eq!(given_up(&[("a", "slu"), ("b", "slu"), ("c", "sld")]), "a", "rather than nobody");
+    assert_eq!(decided(&vacant(&[("a", "slu"), ("b", "sl")], "a")), "a", "who proposes itself lives");
 }

@@ -32,6 +32,7 @@ impl World {
             version: Version(100),
             proposer: session("nobody", 1),
             nonce: Nonce(1),
+            unlinked: BTreeSet::new(),
         };
         Self { state: ElectionState::default(), facts, sequence: 0 }
     }
