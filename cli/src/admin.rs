@@ -20,6 +20,7 @@
 //! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, linked}]}` |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready` |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
+//! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
 //! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
 //! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
 //!
@@ -41,6 +42,7 @@ use axum::{
 };
 use callsign::{Drained, Entry, Position, Registry};
 use futures::{StreamExt, stream};
+use metrics_exporter_prometheus::PrometheusHandle;
 use ractor::rpc::CallResult;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -60,10 +62,11 @@ pub(crate) struct Admin {
     hosted: Arc<Hosted>,
     /// Set when the node was told to leave, and has.
     left: watch::Sender<bool>,
+    metrics: PrometheusHandle,
 }
 
 /// The routes of a node. `left` becomes true when it was told to leave, and has.
-pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>) -> Router {
+pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>, metrics: PrometheusHandle) -> Router {
     Router::new()
         .route("/register", post(register))
         .route("/register-many", post(register_many))
@@ -80,11 +83,12 @@ pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>) -> Router {
         .route("/members", get(members))
         .route("/status", get(status))
         .route("/ready", get(ready))
+        .route("/metrics", get(metrics_text))
         .route("/drain", post(drain))
         .route("/leave", post(leave))
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
         .layer(middleware::from_fn(only_programs))
-        .with_state(Admin { hosted, left })
+        .with_state(Admin { hosted, left, metrics })
 }
 
 /// Web pages in a browser of this machine reach loopback addresses, too. They name themselves, or come by a name.
@@ -138,6 +142,12 @@ type Answer = Result<Json<Value>, Refusal>;
 fn millis(wait: Option<u64>) -> Duration {
     // An hour is for ever, and cannot overflow a clock.
     wait.map_or(WAIT, |wait| Duration::from_millis(wait.min(3_600_000)))
+}
+
+async fn metrics_text(State(admin): State<Admin>) -> Response {
+    // The version of the text format.
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], admin.metrics.render())
+        .into_response()
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -14,7 +14,9 @@ mod fenced;
 mod guard;
 mod hosted;
 mod measure;
+mod metrics;
 mod output;
+mod pause;
 mod reply;
 
 use std::process::ExitCode;

@@ -167,6 +167,7 @@ impl From<ConsistentError> for Refusal {
             ConsistentError::Behind { at, wanted, .. } => {
                 Self::timed_out("behind", text).with("at", at).with("wanted", wanted)
             }
+            ConsistentError::Unanswered { .. } => Self::timed_out("unanswered", text),
             ConsistentError::Left => Self::unavailable("left", text),
             _ => Self::unavailable("other", text),
         }

@@ -19,6 +19,7 @@ pub mod election;
 pub mod elector;
 pub mod ids;
 pub mod keys;
+pub mod metrics;
 pub mod policy;
 pub mod record;
 pub mod recording;

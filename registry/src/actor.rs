@@ -34,9 +34,13 @@ use crate::{
     input::{Answer, Call, CallId, Effect, Event, Input, Notice, Now, OpId, Tell},
     member::{Member, MemberConfig},
     message::Message,
+    metrics::{OfCommit, OfPump, OfRegistry},
     shared::{SharedTable, TableReader},
     status::Status,
 };
+
+/// How much longer than it may take a member's answer is waited for. Shorter: a busy member is taken for one that hangs.
+const HANGS: Duration = Duration::from_secs(1);
 
 /// How long a commit may take before its outcome is taken for unknown.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,9 +76,19 @@ pub(crate) struct Shared {
     pub(crate) registry: RegistryName,
     /// Where it is in the store.
     pub(crate) keys: RegistryKeys,
+    /// For how long the member is to take nothing from its mailbox.
+    #[cfg(feature = "faults")]
+    pub(crate) hang: Mutex<Option<Duration>>,
 }
 
 impl Shared {
+    /// Has the member hang, from the next message on.
+    #[cfg(feature = "faults")]
+    pub(crate) fn hang(&self, time: Duration) {
+        *self.hang.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
+        self.kick();
+    }
+
     /// Whether the replica is complete.
     pub(crate) fn is_synced(&self) -> bool {
         self.is_synced.load(Ordering::Acquire)
@@ -100,8 +114,12 @@ impl Shared {
         }
     }
 
-    /// Calls the member. `None`: it has ended.
+    /// Calls the member, which answers within `wait`, and is not waited for much longer: it may hang. `None`: it has ended.
     pub(crate) async fn call(&self, call: Call, wait: Duration) -> Option<Answer> {
+        let clock = self.trust.clock();
+        let began = clock.now();
+        let at = self.status.load().position;
+        let unanswered = call.unanswered(wait, at);
         let id = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
@@ -110,7 +128,11 @@ impl Shared {
         if self.has_ended.load(Ordering::SeqCst) {
             return None;
         }
-        answered.await.ok()
+        tokio::select! {
+            biased;
+            answer = answered => answer.ok(),
+            () = clock.sleep_until(began + wait + HANGS) => Some(unanswered),
+        }
     }
 
     /// Adds a listener for an actor. False if it listens already.
@@ -177,6 +199,8 @@ pub(crate) async fn start(parts: Parts) -> Result<(Arc<Shared>, ActorRef<Kick>),
         term: ArcSwap::from_pointee(Term::vacant()),
         registry: parts.registry.clone(),
         keys: parts.config.keys.clone(),
+        #[cfg(feature = "faults")]
+        hang: Mutex::new(None),
     });
     let arguments = (shared.clone(), parts, table);
     let (actor, _) = Actor::spawn(None, MemberActor, arguments).await?;
@@ -206,6 +230,7 @@ struct Driver {
     known: Vec<(NodeName, String)>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     recorder: Option<Recorder>,
+    metrics: OfRegistry,
 }
 
 impl Actor for MemberActor {
@@ -219,10 +244,15 @@ impl Actor for MemberActor {
         (shared, parts, table): Self::Arguments,
     ) -> Result<Driver, ActorProcessingErr> {
         let (wake, wakes) = watch::channel(Time::ZERO);
+        let metrics = OfRegistry::new(parts.registry.as_str());
         let tasks = vec![
-            tokio::spawn(pump_links(shared.clone(), parts.endpoint.subscribe(&parts.channel))),
+            tokio::spawn(pump_links(
+                shared.clone(),
+                parts.endpoint.subscribe(&parts.channel),
+                metrics.pump(),
+            )),
             tokio::spawn(pump_session(shared.clone(), parts.session.subscribe(), parts.elector.clone())),
-            tokio::spawn(pump_elector(shared.clone(), parts.elector_events)),
+            tokio::spawn(pump_elector(shared.clone(), parts.elector_events, metrics.pump())),
             tokio::spawn(pump_time(shared.clone(), parts.clock.clone(), wakes)),
         ];
         Ok(Driver {
@@ -243,6 +273,7 @@ impl Actor for MemberActor {
             known: Vec::new(),
             tasks,
             recorder: parts.recorder,
+            metrics,
         })
     }
 
@@ -252,6 +283,13 @@ impl Actor for MemberActor {
         _kick: Kick,
         driver: &mut Driver,
     ) -> Result<(), ActorProcessingErr> {
+        #[cfg(feature = "faults")]
+        {
+            let hang = driver.shared.hang.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(time) = hang {
+                tokio::time::sleep(time).await;
+            }
+        }
         driver.take_all(&myself);
         Ok(())
     }
@@ -284,6 +322,7 @@ impl Actor for MemberActor {
         driver.shared.has_ended.store(true, Ordering::SeqCst);
         driver.shared.is_synced.store(false, Ordering::Release);
         driver.shared.changed.notify_waiters();
+        driver.metrics.ended();
         if let Some(recorder) = &mut driver.recorder {
             recorder.finish();
         }
@@ -319,6 +358,7 @@ impl Driver {
         }
         self.effects = effects;
         self.publish();
+        self.metrics.tell();
         let wakes_at = self.member.wakes_at(now.time);
         self.wake.send_if_modified(|at| {
             // A timer that has fired waits to be told of the next time, even if it is the same.
@@ -341,9 +381,17 @@ impl Driver {
         match input {
             Input::LinkUp { node, link, .. } => {
                 self.links.insert(node.clone(), LinkId(*link));
+                self.metrics.link("up");
+                self.metrics.links(self.links.len());
             }
             Input::LinkDown { node, .. } => {
                 self.links.remove(node);
+                self.metrics.link("down");
+                self.metrics.links(self.links.len());
+            }
+            Input::Message { message, .. } => self.metrics.received(message),
+            Input::Assume { leader, epoch } if *leader == self.shared.status.load().node => {
+                self.metrics.assumes(*epoch);
             }
             Input::View(view) => {
                 let members: Vec<_> =
@@ -375,10 +423,13 @@ impl Driver {
                 tokio::spawn(async move { shared.push(Input::ReadDone { id, result: read.await }) });
             }
             Effect::Commit { id, transaction } => {
+                let operations = self.member.batch_operations();
+                let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
-                tokio::spawn(async move { shared.push(commit_done(id, commit).await) });
+                tokio::spawn(async move { shared.push(commit_done(id, commit, metrics).await) });
             }
             Effect::Answer { call, answer } => {
+                self.metrics.answered(&answer);
                 let waiting =
                     self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
                 if let Some(waiting) = waiting {
@@ -423,12 +474,17 @@ impl Driver {
     fn send(&mut self, to: NodeName, message: &Message) {
         let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
         let sent = match self.links.get(&to) {
-            Some(link) => self.endpoint.send(*link, lane, &self.channel, message.encode()),
+            Some(link) => {
+                let bytes = message.encode();
+                self.metrics.sent(message, bytes.len());
+                self.endpoint.send(*link, lane, &self.channel, bytes)
+            }
             // It went down; the input that says so is on its way.
             None => return,
         };
         if let Err(error) = sent {
             tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
+            self.metrics.link("send_failed");
             self.shared.push(Input::SendFailed { to });
         }
     }
@@ -447,7 +503,8 @@ impl Driver {
         self.watched.insert(actor, cell);
     }
 
-    fn report(&self, event: &Event) {
+    fn report(&mut self, event: &Event) {
+        self.metrics.event(event);
         let (registry, node) = (&self.channel, &self.shared.status.load().node);
         match event {
             Event::Corrupt { .. } | Event::ClaimLost { .. } => {
@@ -470,6 +527,7 @@ impl Driver {
             self.shared.term.store(Arc::new(term.clone()));
         }
         if **self.shared.status.load() != status {
+            self.metrics.status(&status, self.shared.table.count());
             self.shared.status.store(Arc::new(status));
             self.shared.changed.notify_waiters();
         }
@@ -479,18 +537,26 @@ impl Driver {
 async fn commit_done(
     id: OpId,
     commit: impl Future<Output = callsign_elector::store::CommitOutcome>,
+    metrics: OfCommit,
 ) -> Input {
     let outcome = tokio::time::timeout(COMMIT_TIMEOUT, commit).await;
-    Input::CommitDone { id, outcome: outcome.unwrap_or(callsign_elector::store::CommitOutcome::Unknown) }
+    let outcome = outcome.unwrap_or(callsign_elector::store::CommitOutcome::Unknown);
+    metrics.ended(&outcome);
+    Input::CommitDone { id, outcome }
 }
 
-async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents) {
+async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump) {
     let mut received = Vec::new();
     loop {
         shared.inbox.room().await;
         if events.recv_many(&mut received, 1024).await == 0 {
             return;
         }
+        let bytes = received.iter().map(|event| match event {
+            LinkEvent::Message { body, .. } => body.len() as u64,
+            LinkEvent::Up { .. } | LinkEvent::Down { .. } => 0,
+        });
+        metrics.received(bytes.sum());
         // Decoded here, beside the member, not in it.
         let inputs = received.drain(..).filter_map(|event| {
             let peer = match &event {
@@ -550,8 +616,13 @@ async fn pump_session(
     }
 }
 
-async fn pump_elector(shared: Arc<Shared>, mut events: mpsc::UnboundedReceiver<ElectorEvent>) {
+async fn pump_elector(
+    shared: Arc<Shared>,
+    mut events: mpsc::UnboundedReceiver<ElectorEvent>,
+    metrics: OfPump,
+) {
     while let Some(event) = events.recv().await {
+        metrics.elector(&event);
         match event {
             ElectorEvent::View(view) => shared.push(Input::View(view)),
             ElectorEvent::Assume { leader, epoch } => shared.push(Input::Assume { leader, epoch }),

@@ -246,6 +246,12 @@ pub enum ConsistentError {
         /// How long was waited.
         waited: Duration,
     },
+    /// This node's own member did not answer in time: it hangs, or is starved. Nothing is known.
+    #[error("this node's member did not answer within {waited:?}")]
+    Unanswered {
+        /// How long was waited.
+        waited: Duration,
+    },
     /// The node has left the registry.
     #[error("the node has left")]
     Left,

@@ -87,6 +87,25 @@ pub enum Call {
     Leave,
 }
 
+impl Call {
+    /// What a caller is told whose member has not answered: it may have heard the call, and may still act on it.
+    pub fn unanswered(&self, waited: Duration, at: Position) -> Answer {
+        match self {
+            Self::Register { name, .. } => {
+                Answer::Registered(Err(RegisterError::Unknown { name: name.to_string(), waited }))
+            }
+            Self::Unregister { name } => {
+                Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
+            }
+            Self::Consistent { .. } => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
+            Self::WaitFor { .. } => Answer::Reached(Err(at)),
+            Self::Ready => Answer::Ready(false),
+            // It is going to.
+            Self::Leave => Answer::Left,
+        }
+    }
+}
+
 /// What a client gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {

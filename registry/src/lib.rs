@@ -59,6 +59,7 @@ mod leader;
 mod log;
 mod member;
 mod message;
+pub mod metrics;
 mod name;
 mod name_ref;
 #[cfg(test)]

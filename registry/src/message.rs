@@ -144,7 +144,6 @@ impl Message {
     }
 
     /// What it is, for counts and drawings.
-    #[cfg(any(test, feature = "cores"))]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Requests { .. } => "requests",

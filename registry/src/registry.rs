@@ -352,6 +352,13 @@ impl Registry {
         matches!(self.shared.call(Call::Ready, wait).await, Some(Answer::Ready(true)))
     }
 
+    /// Has the member hang for a time, while the process, its session, its elector and its links go on.
+    #[cfg(feature = "faults")]
+    #[doc(hidden)]
+    pub fn hang_member(&self, time: std::time::Duration) {
+        self.shared.hang(time);
+    }
+
     /// Begins to leave, for every registry of the node: no new names are registered
     /// ([`RegisterError::Draining`](crate::RegisterError::Draining) says whom to ask), singletons of the node end here, and a
     /// seat that it has is handed over. Everything else goes on: its names are held, may be given up, and looked up. There is

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::{
     client::Answer,
     history::{Forgive, History, Life, Span},
+    links::{Links, StoreLinks},
     load::Load,
     process::{NodeProcess, StartOptions, Stopped, recordings},
     retrying::Retrying,
@@ -47,6 +48,16 @@ impl Cluster {
     pub fn start(options: StartOptions, names: &[&str]) -> Self {
         let files = tempfile::tempdir().expect("a temporary directory can be made");
         let place = TestStore::new(files.path());
+        Self::start_in(files, place, options, names)
+    }
+
+    /// As [`start`](Self::start), over a store that is there, whatever the environment says.
+    pub fn start_over(place: TestStore, options: StartOptions, names: &[&str]) -> Self {
+        let files = tempfile::tempdir().expect("a temporary directory can be made");
+        Self::start_in(files, place, options, names)
+    }
+
+    fn start_in(files: TempDir, place: TestStore, options: StartOptions, names: &[&str]) -> Self {
         let store = StoreView::open(&place);
         let mut cluster = Self {
             nodes: BTreeMap::new(),
@@ -139,6 +150,16 @@ impl Cluster {
     /// A running node, to do something to.
     pub fn node_mut(&mut self, name: &str) -> &mut NodeProcess {
         self.nodes.get_mut(name).expect("a running node")
+    }
+
+    /// The links between the nodes, of a cluster that was started [`linked`](StartOptions::linked).
+    pub fn links(&self) -> &Links {
+        self.options.links.as_ref().expect("started with links that can be cut")
+    }
+
+    /// The ways to the store, of a cluster that was started [`store_linked`](StartOptions::store_linked).
+    pub fn store_links(&self) -> &StoreLinks {
+        self.options.store_links.as_ref().expect("started with ways that can be cut")
     }
 
     /// The running nodes' names.

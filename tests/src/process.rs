@@ -16,6 +16,7 @@ use crate::{
     binary,
     client::Client,
     history::Life,
+    links::{Links, StoreLinks},
     wait::{eventually, wait_for},
 };
 
@@ -34,12 +35,28 @@ pub struct StartOptions {
     pub secret: Option<String>,
     /// More arguments.
     pub arguments: Vec<OsString>,
+    /// Links that can be cut; without, nodes reach each other directly.
+    pub links: Option<Links>,
+    /// Ways to the store that can be cut for one node; without, nodes reach it directly.
+    pub store_links: Option<StoreLinks>,
 }
 
 impl StartOptions {
     /// A node with this lease, without a secret.
     pub fn lease(lease: Duration) -> Self {
-        Self { lease, secret: None, arguments: Vec::new() }
+        Self { lease, secret: None, arguments: Vec::new(), links: None, store_links: None }
+    }
+
+    /// With links that can be cut: [`Cluster::links`](crate::Cluster::links).
+    #[must_use]
+    pub fn linked(self) -> Self {
+        Self { links: Some(Links::default()), ..self }
+    }
+
+    /// With ways to the store that can be cut: [`Cluster::store_links`](crate::Cluster::store_links). Over Postgres only.
+    #[must_use]
+    pub fn store_linked(self) -> Self {
+        Self { store_links: Some(StoreLinks::default()), ..self }
     }
 }
 
@@ -99,9 +116,10 @@ impl NodeProcess {
             (logs.join(format!("{launch:02}-{name}.out")), logs.join(format!("{launch:02}-{name}.log")));
         let create = |path: &Path| File::create(path).expect("a temporary directory can be written");
         let level = std::env::var("CALLSIGN_TEST_LOG").unwrap_or_else(|_| "info".into());
+        let store = options.store_links.as_ref().map_or(store.to_owned(), |links| links.url(name, store));
         let mut command = Command::new(binary::callsign());
         command
-            .args(["node", "--print-json", "--name", name, "--store", store, "--log", &level])
+            .args(["node", "--print-json", "--name", name, "--store", &store, "--log", &level])
             .args(["--lease", &format!("{}ms", options.lease.as_millis())])
             .arg("--record")
             .arg(recordings(logs))
@@ -114,7 +132,13 @@ impl NodeProcess {
         if let Some(secret) = &options.secret {
             command.env("CALLSIGN_SECRET", secret);
         }
+        if let Some(links) = &options.links {
+            command.args(["--advertise", &links.address(name).to_string()]);
+        }
         let mut child = command.spawn().expect("the binary was found and can be run");
+        if let Some(links) = &options.links {
+            links.started(name, child.id());
+        }
         let mut ended = None;
         let line = wait_for(STARTING + options.lease * 2, || {
             ended = child.try_wait().expect("a child can be waited for");
@@ -128,6 +152,9 @@ impl NodeProcess {
             return Err(Stopped { status: ended, log: fs::read_to_string(&log).unwrap_or_default() });
         };
         let ready: Ready = serde_json::from_str(&line).expect("the ready line is JSON");
+        if let Some(links) = &options.links {
+            links.listens(name, ready.listen.parse().expect("the ready line has an address"));
+        }
         let client = Client::new(&ready.admin);
         let life = Arc::new(Life::new(name, ready.incarnation, client.clone()));
         Ok(Self { name: name.to_owned(), child, ended, log, ready, client, life })

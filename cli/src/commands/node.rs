@@ -15,7 +15,7 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-use crate::{admin, duration, echo, hosted::Hosted};
+use crate::{admin, duration, echo, hosted::Hosted, metrics};
 
 /// How long the last answers may take after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -173,6 +173,8 @@ async fn serve(args: &Args) -> Result<ExitCode> {
     let listener = TcpListener::bind(args.admin).await;
     let listener = listener.with_context(|| format!("cannot listen on {} for HTTP", args.admin))?;
     let admin = listener.local_addr()?;
+    // Before anything that counts.
+    let metrics = metrics::install()?;
 
     let hosted = tokio::select! {
         hosted = join(args) => Arc::new(hosted?),
@@ -186,7 +188,7 @@ async fn serve(args: &Args) -> Result<ExitCode> {
 
     let (left, mut leaving) = watch::channel(false);
     let mut has_left = leaving.clone();
-    let routes = admin::routes(hosted, left.clone());
+    let routes = admin::routes(hosted, left.clone(), metrics);
     let served = axum::serve(listener, routes).with_graceful_shutdown(async move {
         // Ends too if nobody can say it any more.
         let _ = leaving.wait_for(|left| *left).await;

@@ -596,7 +596,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "leaver-keeps-claims",
-        file: "registry/src/member.rs",
+        file: "registry/src/member/leaving.rs",
         what: "Keeps its claims until its session is closed, when its row is long gone.",
         hazard: "found by the simulator",
         scenario: "snapshots",
@@ -807,6 +807,14 @@ pub const MUTANTS: &[Mutant] = &[
         within: 2000,
     },
     Mutant {
+        name: "lease-heir-forgotten",
+        file: "elector/src/election/state/seat.rs",
+        what: "A seat that was given up for a better candidate goes to whoever asks first.",
+        hazard: "election E11, E13; random schedules of the campaign",
+        scenario: "elections",
+        within: 200,
+    },
+    Mutant {
         name: "lease-adopts-uncommitted",
         file: "elector/src/election/lease/operation.rs",
         what: "Believes in its own refresh before it is committed.",
@@ -836,6 +844,14 @@ pub const MUTANTS: &[Mutant] = &[
         what: "Uses a grant whose window is over.",
         hazard: "election C6",
         scenario: "elections-pauses",
+        within: 200,
+    },
+    Mutant {
+        name: "campaign-refresh-at-the-end",
+        file: "elector/src/election/campaign/core/grants.rs",
+        what: "Refreshes when trust ends, and has no time left for it.",
+        hazard: "election C12; 4.1 R (#217)",
+        scenario: "elections",
         within: 200,
     },
     Mutant {

@@ -52,6 +52,10 @@ pub struct Seat {
     pub holder: Option<Holder>,
     /// How long a vacant seat must be seen vacant before it may be taken. Zero after a resignation.
     pub wait: Duration,
+    /// Of a vacant seat: the priority of the candidate for whom its holder went. Who has a lower one waits a lease more, so
+    /// that the seat is not taken by somebody who has to go in his turn; and no longer, since the candidate may have died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heir: Option<u32>,
 }
 
 impl Record for Seat {
@@ -95,6 +99,9 @@ pub struct Control {
     pub enabled: bool,
     /// The epoch whose leader is asked to resign.
     pub request: Option<Epoch>,
+    /// The priority of the candidate that asked it, if one did that is to follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heir: Option<u32>,
     /// No ballot up to this one is given out again if the seat's record is lost.
     pub reserved: Ballot,
     /// Moves with every change of this record, so that a change left unknown cannot land behind a later one.

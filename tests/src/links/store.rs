@@ -1,0 +1,191 @@
+//! The way from each node to a Postgres server, to cut for one of them.
+//!
+//! A node gets a URL of its own, of an address in the test process. There is no such thing for a file that processes share,
+//! nor for `FoundationDB`, whose client learns the servers' real addresses from the coordinators.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use tempfile::TempDir;
+use tokio::{
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    runtime::Runtime,
+    sync::watch,
+};
+use tokio_postgres::config::Host;
+
+use super::{
+    lock,
+    pump::{self, Ways},
+    runtime,
+    way::{Now, Way},
+};
+
+/// The ways from nodes to their store. Clones are the same ways.
+#[derive(Clone, Debug)]
+pub struct StoreLinks {
+    runtime: Arc<Runtime>,
+    files: Arc<TempDir>,
+    nodes: Arc<Mutex<BTreeMap<String, Link>>>,
+}
+
+#[derive(Debug)]
+struct Link {
+    url: String,
+    ways: Both,
+}
+
+/// What a node asks, and what it is answered.
+#[derive(Clone, Debug, Default)]
+struct Both {
+    asks: watch::Sender<Now>,
+    answers: watch::Sender<Now>,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug)]
+enum Server {
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+impl Default for StoreLinks {
+    fn default() -> Self {
+        let files = tempfile::Builder::new().prefix("callsign-way-").tempdir();
+        let files = files.expect("a temporary directory can be made");
+        Self { runtime: runtime(), files: Arc::new(files), nodes: Arc::default() }
+    }
+}
+
+impl StoreLinks {
+    /// Whether the way to this store can be cut for one node.
+    pub fn can_cut(store: &str) -> bool {
+        server_of(store).is_some()
+    }
+
+    /// The URL with which a node reaches this store over a way of its own. The same at each call.
+    pub fn url(&self, node: &str, store: &str) -> String {
+        if let Some(link) = lock(&self.nodes).get(node) {
+            return link.url.clone();
+        }
+        let server = server_of(store).expect("a store that has a way to be cut");
+        let ways = Both::default();
+        let authority = self.listen(node, server, ways.clone());
+        let url = with_host(store, &authority).expect("a URL with a host");
+        lock(&self.nodes).insert(node.to_owned(), Link { url: url.clone(), ways });
+        url
+    }
+
+    /// Where the node's end of the way is, as the host of a URL.
+    fn listen(&self, node: &str, server: Server, ways: Both) -> String {
+        let _entered = self.runtime.enter();
+        if let Server::Unix(_) = server {
+            let directory = self.files.path().join(node);
+            fs::create_dir_all(&directory).expect("a temporary directory can be written");
+            let socket = directory.join(".s.PGSQL.5432");
+            let listener = UnixListener::bind(&socket).expect("a socket can be made");
+            // As the server's own: who may connect is for the server to say.
+            let anybody = fs::Permissions::from_mode(0o777);
+            fs::set_permissions(&socket, anybody).expect("what was made can be changed");
+            self.runtime.spawn(async move {
+                while let Ok((node, _)) = listener.accept().await {
+                    tokio::spawn(carry(node, server.clone(), ways.clone()));
+                }
+            });
+            return escaped(&directory);
+        }
+        let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("loopback has a free port");
+        let address = listener.local_addr().expect("a listener has an address");
+        self.runtime.spawn(async move {
+            while let Ok((node, _)) = listener.accept().await {
+                tokio::spawn(carry(node, server.clone(), ways.clone()));
+            }
+        });
+        address.to_string()
+    }
+
+    /// What becomes of what a node sends to the store, and of what it is answered.
+    pub fn set(&self, node: &str, asks: Way, answers: Way) {
+        if let Some(link) = lock(&self.nodes).get(node) {
+            link.ways.asks.send_modify(|now| now.way = asks);
+            link.ways.answers.send_modify(|now| now.way = answers);
+        }
+    }
+
+    /// The node cannot reach the store, and its connections say nothing.
+    pub fn cut(&self, node: &str) {
+        self.set(node, Way::cut(), Way::cut());
+    }
+
+    /// What the node asks for is done, and it does not learn so.
+    pub fn cut_answers(&self, node: &str) {
+        self.set(node, Way::default(), Way::cut());
+    }
+
+    /// As if nothing had been.
+    pub fn heal(&self, node: &str) {
+        self.set(node, Way::default(), Way::default());
+    }
+}
+
+async fn carry(
+    node: impl tokio::io::AsyncRead + tokio::io::AsyncWrite,
+    server: Server,
+    ways: Both,
+) -> std::io::Result<()> {
+    let ways = Ways::new(ways.asks, ways.answers);
+    pump::until_open(&ways).await;
+    match server {
+        Server::Tcp(address) => pump::carry(node, TcpStream::connect(address).await?, &ways, 0).await,
+        Server::Unix(socket) => pump::carry(node, UnixStream::connect(socket).await?, &ways, 0).await,
+    }
+    Ok(())
+}
+
+/// The first server that a URL names.
+fn server_of(store: &str) -> Option<Server> {
+    let config: tokio_postgres::Config = store.starts_with("postgres").then(|| store.parse().ok())??;
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    Some(match config.get_hosts().first()? {
+        Host::Tcp(host) => Server::Tcp(format!("{host}:{port}")),
+        Host::Unix(directory) => Server::Unix(directory.join(format!(".s.PGSQL.{port}"))),
+    })
+}
+
+/// A path as the host of a URL.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace('/', "%2F")
+}
+
+/// The same URL, of another host and port.
+fn with_host(url: &str, host: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(end);
+    let user = authority.rsplit_once('@').map_or(String::new(), |(user, _)| format!("{user}@"));
+    Some(format!("{scheme}://{user}{host}{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_keeps_all_but_its_host() {
+        let with = |url| with_host(url, "127.0.0.1:1").unwrap_or_default();
+        assert_eq!(
+            with("postgres://me:secret@db:5433/x?sslmode=disable"),
+            "postgres://me:secret@127.0.0.1:1/x?sslmode=disable"
+        );
+        assert_eq!(with("postgresql://db"), "postgresql://127.0.0.1:1");
+        assert!(StoreLinks::can_cut("postgres://me@%2Ftmp%2Fx/db"));
+        assert!(!StoreLinks::can_cut("sqlite:/tmp/x.db"));
+        assert!(!StoreLinks::can_cut("fdb:/etc/fdb.cluster"));
+    }
+}

@@ -1,0 +1,117 @@
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    time::Instant,
+};
+
+use super::*;
+use crate::wait::eventually;
+
+/// Longer than anything takes that is to come.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long is waited for what is not to come.
+const NOTHING: Duration = Duration::from_millis(200);
+
+/// This process stands for the node that dials, and listens as the other.
+fn connected() -> (Links, TcpStream, TcpStream) {
+    let links = Links::default();
+    let address = links.address("listener");
+    links.address("dialler");
+    links.started("dialler", std::process::id());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dialled = TcpStream::connect(address).unwrap();
+    // It waits until the node says where it listens.
+    links.listens("listener", listener.local_addr().unwrap());
+    let (accepted, _) = listener.accept().unwrap();
+    (links, dialled, accepted)
+}
+
+fn hears(mut stream: &TcpStream, wait: Duration) -> Result<u8, ErrorKind> {
+    stream.set_read_timeout(Some(wait)).unwrap();
+    let mut byte = [0];
+    match stream.read_exact(&mut byte) {
+        Ok(()) => Ok(byte[0]),
+        Err(error) => Err(error.kind()),
+    }
+}
+
+#[test]
+fn a_way_that_is_cut_keeps_what_is_sent_and_the_other_one_passes() {
+    let (links, dialled, accepted) = connected();
+    (&dialled).write_all(&[1]).unwrap();
+    assert_eq!(hears(&accepted, PATIENCE), Ok(1));
+    links.cut_way("dialler", "listener");
+    (&dialled).write_all(&[2]).unwrap();
+    (&accepted).write_all(&[3]).unwrap();
+    assert_eq!(hears(&dialled, PATIENCE), Ok(3));
+    assert_eq!(hears(&accepted, NOTHING), Err(ErrorKind::WouldBlock));
+    links.heal("dialler", "listener");
+    assert_eq!(hears(&accepted, PATIENCE), Ok(2));
+}
+
+#[test]
+fn the_end_of_a_connection_does_not_pass_a_cut() {
+    let (links, dialled, accepted) = connected();
+    links.cut("dialler", "listener");
+    drop(dialled);
+    assert_eq!(hears(&accepted, NOTHING), Err(ErrorKind::WouldBlock));
+    links.heal_all();
+    assert_eq!(hears(&accepted, PATIENCE), Err(ErrorKind::UnexpectedEof));
+}
+
+#[test]
+fn who_dials_over_a_cut_hears_nothing_and_is_never_there_once_it_gave_up() {
+    let (links, dialled, accepted) = connected();
+    links.cut_way("listener", "dialler");
+    let again = TcpStream::connect(links.address("listener")).unwrap();
+    (&again).write_all(&[4]).unwrap();
+    assert_eq!(hears(&again, NOTHING), Err(ErrorKind::WouldBlock));
+    drop(again);
+    let before = links.connections();
+    assert_eq!(before, 2);
+    links.heal_all();
+    // What came before is still there, and nothing else.
+    (&accepted).write_all(&[5]).unwrap();
+    assert_eq!(hears(&dialled, PATIENCE), Ok(5));
+}
+
+#[test]
+fn a_slow_way_takes_its_time_and_keeps_the_order() {
+    let (links, dialled, accepted) = connected();
+    let delay = Duration::from_millis(100);
+    links.set("dialler", "listener", Way { lost_per_mille: 300, ..Way::slow(delay) });
+    let sent = Instant::now();
+    for byte in 0..20 {
+        (&dialled).write_all(&[byte]).unwrap();
+    }
+    for byte in 0..20 {
+        assert_eq!(hears(&accepted, PATIENCE), Ok(byte));
+    }
+    assert!(sent.elapsed() >= delay, "{:?}", sent.elapsed());
+}
+
+#[test]
+fn connections_break_at_once_and_are_made_again() {
+    let (links, dialled, accepted) = connected();
+    links.break_connections("listener", "dialler");
+    for end in [&dialled, &accepted] {
+        let heard = hears(end, PATIENCE);
+        assert!(matches!(heard, Err(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)), "{heard:?}");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    links.listens("listener", listener.local_addr().unwrap());
+    let again = TcpStream::connect(links.address("listener")).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    (&again).write_all(&[6]).unwrap();
+    assert_eq!(hears(&accepted, PATIENCE), Ok(6));
+}
+
+#[test]
+fn strangers_are_sent_away() {
+    let links = Links::default();
+    let stranger = TcpStream::connect(links.address("node")).unwrap();
+    assert!(hears(&stranger, PATIENCE).is_err());
+    eventually("it is counted", PATIENCE, || {
+        if links.strangers() == 1 { Ok(()) } else { Err("not yet".to_owned()) }
+    });
+}
