@@ -17,7 +17,7 @@
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
-//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, linked}]}` |
+//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}]}` |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready` |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |

@@ -100,6 +100,7 @@ impl Call {
             Self::Consistent { .. } => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
             Self::WaitFor { .. } => Answer::Reached(Err(at)),
             Self::Ready => Answer::Ready(false),
+            Self::Drain => Answer::Drained(Drained::TimedOut),
             // It is going to.
             Self::Leave => Answer::Left,
         }

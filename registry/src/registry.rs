@@ -392,8 +392,8 @@ impl Registry {
     /// actors are stopped or told, as registered; says in the store that it leaves (1 s); closes its session (5 s), which
     /// frees the names at once; says goodbye on the links (1 s).
     ///
-    /// At most 8 s more than `drain` takes, also if the store does not answer: then the others close the session when its
-    /// lease has run out.
+    /// At most 9 s more than `drain` takes, also if the store does not answer: then the others close the session when its
+    /// lease has run out. (The ninth is for a member that hangs.)
     pub async fn leave(&self) -> Result<(), LeaveError> {
         self.node.leave().await
     }
