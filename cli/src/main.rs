@@ -13,6 +13,7 @@ mod echo;
 mod fenced;
 mod guard;
 mod hosted;
+mod keys;
 mod measure;
 mod metrics;
 mod output;

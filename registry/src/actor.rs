@@ -553,10 +553,11 @@ async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump
             return;
         }
         let bytes = received.iter().map(|event| match event {
-            LinkEvent::Message { body, .. } => body.len() as u64,
+            LinkEvent::Message { body, .. } => body.len(),
             LinkEvent::Up { .. } | LinkEvent::Down { .. } => 0,
         });
-        metrics.received(bytes.sum());
+        let bytes: usize = bytes.sum();
+        metrics.received(bytes as u64);
         // Decoded here, beside the member, not in it.
         let inputs = received.drain(..).filter_map(|event| {
             let peer = match &event {
@@ -579,7 +580,7 @@ async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump
                 },
             }
         });
-        if shared.inbox.extend(inputs) {
+        if shared.inbox.extend(inputs.collect(), bytes) {
             shared.kick();
         }
     }

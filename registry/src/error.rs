@@ -25,7 +25,7 @@ pub enum JoinError {
     /// The store did not answer in time. The session may have been opened; joining again continues or replaces it.
     #[error("the store is unavailable: {0}")]
     StoreUnavailable(String),
-    /// The node cannot listen, or may not without a secret. Nothing was changed.
+    /// The node cannot listen, or may not without a secret or certificates, or the certificate is not its own. Nothing was changed.
     #[error(transparent)]
     Transport(#[from] StartError),
     /// Another process runs under this node's name, and lives. Nothing was changed.

@@ -94,8 +94,9 @@ pub use callsign_elector::{
     store::{OpenError, SharedStore, open as open_store},
 };
 pub use callsign_transport::{
-    ActorAddress, Kind, LinkLimits, LinkTiming, MemoryNetwork, Network, P, RactorClusterMessage,
-    RactorMessage, RemoteMessage, ResolveError, Secret, StartError, remote_message,
+    ActorAddress, BadSecret, BadTls, Keys, KeysRefused, Kind, LinkLimits, LinkTiming, MAX_SECRETS,
+    MemoryNetwork, Network, P, RactorClusterMessage, RactorMessage, RemoteMessage, ResolveError, Secret,
+    Security, StartError, Tls, remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]

@@ -200,7 +200,7 @@ impl OfRegistry {
             Answer::Consistent(Ok((_, Some(_)))) => ("lookup_consistent", "found"),
             Answer::Consistent(Ok((_, None))) => ("lookup_consistent", "not_found"),
             Answer::Consistent(Err(error)) => ("lookup_consistent", not_read(error)),
-            Answer::Reached(_) | Answer::Ready(_) | Answer::Left => return,
+            Answer::Reached(_) | Answer::Ready(_) | Answer::Drained(_) | Answer::Left => return,
         };
         self.count(Counted::Call, call, outcome, 1);
     }
@@ -407,6 +407,7 @@ fn not_read(error: &ConsistentError) -> &'static str {
         ConsistentError::BadName(_) => "bad_name",
         ConsistentError::StoreUnavailable { .. } => "store_unavailable",
         ConsistentError::Behind { .. } => "behind",
+        ConsistentError::Unanswered { .. } => "unanswered",
         ConsistentError::Left => "left",
     }
 }

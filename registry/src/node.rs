@@ -83,7 +83,7 @@ impl Node {
             node: name.as_str().into(),
             incarnation: incarnation.0,
             listen: config.listen,
-            secret: config.secret.clone(),
+            keys: config.keys.clone(),
             timing: config.link,
             limits: config.limits,
             network: config.network.clone(),

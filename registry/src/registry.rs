@@ -6,7 +6,7 @@ use callsign_elector::{
     Clock,
     ids::{Epoch, Position, SessionNumber},
 };
-use callsign_transport::{Endpoint, RemoteMessage};
+use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
 use ractor::{ActorRef, ActorStatus};
 
 use crate::{
@@ -411,6 +411,13 @@ impl Registry {
     /// Where the node listens for links.
     pub fn local_addr(&self) -> std::net::SocketAddr {
         self.node.endpoint.local_addr()
+    }
+
+    /// Replaces the secrets and certificates of the node, for all links that are made from now on; those that are there stay.
+    /// Returns whether anything changed. An error changes nothing. See [`Endpoint::set_keys`] for the order of steps in
+    /// which a cluster is never cut.
+    pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
+        self.node.endpoint.set_keys(keys)
     }
 
     /// The links of the node, for remote actors that no name leads to.

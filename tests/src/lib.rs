@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+pub mod chaos;
 mod client;
 mod cluster;
 mod history;
@@ -18,6 +19,7 @@ mod load;
 mod process;
 mod retrying;
 mod sampler;
+mod siege;
 mod singleton;
 mod store;
 mod store_view;
@@ -33,6 +35,7 @@ pub use load::Load;
 pub use process::{NodeProcess, Ready, StartOptions, Stopped};
 pub use retrying::{Fared, Retrying};
 pub use sampler::Sampler;
+pub use siege::{Done, Siege, Strangers};
 pub use singleton::{Runner, Singleton, guard_of, signal};
 pub use store::{PostgresServer, TestStore};
 pub use store_view::{StoreView, WriteLock};

@@ -35,13 +35,16 @@ impl TestStore {
                     server.unwrap_or_else(|| panic!("{STORE}=postgres, and Postgres is not installed"));
                 Self { url: server.url(), cluster: "default".to_owned(), server: Some(server) }
             }
-            Ok(url) => {
-                static COUNT: AtomicU32 = AtomicU32::new(0);
-                let count = COUNT.fetch_add(1, Ordering::Relaxed);
-                let cluster = format!("test-{}-{count}-{:08x}", std::process::id(), nanos());
-                Self { url: url.to_owned(), cluster, server: None }
-            }
+            Ok(url) => Self::at(url),
         }
+    }
+
+    /// A store that is there already, for a cluster with a name of its own in it.
+    pub fn at(url: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let cluster = format!("test-{}-{count}-{:08x}", std::process::id(), nanos());
+        Self { url: url.to_owned(), cluster, server: None }
     }
 
     /// A file in a directory, whatever the environment says.
@@ -54,6 +57,11 @@ impl TestStore {
     pub fn postgres() -> Option<Self> {
         let server = PostgresServer::start()?;
         Some(Self { url: server.url(), cluster: "default".to_owned(), server: Some(server) })
+    }
+
+    /// Whether it has a private server.
+    pub fn has_server(&self) -> bool {
+        self.server.is_some()
     }
 
     /// The private server, if it has one.

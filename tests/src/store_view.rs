@@ -1,5 +1,7 @@
 //! The store, seen and touched from outside.
 
+use std::time::Duration;
+
 use callsign_elector::{
     ids::{ClusterName, Incarnation, NodeName, Position, RegistryName, SessionNumber},
     keys::{ClusterKeys, RegistryKeys, read_key},
@@ -101,6 +103,14 @@ impl StoreView {
         self.term().leader.map(|leader| leader.node.as_str().to_owned())
     }
 
+    /// The name of who leads, if the store says so within that time.
+    pub fn leader_within(&self, wait: Duration) -> Option<String> {
+        let read = self.store.read(vec![read_key(self.keys.term())]);
+        let read = self.runtime.block_on(async { tokio::time::timeout(wait, read).await }).ok()?.ok()?;
+        let term = Term::from_value(read.value(0)?).ok()?;
+        term.leader.map(|leader| leader.node.as_str().to_owned())
+    }
+
     /// The lock of a handoff.
     pub fn lock(&self) -> Option<Lock> {
         self.record(self.keys.lock())
@@ -145,7 +155,7 @@ impl StoreView {
 
 fn lock_file(path: &str) -> Option<Connection> {
     let connection = Connection::open(path.split('?').next().unwrap_or(path)).expect("the database opens");
-    connection.busy_timeout(std::time::Duration::from_millis(100)).expect("a timeout can be set");
+    connection.busy_timeout(Duration::from_millis(100)).expect("a timeout can be set");
     connection.execute_batch("BEGIN IMMEDIATE").ok()?;
     Some(connection)
 }

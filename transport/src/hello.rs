@@ -4,6 +4,7 @@
 //!   dialler                                     listener
 //!   preamble {version, cluster, security} --->            in the clear, so that a mismatch
 //!                                         <---  preamble  has a name on both sides
+//!   TLS, where certificates are asked for <-->            expired, or of another authority
 //!   Noise: psk, e                         --->            a wrong secret is noticed here,
 //!                                         <---  Noise: e, ee, or Refused::Secret
 //!   hello {node, incarnation}             --->            encrypted from here on
@@ -11,8 +12,10 @@
 //!   ready                                 --->
 //! ```
 //!
-//! Takes as given: frames arrive whole and in order, from anybody. Both preambles are bound into Noise (its
-//! prologue), so changing them on the way ends as a wrong secret. Without secrets the two Noise steps are left out.
+//! Takes as given: frames arrive whole and in order, from anybody. Both preambles are bound into TLS and into Noise (its
+//! prologue, with a number that only the two ends of that TLS know), so changing them on the way ends there. Without
+//! certificates TLS is left out, without secrets Noise is. Which of them is done is this node's own setting: what the
+//! preamble of the other side says can only end the handshake, not lessen it.
 //! The listener believes nothing before it has opened the encrypted hello: the first Noise message can be replayed.
 //!
 //! Promises: a mismatch ends in the same [`Refused`] on both sides, each from its own point of view. Does not
@@ -24,12 +27,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{Carrier, Security},
-    error::Refused,
+    error::{CertificateFault, Refused, Whose},
     peer::{PeerId, is_valid_name},
 };
 
 /// The version of the protocol. Nodes of different versions refuse each other.
 pub(crate) const VERSION: u16 = 1;
+
+/// As many names of a certificate are told to its owner.
+const SHOWN: usize = 8;
 
 /// How every preamble of every version begins; the version follows, u16 BE.
 pub(crate) const MAGIC: &[u8; 8] = b"CALLSIGN";
@@ -41,6 +47,13 @@ pub(crate) struct Me {
     pub(crate) peer: PeerId,
     pub(crate) security: Security,
     pub(crate) carrier: Carrier,
+}
+
+/// A node that a certificate is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Certified {
+    pub(crate) cluster: String,
+    pub(crate) node: String,
 }
 
 /// Which end of the connection this is.
@@ -59,6 +72,10 @@ pub(crate) enum Input {
     Start,
     /// A frame came; opened, once Noise is done.
     Frame(Vec<u8>),
+    /// TLS is done: the peer's certificate is believed, and is for these. `binding` is this connection's alone.
+    TlsDone { names: Vec<Certified>, binding: Vec<u8> },
+    /// TLS failed. The peer was told as far as can be.
+    TlsFailed(Refused),
     /// The asked for Noise step went well.
     NoiseDone,
     /// The asked for Noise step failed: the secrets differ, or somebody meddled.
@@ -74,6 +91,9 @@ pub(crate) enum Input {
 pub(crate) enum Effect {
     /// Send this as a frame; sealed, once Noise is done.
     Send(Vec<u8>),
+    /// Have everything that follows encrypted by TLS, as client if this side dialled, with these preambles bound into it;
+    /// answer with `TlsDone` or `TlsFailed`.
+    Tls { preambles: Vec<u8> },
     /// Begin Noise with this prologue, as initiator if this side dialled. Never fails.
     NoiseBegin { prologue: Vec<u8> },
     /// Send Noise's next message, as a frame.
@@ -92,6 +112,8 @@ pub(crate) enum Effect {
 enum Phase {
     /// Until the peer's preamble.
     Preamble,
+    /// Until TLS is done.
+    Tls,
     /// Until the peer's Noise message.
     Noise,
     /// Until the driver has read it.
@@ -129,11 +151,15 @@ pub(crate) struct Hello {
     me: Me,
     side: Side,
     phase: Phase,
+    /// Both preambles, the dialler's first; then what binds Noise to TLS.
+    prologue: Vec<u8>,
+    /// Who the peer's certificate is for. Empty without one.
+    certified: Vec<Certified>,
 }
 
 impl Hello {
     pub(crate) fn new(me: Me, side: Side) -> Self {
-        Self { me, side, phase: Phase::Preamble }
+        Self { me, side, phase: Phase::Preamble, prologue: Vec::new(), certified: Vec::new() }
     }
 
     /// Takes one input and appends what to do about it.
@@ -148,6 +174,19 @@ impl Hello {
             }
             (Input::Frame(frame), Phase::Preamble) => self.on_preamble(&frame, effects),
             (Input::Frame(frame), phase) => self.on_word(&frame, phase, effects),
+            (Input::TlsDone { names, binding }, Phase::Tls) => {
+                self.certified = names;
+                self.prologue.extend(binding);
+                match self.check_certificate(|_| true) {
+                    Ok(()) => self.show_secret(effects),
+                    Err(certified) => {
+                        let cluster = self.me.cluster.clone();
+                        let why = CertificateFault::OtherCluster { cluster, certified };
+                        refuse(Refused::Certificate { of: Whose::Theirs, why }, effects);
+                    }
+                }
+            }
+            (Input::TlsFailed(why), Phase::Tls) => effects.push(Effect::Refuse(why)),
             (Input::NoiseDone, Phase::Reading) => {
                 if self.dialled() {
                     effects.push(Effect::Send(self.hello()));
@@ -193,11 +232,21 @@ impl Hello {
             effects.push(Effect::Refuse(why));
             return;
         }
+        let ours = preamble(&self.me);
+        self.prologue = if self.dialled() { [&ours, frame].concat() } else { [frame, &ours[..]].concat() };
+        if self.me.security.has_certificates() {
+            effects.push(Effect::Tls { preambles: self.prologue.clone() });
+            self.phase = Phase::Tls;
+        } else {
+            self.show_secret(effects);
+        }
+    }
+
+    /// Begins Noise, where there are secrets; else says hello.
+    fn show_secret(&mut self, effects: &mut Vec<Effect>) {
         let dialled = self.dialled();
-        if self.me.security == Security::Secured {
-            let ours = preamble(&self.me);
-            let prologue = if dialled { [&ours, frame].concat() } else { [frame, &ours[..]].concat() };
-            effects.push(Effect::NoiseBegin { prologue });
+        if self.me.security.has_secret() {
+            effects.push(Effect::NoiseBegin { prologue: self.prologue.clone() });
             if dialled {
                 effects.push(Effect::NoiseWrite);
             }
@@ -208,6 +257,15 @@ impl Hello {
             }
             self.phase = Phase::Hello;
         }
+    }
+
+    /// Whether the peer's certificate is for a node of this cluster that `fits`. An error is what it is for.
+    fn check_certificate(&self, fits: impl Fn(&str) -> bool) -> Result<(), Vec<String>> {
+        let mut names = self.certified.iter();
+        let is_good = names.any(|name| name.cluster == self.me.cluster && fits(&name.node));
+        // Told to the peer, so not more than a frame of the handshake takes.
+        let shown = || self.certified.iter().take(SHOWN).map(ToString::to_string).collect();
+        if is_good { Ok(()) } else { Err(shown()) }
     }
 
     fn compare(&self, theirs: &Preamble) -> Result<(), Refused> {
@@ -254,6 +312,12 @@ impl Hello {
         if *node == *self.me.peer.node {
             return Err(Refused::OwnName { node: node.into() });
         }
+        if self.me.security.has_certificates() {
+            self.check_certificate(|certified| certified == node).map_err(|certified| {
+                let why = CertificateFault::OtherNode { said: node.to_owned(), certified };
+                Refused::Certificate { of: Whose::Theirs, why }
+            })?;
+        }
         match &self.side {
             Side::Dialler { expected } if **expected != *node => {
                 Err(Refused::WrongNode { expected: expected.clone(), found: node.into() })
@@ -287,6 +351,7 @@ fn mirrored(why: Refused) -> Refused {
         Refused::Cluster { ours, theirs } => Refused::Cluster { ours: theirs, theirs: ours },
         Refused::Security { ours, theirs } => Refused::Security { ours: theirs, theirs: ours },
         Refused::Carrier { ours, theirs } => Refused::Carrier { ours: theirs, theirs: ours },
+        Refused::Certificate { of, why } => Refused::Certificate { of: of.mirrored(), why },
         why => why,
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use callsign::{Config, Registry, Secret, SessionTiming};
+use callsign::{Config, Keys, Registry, SessionTiming};
 use serde_json::json;
 use tokio::{
     net::TcpListener,
@@ -15,7 +15,7 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-use crate::{admin, duration, echo, hosted::Hosted, metrics};
+use crate::{admin, duration, echo, hosted::Hosted, keys::KeyFiles, metrics};
 
 /// How long the last answers may take after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -35,15 +35,14 @@ pub(crate) struct Args {
     /// A registry to join. May be given several times; the first is the one meant when none is named.
     #[arg(long, default_value = "default")]
     registry: Vec<String>,
-    /// Where to listen for other nodes. Anything but a loopback address needs a secret.
+    /// Where to listen for other nodes. Anything but a loopback address needs a secret or certificates.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Where other nodes reach this one, host:port. Default: where it listens.
     #[arg(long)]
     advertise: Option<String>,
-    /// A file with the cluster's secret, 16 to 1024 bytes. Default: the environment's `CALLSIGN_SECRET`, or none.
-    #[arg(long)]
-    secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    keys: KeyFiles,
     /// 0: this node never leads.
     #[arg(long, default_value_t = 1)]
     priority: u32,
@@ -121,19 +120,7 @@ fn log_to_stderr(directives: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-fn secret(args: &Args) -> Result<Option<Secret>> {
-    let bytes = match &args.secret_file {
-        Some(path) => std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?,
-        None => match std::env::var_os("CALLSIGN_SECRET") {
-            Some(secret) => secret.into_encoded_bytes(),
-            None => return Ok(None),
-        },
-    };
-    // Editors end files with a newline; it is not part of the secret.
-    Ok(Some(Secret::new(bytes.trim_ascii_end())?))
-}
-
-fn config(args: &Args, registry: &str) -> Result<Config> {
+fn config(args: &Args, registry: &str, keys: Keys) -> Config {
     let mut config = Config::new(&args.name, args.store.as_str())
         .cluster(&args.cluster)
         .registry(registry)
@@ -149,15 +136,16 @@ fn config(args: &Args, registry: &str) -> Result<Config> {
     if let Some(directory) = &args.record {
         config = config.record(directory);
     }
-    if let Some(secret) = secret(args)? {
-        config = config.secret(secret);
+    config = config.secrets(keys.secrets);
+    if let Some(tls) = keys.tls {
+        config = config.tls(tls);
     }
-    Ok(config)
+    config
 }
 
-async fn join(args: &Args) -> Result<Hosted> {
+async fn join(args: &Args, keys: Keys) -> Result<Hosted> {
     let Some((first, others)) = args.registry.split_first() else { bail!("no registry to join") };
-    let registry = Registry::join(config(args, first)?).await?;
+    let registry = Registry::join(config(args, first, keys)).await?;
     let mut registries = BTreeMap::new();
     for other in others {
         registries.insert(other.clone(), registry.join_beside(other).await?);
@@ -176,14 +164,18 @@ async fn serve(args: &Args) -> Result<ExitCode> {
     // Before anything that counts.
     let metrics = metrics::install()?;
 
+    // Not the end of the process from here on, also before there is anything to be read again.
+    let hang_up = signal(SignalKind::hangup())?;
+    let keys = args.keys.read()?;
     let hosted = tokio::select! {
-        hosted = join(args) => Arc::new(hosted?),
+        hosted = join(args, keys.clone()) => Arc::new(hosted?),
         // Whatever of the session was opened is proven dead with this process.
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
     let registry =
         hosted.registry(None).map_err(|_| anyhow::anyhow!("the first registry is missing"))?.clone();
+    let kept = tokio::spawn(args.keys.clone().keep(keys, registry.clone(), hang_up));
     say_ready(args, admin, &registry);
 
     let (left, mut leaving) = watch::channel(false);
@@ -213,6 +205,7 @@ async fn serve(args: &Args) -> Result<ExitCode> {
             }
         }
     };
+    kept.abort();
     left.send_replace(true);
     if tokio::time::timeout(LAST_ANSWERS, served).await.is_err() {
         tracing::debug!("some answers were not fetched");

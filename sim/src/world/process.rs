@@ -186,7 +186,7 @@ impl World {
             session,
             trust: None,
             session_wake: None,
-            links: Links::new(name.as_str().into(), self.setup.link, 8, seed),
+            links: Links::new(name.as_str().into(), self.setup.link, seed),
             peers: Vec::new(),
             last_link: 0,
             admitted: VecDeque::new(),

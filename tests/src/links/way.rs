@@ -11,7 +11,7 @@ pub struct Way {
     pub delay: Duration,
     /// Up to how much longer, drawn afresh for each piece. Order is kept.
     pub jitter: Duration,
-    /// Of a thousand pieces, so many are lost and sent again by TCP, after [`RESENT`] and more: all behind them wait.
+    /// Of a thousand pieces, so many are lost and sent again by TCP, after 200 ms and more: all behind them wait.
     pub lost_per_mille: u64,
     /// Of a thousand pieces, at so many the connection breaks instead.
     pub broken_per_mille: u64,

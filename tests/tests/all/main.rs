@@ -2,7 +2,9 @@
 //! and some for stores: what an outage does, what `doctor` and `wipe` do.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod chaos;
 mod doctor;
+mod doors;
 mod draining;
 mod hung;
 mod idle;

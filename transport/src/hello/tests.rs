@@ -13,8 +13,11 @@ enum End {
     Refused(Refused),
 }
 
-/// Runs both sides against each other. Noise is played: a message is the sender's secret and prologue.
+/// Runs both sides against each other. Noise is played: a message is the sender's secret and prologue. So is TLS: it is done
+/// when both sides have asked for it with the same preambles.
 struct Pair {
+    /// What each side's certificate is for.
+    certificates: [Vec<Certified>; 2],
     sides: [(Hello, u8, Vec<u8>); 2],
     unwelcome: Option<Refused>,
     ends: [End; 2],
@@ -28,6 +31,7 @@ impl Pair {
                 (Hello::new(dialler, Side::Dialler { expected }), 1, vec![]),
                 (Hello::new(listener, Side::Listener), 1, vec![]),
             ],
+            certificates: [certified("prod", "b"), certified("prod", "a")],
             unwelcome: None,
             ends: [End::Open, End::Open],
         }
@@ -35,6 +39,7 @@ impl Pair {
 
     fn run(mut self) -> [End; 2] {
         let mut inputs = std::collections::VecDeque::from([(0, Input::Start), (1, Input::Start)]);
+        let mut tls: [Option<Vec<u8>>; 2] = [None, None];
         while let Some((at, input)) = inputs.pop_front() {
             let mut effects = Vec::new();
             let (hello, secret, prologue) = &mut self.sides[at];
@@ -42,6 +47,21 @@ impl Pair {
             for effect in effects {
                 match effect {
                     Effect::Send(frame) => inputs.push_back((1 - at, Input::Frame(frame))),
+                    Effect::Tls { preambles } => {
+                        tls[at] = Some(preambles);
+                        let [Some(first), Some(second)] = &tls else { continue };
+                        for at in [0, 1] {
+                            let names = self.certificates[1 - at].clone();
+                            inputs.push_back((
+                                at,
+                                if first == second {
+                                    Input::TlsDone { names, binding: vec![42; 32] }
+                                } else {
+                                    Input::TlsFailed(Refused::Tls("changed".into()))
+                                },
+                            ));
+                        }
+                    }
                     Effect::NoiseBegin { prologue: given } => *prologue = given,
                     Effect::NoiseWrite => {
                         let message = [&[*secret], &prologue[..]].concat();
@@ -64,13 +84,25 @@ impl Pair {
     }
 }
 
+fn certified(cluster: &str, node: &str) -> Vec<Certified> {
+    vec![Certified { cluster: cluster.into(), node: node.into() }]
+}
+
+/// Two nodes with certificates, and with a secret too or without.
+fn certified_pair(security: Security) -> Pair {
+    let (mut a, mut b) = (me("b"), me("a"));
+    (a.security, b.security) = (security, security);
+    Pair::new(a, b)
+}
+
 fn both(why: Refused) -> [End; 2] {
     [End::Refused(why.clone()), End::Refused(why)]
 }
 
 #[test]
 fn two_nodes_that_belong_together_learn_who_the_other_is() {
-    for security in [Security::Secured, Security::Plain] {
+    use Security::{Both, Certified, Plain, Secured};
+    for security in [Plain, Secured, Certified, Both] {
         let (mut a, mut b) = (me("b"), me("a"));
         (a.security, b.security) = (security, security);
         b.peer.incarnation = 8;
@@ -91,9 +123,11 @@ fn another_cluster_is_refused_on_both_sides() {
 }
 
 #[test]
-fn a_secret_on_one_side_only_is_refused_on_both_sides() {
-    use Security::{Plain, Secured};
-    for (dialler, listener) in [(Plain, Secured), (Secured, Plain)] {
+fn a_secret_or_certificates_on_one_side_only_are_refused_on_both_sides() {
+    use Security::{Both, Certified, Plain, Secured};
+    let all = [Plain, Secured, Certified, Both];
+    let pairs = all.into_iter().flat_map(|a| all.into_iter().map(move |b| (a, b)));
+    for (dialler, listener) in pairs.filter(|(a, b)| a != b) {
         let (mut a, mut b) = (me("b"), me("a"));
         (a.security, b.security) = (dialler, listener);
         let refused = |ours, theirs| End::Refused(Refused::Security { ours, theirs });
@@ -106,6 +140,83 @@ fn different_secrets_are_refused_on_both_sides() {
     let mut pair = Pair::new(me("b"), me("a"));
     pair.sides[1].1 = 2;
     assert_eq!(pair.run(), both(Refused::Secret));
+}
+
+#[test]
+fn a_certificate_of_another_cluster_is_refused_on_both_sides_each_from_its_own() {
+    for security in [Security::Certified, Security::Both] {
+        let mut pair = certified_pair(security);
+        pair.certificates[0] = certified("test", "b");
+        let why = CertificateFault::OtherCluster {
+            cluster: "prod".into(),
+            certified: vec!["callsign://test/b".into()],
+        };
+        let refused = |of| End::Refused(Refused::Certificate { of, why: why.clone() });
+        assert_eq!(pair.run(), [refused(Whose::Ours), refused(Whose::Theirs)]);
+    }
+}
+
+#[test]
+fn a_certificate_without_a_name_of_a_node_is_refused() {
+    let mut pair = certified_pair(Security::Certified);
+    pair.certificates[1] = vec![];
+    let [End::Refused(here), End::Refused(there)] = pair.run() else { panic!("linked") };
+    let why = CertificateFault::OtherCluster { cluster: "prod".into(), certified: vec![] };
+    assert_eq!(here, Refused::Certificate { of: Whose::Theirs, why: why.clone() });
+    assert_eq!(there, Refused::Certificate { of: Whose::Ours, why });
+}
+
+#[test]
+fn a_node_with_the_certificate_of_another_is_refused_and_told_so() {
+    for security in [Security::Certified, Security::Both] {
+        for liar in [0, 1] {
+            let mut pair = certified_pair(security);
+            // Of this cluster, and of a node of the same name elsewhere.
+            pair.certificates[liar] = [certified("prod", "c"), certified("test", ["b", "a"][liar])].concat();
+            let said = ["b", "a"][liar].to_owned();
+            let certified = vec!["callsign://prod/c".into(), format!("callsign://test/{said}")];
+            let why = CertificateFault::OtherNode { said, certified };
+            let of = |at| if at == liar { Whose::Ours } else { Whose::Theirs };
+            let refused = |at| End::Refused(Refused::Certificate { of: of(at), why: why.clone() });
+            assert_eq!(pair.run(), [refused(0), refused(1)]);
+        }
+    }
+}
+
+#[test]
+fn one_of_the_names_of_a_certificate_is_enough() {
+    let mut pair = certified_pair(Security::Certified);
+    pair.certificates[0] = [certified("prod", "c"), certified("prod", "b")].concat();
+    assert_eq!(pair.run(), [End::Up(PeerId::new("a", 7)), End::Up(PeerId::new("b", 7))]);
+}
+
+#[test]
+fn noise_is_bound_to_the_tls_that_it_runs_in() {
+    let mut hello =
+        Hello::new(Me { security: Security::Both, ..me("b") }, Side::Dialler { expected: "a".into() });
+    let mut effects = Vec::new();
+    let theirs = preamble(&Me { security: Security::Both, ..me("a") });
+    hello.step(Input::Frame(theirs.clone()), &mut effects);
+    let preambles = [preamble(&Me { security: Security::Both, ..me("b") }), theirs].concat();
+    assert_eq!(effects, [Effect::Tls { preambles: preambles.clone() }], "nothing is said before it");
+    effects.clear();
+    hello.step(Input::TlsDone { names: certified("prod", "a"), binding: vec![9; 32] }, &mut effects);
+    let prologue = [&preambles[..], &[9; 32]].concat();
+    assert_eq!(effects, [Effect::NoiseBegin { prologue }, Effect::NoiseWrite]);
+}
+
+#[test]
+fn a_certificate_with_many_long_names_is_refused_in_a_frame_of_a_handshake() {
+    let mut hello = Hello::new(Me { security: Security::Certified, ..me("a") }, Side::Listener);
+    let mut effects = Vec::new();
+    hello.step(Input::Frame(preamble(&Me { security: Security::Certified, ..me("b") })), &mut effects);
+    let long = "x".repeat(100);
+    let names = vec![Certified { cluster: long.clone(), node: long }; 64];
+    hello.step(Input::TlsDone { names, binding: vec![] }, &mut effects);
+    let said =
+        effects.iter().filter_map(|effect| if let Effect::Send(said) = effect { Some(said) } else { None });
+    assert!(said.last().is_some_and(|said| said.len() < crate::frame::HANDSHAKE_FRAME));
+    assert!(matches!(effects.last(), Some(Effect::Refuse(Refused::Certificate { .. }))));
 }
 
 #[test]

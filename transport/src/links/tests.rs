@@ -10,7 +10,7 @@ struct World {
 
 impl World {
     fn new(me: &str) -> Self {
-        Self { links: Links::new(me.into(), TIMING(), 3, 1), now: Duration::ZERO, next: 0 }
+        Self { links: Links::new(me.into(), TIMING(), 1), now: Duration::ZERO, next: 0 }
     }
 
     fn step(&mut self, input: Input) -> Vec<Effect> {
@@ -223,21 +223,6 @@ fn forgetting_ends_the_link_and_the_memory() {
         [down(2, "b", 2, DownReason::Forgotten), dismiss(2, Farewell::Forgotten, DownReason::Forgotten)]
     );
     assert_eq!(world.links.check(&PeerId::new("b", 1)), Ok(()));
-}
-
-#[test]
-fn too_many_sockets_in_their_handshakes_cost_the_oldest_of_them() {
-    let mut world = World::new("a");
-    for link in 1..=3 {
-        assert_eq!(world.step(Input::Accepted(LinkId(link))), []);
-    }
-    assert_eq!(world.step(Input::Accepted(LinkId(4))), [Effect::Drop(LinkId(1))]);
-    world.step(Input::Ended { link: LinkId(2), reason: DownReason::Closed });
-    let (link, peer) = (LinkId(3), PeerId::new("b", 1));
-    world.step(Input::Authenticated { link, peer, via: None });
-    assert_eq!(world.step(Input::Accepted(LinkId(5))), []);
-    assert_eq!(world.step(Input::Accepted(LinkId(6))), [], "who is done does not count");
-    assert_eq!(world.step(Input::Accepted(LinkId(7))), [Effect::Drop(LinkId(4))]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ async fn node(carrier: Carrier) -> Endpoint {
 
 async fn plain_node(carrier: Carrier) -> Endpoint {
     let mut config = config("a", 1, &tcp(carrier));
-    config.secret = None;
+    config.keys.secrets.clear();
     start(config).await
 }
 

@@ -1,0 +1,153 @@
+//! `callsign-chaos`: does to real processes whatever can be done, and says whether a promise was broken.
+//!
+//! Exit status: 0 no violation, 1 a violation, with what and where, 2 wrong usage, 3 the run could not be made.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use callsign_tests::chaos::{self, Options, nemesis::Kind, node};
+use clap::Parser;
+
+/// Nodes of Callsign as real processes, under SIGKILL, SIGSTOP, cut links, a store that is gone, wrong wall clocks.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: Run,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// A node of a run; for this program itself.
+    #[command(hide = true)]
+    Node(node::Args),
+    /// Judges the histories of a run again that was kept.
+    Judge {
+        /// Where it was kept.
+        directory: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// For how many minutes faults come. A minute or so is needed besides to heal and to judge.
+    #[arg(long, default_value_t = 10.0, value_parser = minutes)]
+    minutes: f64,
+    /// The same seed gives the same faults at the same times. Default: a fresh one.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// `sqlite`, `postgres` (a private server, where Postgres is installed), or the URL of a store.
+    #[arg(long, default_value = "sqlite")]
+    store: String,
+    /// How many nodes, 3 to 9.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=9))]
+    nodes: u8,
+    /// The lease of sessions and of the singleton, in seconds.
+    #[arg(long, default_value_t = 10.0, value_parser = minutes)]
+    lease: f64,
+    /// Only these kinds of faults: kill, restart, pause, freeze, cut-way, cut, isolate, split, slow, lossy, break, store-cut,
+    /// store-mute, store-stop, clock.
+    #[arg(long, value_delimiter = ',', value_parser = kind)]
+    only: Vec<Kind>,
+    /// Where everything is written, and kept. Default: a temporary directory, kept only if something is wrong.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Plant a defect of this name in every node, to see it found.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    plant: Option<String>,
+    /// Say no fault as it comes, only the figures.
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    Kind::named(name).ok_or_else(|| {
+        let all: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        format!("one of {}", all.join(", "))
+    })
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "a number".to_owned())?;
+    if value > 0.0 && value < 100_000.0 { Ok(value) } else { Err("more than 0, less than 100000".to_owned()) }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Some(Command::Node(args)) => {
+            chaos::die_with_parent().and_then(|()| node::run(args)).map(|()| ExitCode::SUCCESS)
+        }
+        Some(Command::Judge { directory }) => judge_again(&directory),
+        None => run(cli.run),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("callsign-chaos: {error:#}");
+        ExitCode::from(3)
+    })
+}
+
+fn run(run: Run) -> Result<ExitCode> {
+    #[cfg(feature = "planted")]
+    let plant = run.plant;
+    #[cfg(not(feature = "planted"))]
+    let plant = None;
+    let temporary = tempfile::Builder::new().prefix("callsign-chaos-").tempdir()?;
+    let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let options = Options {
+        time: Duration::from_secs_f64(run.minutes * 60.0),
+        seed: run.seed.unwrap_or_else(|| fresh.map_or(0, |fresh| u64::from(fresh.subsec_nanos()))),
+        store: run.store,
+        nodes: usize::from(run.nodes),
+        lease: Duration::from_secs_f64(run.lease),
+        kinds: if run.only.is_empty() { Kind::ALL.to_vec() } else { run.only },
+        plant,
+        directory: run.out.clone().unwrap_or_else(|| temporary.path().to_owned()),
+    };
+    println!("seed {}, in {}", options.seed, options.directory.display());
+    let report = chaos::run(&options, &mut |what| {
+        if !run.quiet {
+            println!("{what}");
+        }
+    })?;
+    println!("{report}");
+    if run.out.is_some() {
+        println!("kept in {}; the timeline is timeline.svg", options.directory.display());
+    }
+    if report.breaches.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if run.out.is_none() {
+        keep(temporary, &report.directory)?;
+    }
+    Ok(ExitCode::from(1))
+}
+
+fn judge_again(directory: &Path) -> Result<ExitCode> {
+    let verdict = chaos::report::again(directory)?;
+    for (what, count) in &verdict.checked {
+        println!("{count:>10}  {what}");
+    }
+    for (name, why) in &verdict.not_ordered {
+        println!("not put in order: {name}: {why}");
+    }
+    println!("violations: {}", verdict.breaches.len());
+    for breach in &verdict.breaches {
+        println!("  {breach}");
+    }
+    Ok(if verdict.breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn keep(temporary: tempfile::TempDir, directory: &Path) -> Result<()> {
+    let kept = temporary.keep();
+    std::fs::metadata(&kept).context("the directory is gone")?;
+    println!("kept in {}", directory.display());
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! What a node of a chaos run writes down, a line each, before and after everything that it does.
+//!
+//! A file of the machine outlives a SIGKILL: what was written is there. Moments are nanoseconds of the machine's boot-time
+//! clock, which all its processes share and nobody sets.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// A moment.
+pub type At = u64;
+
+/// What a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// A name for an actor.
+    Register,
+    /// That a name is given up.
+    Unregister,
+    /// Who holds a name, now.
+    Consistent,
+    /// Who holds a name, as this node knows.
+    Local,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The actor holds the name.
+    Granted(u64),
+    /// Another one does.
+    Taken(u64),
+    /// It is given up.
+    Freed,
+    /// It is held under this token.
+    Found(u64),
+    /// Nobody holds it.
+    Free,
+    /// Nothing was done or learned, and why.
+    Refused(String),
+    /// Nobody knows yet, and why.
+    Unknown(String),
+}
+
+/// What a registered actor is told of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    /// It is not trusted.
+    Lapsed,
+    /// It is trusted again.
+    Resumed,
+    /// It is over.
+    Lost,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A process has joined.
+    Started {
+        /// When.
+        at: At,
+        /// As which node.
+        node: String,
+        /// In which incarnation.
+        incarnation: u64,
+    },
+    /// A client is about to ask.
+    Asked {
+        /// When.
+        at: At,
+        /// The number of its call.
+        call: u64,
+        /// For which actor, of those of its process; 0 for none.
+        actor: u64,
+        /// About which name.
+        name: String,
+        /// What.
+        ask: Ask,
+    },
+    /// A client was answered.
+    Told {
+        /// When.
+        at: At,
+        /// The number of its call.
+        call: u64,
+        /// What.
+        answer: Answer,
+    },
+    /// An actor has asked `check()`, which passed, and acts.
+    Acted {
+        /// Before it asked.
+        from: At,
+        /// When it had passed.
+        to: At,
+        /// Which actor.
+        actor: u64,
+        /// Under which name.
+        name: String,
+        /// With which token.
+        token: u64,
+    },
+    /// An actor ends, or is about to be ended.
+    Ended {
+        /// When.
+        at: At,
+        /// Which.
+        actor: u64,
+    },
+    /// An actor was told of its session.
+    Noticed {
+        /// When.
+        at: At,
+        /// Which actor.
+        actor: u64,
+        /// What.
+        told: Told,
+    },
+    /// The leader of the singleton has asked `check()`, which passed.
+    Led {
+        /// Before it asked.
+        from: At,
+        /// When it had passed.
+        to: At,
+        /// In which epoch.
+        epoch: u64,
+    },
+    /// What the node knows has changed.
+    Seen {
+        /// When.
+        at: At,
+        /// How far the wall clock is ahead of the boot-time clock, in milliseconds.
+        wall: i64,
+        /// The epoch.
+        epoch: u64,
+        /// Who leads.
+        leader: Option<String>,
+        /// Whether its replica is complete.
+        synced: bool,
+    },
+    /// It is about to leave in good order.
+    Leaving {
+        /// When.
+        at: At,
+    },
+    /// Clients have stopped, and all that is to be kept is held.
+    Quiet {
+        /// When.
+        at: At,
+    },
+    /// Everything that is to be kept was read once more.
+    Done {
+        /// When.
+        at: At,
+    },
+}
+
+/// Now.
+pub fn now() -> At {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Where a process writes its lines.
+#[derive(Debug)]
+pub struct Journal(Mutex<File>);
+
+impl Journal {
+    /// Goes on with a file, or begins it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(Mutex::new(OpenOptions::new().create(true).append(true).open(path)?)))
+    }
+
+    /// Writes a line, with one call of the kernel. Ends the process if it cannot be written: a history with a hole proves
+    /// nothing.
+    pub fn write(&self, event: &Event) {
+        let mut line = serde_json::to_vec(event).expect("plain data has JSON");
+        line.push(b'\n');
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(&line) {
+            eprintln!("the history cannot be written: {error}");
+            std::process::exit(70);
+        }
+    }
+}
+
+/// The lines of a file. A last one that was not finished is not there.
+pub fn read(path: &Path) -> io::Result<Vec<Event>> {
+    let text = std::fs::read(path)?;
+    let whole = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    whole.map(|line| serde_json::from_slice(line).map_err(io::Error::other)).collect()
+}

@@ -1,0 +1,390 @@
+//! What many processes wrote down, held against the promises.
+//!
+//! P4, and with it most of P1 and P3, by the checker that judges the histories of the simulator
+//! ([`callsign_sim::linear`]): an act after a `check()` that passed is a read that found the actor's token, and a hold ends
+//! only where somebody gave it up, or its process says why it may have ended. What is more direct is looked at directly, so
+//! that a breach is called by its name. The recordings of the cores are [`callsign_sim::recording`]'s.
+//!
+//! A moment is known as an interval only, from before the call to after its answer. A breach is one wherever the moment was.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use callsign_sim::linear::{
+    Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Verdict as Order, What,
+};
+
+use super::event::{Answer, Ask, At, Event, Told};
+
+mod claims;
+mod process;
+
+pub use self::process::Process;
+use self::{claims::Claim, process::Call};
+
+/// How many partial orders of the calls on one name are tried.
+const LIMIT: usize = 1_000_000;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// What must not be.
+    pub breaches: Vec<String>,
+    /// How often each thing was looked at.
+    pub checked: BTreeMap<&'static str, u64>,
+    /// How often each call had each answer.
+    pub answers: BTreeMap<(String, String), u64>,
+    /// When calls that change or read something agreed were answered with a yes or a no.
+    pub acknowledged: Vec<At>,
+    /// When names were granted or freed.
+    pub changed: Vec<At>,
+    /// Sessions that processes lost while they lived.
+    pub sessions_lost: u64,
+    /// Epochs of the registry in which somebody served.
+    pub elections: BTreeSet<u64>,
+    /// Epochs of the singleton in which somebody worked.
+    pub terms: BTreeSet<u64>,
+    /// How often a process found its wall clock set.
+    pub clocks_set: u64,
+    /// Names whose calls were too many at a time to be put in order, and how many they were.
+    pub not_ordered: Vec<(String, String)>,
+}
+
+impl Verdict {
+    fn breach(&mut self, what: String) {
+        self.breaches.push(what);
+    }
+
+    fn count(&mut self, what: &'static str, by: usize) {
+        *self.checked.entry(what).or_default() += by as u64;
+    }
+}
+
+/// Judges the histories of all processes of a run.
+pub fn judge(processes: &[Process]) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut claims: Vec<Claim> = Vec::new();
+    for process in processes {
+        tally(process, &mut verdict);
+        let its: BTreeMap<u64, Claim> =
+            process.claims().into_iter().map(|claim| (claim.actor, claim)).collect();
+        own_registers_are_seen(process, &its, &mut verdict);
+        local_reads_go_forward(process, &mut verdict);
+        claims.extend(its.into_values());
+    }
+    one_holder(processes, &claims, &mut verdict);
+    one_grant_per_token(&claims, &mut verdict);
+    kept_to_the_end(processes, &claims, &mut verdict);
+    one_leads(processes, &mut verdict);
+    in_order(processes, &claims, &mut verdict);
+    verdict
+}
+
+fn tally(process: &Process, verdict: &mut Verdict) {
+    for call in &process.calls {
+        let answer = match &call.answer {
+            None => "(none)".to_owned(),
+            Some((_, Answer::Refused(why))) => format!("refused: {why}"),
+            Some((_, Answer::Unknown(why))) => format!("unknown: {why}"),
+            Some((_, Answer::Granted(_))) => "granted".to_owned(),
+            Some((_, Answer::Taken(_))) => "taken".to_owned(),
+            Some((_, Answer::Freed)) => "freed".to_owned(),
+            Some((_, Answer::Found(_))) => "found".to_owned(),
+            Some((_, Answer::Free)) => "free".to_owned(),
+        };
+        *verdict.answers.entry((format!("{:?}", call.ask), answer)).or_default() += 1;
+        if let Some((at, answer)) = &call.answer
+            && call.ask != Ask::Local
+            && !matches!(answer, Answer::Refused(_) | Answer::Unknown(_))
+        {
+            verdict.acknowledged.push(*at);
+            if matches!(answer, Answer::Granted(_) | Answer::Freed) {
+                verdict.changed.push(*at);
+            }
+        }
+    }
+    let mut wall = None;
+    for event in &process.events {
+        match event {
+            Event::Seen { wall: now, epoch, leader, .. } => {
+                verdict.clocks_set += u64::from(wall.is_some_and(|before: i64| (before - now).abs() > 1000));
+                wall = Some(*now);
+                if leader.is_some() {
+                    verdict.elections.insert(*epoch);
+                }
+            }
+            Event::Led { epoch, .. } => {
+                verdict.terms.insert(*epoch);
+            }
+            _ => {}
+        }
+    }
+    verdict.count("acts after a check that passed", process.acts().count());
+    verdict.sessions_lost += process.losses();
+}
+
+/// P4: after one's own register, one's own read sees it.
+fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, Claim>, verdict: &mut Verdict) {
+    // By name: when, under which token, for whom.
+    let mut grants: BTreeMap<&str, Vec<(At, u64, u64)>> = BTreeMap::new();
+    for call in &process.calls {
+        if let (Ask::Register, Some((at, Answer::Granted(token)))) = (call.ask, &call.answer) {
+            grants.entry(&call.name).or_default().push((*at, *token, call.actor));
+        }
+    }
+    for grants in grants.values_mut() {
+        grants.sort_unstable();
+    }
+    for read in process.calls.iter().filter(|call| call.ask == Ask::Local) {
+        let Some((answered, answer @ (Answer::Found(_) | Answer::Free))) = &read.answer else { continue };
+        let Some(grants) = grants.get(read.name.as_str()) else { continue };
+        let before = grants.partition_point(|(at, ..)| *at < read.at);
+        let Some((_, token, actor)) = before.checked_sub(1).map(|last| grants[last]) else { continue };
+        let is_certain = claims.get(&actor).is_some_and(|claim| !claim.may_be_over_by(*answered));
+        if !is_certain {
+            continue;
+        }
+        verdict.count("own registrations seen by a local read", 1);
+        if *answer != Answer::Found(token) {
+            verdict.breach(format!(
+                "P4: {} of {} holds {} under {token}, its own read says {answer:?} at {}",
+                process.node, process.incarnation, read.name, read.at
+            ));
+        }
+    }
+}
+
+/// P5: a replica never goes back.
+fn local_reads_go_forward(process: &Process, verdict: &mut Verdict) {
+    let mut last: BTreeMap<&str, (u64, At)> = BTreeMap::new();
+    for read in process.calls.iter().filter(|call| call.ask == Ask::Local) {
+        let Some((answered, Answer::Found(token))) = read.answer else { continue };
+        let (before, at) = last.entry(&read.name).or_insert((token, answered));
+        if *at < read.at {
+            verdict.count("local reads, not behind the last one", 1);
+            if *before > token {
+                verdict.breach(format!(
+                    "P5: {} of {} read {} under {token} at {}, after {before}",
+                    process.node, process.incarnation, read.name, read.at
+                ));
+            }
+        }
+        if token > *before {
+            (*before, *at) = (token, answered);
+        }
+    }
+}
+
+/// P1: who acts under an older token does so before anybody knows of a newer one.
+fn one_holder(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+    /// Since when it is known, and when it was trusted last, by whom.
+    type Hold = (At, Option<(At, String)>);
+    let mut holds: BTreeMap<(&str, u64), Hold> = BTreeMap::new();
+    for call in processes.iter().flat_map(|process| &process.calls) {
+        if let Some((at, Answer::Granted(token) | Answer::Taken(token) | Answer::Found(token))) = call.answer
+        {
+            let known = &mut holds.entry((&call.name, token)).or_insert((at, None)).0;
+            *known = at.min(*known);
+        }
+    }
+    for claim in claims {
+        for (token, acts) in &claim.acts {
+            let hold = holds.entry((&claim.name, *token)).or_insert((acts.first.1, None));
+            hold.0 = hold.0.min(acts.first.1);
+            if hold.1.as_ref().is_none_or(|(at, _)| *at < acts.last.0) {
+                hold.1 = Some((acts.last.0, format!("actor {} of {}", claim.actor, claim.incarnation)));
+            }
+        }
+    }
+    let mut newer: Option<(&str, u64, At)> = None;
+    for ((name, token), (known, trusted)) in holds.iter().rev() {
+        if let (Some((of, next, since)), Some((at, who))) = (newer, trusted)
+            && of == *name
+        {
+            verdict.count("holders followed by another", 1);
+            if *at > since {
+                let late = (at - since) / 1_000_000;
+                verdict.breach(format!(
+                    "P1: {name}: {who} passed its check under {token} at {at}, {late} ms after {next} was known"
+                ));
+            }
+        }
+        if newer.is_none_or(|(of, _, since)| of != *name || *known < since) {
+            newer = Some((name, *token, *known));
+        }
+    }
+}
+
+/// P7: a token is of one actor.
+fn one_grant_per_token(claims: &[Claim], verdict: &mut Verdict) {
+    let mut granted: BTreeMap<(&str, u64), (u64, u64)> = BTreeMap::new();
+    for claim in claims {
+        for token in &claim.tokens {
+            verdict.count("tokens of one actor", 1);
+            let who = (claim.incarnation, claim.actor);
+            let first = *granted.entry((&claim.name, *token)).or_insert(who);
+            if first != who {
+                verdict.breach(format!("P7: {} under {token} is of {first:?} and of {who:?}", claim.name));
+            }
+        }
+    }
+}
+
+/// P3: what was acknowledged and never ended is still held, and acted under, when all is quiet.
+fn kept_to_the_end(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+    let done: BTreeMap<u64, (At, At)> =
+        processes.iter().filter_map(|p| Some((p.incarnation, p.quiet_and_done()?))).collect();
+    for claim in claims {
+        let Some((quiet, done)) = done.get(&claim.incarnation) else { continue };
+        let (Some(token), false) = (claim.tokens.last(), claim.may_be_over_by(*done)) else { continue };
+        verdict.count("names kept to the end", 1);
+        if claim.acts.get(token).is_none_or(|acts| acts.last.0 <= *quiet) {
+            verdict.breach(format!(
+                "P3: actor {} of {} was granted {} under {token}, and did not act any more in the end",
+                claim.actor, claim.incarnation, claim.name
+            ));
+        }
+    }
+}
+
+/// Nobody passes the check of an older term once a later one has begun.
+fn one_leads(processes: &[Process], verdict: &mut Verdict) {
+    let mut terms: BTreeMap<u64, (At, At, &str)> = BTreeMap::new();
+    for process in processes {
+        for event in &process.events {
+            if let Event::Led { from, to, epoch } = event {
+                let term = terms.entry(*epoch).or_insert((*to, *from, &process.node));
+                *term = (term.0.min(*to), term.1.max(*from), term.2);
+                if term.2 != process.node {
+                    verdict.breaches.push(format!(
+                        "P2: {} and {} both work in the singleton's epoch {epoch}",
+                        term.2, process.node
+                    ));
+                }
+                *verdict.checked.entry("checks of the singleton that passed").or_default() += 1;
+            }
+        }
+    }
+    for (before, after) in terms.iter().zip(terms.iter().skip(1)) {
+        let ((old, (_, last, who)), (new, (first, ..))) = (before, after);
+        if last > first {
+            verdict.breach(format!(
+                "P1: the singleton's {who} passed its check in epoch {old} at {last}, after epoch {new} had begun at {first}"
+            ));
+        }
+    }
+}
+
+/// P4, by the checker of the simulator: some order of all calls on a name explains all answers and all acts.
+fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+    let mut names: BTreeMap<String, Vec<Op>> = BTreeMap::new();
+    let mut granted: BTreeSet<(&str, u64)> = BTreeSet::new();
+    for claim in claims {
+        granted.extend(claim.tokens.iter().map(|token| (claim.name.as_str(), *token)));
+    }
+    let of: BTreeMap<(u64, u64), &Claim> =
+        claims.iter().map(|claim| ((claim.incarnation, claim.actor), claim)).collect();
+    let calls = || processes.iter().flat_map(|p| p.calls.iter().map(|call| (p.incarnation, call)));
+    let agreed = || calls().filter(|(_, call)| call.ask != Ask::Local);
+    // Names on which a token was seen that nobody was told to hold: one of the unknown registrations took effect.
+    let mut strange: BTreeSet<&str> = BTreeSet::new();
+    for (_, call) in agreed() {
+        if let Some((_, Answer::Taken(token) | Answer::Found(token))) = call.answer
+            && !granted.contains(&(&call.name, token))
+        {
+            strange.insert(&call.name);
+        }
+    }
+    for (incarnation, call) in agreed() {
+        let tokens =
+            of.get(&(incarnation, call.actor)).map(|claim| claim.tokens.as_slice()).unwrap_or_default();
+        let may_matter = strange.contains(call.name.as_str()) || !tokens.is_empty();
+        if let Some(what) = what(incarnation, call, tokens, may_matter) {
+            let ret = call.answer.as_ref().map(|(at, _)| *at);
+            names.entry(call.name.clone()).or_default().push(Op { call: call.at, ret, what });
+        }
+    }
+    for claim in claims {
+        let ops = names.entry(claim.name.clone()).or_default();
+        for (token, acts) in &claim.acts {
+            for (call, ret) in [acts.first, acts.last] {
+                let what = What::Read { answer: Seen::Found { token: *token } };
+                ops.push(Op { call, ret: Some(ret), what });
+            }
+        }
+        let Some(call) = claim.may_end else { continue };
+        for token in &claim.tokens {
+            ops.push(Op { call, ret: None, what: What::Free { token: *token } });
+        }
+        if claim.tokens.is_empty() && strange.contains(claim.name.as_str()) {
+            let (target, answer) =
+                (Target::By(claimant(claim.incarnation, claim.actor)), Unregistered::Unknown);
+            ops.push(Op { call, ret: None, what: What::Unregister { target, answer } });
+        }
+    }
+    let mut checker = Checker::with_limit(LIMIT);
+    for (name, ops) in &names {
+        match checker.check([(name, ops.as_slice())]) {
+            Order::Linearizable(stats) => {
+                verdict.count("names whose calls can be put in order", 1);
+                verdict.count("calls and acts put in order", stats.ops);
+            }
+            Order::NotLinearizable(offence) => verdict.breach(format!("P4: {offence}")),
+            Order::GaveUp { explored, .. } => {
+                let open = ops.iter().filter(|op| is_open(op)).count();
+                let why = format!("{} calls, {open} of them open, {explored} orders tried", ops.len());
+                verdict.not_ordered.push((name.clone(), why));
+            }
+        }
+    }
+}
+
+/// Whether it may have taken effect at any time after it was called, or never.
+fn is_open(op: &Op) -> bool {
+    op.ret.is_none()
+        || matches!(
+            op.what,
+            What::Register { answer: Registered::Unknown, .. }
+                | What::Unregister { answer: Unregistered::Unknown, .. }
+        )
+}
+
+fn claimant(session: u64, actor: u64) -> Claimant {
+    Claimant { session, actor }
+}
+
+/// A call as the checker knows it; none for what had no effect and told nothing.
+fn what(incarnation: u64, call: &Call, tokens: &[u64], may_matter: bool) -> Option<What> {
+    let answer = call.answer.as_ref().map(|(_, answer)| answer);
+    let by = claimant(incarnation, call.actor);
+    Some(match (call.ask, answer) {
+        (Ask::Local, _) | (_, Some(Answer::Refused(_))) => return None,
+        (Ask::Register, Some(Answer::Granted(token))) => {
+            What::Register { by, answer: Registered::Granted { token: *token } }
+        }
+        (Ask::Register, Some(Answer::Taken(token))) => {
+            What::Register { by, answer: Registered::Taken { token: *token } }
+        }
+        (Ask::Register, _) if may_matter => What::Register { by, answer: Registered::Unknown },
+        (Ask::Unregister, answer) => {
+            let token = *tokens.last()?;
+            let is_done = answer == Some(&Answer::Freed);
+            let answer = if is_done { Unregistered::Done } else { Unregistered::Unknown };
+            What::Unregister { target: Target::Token(token), answer }
+        }
+        (Ask::Consistent, Some(Answer::Found(token))) => What::Read { answer: Seen::Found { token: *token } },
+        (Ask::Consistent, Some(Answer::Free)) => What::Read { answer: Seen::Free },
+        _ => return None,
+    })
+}
+
+/// Whether an event says that a session was lost.
+fn is_loss(event: &Event) -> bool {
+    match event {
+        Event::Noticed { told: Told::Lost, .. } => true,
+        Event::Told { answer: Answer::Unknown(why), .. } => why == "SessionLost",
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

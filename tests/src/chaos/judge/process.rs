@@ -1,0 +1,155 @@
+//! What one process wrote, put together: its calls with their answers, and what became of its actors' claims.
+
+use std::collections::BTreeMap;
+
+use super::{
+    super::event::{Answer, Ask, At, Event},
+    claims::{Acts, Claim},
+    is_loss,
+};
+
+/// The history of one process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// The node.
+    pub node: String,
+    /// The incarnation; 0 of a process that never joined.
+    pub incarnation: u64,
+    /// When it was about to be killed, if it was.
+    pub killed: Option<At>,
+    /// What it wrote.
+    pub events: Vec<Event>,
+    /// Its calls, in the order in which they were begun.
+    pub(super) calls: Vec<Call>,
+}
+
+/// A call, and its answer if there was one.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) at: At,
+    pub(super) actor: u64,
+    pub(super) name: String,
+    pub(super) ask: Ask,
+    pub(super) answer: Option<(At, Answer)>,
+}
+
+impl Process {
+    /// Of the lines of a process.
+    pub fn new(node: &str, killed: Option<At>, events: Vec<Event>) -> Self {
+        let incarnation = events.iter().find_map(|event| match event {
+            Event::Started { incarnation, .. } => Some(*incarnation),
+            _ => None,
+        });
+        let calls = calls(&events);
+        Self { node: node.to_owned(), incarnation: incarnation.unwrap_or(0), killed, events, calls }
+    }
+
+    /// Its acts.
+    pub(super) fn acts(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(|event| matches!(event, Event::Acted { .. }))
+    }
+
+    /// When it began to leave, if it did.
+    fn leaving(&self) -> Option<At> {
+        self.events.iter().find_map(|event| match event {
+            Event::Leaving { at } => Some(*at),
+            _ => None,
+        })
+    }
+
+    /// When it was told that its session was lost, other than by leaving.
+    fn told_of_losses(&self) -> Vec<At> {
+        let leaving = self.leaving().unwrap_or(At::MAX);
+        let lost = self.events.iter().filter(|event| is_loss(event)).filter_map(|event| match event {
+            Event::Noticed { at, .. } | Event::Told { at, .. } => Some(*at),
+            _ => None,
+        });
+        lost.filter(|at| *at < leaving).collect()
+    }
+
+    /// How many sessions it lost: what is told of one comes together.
+    pub(super) fn losses(&self) -> u64 {
+        let told = self.told_of_losses();
+        let apart = |(before, at): (&At, &At)| at.saturating_sub(*before) > 500_000_000;
+        let more = told.iter().zip(told.iter().skip(1)).filter(|pair| apart(*pair)).count();
+        if told.is_empty() { 0 } else { more as u64 + 1 }
+    }
+
+    /// When it was quiet, and when it had read everything once more.
+    pub(super) fn quiet_and_done(&self) -> Option<(At, At)> {
+        let find = |wanted: fn(&Event) -> Option<At>| self.events.iter().find_map(wanted);
+        let quiet = find(|event| if let Event::Quiet { at } = event { Some(*at) } else { None })?;
+        let done = find(|event| if let Event::Done { at } = event { Some(*at) } else { None })?;
+        Some((quiet, done))
+    }
+
+    /// What its actors asked for, and what became of it.
+    pub(super) fn claims(&self) -> Vec<Claim> {
+        let mut claims: BTreeMap<u64, Claim> = BTreeMap::new();
+        for call in self.calls.iter().filter(|call| call.actor != 0) {
+            let claim = claims.entry(call.actor).or_insert_with(|| Claim {
+                incarnation: self.incarnation,
+                actor: call.actor,
+                name: call.name.clone(),
+                asked: call.at,
+                tokens: Vec::new(),
+                acts: BTreeMap::new(),
+                given_up: None,
+                may_end: None,
+            });
+            match (call.ask, &call.answer) {
+                (Ask::Register, Some((_, Answer::Granted(token)))) if !claim.tokens.contains(token) => {
+                    claim.tokens.push(*token);
+                }
+                (Ask::Unregister, _) => {
+                    claim.given_up.get_or_insert(call.at);
+                }
+                _ => {}
+            }
+        }
+        for event in self.acts() {
+            if let Event::Acted { from, to, actor, token, .. } = event
+                && let Some(claim) = claims.get_mut(actor)
+            {
+                let acts =
+                    claim.acts.entry(*token).or_insert(Acts { first: (*from, *to), last: (*from, *to) });
+                acts.last = acts.last.max((*from, *to));
+            }
+        }
+        let (leaving, lost) = (self.leaving(), self.told_of_losses());
+        let mut ended: BTreeMap<u64, At> = BTreeMap::new();
+        for event in &self.events {
+            if let Event::Ended { at, actor } = event {
+                ended.entry(*actor).or_insert(*at);
+            }
+        }
+        for claim in claims.values_mut() {
+            // A session was lost: its names may have been freed from the moment on at which it was trusted last.
+            let was_lost = lost.iter().any(|at| *at > claim.asked);
+            let trusted = claim.acts.values().map(|acts| acts.last.0).max().unwrap_or(claim.asked);
+            let ends = [ended.get(&claim.actor).copied(), leaving, self.killed, was_lost.then_some(trusted)];
+            claim.may_end = ends.into_iter().flatten().min();
+        }
+        claims.into_values().collect()
+    }
+}
+
+/// Calls with their answers.
+fn calls(events: &[Event]) -> Vec<Call> {
+    let mut calls: BTreeMap<u64, Call> = BTreeMap::new();
+    for event in events {
+        match event {
+            Event::Asked { at, call, actor, name, ask } => {
+                let asked = Call { at: *at, actor: *actor, name: name.clone(), ask: *ask, answer: None };
+                calls.insert(*call, asked);
+            }
+            Event::Told { at, call, answer } => {
+                if let Some(call) = calls.get_mut(call) {
+                    call.answer = Some((*at, answer.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+    calls.into_values().collect()
+}

@@ -1,0 +1,193 @@
+//! Forged histories: what breaks a promise is seen, and what only looks like it is not.
+
+use super::*;
+
+const MS: At = 1_000_000;
+
+/// Writes the history of one process. Moments are milliseconds.
+struct Forger {
+    events: Vec<Event>,
+    node: &'static str,
+    calls: u64,
+    killed: Option<At>,
+}
+
+impl Forger {
+    fn new(node: &'static str, incarnation: u64) -> Self {
+        let events = vec![Event::Started { at: 1, node: node.to_owned(), incarnation }];
+        Self { events, node, calls: 0, killed: None }
+    }
+
+    fn call(
+        mut self,
+        (from, to): (At, At),
+        actor: u64,
+        name: &str,
+        ask: Ask,
+        answer: Option<Answer>,
+    ) -> Self {
+        self.calls += 1;
+        let (at, call, name) = (from * MS, self.calls, name.to_owned());
+        self.events.push(Event::Asked { at, call, actor, name, ask });
+        self.events.extend(answer.map(|answer| Event::Told { at: to * MS, call, answer }));
+        self
+    }
+
+    fn register(self, when: (At, At), actor: u64, answer: Answer) -> Self {
+        self.call(when, actor, "n", Ask::Register, Some(answer))
+    }
+
+    fn unregister(self, when: (At, At), actor: u64) -> Self {
+        self.call(when, actor, "n", Ask::Unregister, Some(Answer::Freed))
+    }
+
+    fn read(self, when: (At, At), answer: Answer) -> Self {
+        self.call(when, 0, "n", Ask::Consistent, Some(answer))
+    }
+
+    fn local(self, when: (At, At), answer: Answer) -> Self {
+        self.call(when, 0, "n", Ask::Local, Some(answer))
+    }
+
+    fn event(mut self, event: Event) -> Self {
+        self.events.push(event);
+        self
+    }
+
+    fn act(self, at: At, actor: u64, token: u64) -> Self {
+        let (from, to) = (at * MS, at * MS + 1);
+        self.event(Event::Acted { from, to, actor, name: "n".to_owned(), token })
+    }
+
+    fn led(self, at: At, epoch: u64) -> Self {
+        self.event(Event::Led { from: at * MS, to: at * MS + 1, epoch })
+    }
+
+    fn killed(mut self, at: At) -> Self {
+        self.killed = Some(at * MS);
+        self
+    }
+
+    fn done(self) -> Process {
+        Process::new(self.node, self.killed, self.events)
+    }
+}
+
+fn breaches(processes: impl IntoIterator<Item = Forger>) -> Vec<String> {
+    let processes: Vec<_> = processes.into_iter().map(Forger::done).collect();
+    let verdict = judge(&processes);
+    assert!(verdict.not_ordered.is_empty());
+    verdict.breaches
+}
+
+#[track_caller]
+fn is_breach(of: &str, processes: impl IntoIterator<Item = Forger>) {
+    let found = breaches(processes);
+    assert!(found.iter().any(|breach| breach.starts_with(of)), "no breach of {of}: {found:?}");
+}
+
+#[track_caller]
+fn is_well(processes: impl IntoIterator<Item = Forger>) {
+    let found = breaches(processes);
+    assert!(found.is_empty(), "{found:?}");
+}
+
+fn a() -> Forger {
+    Forger::new("a", 100)
+}
+
+fn b() -> Forger {
+    Forger::new("b", 200)
+}
+
+use Answer::{Found, Free, Granted, Taken};
+
+#[test]
+fn a_history_without_a_breach_has_none() {
+    let first = a()
+        .register((10, 20), 1, Granted(5))
+        .local((21, 22), Found(5))
+        .act(30, 1, 5)
+        .act(40, 1, 5)
+        .unregister((50, 60), 1);
+    let second = b().register((25, 35), 1, Taken(5)).register((55, 70), 2, Granted(9)).act(80, 2, 9);
+    is_well([first, second]);
+}
+
+#[test]
+fn two_holders_at_once_are_seen() {
+    let stays = a().register((10, 20), 1, Granted(5)).act(30, 1, 5).act(90, 1, 5);
+    is_breach("P1", [stays, b().register((40, 50), 1, Granted(9)).act(60, 1, 9)]);
+    // Also if the second one never acts, or is only seen by somebody else.
+    let stays = a().register((10, 20), 1, Granted(5)).act(90, 1, 5);
+    is_breach("P1", [stays, b().read((40, 50), Found(9))]);
+}
+
+#[test]
+fn an_act_of_a_process_that_was_killed_after_its_names_went_on_is_seen() {
+    let late = a().register((10, 20), 1, Granted(5)).act(90, 1, 5).killed(95);
+    is_breach("P1", [late, b().register((40, 50), 1, Granted(9))]);
+    let early = a().register((10, 20), 1, Granted(5)).act(30, 1, 5).killed(35);
+    is_well([early, b().register((40, 50), 1, Granted(9))]);
+}
+
+#[test]
+fn an_acknowledged_name_that_is_gone_is_seen() {
+    is_breach("P4", [a().register((10, 20), 1, Granted(5)), b().read((30, 40), Free)]);
+    // Not if it may have been given up by then, if its actor ended, or its session did.
+    is_well([a().register((10, 20), 1, Granted(5)).unregister((35, 60), 1), b().read((30, 40), Free)]);
+    let ends = Event::Ended { at: 25 * MS, actor: 1 };
+    is_well([a().register((10, 20), 1, Granted(5)).event(ends), b().read((30, 40), Free)]);
+    let lost = Event::Noticed { at: 50 * MS, actor: 1, told: Told::Lost };
+    is_well([a().register((10, 20), 1, Granted(5)).event(lost.clone()), b().read((30, 40), Free)]);
+    // But not before it was trusted last.
+    let acts = a().register((10, 20), 1, Granted(5)).act(45, 1, 5).event(lost);
+    is_breach("P4", [acts, b().read((30, 40), Free)]);
+}
+
+#[test]
+fn what_was_kept_and_is_not_acted_under_in_the_end_is_seen() {
+    let end = |forger: Forger| forger.event(Event::Quiet { at: 50 * MS }).event(Event::Done { at: 60 * MS });
+    is_breach("P3", [end(a().register((10, 20), 1, Granted(5)).act(30, 1, 5))]);
+    is_well([end(a().register((10, 20), 1, Granted(5)).act(30, 1, 5).act(55, 1, 5))]);
+}
+
+#[test]
+fn a_refusal_for_a_holder_that_was_gone_is_seen() {
+    let gone = a().register((10, 20), 1, Granted(5)).unregister((30, 40), 1);
+    is_breach("P4", [gone, b().register((50, 60), 1, Taken(5))]);
+}
+
+#[test]
+fn a_registration_of_unknown_outcome_may_have_taken_effect_or_not() {
+    let unknown = |until| a().register((10, 20), 1, Answer::Unknown("Unknown".to_owned())).event(until);
+    let ends = || Event::Ended { at: 70 * MS, actor: 1 };
+    is_well([unknown(ends()), b().register((30, 40), 1, Granted(9))]);
+    is_well([unknown(ends()), b().register((30, 40), 1, Taken(7)).read((80, 90), Free)]);
+    is_breach("P4", [unknown(ends()), b().register((30, 40), 1, Taken(7)).read((50, 60), Free)]);
+}
+
+#[test]
+fn a_token_of_two_actors_is_seen() {
+    let once = a().register((10, 20), 1, Granted(5)).unregister((30, 40), 1);
+    is_breach("P7", [once, b().register((50, 60), 1, Granted(5))]);
+}
+
+#[test]
+fn own_reads_that_do_not_see_the_own_registration_are_seen() {
+    is_breach("P4", [a().register((10, 20), 1, Granted(5)).local((30, 31), Free)]);
+    is_breach("P4", [a().register((10, 20), 1, Granted(5)).local((30, 31), Found(3))]);
+}
+
+#[test]
+fn a_replica_that_goes_back_is_seen() {
+    is_breach("P5", [a().local((10, 11), Found(5)).local((20, 21), Found(3))]);
+    is_well([a().local((10, 11), Found(3)).local((20, 21), Found(5))]);
+}
+
+#[test]
+fn two_leaders_of_the_singleton_are_seen() {
+    is_breach("P1", [a().led(10, 1).led(50, 1), b().led(30, 2)]);
+    is_breach("P2", [a().led(10, 1), b().led(30, 1)]);
+    is_well([a().led(10, 1).led(20, 1), b().led(30, 2)]);
+}

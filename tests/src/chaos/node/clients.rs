@@ -1,0 +1,325 @@
+//! What clients in a node's process do all the time.
+//!
+//! Names that are contested by all live for some seconds, so that the calls on one name stay few enough to be put in order;
+//! names of a node's own are kept long, through failovers.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use callsign::{RegisterError, RegisterOptions, UnregisterError, WhenLapsed};
+use callsign_sim::rng::Rng;
+use tokio::time::sleep;
+
+use super::{AGAIN, Shared, actor::Acting, since};
+use crate::chaos::event::{Answer, Ask, At, Event, Told, now};
+
+/// How many names of its own a node keeps.
+pub(super) const KEPT: usize = 5;
+/// How many names each contender of a node contests with those of the other nodes. Its neighbour in the process has others: a
+/// node gives a name up by its name, whichever client asks.
+const CONTESTED: u64 = 2;
+/// How many contenders a node has.
+pub(super) const CONTENDERS: u64 = 2;
+/// How long they are contested.
+const WINDOW: Duration = Duration::from_secs(8);
+/// Between two calls of a client: from this, up to twice as long.
+const PAUSE: Duration = Duration::from_millis(30);
+/// How long a call waits for its verdict.
+const WAIT: Duration = Duration::from_secs(3);
+/// How long a name is kept: from this, up to three times as long.
+const KEEP: Duration = Duration::from_secs(15);
+
+/// Numbers calls and actors of the process.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    calls: AtomicU64,
+    actors: AtomicU64,
+}
+
+impl Calls {
+    fn next(counter: &AtomicU64) -> u64 {
+        counter.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// A name that is kept.
+pub(super) fn kept(node: &str, index: usize) -> String {
+    format!("{node}.{index}")
+}
+
+/// The number of the present window.
+fn window() -> u64 {
+    now() / u64::try_from(WINDOW.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn contested(window: u64, index: impl std::fmt::Display) -> String {
+    format!("w{window}.{index}")
+}
+
+/// A client.
+pub(super) struct Client {
+    shared: Arc<Shared>,
+    calls: Arc<Calls>,
+    rng: Rng,
+}
+
+/// A name that a client has asked for, and for which actor.
+struct Wanted {
+    acting: Acting,
+    /// None while no verdict is known.
+    token: Option<u64>,
+    since: At,
+    until: Duration,
+}
+
+impl Client {
+    pub(super) fn new(shared: &Arc<Shared>, calls: &Arc<Calls>, number: u64) -> Self {
+        let rng = Rng::new(shared.args.seed.wrapping_mul(8) + number);
+        Self { shared: shared.clone(), calls: calls.clone(), rng }
+    }
+
+    fn works(&self) -> bool {
+        *self.shared.works.borrow()
+    }
+
+    async fn pause(&mut self) {
+        sleep(PAUSE + self.rng.duration(PAUSE)).await;
+    }
+
+    fn asked(&self, ask: Ask, name: &str, actor: u64) -> u64 {
+        let call = Calls::next(&self.calls.calls);
+        self.shared.journal.write(&Event::Asked { at: now(), call, actor, name: name.to_owned(), ask });
+        call
+    }
+
+    fn told(&self, call: u64, answer: Answer) -> Answer {
+        self.shared.journal.write(&Event::Told { at: now(), call, answer: answer.clone() });
+        answer
+    }
+
+    async fn spawn(&self) -> Option<Acting> {
+        let number = Calls::next(&self.calls.actors);
+        Acting::spawn(number, &self.shared.journal).await.ok()
+    }
+
+    async fn register(&self, name: &str, acting: &Acting, stops: bool) -> Answer {
+        let when_lapsed = if stops { WhenLapsed::Stop } else { WhenLapsed::Tell(acting.listener()) };
+        let options = RegisterOptions { when_lapsed, wait: Some(WAIT), on_outage: None };
+        let call = self.asked(Ask::Register, name, acting.number);
+        let answer = match self.shared.registry.register_with(name, &acting.actor, options).await {
+            Ok(registration) => {
+                let token = registration.token().0;
+                acting.begin(registration);
+                Answer::Granted(token)
+            }
+            Err(RegisterError::Taken { holder, .. }) => Answer::Taken(holder.token.0),
+            Err(
+                error @ (RegisterError::Unknown { .. }
+                | RegisterError::SessionLost { .. }
+                | RegisterError::ActorEnded),
+            ) => Answer::Unknown(word(&error)),
+            Err(error) => Answer::Refused(word(&error)),
+        };
+        self.told(call, answer)
+    }
+
+    async fn unregister(&self, name: &str, acting: &Acting) -> Answer {
+        acting.pause();
+        let call = self.asked(Ask::Unregister, name, acting.number);
+        let answer = match self.shared.registry.unregister(name).await {
+            Ok(_) => Answer::Freed,
+            Err(error @ (UnregisterError::Pending { .. } | UnregisterError::Left)) => {
+                Answer::Unknown(word(&error))
+            }
+            Err(error) => Answer::Refused(word(&error)),
+        };
+        self.told(call, answer)
+    }
+
+    async fn read(&self, name: &str) -> Answer {
+        let call = self.asked(Ask::Consistent, name, 0);
+        let answer = match self.shared.registry.lookup_consistent(name, WAIT).await {
+            Ok(Some(entry)) => Answer::Found(entry.token.0),
+            Ok(None) => Answer::Free,
+            Err(error) => Answer::Refused(word(&error)),
+        };
+        self.told(call, answer)
+    }
+
+    fn look_up(&self, name: &str) -> Answer {
+        let call = self.asked(Ask::Local, name, 0);
+        let answer = match self.shared.registry.lookup(name) {
+            Ok(Some(entry)) => Answer::Found(entry.token.0),
+            Ok(None) => Answer::Free,
+            Err(error) => Answer::Refused(word(&error)),
+        };
+        self.told(call, answer)
+    }
+
+    /// Asks for a name for a fresh actor, again as long as no verdict is known. None: it is another's, or was refused.
+    async fn acquire(&mut self, name: &str, stops: bool, until: Duration) -> Option<Wanted> {
+        let acting = self.spawn().await?;
+        let mut wanted = Wanted { acting, token: None, since: now(), until };
+        if self.ask_again(name, &mut wanted, stops).await { Some(wanted) } else { None }
+    }
+
+    /// Returns whether it is held, or may be.
+    async fn ask_again(&mut self, name: &str, wanted: &mut Wanted, stops: bool) -> bool {
+        let was_unknown = wanted.token.is_none() && since(wanted.since) > Duration::from_millis(1);
+        match self.register(name, &wanted.acting, stops).await {
+            Answer::Granted(token) => {
+                wanted.token = Some(token);
+                // After one's own register, one's own read sees it.
+                self.look_up(name);
+                true
+            }
+            // An actor that may hold it is told of no session, as long as nothing was granted: another one then.
+            Answer::Unknown(why) if why != "SessionLost" && why != "ActorEnded" => true,
+            Answer::Refused(_) if was_unknown => true,
+            _ => {
+                wanted.acting.end();
+                false
+            }
+        }
+    }
+
+    /// Gives a name up, or the actor that may hold it.
+    async fn release(&mut self, name: &str, wanted: Wanted) {
+        // By its end, or in so many words.
+        if wanted.token.is_some() && !self.rng.per_mille(250) {
+            for _ in 0..3 {
+                if !matches!(self.unregister(name, &wanted.acting).await, Answer::Refused(_)) {
+                    break;
+                }
+                sleep(AGAIN).await;
+            }
+        }
+        wanted.acting.end();
+    }
+
+    /// Whether what was wanted is over without having been given up.
+    fn is_over(wanted: &Wanted) -> bool {
+        wanted.acting.told() == Some(Told::Lost)
+            || wanted.acting.actor.get_status() >= ractor::ActorStatus::Stopping
+    }
+
+    /// Keeps names of the node's own; in the end all of them.
+    pub(super) async fn keep(mut self) {
+        let names: Vec<_> = (0..KEPT).map(|index| kept(&self.shared.args.name, index)).collect();
+        let mut held: BTreeMap<String, Wanted> = BTreeMap::new();
+        loop {
+            for name in &names {
+                if held.get(name).is_some_and(Self::is_over)
+                    && let Some(over) = held.remove(name)
+                {
+                    over.acting.end();
+                }
+                let works = self.works();
+                match held.remove(name) {
+                    None => {
+                        let keep = KEEP + self.rng.duration(KEEP * 2);
+                        if let Some(wanted) = self.acquire(name, false, keep).await {
+                            held.insert(name.clone(), wanted);
+                        }
+                    }
+                    Some(mut wanted) if wanted.token.is_none() => {
+                        if self.ask_again(name, &mut wanted, false).await {
+                            held.insert(name.clone(), wanted);
+                        }
+                    }
+                    // The first one is never given up: through it the node hears that its session is over.
+                    Some(wanted) if works && *name != names[0] && since(wanted.since) > wanted.until => {
+                        self.release(name, wanted).await;
+                    }
+                    Some(wanted) => {
+                        held.insert(name.clone(), wanted);
+                    }
+                }
+                self.pause().await;
+            }
+            let is_held = |name| held.get(name).is_some_and(|wanted| wanted.token.is_some());
+            if !self.works() && names.iter().all(is_held) {
+                // They go on acting; nothing is asked for any more.
+                return;
+            }
+        }
+    }
+
+    /// Asks for the names that the contenders of this number on all nodes ask for, and gives them up soon.
+    pub(super) async fn contend(mut self, number: u64) {
+        let first = number * CONTESTED;
+        let mut held: BTreeMap<String, Wanted> = BTreeMap::new();
+        while self.works() {
+            let now = window();
+            let is_past = |name: &String| !name.starts_with(&contested(now, ""));
+            while let Some(name) = held.keys().find(|name| is_past(name)).cloned() {
+                if let Some(wanted) = held.remove(&name) {
+                    self.release(&name, wanted).await;
+                }
+            }
+            let name = contested(now, first + self.rng.below(CONTESTED));
+            match held.remove(&name) {
+                Some(wanted) if Self::is_over(&wanted) => wanted.acting.end(),
+                Some(mut wanted) if wanted.token.is_none() => {
+                    if self.ask_again(&name, &mut wanted, false).await {
+                        held.insert(name, wanted);
+                    }
+                }
+                Some(wanted) if self.rng.per_mille(600) => self.release(&name, wanted).await,
+                Some(wanted) => {
+                    held.insert(name, wanted);
+                }
+                None => {
+                    let stops = self.rng.per_mille(300);
+                    if let Some(wanted) = self.acquire(&name, stops, WINDOW).await {
+                        held.insert(name, wanted);
+                    }
+                }
+            }
+            self.pause().await;
+        }
+        for (name, wanted) in held {
+            self.release(&name, wanted).await;
+        }
+    }
+
+    /// Asks who holds names, here and now.
+    pub(super) async fn ask_around(mut self) {
+        let nodes = self.shared.args.nodes.clone();
+        while self.works() {
+            let name = if self.rng.per_mille(500) {
+                contested(window(), self.rng.below(CONTENDERS * CONTESTED))
+            } else {
+                kept(&nodes[self.rng.index(nodes.len())], self.rng.index(KEPT))
+            };
+            self.look_up(&name);
+            self.read(&name).await;
+            self.pause().await;
+        }
+    }
+
+    /// Reads everything that is to be kept, of all nodes, until it is answered.
+    pub(super) async fn read_all(self) {
+        for node in &self.shared.args.nodes {
+            for index in 0..KEPT {
+                let name = kept(node, index);
+                while let Answer::Refused(_) = self.read(&name).await {
+                    sleep(AGAIN).await;
+                }
+                self.look_up(&name);
+            }
+        }
+    }
+}
+
+/// The variant of an error.
+fn word(error: &impl std::fmt::Debug) -> String {
+    let text = format!("{error:?}");
+    text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}

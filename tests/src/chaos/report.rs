@@ -1,0 +1,213 @@
+//! What a run came to, in figures.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    Fault, Options,
+    event::{self, At},
+    judge::{Process, Verdict, judge},
+    nemesis::Kind,
+    sink, timeline,
+    world::{LIVES, Life, World},
+};
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Report {
+    /// What must not be, and was. Empty: all is well.
+    pub breaches: Vec<String>,
+    /// Where everything is.
+    pub directory: PathBuf,
+    heading: String,
+    faults: BTreeMap<Kind, usize>,
+    not_done: Vec<String>,
+    planned: usize,
+    time: Duration,
+    verdict: Verdict,
+    recordings: String,
+    sink: sink::Counts,
+    links: (u64, u64),
+    longest_gap: Option<(Duration, Duration)>,
+}
+
+/// What the processes of a run wrote.
+fn histories(directory: &Path, lives: &[Life]) -> Result<Vec<Process>> {
+    let read = |life: &Life| {
+        let path = directory.join(&life.history);
+        // One that was killed before it could join left nothing.
+        let events = if path.exists() { event::read(&path) } else { Ok(Vec::new()) };
+        let events = events.with_context(|| format!("{} cannot be read", path.display()))?;
+        Ok(Process::new(&life.node, life.killed, events))
+    };
+    lives.iter().map(read).collect()
+}
+
+/// Judges the histories of a run again whose directory was kept.
+pub fn again(directory: &Path) -> Result<Verdict> {
+    let lives = fs::read(directory.join(LIVES)).context("there is no run in that directory")?;
+    Ok(judge(&histories(directory, &serde_json::from_slice::<Vec<Life>>(&lives)?)?))
+}
+
+/// Judges a run that has ended.
+pub(super) fn make(
+    options: &Options,
+    world: &World,
+    done: &[Fault],
+    planned: usize,
+    not_done: Vec<String>,
+    (from, to): (At, At),
+) -> Result<Report> {
+    let processes = histories(&options.directory, &world.lives)?;
+    let verdict = judge(&processes);
+    let mut breaches = world.breaches.clone();
+    breaches.extend(verdict.breaches.iter().cloned());
+    let recordings = match callsign_sim::recording::check(&world.recordings()) {
+        Ok(report) => report.to_string(),
+        Err(error) => {
+            breaches.push(format!("recordings: {error}"));
+            String::new()
+        }
+    };
+    let sink = world.sink();
+    if sink.late_taken > 0 {
+        breaches.push(format!("fence: the sink that checks tokens took {} late writes", sink.late_taken));
+    }
+    if sink.wrongly_refused > 0 {
+        breaches.push(format!("fence: {} writes were refused without a reason", sink.wrongly_refused));
+    }
+    if sink.writes == 0 {
+        breaches.push("never exercised: nobody wrote to the sinks".to_owned());
+    }
+    for never in verdict.never() {
+        breaches.push(format!("never exercised: {never}"));
+    }
+    let drawn = timeline::draw(&timeline::Run {
+        title: &options.heading(),
+        nodes: &world.names(),
+        lives: &world.lives,
+        faults: done,
+        processes: &processes,
+        acknowledged: &verdict.acknowledged,
+        breaches: &breaches,
+        from,
+        to,
+    });
+    fs::write(options.directory.join("timeline.svg"), drawn).context("the timeline cannot be written")?;
+    let mut changed = verdict.changed.clone();
+    changed.sort_unstable();
+    let gaps =
+        changed.iter().zip(changed.iter().skip(1)).map(|(one, next)| (next - one, one.saturating_sub(from)));
+    let longest_gap = gaps.max().map(|(gap, at)| (Duration::from_nanos(at), Duration::from_nanos(gap)));
+    let mut faults = BTreeMap::new();
+    for fault in done {
+        *faults.entry(fault.kind).or_default() += 1;
+    }
+    Ok(Report {
+        breaches,
+        directory: options.directory.clone(),
+        heading: options.heading(),
+        faults,
+        not_done,
+        planned,
+        time: Duration::from_nanos(to - from),
+        verdict,
+        recordings,
+        sink,
+        links: (world.links.connections(), world.links.strangers()),
+        longest_gap,
+    })
+}
+
+impl Options {
+    fn heading(&self) -> String {
+        format!(
+            "{} nodes, lease {:?}, {:?} of faults, seed {}, store {}",
+            self.nodes,
+            self.lease,
+            self.time,
+            self.seed,
+            self.store.split(':').next().unwrap_or_default()
+        )
+    }
+}
+
+impl Verdict {
+    /// Without which a run has shown nothing.
+    fn never(&self) -> Vec<&'static str> {
+        let needed = [
+            "acts after a check that passed",
+            "names kept to the end",
+            "own registrations seen by a local read",
+            "calls and acts put in order",
+            "checks of the singleton that passed",
+            "tokens of one actor",
+        ];
+        needed.into_iter().filter(|what| self.checked.get(what).copied().unwrap_or(0) == 0).collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}; {:.0} s in all", self.heading, self.time.as_secs_f64())?;
+        let came: usize = self.faults.values().sum();
+        writeln!(f, "\nfaults: {came}, of {} planned", self.planned)?;
+        for (kind, count) in &self.faults {
+            writeln!(f, "{count:>10}  {}: {}", kind.name(), kind.text())?;
+        }
+        for why in &self.not_done {
+            writeln!(f, "            {why}")?;
+        }
+        let (connections, strangers) = self.links;
+        writeln!(f, "            {connections} connections carried, {strangers} of nobody known closed")?;
+        if self.faults.contains_key(&Kind::Clock) {
+            writeln!(f, "            {} times a process found its wall clock set", self.verdict.clocks_set)?;
+        }
+        writeln!(f, "\ncalls: {}", self.verdict.answers.values().sum::<u64>())?;
+        for ((ask, answer), count) in &self.verdict.answers {
+            writeln!(f, "{count:>10}  {}: {answer}", ask.to_lowercase())?;
+        }
+        let verdict = &self.verdict;
+        writeln!(
+            f,
+            "\nelections: {} of the registry, {} of the singleton",
+            verdict.elections.len(),
+            verdict.terms.len()
+        )?;
+        if let Some((at, gap)) = self.longest_gap {
+            let (at, gap) = (at.as_secs_f64(), gap.as_secs_f64());
+            writeln!(
+                f,
+                "longest time without a name granted or freed anywhere: {gap:.1} s, from {at:.1} s on"
+            )?;
+        }
+        writeln!(f, "sessions lost by processes that lived: {}", verdict.sessions_lost)?;
+        let sink = &self.sink;
+        writeln!(f, "\nthe singleton's sinks: {} writes in {} beginnings of terms", sink.writes, sink.seals)?;
+        writeln!(f, "{:>10}  late ones taken without a check of the token", sink.late)?;
+        writeln!(f, "{:>10}  late ones taken with it; it refused {}", sink.late_taken, sink.refused)?;
+        writeln!(f, "\nchecked:")?;
+        for (what, count) in &verdict.checked {
+            writeln!(f, "{count:>10}  {what}")?;
+        }
+        if !verdict.not_ordered.is_empty() {
+            writeln!(
+                f,
+                "{:>10}  names with too many calls at a time to be put in order",
+                verdict.not_ordered.len()
+            )?;
+        }
+        writeln!(f, "\n{}", self.recordings)?;
+        writeln!(f, "violations: {}", self.breaches.len())?;
+        for breach in &self.breaches {
+            writeln!(f, "  {breach}")?;
+        }
+        Ok(())
+    }
+}

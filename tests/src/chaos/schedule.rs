@@ -1,0 +1,96 @@
+//! Which fault comes when, on whom and for how long: all from a seed.
+//!
+//! Who leads at that moment is not: a fault that is aimed at the leader finds it when it comes.
+
+use std::time::Duration;
+
+use callsign_sim::rng::Rng;
+
+use super::nemesis::Kind;
+
+/// At whom a fault is aimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtWhom {
+    /// Whoever comes first in the order.
+    Any,
+    /// The leader of the registry.
+    Leader,
+    /// Where the singleton works.
+    Singleton,
+}
+
+/// A fault to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// When, from the begin of the run.
+    pub at: Duration,
+    /// For how long.
+    pub lasts: Duration,
+    /// What.
+    pub kind: Kind,
+    /// Whether somebody is meant for what it is, if it can be.
+    pub at_whom: AtWhom,
+    /// The nodes' numbers, in the order in which they are preferred.
+    pub order: Vec<usize>,
+    /// For what else is to be chosen.
+    pub draw: u64,
+}
+
+/// Before the first fault: the cluster is to be there.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// The faults of a seed, one after the other, some of them together. Every kind comes before one comes again.
+pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: usize) -> Vec<Planned> {
+    let mut rng = Rng::new(seed);
+    let mut planned = Vec::new();
+    let mut bag: Vec<Kind> = Vec::new();
+    let mut at = FIRST;
+    while !kinds.is_empty() {
+        if bag.is_empty() {
+            bag = kinds.to_vec();
+            shuffle(&mut bag, &mut rng);
+        }
+        let Some(kind) = bag.pop() else { break };
+        let lasts = kind.lasts(lease, &mut rng);
+        let at_whom = [AtWhom::Any, AtWhom::Leader, AtWhom::Singleton, AtWhom::Singleton];
+        // Who is frozen between its check and its write is late: the singleton more often than not.
+        let at_whom = at_whom[rng.index(if kind == Kind::Freeze { 4 } else { 3 })];
+        let mut order: Vec<usize> = (0..nodes).collect();
+        shuffle(&mut order, &mut rng);
+        let draw = rng.draw();
+        if at + lasts >= time {
+            break;
+        }
+        planned.push(Planned { at, lasts, kind, at_whom, order, draw });
+        // Some begin before the last one is over. Nothing comes beside an outage that hits all.
+        let together = !kind.hits_all() && rng.per_mille(350);
+        let share = if together { lasts / 3 } else { lasts };
+        at += share + lease / 10 + rng.duration(lease / 3);
+    }
+    planned
+}
+
+fn shuffle<T>(all: &mut [T], rng: &mut Rng) {
+    for last in (1..all.len()).rev() {
+        all.swap(last, rng.index(last + 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_schedule() {
+        let minutes = Duration::from_secs(600);
+        let plan_of = |seed| plan(seed, minutes, Duration::from_secs(10), Kind::ALL, 5);
+        assert_eq!(plan_of(7), plan_of(7));
+        assert_ne!(plan_of(7), plan_of(8));
+        for seed in 0..20 {
+            let plan = plan_of(seed);
+            let missing = Kind::ALL.iter().find(|kind| !plan.iter().any(|planned| planned.kind == **kind));
+            assert_eq!(missing, None, "ten minutes have room for every kind: seed {seed}");
+            assert!(plan.iter().all(|planned| planned.at + planned.lasts < minutes));
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The nodes of a run as processes, and all that can be done to them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    event::{self, At},
+    node::Joined,
+    sink::Sink,
+};
+use crate::{
+    links::{Links, StoreLinks},
+    process::{kill, wait_until_stopped},
+    store::TestStore,
+    store_view::{StoreView, WriteLock},
+    wait::wait_for,
+};
+
+/// The file that says who lived when, and was killed when.
+pub const LIVES: &str = "lives.json";
+
+/// How long a node may take to leave.
+const LEAVING: Duration = Duration::from_secs(20);
+/// How long the store may take to say who leads, before a fault is aimed at somebody else.
+const ASKING: Duration = Duration::from_millis(300);
+
+/// From where to where in time something was so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// From.
+    pub from: At,
+    /// To; still, if none.
+    pub to: Option<At>,
+}
+
+/// One process of a node, from its start to its end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Life {
+    /// The node.
+    pub node: String,
+    /// The file with what it wrote, in the run's directory.
+    pub history: PathBuf,
+    /// When it was started, and when it was gone.
+    pub lived: Stretch,
+    /// When it was about to be killed, if it was.
+    pub killed: Option<At>,
+    /// When it was stopped.
+    pub stopped: Vec<Stretch>,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// Which of all lives.
+    life: usize,
+    log: PathBuf,
+}
+
+/// How nodes are started.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How many.
+    pub nodes: usize,
+    /// The lease.
+    pub lease: Duration,
+    /// Seeds the choices of the clients.
+    pub seed: u64,
+    /// Whether wall clocks are to be shifted.
+    pub clocks: bool,
+    /// A defect to plant in every node.
+    pub plant: Option<String>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct World {
+    /// The links between the nodes.
+    pub links: Links,
+    /// All processes so far.
+    pub lives: Vec<Life>,
+    /// What went wrong that no history shows.
+    pub breaches: Vec<String>,
+    setup: Setup,
+    directory: PathBuf,
+    processes: BTreeMap<String, Process>,
+    store_links: Option<StoreLinks>,
+    lock: Option<WriteLock>,
+    sink: Sink,
+    view: StoreView,
+    place: TestStore,
+    shim: Option<PathBuf>,
+}
+
+impl World {
+    /// A store and no nodes yet. Everything is written to the directory.
+    pub fn new(directory: &Path, place: TestStore, setup: Setup) -> Result<Self> {
+        for part in ["history", "recordings", "logs"] {
+            fs::create_dir_all(directory.join(part)).context("the directory cannot be written")?;
+        }
+        let shim = if setup.clocks { shim() } else { None };
+        let world = Self {
+            links: Links::default(),
+            lives: Vec::new(),
+            breaches: Vec::new(),
+            directory: directory.to_owned(),
+            processes: BTreeMap::new(),
+            store_links: StoreLinks::can_cut(&place.url).then(StoreLinks::default),
+            lock: None,
+            sink: Sink::start(directory)?,
+            view: StoreView::open(&place),
+            place,
+            shim,
+            setup,
+        };
+        for name in world.names() {
+            world.links.address(&name);
+            world.set_wall_clock(&name, 0);
+        }
+        Ok(world)
+    }
+
+    /// The nodes' names.
+    pub fn names(&self) -> Vec<String> {
+        (b'a'..).take(self.setup.nodes).map(|letter| char::from(letter).to_string()).collect()
+    }
+
+    /// What came to the sinks.
+    pub fn sink(&self) -> super::sink::Counts {
+        self.sink.counts()
+    }
+
+    /// Where the recordings are.
+    pub fn recordings(&self) -> PathBuf {
+        self.directory.join("recordings")
+    }
+
+    /// Who leads, if the store says so soon.
+    pub fn leader(&self) -> Option<String> {
+        self.view.leader_within(ASKING)
+    }
+
+    /// On which node the singleton's leader has written last.
+    pub fn writer(&self) -> Option<String> {
+        let pid = self.sink.writer()?;
+        self.processes.iter().find(|(_, process)| process.child.id() == pid).map(|(node, _)| node.clone())
+    }
+
+    fn wall_clock(&self, node: &str) -> PathBuf {
+        self.directory.join(format!("wall-{node}"))
+    }
+
+    /// Starts a node. It joins when it can.
+    pub fn launch(&mut self, node: &str) {
+        let number = self.lives.len();
+        let file = |part: &str, end: &str| Path::new(part).join(format!("{number:03}-{node}.{end}"));
+        let (history, log) = (file("history", "jsonl"), self.directory.join(file("logs", "log")));
+        let store =
+            self.store_links.as_ref().map_or(self.place.url.clone(), |ways| ways.url(node, &self.place.url));
+        let program = std::env::current_exe().expect("a running program has a file");
+        let mut command = Command::new(program);
+        command
+            .args(["node", "--name", node, "--store", &store, "--cluster", &self.place.cluster])
+            .args(["--lease-ms", &self.setup.lease.as_millis().to_string()])
+            .args(["--advertise", &self.links.address(node).to_string()])
+            .args(["--nodes", &self.names().join(",")])
+            .args(["--seed", &self.setup.seed.wrapping_add(number as u64).to_string()])
+            .arg("--record")
+            .arg(self.recordings())
+            .arg("--history")
+            .arg(self.directory.join(&history))
+            .arg("--sink")
+            .arg(self.sink.path())
+            .env(super::PARENT, std::process::id().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).expect("the directory can be written"));
+        if let Some(plant) = &self.setup.plant {
+            command.args(["--plant", plant]);
+        }
+        if let Some(shim) = &self.shim {
+            command
+                .env("LD_PRELOAD", shim)
+                .env("FAKETIME_TIMESTAMP_FILE", self.wall_clock(node))
+                .env("FAKETIME_NO_CACHE", "1")
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        let from = event::now();
+        let mut child = command.spawn().expect("this program can be run");
+        self.links.started(node, child.id());
+        let (out, links, name) = (child.stdout.take(), self.links.clone(), node.to_owned());
+        // Ends with the process, or when it has said where it listens.
+        std::thread::spawn(move || {
+            let line = out.and_then(|out| BufReader::new(out).lines().next()?.ok());
+            if let Some(joined) = line.and_then(|line| serde_json::from_str::<Joined>(&line).ok()) {
+                links.listens(&name, joined.listen);
+            }
+        });
+        let lived = Stretch { from, to: None };
+        self.lives.push(Life { node: node.to_owned(), history, lived, killed: None, stopped: Vec::new() });
+        self.processes.insert(node.to_owned(), Process { child, life: number, log });
+    }
+
+    fn signal(&self, node: &str, signal: Signal) {
+        let Some(process) = self.processes.get(node) else { return };
+        let pid = i32::try_from(process.child.id()).ok().and_then(Pid::from_raw);
+        // It may have ended, which `look` reports.
+        let _ = kill_process(pid.expect("a child has a process id"), signal);
+    }
+
+    fn life(&mut self, node: &str) -> Option<&mut Life> {
+        let number = self.processes.get(node)?.life;
+        self.lives.get_mut(number)
+    }
+
+    /// Kills a node (SIGKILL), and waits until it is dead.
+    pub fn kill(&mut self, node: &str) {
+        if let Some(life) = self.life(node) {
+            life.killed = Some(event::now());
+        }
+        if let Some(mut process) = self.processes.remove(node) {
+            kill(&mut process.child);
+            self.gone(&process);
+        }
+    }
+
+    fn gone(&mut self, process: &Process) {
+        let life = &mut self.lives[process.life];
+        life.lived.to = Some(event::now());
+        if let Some(stretch) = life.stopped.last_mut().filter(|stretch| stretch.to.is_none()) {
+            stretch.to = Some(event::now());
+        }
+        // What the shim leaves behind of a process that was killed.
+        for leftover in ["faketime_shm_", "sem.faketime_sem_"] {
+            let _ = fs::remove_file(format!("/dev/shm/{leftover}{}", process.child.id()));
+        }
+    }
+
+    /// Asks a node to leave in good order (SIGTERM).
+    pub fn ask_to_leave(&mut self, node: &str) {
+        self.signal(node, Signal::TERM);
+    }
+
+    /// Waits until it has left; kills it if that takes too long. To leave without a store may end in an error.
+    pub fn await_leave(&mut self, node: &str) {
+        let Some(process) = self.processes.get_mut(node) else { return };
+        let child = &mut process.child;
+        let ended = wait_for(LEAVING, || child.try_wait().ok().flatten());
+        if ended.is_none() {
+            self.breaches.push(format!("P8: {node} did not leave within {LEAVING:?}"));
+            self.kill(node);
+        } else if let Some(process) = self.processes.remove(node) {
+            self.gone(&process);
+        }
+    }
+
+    /// Stops a node (SIGSTOP), and waits until none of its threads runs.
+    pub fn stop(&mut self, node: &str) {
+        self.signal(node, Signal::STOP);
+        let pid = self.processes.get(node).and_then(|process| i32::try_from(process.child.id()).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            wait_until_stopped(pid);
+        }
+        if let Some(life) = self.life(node) {
+            life.stopped.push(Stretch { from: event::now(), to: None });
+        }
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn go_on(&mut self, node: &str) {
+        if let Some(life) = self.life(node)
+            && let Some(stretch) = life.stopped.last_mut()
+        {
+            stretch.to = Some(event::now());
+        }
+        self.signal(node, Signal::CONT);
+    }
+
+    /// Tells every node's clients to stop.
+    pub fn quieten(&self) {
+        self.processes.keys().for_each(|node| self.signal(node, Signal::USR1));
+    }
+
+    /// Has every node read once more what is to be kept.
+    pub fn read_all(&self) {
+        self.processes.keys().for_each(|node| self.signal(node, Signal::USR2));
+    }
+
+    /// Whether every node has come so far: to [`QUIET`](super::node::QUIET) or [`DONE`](super::node::DONE).
+    pub fn all_are(&self, state: &str) -> bool {
+        let is = |process: &Process| {
+            self.directory.join(&self.lives[process.life].history).with_extension(state).exists()
+        };
+        self.processes.len() == self.setup.nodes && self.processes.values().all(is)
+    }
+
+    /// Starts again who has ended by itself, and reports it. Those in `leaving` are asked to end.
+    pub fn look(&mut self, leaving: &BTreeSet<String>) {
+        let ended = |process: &mut Process| process.child.try_wait().ok().flatten();
+        let found: Vec<_> = self
+            .processes
+            .iter_mut()
+            .filter_map(|(node, process)| Some((node.clone(), ended(process)?)))
+            .collect();
+        for (node, status) in found {
+            if let Some(process) = self.processes.remove(&node) {
+                self.gone(&process);
+                if leaving.contains(&node) {
+                    continue;
+                }
+                let log = fs::read_to_string(&process.log).unwrap_or_default();
+                let lines: Vec<_> = log.lines().collect();
+                let tail = lines[lines.len().saturating_sub(12)..].join("\n    ");
+                self.breaches.push(format!("P8: {node} has ended by itself: {status}\n    {tail}"));
+            }
+            self.launch(&node);
+        }
+    }
+
+    /// Ways to the store for each node, where there can be such a thing.
+    pub fn store_links(&self) -> Option<&StoreLinks> {
+        self.store_links.as_ref()
+    }
+
+    /// Why there are none.
+    pub fn why_no_store_links(&self) -> String {
+        let scheme = self.place.url.split(':').next().unwrap_or_default();
+        match scheme {
+            "sqlite" => "all processes share one file: it cannot be cut off for one of them".to_owned(),
+            "fdb" => "the client learns the servers' real addresses from the coordinators, past any proxy"
+                .to_owned(),
+            _ => format!("{scheme} has no way that could be cut"),
+        }
+    }
+
+    /// Whether the store can be stopped for all.
+    pub fn can_stop_store(&self) -> bool {
+        self.place.has_server() || self.view.can_lock()
+    }
+
+    /// Stops the store for all, as far as that is possible, and says how.
+    pub fn stop_store(&mut self) -> String {
+        if let Some(server) = self.place.server() {
+            server.stop();
+            return "the server stopped".to_owned();
+        }
+        // Somebody may be writing.
+        self.lock = wait_for(Duration::from_secs(5), || self.view.try_lock());
+        if self.lock.is_some() {
+            "locked for writing".to_owned()
+        } else {
+            "not locked: others write".to_owned()
+        }
+    }
+
+    /// Lets it go on.
+    pub fn resume_store(&mut self) {
+        self.lock = None;
+        if let Some(server) = self.place.server() {
+            server.resume();
+        }
+    }
+
+    /// Why no wall clock can be shifted.
+    pub fn why_no_clocks(&self) -> Option<String> {
+        self.shim.is_none().then(|| "libfaketime is not installed (apt-get install libfaketime)".to_owned())
+    }
+
+    /// Sets the wall clock of a node so far ahead of that of the machine.
+    pub fn set_wall_clock(&self, node: &str, seconds: i64) {
+        // In place of the old one at once: it is read all the time.
+        let (file, new) = (self.wall_clock(node), self.directory.join("wall-new"));
+        let written = fs::write(&new, format!("{seconds:+}")).and_then(|()| fs::rename(&new, &file));
+        written.expect("the directory can be written");
+    }
+
+    /// All leave. What is known of their lives is written beside their histories.
+    pub fn end(&mut self) -> Result<()> {
+        for node in self.names() {
+            self.ask_to_leave(&node);
+        }
+        for node in self.names() {
+            self.await_leave(&node);
+        }
+        let lives = serde_json::to_vec_pretty(&self.lives)?;
+        fs::write(self.directory.join(LIVES), lives).context("the lives cannot be written")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for node in self.names() {
+            self.kill(&node);
+        }
+    }
+}
+
+/// What stands between a process and its clocks.
+fn shim() -> Option<PathBuf> {
+    let mut places = vec![PathBuf::from("/usr/lib/faketime"), PathBuf::from("/usr/local/lib/faketime")];
+    let architectures = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    places.extend(architectures.map(|architecture| architecture.path().join("faketime")));
+    places.into_iter().map(|place| place.join("libfaketimeMT.so.1")).find(|shim| shim.is_file())
+}
