@@ -17,15 +17,9 @@
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
-<<<<<<< HEAD
 //! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}]}` |
-//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready` |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
-=======
-//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, linked}]}` |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `doors`: who waits to authenticate, how many were refused and why, how long the certificate is good |
-//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` |
->>>>>>> main
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
 //! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
 //! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
