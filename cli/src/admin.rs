@@ -17,16 +17,20 @@
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
-//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, linked}]}` |
+//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}]}` |
+//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `doors`: who waits to authenticate, how many were refused and why, how long the certificate is good |
-//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
-//! | `POST /leave` | | `{left: true}`, and the process ends |
+//! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
+//! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
 //!
 //! Who may ask is in [`door`]; how long they may take for it in [`serve`]. A body has at most 64 KiB.
 //!
 //! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.
+//!
+//! A node that drains answers whoever wants a new name with 503 `draining` and `ask: [{node, address}]`, whom to ask in its
+//! place, the leader first. Nothing was asked for then; the same request elsewhere is as good as the first.
 
 mod door;
 mod serve;
@@ -42,7 +46,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use callsign::{Entry, Position, Registry};
+use callsign::{Drained, Entry, Position, Registry};
 use futures::{StreamExt, stream};
 use metrics_exporter_prometheus::PrometheusHandle;
 use ractor::rpc::CallResult;
@@ -99,6 +103,7 @@ pub(crate) fn routes(
         .route("/status", get(status))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics_text))
+        .route("/drain", post(drain))
         .route("/leave", post(leave))
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
         .layer(middleware::from_fn_with_state(door, door::guard))
@@ -436,6 +441,16 @@ async fn ready(State(admin): State<Admin>, Query(query): Query<WaitQuery>) -> An
         return Ok(Json(json!({"ready": true})));
     }
     Err(Refusal::unavailable("not_ready", "the node is not synced, has no trusted session, or no leader"))
+}
+
+async fn drain(State(admin): State<Admin>) -> Answer {
+    let registry = &admin.hosted.registries[&admin.hosted.default];
+    Ok(Json(match registry.drain().await {
+        Drained::Led { by } => json!({"drained": "led", "by": by}),
+        Drained::Alone => json!({"drained": "alone"}),
+        Drained::Left => json!({"drained": "left"}),
+        _ => json!({"drained": "timed_out"}),
+    }))
 }
 
 async fn leave(State(admin): State<Admin>) -> Response {

@@ -138,6 +138,7 @@ impl From<RegisterError> for Refusal {
             RegisterError::Overloaded { pending } => {
                 Self::unavailable("overloaded", text).with("pending", pending)
             }
+            RegisterError::Draining { ask } => Self::unavailable("draining", text).with("ask", ask),
             RegisterError::Left => Self::unavailable("left", text),
             _ => Self::unavailable("other", text),
         }

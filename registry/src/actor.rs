@@ -94,6 +94,11 @@ impl Shared {
         self.is_synced.load(Ordering::Acquire)
     }
 
+    /// Whether the member has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
     /// Hands an input to the member.
     pub(crate) fn push(&self, input: Input) {
         if self.inbox.push(input) {
@@ -460,6 +465,7 @@ impl Driver {
                 Tell::Synced(epoch, position) => ElectorNotice::Synced { epoch, position },
                 Tell::Assumed(epoch) => ElectorNotice::Assumed { epoch },
                 Tell::Refresh => ElectorNotice::Changed,
+                Tell::Drain => ElectorNotice::Drain,
                 Tell::Leave => ElectorNotice::Leave,
                 Tell::Rejoin { empty } => ElectorNotice::Rejoin { empty },
             }),

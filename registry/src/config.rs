@@ -48,6 +48,7 @@ pub struct Config {
     pub(crate) priority: u32,
     pub(crate) request_timeout: Duration,
     pub(crate) join_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
     pub(crate) on_outage: OnOutage,
     pub(crate) session: SessionTiming,
     pub(crate) elector: ElectorTiming,
@@ -75,6 +76,7 @@ impl Config {
             priority: 1,
             request_timeout: Duration::from_secs(5),
             join_timeout: Duration::from_secs(15),
+            drain_timeout: Duration::from_secs(5),
             on_outage: OnOutage::Wait,
             session: SessionTiming::default(),
             elector: ElectorTiming::default(),
@@ -159,6 +161,15 @@ impl Config {
     #[must_use]
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = timeout;
+        self
+    }
+
+    /// How long a node that is to leave waits for another to serve in its place, and for what was asked of it to be decided.
+    /// Shorter: a seat that passes to somebody slow is found vacant. Longer: what a store that is out of reach costs whoever
+    /// waits for the node to be gone. See [`Registry::drain`](crate::Registry::drain). Default 5 s.
+    #[must_use]
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
         self
     }
 

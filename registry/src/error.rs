@@ -117,9 +117,29 @@ pub enum RegisterError {
         /// How many.
         pending: usize,
     },
+    /// This node is about to leave, and takes no new names. Nothing was sent: ask one of these.
+    #[error("the node is about to leave; ask {}", nodes(ask))]
+    Draining {
+        /// Who serves and is not known to be about to leave: the leader first. Empty: this node knows of nobody.
+        ask: Vec<Elsewhere>,
+    },
     /// The node has left the registry. Nothing was sent.
     #[error("the node has left")]
     Left,
+}
+
+/// A node that can be asked in another's place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The node.
+    pub node: NodeName,
+    /// Where it listens for links, `host:port`.
+    pub address: String,
+}
+
+fn nodes(ask: &[Elsewhere]) -> String {
+    let nodes: Vec<_> = ask.iter().map(|elsewhere| elsewhere.node.as_str()).collect();
+    if nodes.is_empty() { "another one".to_owned() } else { nodes.join(", or ") }
 }
 
 /// Why a name was not unregistered.

@@ -44,6 +44,8 @@ mod config;
 #[doc(hidden)]
 pub mod cores;
 #[cfg(test)]
+mod draining_tests;
+#[cfg(test)]
 mod driver_tests;
 mod entry;
 mod error;
@@ -109,9 +111,11 @@ pub use crate::{
     config::{Config, StoreSource},
     entry::Entry,
     error::{
-        ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
+        ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
+        WhereisError,
     },
     input::{Event, Notice},
+    member::Drained,
     name::{BadName, MAX_NAME_BYTES, Name},
     name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
     oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},

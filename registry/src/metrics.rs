@@ -200,7 +200,7 @@ impl OfRegistry {
             Answer::Consistent(Ok((_, Some(_)))) => ("lookup_consistent", "found"),
             Answer::Consistent(Ok((_, None))) => ("lookup_consistent", "not_found"),
             Answer::Consistent(Err(error)) => ("lookup_consistent", not_read(error)),
-            Answer::Reached(_) | Answer::Ready(_) | Answer::Left => return,
+            Answer::Reached(_) | Answer::Ready(_) | Answer::Drained(_) | Answer::Left => return,
         };
         self.count(Counted::Call, call, outcome, 1);
     }
@@ -231,6 +231,8 @@ impl OfRegistry {
             Event::Serving { .. } => "serving",
             Event::Deposed { .. } => "deposed",
             Event::Synced { .. } => "synced",
+            Event::Draining => "draining",
+            Event::Drained { .. } => "drained",
             Event::SnapshotInstalled { .. } => "snapshot_installed",
             Event::HostGone { .. } => "host_gone",
             Event::ClaimLost { .. } => "claim_lost",
@@ -385,6 +387,7 @@ fn refusal(error: &RegisterError) -> &'static str {
         RegisterError::SessionLost { .. } => "session_lost",
         RegisterError::Unknown { .. } => "unknown",
         RegisterError::Overloaded { .. } => "overloaded",
+        RegisterError::Draining { .. } => "draining",
         RegisterError::Left => "left",
     }
 }

@@ -17,6 +17,7 @@ use crate::{
         ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
     },
     input::{Answer, Call, Notice, OnLapse},
+    member::Drained,
     name::{Name, check_name},
     node::Node,
     outage::OnOutage,
@@ -358,8 +359,41 @@ impl Registry {
         self.shared.hang(time);
     }
 
-    /// Leaves: every registry of the node is left, its session closed, and its names freed at once. Its registered
-    /// actors are stopped or told, as registered, before the names are free.
+    /// Begins to leave, for every registry of the node: no new names are registered
+    /// ([`RegisterError::Draining`](crate::RegisterError::Draining) says whom to ask), singletons of the node end here, and a
+    /// seat that it has is handed over. Everything else goes on: its names are held, may be given up, and looked up. There is
+    /// no way back; [`leave`](Self::leave) comes next.
+    ///
+    /// Actors registered with [`WhenLapsed::Tell`] are told [`Notice::Draining`]; others see
+    /// [`drain_started`](Self::drain_started). Between this and `leave` is the time to hand names over: give them up here
+    /// and register them elsewhere.
+    ///
+    /// Returns when another member serves, or nobody else could, or after
+    /// [`drain_timeout`](crate::Config::drain_timeout) (5 s); later if a singleton takes longer to
+    /// [stop](crate::Singleton::stop). May be called again.
+    pub async fn drain(&self) -> Drained {
+        self.node.drain().await
+    }
+
+    /// Ends when this node has begun to leave: by [`drain`](Self::drain), [`leave`](Self::leave), or because its process was
+    /// asked to end and does so.
+    pub async fn drain_started(&self) {
+        loop {
+            let mut changed = pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            if self.shared.status.load().draining || self.shared.has_ended() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Leaves, in this order: [drains](Self::drain); waits for what is undecided (1 s at the most); drops its names, whose
+    /// actors are stopped or told, as registered; says in the store that it leaves (1 s); closes its session (5 s), which
+    /// frees the names at once; says goodbye on the links (1 s).
+    ///
+    /// At most 9 s more than `drain` takes, also if the store does not answer: then the others close the session when its
+    /// lease has run out. (The ninth is for a member that hangs.)
     pub async fn leave(&self) -> Result<(), LeaveError> {
         self.node.leave().await
     }

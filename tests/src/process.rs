@@ -217,6 +217,12 @@ impl NodeProcess {
         self.wait(Duration::from_secs(20))
     }
 
+    /// Asks it to leave in good order (SIGTERM). Nothing is expected of it from here on.
+    pub fn ask_to_end(&self) {
+        self.life.end();
+        self.signal(Signal::TERM);
+    }
+
     /// Waits until it has ended by itself.
     pub fn wait(&mut self, wait: Duration) -> Stopped {
         let child = &mut self.child;

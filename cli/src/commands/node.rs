@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// How long to wait for the session of a former node of this name to end. Default: the lease and half of it.
     #[arg(long, value_parser = duration::parse)]
     join_timeout: Option<Duration>,
+    /// How long to wait, when told to leave, for another node to serve in this one's place.
+    #[arg(long, default_value = "5s", value_parser = duration::parse)]
+    drain_timeout: Duration,
     /// What calls that write do while the store is gone: wait, or fail at once.
     #[arg(long, value_enum, default_value_t = OnOutage::Wait)]
     on_outage: OnOutage,
@@ -147,6 +150,7 @@ fn config(args: &Args, registry: &str, keys: Keys) -> Config {
         .priority(args.priority)
         .session_timing(SessionTiming::for_lease(args.lease))
         .on_outage(args.on_outage.into())
+        .drain_timeout(args.drain_timeout)
         .join_timeout(args.join_timeout.unwrap_or(args.lease + args.lease / 2));
     if let Some(advertise) = &args.advertise {
         config = config.advertise(advertise);
@@ -200,10 +204,24 @@ async fn serve(args: &Args, door: Door) -> Result<ExitCode> {
     let mut has_left = leaving.clone();
     let routes = admin::routes(hosted, left.clone(), door, metrics);
     let served = tokio::spawn(admin::serve(listener, routes, admin::Limits::default(), leaving));
+    let mut is_told = async || {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    };
     let result = tokio::select! {
         _ = has_left.wait_for(|left| *left) => Ok(()),
-        _ = terminate.recv() => registry.leave().await,
-        _ = interrupt.recv() => registry.leave().await,
+        signal = is_told() => {
+            tracing::info!(signal, "leaves");
+            tokio::select! {
+                result = registry.leave() => result,
+                signal = is_told() => bail!(
+                    "{signal} again: ends at once. The others free this node's names when its session is found closed, \
+                     after its lease at the latest"
+                ),
+            }
+        }
     };
     kept.abort();
     left.send_replace(true);

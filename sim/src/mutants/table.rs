@@ -596,11 +596,35 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "leaver-keeps-claims",
-        file: "registry/src/member.rs",
+        file: "registry/src/member/leaving.rs",
         what: "Keeps its claims until its session is closed, when its row is long gone.",
         hazard: "found by the simulator",
         scenario: "snapshots",
         within: 40_000,
+    },
+    Mutant {
+        name: "drainer-takes-seat",
+        file: "elector/src/policy.rs",
+        what: "Elects whoever is about to leave like anybody else, so that the seat goes from one to the other.",
+        hazard: "draining",
+        scenario: "draining",
+        within: 1_000,
+    },
+    Mutant {
+        name: "drains-names-first",
+        file: "registry/src/member/leaving.rs",
+        what: "Gives up its names when it begins to drain, before anybody else leads.",
+        hazard: "draining",
+        scenario: "draining",
+        within: 1_000,
+    },
+    Mutant {
+        name: "drains-and-registers",
+        file: "registry/src/host/away.rs",
+        what: "Registers new names while it drains, which are lost with it.",
+        hazard: "draining",
+        scenario: "draining",
+        within: 1_000,
     },
     // hosts and their callers
     Mutant {

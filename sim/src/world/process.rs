@@ -77,6 +77,8 @@ pub struct Op {
 /// How far a node has come that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Leaving {
+    /// The member hands the seat over, and holds its names.
+    Draining,
     /// The elector says so in the queue; until then at most.
     Saying(Time),
     /// The session is being closed.

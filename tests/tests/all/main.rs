@@ -5,6 +5,7 @@
 mod chaos;
 mod doctor;
 mod doors;
+mod draining;
 mod hung;
 mod idle;
 mod licences;
