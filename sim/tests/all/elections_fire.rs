@@ -14,7 +14,9 @@ use callsign_elector::{
     time::Time,
 };
 use callsign_sim::{
-    elections::{Action, Author, Check, Doing, Intent, Orphan, Scheduler, Setup, Slot, World, Written},
+    elections::{
+        Action, Author, Check, Doing, Intent, Order, Orphan, Scheduler, Setup, Slot, World, Written,
+    },
     rng::Rng,
 };
 
@@ -269,6 +271,10 @@ fn i11_i12_and_i13_are_missed_at_rest() {
 
     let mut scene = Scene::with(Policy::preempting());
     scene.set_priority(scene.other, 9);
+    assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::I12));
+
+    let mut scene = Scene::new();
+    assert!(scene.world.apply(&Action::Admin { order: Order::RequestResign }));
     assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::I12));
 }
 

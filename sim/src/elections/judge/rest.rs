@@ -29,6 +29,11 @@ impl Judge {
         if leads.is_none() {
             return Some((Check::I13, format!("{holder:?} has the seat, and does not lead")));
         }
+        let control = control.as_ref()?;
+        // It hears of it with its next refresh.
+        if control.request.is_some() && control.request == term.as_ref().map(|term| term.epoch) {
+            return Some((Check::I12, format!("{holder:?} is asked to go, and has not gone")));
+        }
         for at in world.slots() {
             let Some(process) = world.process(at) else {
                 return Some((Check::I13, format!("machine {at} is down")));
@@ -38,8 +43,7 @@ impl Judge {
                 return Some((Check::I11, format!("machine {at} knows of {knows:?}, and there is {term:?}")));
             }
         }
-        let policy = &control.as_ref()?.config.policy;
-        let better = better_than(world, policy, holder);
+        let better = better_than(world, &control.config.policy, holder);
         better.map(|better| (Check::I12, format!("{better} is to lead before {holder:?}")))
     }
 }
