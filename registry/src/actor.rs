@@ -247,6 +247,7 @@ impl Actor for MemberActor {
     ) -> Result<Driver, ActorProcessingErr> {
         let (wake, wakes) = watch::channel(Time::ZERO);
         let metrics = OfRegistry::new(parts.registry.as_str());
+        metrics.links(0);
         let tasks = vec![
             tokio::spawn(pump_links(
                 shared.clone(),

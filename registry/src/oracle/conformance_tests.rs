@@ -224,9 +224,9 @@ impl<K: Kind> Nodes<K> {
         for site in sites.get_mut(&key).into_iter().flatten() {
             site.is_cut = is_cut && links;
             if is_cut {
-                site.line.outage()
+                site.line.outage();
             } else {
-                site.line.heal()
+                site.line.heal();
             }
             for other in others.iter().filter(|_| links) {
                 if is_cut {

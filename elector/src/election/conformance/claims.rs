@@ -120,18 +120,19 @@ pub async fn c1_a_silent_holder_is_followed_when_its_lease_ends_and_is_told_when
     bed.assert_held(&b.lose().await, &held.term);
     bed.cut(&a).await;
     let left = bed.left(&mut a, &held).await;
-    authority.pass(left / 2).await;
+    let half = left / 2;
+    authority.pass(half).await;
     if bed.promises(Promise::EndsByTime) {
         let asked = Instant::now();
         let early = b.oracle.claim(attempt()).await;
         // Where asking takes so long that the time is over, it may be granted.
-        let is_early = asked.elapsed() < left / 2;
+        let is_early = asked.elapsed() < half;
         assert!(
             !(is_early && matches!(early, Ok(Verdict::Granted(_)))),
             "while {left:?} were left: {early:?}"
         );
     }
-    authority.pass(left - left / 2).await;
+    authority.pass(left.saturating_sub(half)).await;
     let next = bed.follow(&mut b).await;
     bed.assert_follows(&next, &held);
     if bed.promises(Promise::EndsByTime) {

@@ -128,7 +128,7 @@ async fn until_known<T>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, Faul
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             Ok(Err(fault)) => panic!("{what}: nothing is known: {fault}"),
-            Err(_) => panic!("{what}: no answer within {PATIENCE:?}"),
+            Err(late) => panic!("{what}: no answer within {PATIENCE:?}: {late}"),
         }
     }
 }
