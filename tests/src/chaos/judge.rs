@@ -19,7 +19,10 @@ mod claims;
 mod process;
 
 pub use self::process::Process;
-use self::{claims::Claim, process::Call};
+use self::{
+    claims::{Claim, Grant},
+    process::Call,
+};
 
 /// How many partial orders of the calls on one name are tried.
 const LIMIT: usize = 1_000_000;
@@ -139,7 +142,9 @@ fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, Claim>, verd
         let Some(grants) = grants.get(read.name.as_str()) else { continue };
         let before = grants.partition_point(|(at, ..)| *at < read.at);
         let Some((_, token, actor)) = before.checked_sub(1).map(|last| grants[last]) else { continue };
-        let is_certain = claims.get(&actor).is_some_and(|claim| !claim.may_be_over_by(*answered));
+        let is_certain = claims.get(&actor).is_some_and(|claim| {
+            claim.grant(token).is_some_and(|grant| !claim.may_be_over_by(grant, *answered))
+        });
         if !is_certain {
             continue;
         }
@@ -218,7 +223,7 @@ fn one_holder(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
 fn one_grant_per_token(claims: &[Claim], verdict: &mut Verdict) {
     let mut granted: BTreeMap<(&str, u64), (u64, u64)> = BTreeMap::new();
     for claim in claims {
-        for token in &claim.tokens {
+        for Grant { token, .. } in &claim.grants {
             verdict.count("tokens of one actor", 1);
             let who = (claim.incarnation, claim.actor);
             let first = *granted.entry((&claim.name, *token)).or_insert(who);
@@ -235,7 +240,10 @@ fn kept_to_the_end(processes: &[Process], claims: &[Claim], verdict: &mut Verdic
         processes.iter().filter_map(|p| Some((p.incarnation, p.quiet_and_done()?))).collect();
     for claim in claims {
         let Some((quiet, done)) = done.get(&claim.incarnation) else { continue };
-        let (Some(token), false) = (claim.tokens.last(), claim.may_be_over_by(*done)) else { continue };
+        let Some(grant) = claim.grants.last().filter(|grant| !claim.may_be_over_by(grant, *done)) else {
+            continue;
+        };
+        let token = &grant.token;
         verdict.count("names kept to the end", 1);
         if claim.acts.get(token).is_none_or(|acts| acts.last.0 <= *quiet) {
             verdict.breach(format!(
@@ -279,7 +287,7 @@ fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
     let mut names: BTreeMap<String, Vec<Op>> = BTreeMap::new();
     let mut granted: BTreeSet<(&str, u64)> = BTreeSet::new();
     for claim in claims {
-        granted.extend(claim.tokens.iter().map(|token| (claim.name.as_str(), *token)));
+        granted.extend(claim.grants.iter().map(|grant| (claim.name.as_str(), grant.token)));
     }
     let of: BTreeMap<(u64, u64), &Claim> =
         claims.iter().map(|claim| ((claim.incarnation, claim.actor), claim)).collect();
@@ -295,10 +303,10 @@ fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
         }
     }
     for (incarnation, call) in agreed() {
-        let tokens =
-            of.get(&(incarnation, call.actor)).map(|claim| claim.tokens.as_slice()).unwrap_or_default();
-        let may_matter = strange.contains(call.name.as_str()) || !tokens.is_empty();
-        if let Some(what) = what(incarnation, call, tokens, may_matter) {
+        let grants =
+            of.get(&(incarnation, call.actor)).map(|claim| claim.grants.as_slice()).unwrap_or_default();
+        let may_matter = strange.contains(call.name.as_str()) || !grants.is_empty();
+        if let Some(what) = what(incarnation, call, grants, may_matter) {
             let ret = call.answer.as_ref().map(|(at, _)| *at);
             names.entry(call.name.clone()).or_default().push(Op { call: call.at, ret, what });
         }
@@ -311,11 +319,15 @@ fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
                 ops.push(Op { call, ret: Some(ret), what });
             }
         }
-        let Some(call) = claim.may_end else { continue };
-        for token in &claim.tokens {
-            ops.push(Op { call, ret: None, what: What::Free { token: *token } });
+        for Grant { token, may_end, .. } in &claim.grants {
+            if let Some(call) = *may_end {
+                ops.push(Op { call, ret: None, what: What::Free { token: *token } });
+            }
         }
-        if claim.tokens.is_empty() && strange.contains(claim.name.as_str()) {
+        // It may also have ended under a token that it was never told of, and been granted another one since.
+        if let Some(call) = claim.unseen_may_end.filter(|_| claim.is_unsure)
+            && strange.contains(claim.name.as_str())
+        {
             let (target, answer) =
                 (Target::By(claimant(claim.incarnation, claim.actor)), Unregistered::Unknown);
             ops.push(Op { call, ret: None, what: What::Unregister { target, answer } });
@@ -353,7 +365,7 @@ fn claimant(session: u64, actor: u64) -> Claimant {
 }
 
 /// A call as the checker knows it; none for what had no effect and told nothing.
-fn what(incarnation: u64, call: &Call, tokens: &[u64], may_matter: bool) -> Option<What> {
+fn what(incarnation: u64, call: &Call, grants: &[Grant], may_matter: bool) -> Option<What> {
     let answer = call.answer.as_ref().map(|(_, answer)| answer);
     let by = claimant(incarnation, call.actor);
     Some(match (call.ask, answer) {
@@ -366,7 +378,8 @@ fn what(incarnation: u64, call: &Call, tokens: &[u64], may_matter: bool) -> Opti
         }
         (Ask::Register, _) if may_matter => What::Register { by, answer: Registered::Unknown },
         (Ask::Unregister, answer) => {
-            let token = *tokens.last()?;
+            // The last one before it was asked.
+            let token = grants.iter().rev().find(|grant| grant.told < call.at)?.token;
             let is_done = answer == Some(&Answer::Freed);
             let answer = if is_done { Unregistered::Done } else { Unregistered::Unknown };
             What::Unregister { target: Target::Token(token), answer }
