@@ -99,10 +99,8 @@ impl Process {
                 unseen_may_end: None,
             });
             match (call.ask, &call.answer) {
-                (Ask::Register, Some((told, Answer::Granted(token)))) => {
-                    if claim.grant(*token).is_none() {
-                        claim.grants.push(Grant { token: *token, told: *told, may_end: None });
-                    }
+                (Ask::Register, Some((told, Answer::Granted(token)))) if claim.grant(*token).is_none() => {
+                    claim.grants.push(Grant { token: *token, told: *told, may_end: None });
                 }
                 (Ask::Register, None | Some((_, Answer::Unknown(_)))) => claim.is_unsure = true,
                 (Ask::Unregister, _) => {

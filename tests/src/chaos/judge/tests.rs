@@ -167,7 +167,7 @@ fn a_registration_of_unknown_outcome_may_have_taken_effect_or_not() {
     is_breach("P4", [unknown(ends()), b().register((30, 40), 1, Taken(7)).read((50, 60), Free)]);
 }
 
-/// Found over FoundationDB: the process was stopped before it heard of its grant, its session closed meanwhile, and asked again
+/// Found over `FoundationDB`: the process was stopped before it heard of its grant, its session closed meanwhile, and asked again
 /// for the same actor when it went on.
 #[test]
 fn a_grant_that_nobody_was_told_of_may_end_with_its_session_and_another_one_follow() {
