@@ -17,26 +17,38 @@
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
-//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, linked}]}` |
-//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready` |
-//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` |
-//! | `POST /leave` | | `{left: true}`, and the process ends |
+//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}]}` |
+//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
+//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `doors`: who waits to authenticate, how many were refused and why, how long the certificate is good |
+//! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
+//! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
+//! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
 //!
-//! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`. Asking again to register a
+//! Who may ask is in [`door`]; how long they may take for it in [`serve`]. A body has at most 64 KiB.
+//!
+//! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.
+//!
+//! A node that drains answers whoever wants a new name with 503 `draining` and `ask: [{node, address}]`, whom to ask in its
+//! place, the leader first. Nothing was asked for then; the same request elsewhere is as good as the first.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+mod door;
+mod serve;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
     extract::{FromRequest, FromRequestParts, Request, State},
-    http::{header, request::Parts},
-    middleware::{self, Next},
+    http::header,
+    http::request::Parts,
+    middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use callsign::{Entry, Position, Registry};
+use callsign::{Drained, Entry, Position, Registry};
 use futures::{StreamExt, stream};
+use metrics_exporter_prometheus::PrometheusHandle;
 use ractor::rpc::CallResult;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -48,7 +60,15 @@ use crate::{
     reply::Refusal,
 };
 
+pub(crate) use self::{
+    door::Door,
+    serve::{Limits, serve},
+};
+
 const WAIT: Duration = Duration::from_secs(5);
+
+/// The most names of a range.
+const MAX_RANGE: u64 = 1_000_000;
 
 /// What every route needs.
 #[derive(Clone)]
@@ -56,10 +76,16 @@ pub(crate) struct Admin {
     hosted: Arc<Hosted>,
     /// Set when the node was told to leave, and has.
     left: watch::Sender<bool>,
+    metrics: PrometheusHandle,
 }
 
-/// The routes of a node. `left` becomes true when it was told to leave, and has.
-pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>) -> Router {
+/// The routes of a node, behind its door. `left` becomes true when it was told to leave, and has.
+pub(crate) fn routes(
+    hosted: Arc<Hosted>,
+    left: watch::Sender<bool>,
+    door: Door,
+    metrics: PrometheusHandle,
+) -> Router {
     Router::new()
         .route("/register", post(register))
         .route("/register-many", post(register_many))
@@ -76,22 +102,12 @@ pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>) -> Router {
         .route("/members", get(members))
         .route("/status", get(status))
         .route("/ready", get(ready))
+        .route("/metrics", get(metrics_text))
+        .route("/drain", post(drain))
         .route("/leave", post(leave))
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
-        .layer(middleware::from_fn(only_programs))
-        .with_state(Admin { hosted, left })
-}
-
-/// Web pages in a browser of this machine reach loopback addresses, too. They name themselves, or come by a name.
-async fn only_programs(request: Request, next: Next) -> Result<Response, Refusal> {
-    let headers = request.headers();
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let is_loopback = host.parse::<SocketAddr>().is_ok_and(|host| host.ip().is_loopback())
-        || host.rsplit_once(':').is_some_and(|(name, _)| name == "localhost");
-    if !is_loopback || headers.contains_key(header::ORIGIN) {
-        return Err(Refusal::forbidden("ask by the loopback address, and not from a web page"));
-    }
-    Ok(next.run(request).await)
+        .layer(middleware::from_fn_with_state(door, door::guard))
+        .with_state(Admin { hosted, left, metrics })
 }
 
 /// A JSON body; what is wrong with it is answered in JSON, too.
@@ -128,11 +144,27 @@ impl From<axum::extract::rejection::QueryRejection> for Refusal {
     }
 }
 
+/// The numbers of a range of names. A longer one would keep the node busy for nobody.
+fn numbers(from: u64, to: u64) -> Result<std::ops::Range<u64>, Refusal> {
+    let count = to.saturating_sub(from);
+    if count > MAX_RANGE {
+        let most = format!("{count} names at once, {MAX_RANGE} is the most");
+        return Err(Refusal::usage("too_many", most).with("most", MAX_RANGE));
+    }
+    Ok(from..to)
+}
+
 type Answer = Result<Json<Value>, Refusal>;
 
 fn millis(wait: Option<u64>) -> Duration {
     // An hour is for ever, and cannot overflow a clock.
     wait.map_or(WAIT, |wait| Duration::from_millis(wait.min(3_600_000)))
+}
+
+async fn metrics_text(State(admin): State<Admin>) -> Response {
+    // The version of the text format.
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], admin.metrics.render())
+        .into_response()
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -184,8 +216,9 @@ async fn register_many(State(admin): State<Admin>, Body(body): Body<RegisterMany
     let mut registered = 0_u64;
     let mut failed = BTreeMap::<&str, u64>::new();
     let mut first_failure = Value::Null;
+    let numbers = numbers(body.from, body.to)?;
     let (hosted, body) = (&admin.hosted, &body);
-    let mut answers = stream::iter(body.from..body.to)
+    let mut answers = stream::iter(numbers)
         .map(async |number| {
             let name = format!("{}{number}", body.prefix);
             hosted.register(body.registry.as_deref(), &name, how).await.map_err(|refusal| (name, refusal))
@@ -335,7 +368,7 @@ struct RangeQuery {
 async fn contains_all(State(admin): State<Admin>, Query(query): Query<RangeQuery>) -> Answer {
     let registry = admin.hosted.registry(query.registry.as_deref())?;
     let (mut present, mut missing, mut first_missing) = (0_u64, 0_u64, None);
-    for number in query.from..query.to {
+    for number in numbers(query.from, query.to)? {
         let name = format!("{}{number}", query.prefix);
         if registry.lookup(&name)?.is_some() {
             present += 1;
@@ -385,6 +418,12 @@ async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) 
     status["registry"] = query.registry.as_deref().unwrap_or(&admin.hosted.default).into();
     // Null: it does not know, because it is not synced or its session has lapsed.
     status["names"] = json!(registry.count().ok());
+    let endpoint = registry.endpoint();
+    status["doors"] = json!({
+        "unauthenticated": endpoint.unauthenticated(),
+        "refused": endpoint.refusal_counts(),
+        "certificate_expires_in_s": endpoint.keys().tls.and_then(|tls| Some(tls.expires_in()?.as_secs())),
+    });
     status["ready"] = registry.ready(Duration::ZERO).await.into();
     Ok(Json(status))
 }
@@ -404,6 +443,16 @@ async fn ready(State(admin): State<Admin>, Query(query): Query<WaitQuery>) -> An
     Err(Refusal::unavailable("not_ready", "the node is not synced, has no trusted session, or no leader"))
 }
 
+async fn drain(State(admin): State<Admin>) -> Answer {
+    let registry = &admin.hosted.registries[&admin.hosted.default];
+    Ok(Json(match registry.drain().await {
+        Drained::Led { by } => json!({"drained": "led", "by": by}),
+        Drained::Alone => json!({"drained": "alone"}),
+        Drained::Left => json!({"drained": "left"}),
+        _ => json!({"drained": "timed_out"}),
+    }))
+}
+
 async fn leave(State(admin): State<Admin>) -> Response {
     let registry = &admin.hosted.registries[&admin.hosted.default];
     let left = registry.leave().await;
@@ -413,3 +462,6 @@ async fn leave(State(admin): State<Admin>) -> Response {
         Err(error) => Refusal::unavailable("store_unavailable", error.to_string()).into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
-use ureq::Agent;
+use ureq::{Agent, RequestBuilder};
 
-use crate::reply::Verdict;
+use crate::{reply::Verdict, token::Token};
 
 /// Beyond what a node itself waits before it answers.
 const GRACE: Duration = Duration::from_secs(5);
@@ -20,6 +20,8 @@ const LARGEST: u64 = 1 << 30;
 pub(crate) struct Client {
     agent: Agent,
     url: String,
+    /// What to send as `Authorization`.
+    authorization: Option<String>,
 }
 
 /// What a node answered.
@@ -65,16 +67,30 @@ impl Client {
             .timeout_global(Some(wait + GRACE))
             .proxy(None) // a node is on this machine
             .build();
-        Self { agent: config.into(), url: url.trim_end_matches('/').to_owned() }
+        Self { agent: config.into(), url: url.trim_end_matches('/').to_owned(), authorization: None }
+    }
+
+    /// Presents a token with every question.
+    pub(crate) fn with_token(mut self, token: Option<&Token>) -> Self {
+        self.authorization = token.map(Token::header);
+        self
     }
 
     pub(crate) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer> {
         let request = self.agent.get(format!("{}{path}", self.url)).query_pairs(query.iter().copied());
-        self.read(request.call())
+        self.read(self.authorized(request).call())
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Answer> {
-        self.read(self.agent.post(format!("{}{path}", self.url)).send_json(body))
+        let request = self.agent.post(format!("{}{path}", self.url));
+        self.read(self.authorized(request).send_json(body))
+    }
+
+    fn authorized<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.authorization {
+            Some(authorization) => request.header("Authorization", authorization),
+            None => request,
+        }
     }
 
     fn read(&self, response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Answer> {

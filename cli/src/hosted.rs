@@ -227,5 +227,6 @@ fn word(notice: Notice) -> &'static str {
         Notice::Lapsed => "lapsed",
         Notice::Resumed => "resumed",
         Notice::Lost => "lost",
+        Notice::Draining => "draining",
     }
 }

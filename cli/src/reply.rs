@@ -4,9 +4,11 @@
 //! may conclude: `no` is an answer of the registry; `unknown` is none, for whatever reason; `usage` means
 //! that nothing was asked.
 
+use std::time::Duration;
+
 use axum::{
     Json,
-    http::StatusCode,
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use callsign::{ConsistentError, LookupError, RegisterError, ResolveError, UnregisterError, WhereisError};
@@ -73,6 +75,21 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, "forbidden", Verdict::Usage, message.into())
     }
 
+    pub(crate) fn unauthorized() -> Self {
+        let message = "this node's admin endpoint needs its token: --token-file, or Authorization: Bearer";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", Verdict::Usage, message.to_owned())
+    }
+
+    pub(crate) fn too_large(most: usize) -> Self {
+        let message = format!("a body was cut off, or has more than {most} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", Verdict::Usage, message).with("most", most)
+    }
+
+    pub(crate) fn too_slow(limit: Duration) -> Self {
+        let message = format!("a body that did not arrive within {limit:?}");
+        Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", Verdict::Usage, message)
+    }
+
     pub(crate) fn not_found(name: &str) -> Self {
         Self::no(StatusCode::NOT_FOUND, "not_found", format!("nobody holds {name:?}"))
     }
@@ -91,7 +108,11 @@ impl IntoResponse for Refusal {
         body.insert("error".into(), self.code.into());
         body.insert("verdict".into(), json!(self.verdict));
         body.insert("message".into(), self.message.into());
-        (self.status, Json(Value::Object(body))).into_response()
+        let mut response = (self.status, Json(Value::Object(body))).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
     }
 }
 
@@ -117,6 +138,7 @@ impl From<RegisterError> for Refusal {
             RegisterError::Overloaded { pending } => {
                 Self::unavailable("overloaded", text).with("pending", pending)
             }
+            RegisterError::Draining { ask } => Self::unavailable("draining", text).with("ask", ask),
             RegisterError::Left => Self::unavailable("left", text),
             _ => Self::unavailable("other", text),
         }
@@ -166,6 +188,7 @@ impl From<ConsistentError> for Refusal {
             ConsistentError::Behind { at, wanted, .. } => {
                 Self::timed_out("behind", text).with("at", at).with("wanted", wanted)
             }
+            ConsistentError::Unanswered { .. } => Self::timed_out("unanswered", text),
             ConsistentError::Left => Self::unavailable("left", text),
             _ => Self::unavailable("other", text),
         }
@@ -194,8 +217,6 @@ impl From<WhereisError> for Refusal {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -65,6 +65,16 @@ enum Wish {
     Gone,
 }
 
+/// Whether the node is about to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Leaving {
+    No,
+    /// The others are to be told.
+    ToSay,
+    /// That was appended for the latest join. An elector of a version that does not know what it means drops it.
+    Said,
+}
+
 /// The one operation of the store that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Doing {
@@ -74,6 +84,8 @@ enum Doing {
         report: Vec<ElectorEvent>,
         /// The sequence number of the join that it appends, if it does.
         join: Option<Sequence>,
+        /// Whether it appends that the member drains.
+        drain: bool,
     },
 }
 
@@ -95,6 +107,7 @@ pub struct Elector {
     unsettled: Option<Sequence>,
     synced: Option<(Epoch, Position)>,
     resign: Option<Epoch>,
+    leaving: Leaving,
     /// The last epoch in which this member led.
     led: Option<Epoch>,
     silence: Silence,
@@ -138,6 +151,7 @@ impl Elector {
             unsettled: None,
             synced: None,
             resign: None,
+            leaving: Leaving::No,
             led: None,
             handoff: Handoff::default(),
             reading: None,
@@ -173,7 +187,10 @@ impl Elector {
                 }
             }
             Input::CommitDone { id, outcome } => match self.doing.take() {
-                Some((doing, Doing::Commit { report, join })) if doing == id => {
+                Some((doing, Doing::Commit { report, join, drain })) if doing == id => {
+                    if drain && matches!(outcome, CommitOutcome::Committed(_)) {
+                        self.leaving = Leaving::Said;
+                    }
                     self.on_commit(now, outcome, report, join, effects);
                 }
                 other => self.doing = other,
@@ -219,6 +236,11 @@ impl Elector {
                     self.wish = Wish::Leaving;
                 }
             }
+            Notice::Drain => {
+                if self.leaving == Leaving::No {
+                    self.leaving = Leaving::ToSay;
+                }
+            }
             Notice::Resign { epoch } => self.resign = Some(epoch),
         }
     }
@@ -226,8 +248,11 @@ impl Elector {
     /// From now on no row is our own but that of a join yet to be enqueued.
     fn forget_join(&mut self) {
         (self.joined, self.unsettled, self.synced, self.resign) = (None, None, None, None);
-        if let Some((_, Doing::Commit { join, .. })) = &mut self.doing {
-            *join = None;
+        if self.leaving == Leaving::Said {
+            self.leaving = Leaving::ToSay;
+        }
+        if let Some((_, Doing::Commit { join, drain, .. })) = &mut self.doing {
+            (*join, *drain) = (None, false);
         }
     }
 

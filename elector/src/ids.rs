@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 /// The longest node or registry name, in bytes.
 pub const MAX_NAME: usize = 100;
@@ -115,23 +115,43 @@ name_type! {
     Tag
 }
 
+/// The greatest number that anything is counted by. Who counts one by one does not get there within the life of a store; so a
+/// greater one is damage, and is refused before anybody adds to it.
+pub const MAX_COUNT: u64 = 1 << 62;
+
+/// Reads a number that something was counted by: at most [`MAX_COUNT`].
+pub fn deserialize_count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let number = u64::deserialize(from)?;
+    if number <= MAX_COUNT {
+        return Ok(number);
+    }
+    Err(D::Error::custom(format_args!("{number} was never counted to, {MAX_COUNT} is the most")))
+}
+
 macro_rules! number_type {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(
-            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(pub u64);
+        number_type!(@of $name);
+    };
+    (count: $(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(#[serde(deserialize_with = "deserialize_count")] pub u64);
+        number_type!(@of $name);
 
         impl $name {
-            /// The next greater one. Counting one by one, a `u64` does not end within the life of a store.
+            /// The next greater one. What was read from elsewhere is at most [`MAX_COUNT`], so there always is one.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0 + 1)
             }
         }
-
+    };
+    (@of $name:ident) => {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}", self.0)
@@ -144,35 +164,35 @@ number_type! {
     /// Drawn afresh at each start of a process, so that a restarted node is not taken for its former self.
     Incarnation
 }
-number_type! {
+number_type! { count:
     /// Counts the sessions of a node, over all its incarnations.
     SessionNumber
 }
-number_type! {
+number_type! { count:
     /// Counts the beats of a session. No value is written twice, so an unmoved beat is a silent node.
     Beat
 }
-number_type! {
+number_type! { count:
     /// The sequence number of an author's entry in the membership queue.
     Sequence
 }
-number_type! {
+number_type! { count:
     /// Identifies one join of one member: the sequence number of its `Join`. Greater for a later join.
     Token
 }
-number_type! {
+number_type! { count:
     /// Grows with every new term, and when the seat falls vacant. Never reset.
     Epoch
 }
-number_type! {
+number_type! { count:
     /// Grows with every new term and every refresh of one. Never reset.
     Ballot
 }
-number_type! {
+number_type! { count:
     /// When a candidate registered, among the candidates of its election: smaller is earlier. Never given out twice.
     Seniority
 }
-number_type! {
+number_type! { count:
     /// Index of a batch in a registry's log, from 1; 0 is "before the first". Never reset.
     Position
 }

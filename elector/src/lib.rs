@@ -17,8 +17,14 @@
 pub mod clock;
 pub mod election;
 pub mod elector;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+#[cfg(test)]
+mod golden_tests;
 pub mod ids;
 pub mod keys;
+pub mod metrics;
 pub mod policy;
 pub mod record;
 pub mod recording;

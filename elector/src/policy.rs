@@ -6,7 +6,7 @@
 //!
 //! Pure: the same election gives the same decision, on every node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use callsign_planted::planted;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ pub struct Candidate {
     pub alive: bool,
     /// 0 is ineligible. `sticky` does not rank by it.
     pub priority: u32,
+    /// Whether it is about to leave. It is elected only if nobody else is eligible.
+    pub draining: bool,
 }
 
 impl Candidate {
@@ -30,6 +32,11 @@ impl Candidate {
         let synced = self.synced || planted!("unsynced-elected");
         let alive = self.alive || planted!("dead-elected");
         synced && alive && self.priority != 0
+    }
+
+    /// Whether it may take a seat, and stays.
+    pub fn is_willing(self) -> bool {
+        self.is_eligible() && (!self.draining || planted!("drainer-takes-seat"))
     }
 }
 
@@ -55,6 +62,8 @@ pub struct Election<'a> {
     pub accuser: Option<&'a NodeName>,
     /// Who was deposed or resigned just now. It is elected only if nobody else is eligible.
     pub deposed: Option<&'a NodeName>,
+    /// Whom the proposer has lost its links to. Elected only if nobody else may be, unless it proposes itself.
+    pub unlinked: &'a BTreeSet<NodeName>,
     /// Whether an unsynced member may open the seat.
     pub opening: Option<Opening>,
 }
@@ -77,14 +86,17 @@ pub enum Decision {
 
 /// Decides by the preset `sticky`.
 pub fn decide(election: &Election<'_>) -> Decision {
-    let Election { candidates, incumbent, proposer, accuser, deposed, opening } = *election;
+    let Election { candidates, incumbent, proposer, accuser, deposed, unlinked, opening } = *election;
     if incumbent.is_some_and(|node| candidates.contains_key(node)) {
         return Decision::Keep;
     }
     let is_eligible = |node: &NodeName| candidates.get(node).is_some_and(|c| c.is_eligible());
     let another = candidates.keys().any(|node| Some(node) != deposed && is_eligible(node));
+    let another_stays = candidates.iter().any(|(node, c)| Some(node) != deposed && c.is_willing());
     let may_lead = |node: &NodeName| {
-        is_eligible(node) && !(another && Some(node) == deposed && !planted!("deposed-takes-seat-back"))
+        is_eligible(node)
+            && !(another && Some(node) == deposed && !planted!("deposed-takes-seat-back"))
+            && !(another_stays && candidates.get(node).is_some_and(|c| !c.is_willing()))
     };
     let elect = |node: &NodeName| Decision::Elect { node: node.clone(), opening: None };
 
@@ -102,8 +114,12 @@ pub fn decide(election: &Election<'_>) -> Decision {
             // That others are eligible was read, not heard from them; they take the seat themselves.
             _ => Decision::Vacant,
         },
-        // Not a member, or the one that gives up the seat: somebody else, the same on every node.
-        _ => candidates.keys().find(|node| may_lead(node)).map_or(Decision::Vacant, elect),
+        // Not a member, or the one that gives up the seat: somebody else, whom it can reach if there is one.
+        _ => {
+            let mut others: Vec<_> = candidates.keys().filter(|node| may_lead(node)).collect();
+            others.sort_by_key(|node| unlinked.contains(*node));
+            others.first().map_or(Decision::Vacant, |node| elect(node))
+        }
     }
 }
 

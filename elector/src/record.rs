@@ -161,6 +161,15 @@ pub struct MemberRow {
     pub empty: bool,
     /// Its accusation of the leader, if it has one.
     pub accuses: Option<Accusation>,
+    /// Whether it is about to leave: it leads only if nobody else can. Cleared by a new join only. Left out where it is
+    /// false, as versions before it wrote.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub draining: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 impl Record for MemberRow {}
 
@@ -239,6 +248,12 @@ pub enum MembershipEvent {
         token: Token,
         /// The epoch in which it leads.
         epoch: Epoch,
+    },
+    /// The author is about to leave: it gives up the seat as soon as another member can take it, takes none while another
+    /// can, and stays a member.
+    Drain {
+        /// The author's own current token.
+        token: Token,
     },
     /// The author's replica holds the log's end.
     Synced {

@@ -54,6 +54,9 @@ pub struct Facts {
     pub proposer: SessionId,
     /// What a new lock is recognised by.
     pub nonce: Nonce,
+    /// The nodes that the proposer has lost its links to. Of several that may be elected it prefers the others: who hangs keeps
+    /// its session open for a while, and not its links.
+    pub unlinked: BTreeSet<NodeName>,
 }
 
 impl Facts {
@@ -101,6 +104,11 @@ pub enum Change {
     /// A leader gave up the seat.
     Resigned {
         /// The leader of the epoch that ended.
+        node: NodeName,
+    },
+    /// A member is about to leave.
+    Drains {
+        /// The member.
         node: NodeName,
     },
     /// A member's replica holds the log's end.
@@ -210,6 +218,9 @@ impl ElectionState {
                     transition.after.term.ballot = transition.after.term.ballot.next();
                 }
                 let down = matches!(entry.event, MembershipEvent::Down { .. });
+                if transition.is_time_to_hand_over(&change) {
+                    transition.hand_over();
+                }
                 transition.settle(down.then_some(&entry.author.node));
                 transition.finish(change)
             }
@@ -291,6 +302,7 @@ impl<'a> Transition<'a> {
                     synced: false,
                     empty: *empty,
                     accuses: None,
+                    draining: false,
                 };
                 self.join(row)
             }
@@ -333,6 +345,13 @@ impl<'a> Transition<'a> {
                 }
                 self.deposed = Some(author.node.clone());
                 Ok(Change::Resigned { node: author.node.clone() })
+            }
+            MembershipEvent::Drain { token } => {
+                let row = self.author_row(author, *token)?;
+                if std::mem::replace(&mut row.draining, true) {
+                    return Err(Dropped::NothingNew);
+                }
+                Ok(Change::Drains { node: author.node.clone() })
             }
             MembershipEvent::Synced { token, epoch, position } => {
                 self.author_row(author, *token)?;
@@ -462,6 +481,33 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// When the leader begins to drain, and when somebody becomes synced, and then only: so the seat moves once for each of
+    /// these. A member that drains and was elected because the one that stays is silent is not replaced by that one.
+    fn is_time_to_hand_over(&self, change: &Change) -> bool {
+        match change {
+            Change::Drains { node } => {
+                self.after.term.leader.as_ref().is_some_and(|leader| leader.node == *node)
+            }
+            Change::Synced { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Takes the seat from a leader that is about to leave, if a member can have it that stays.
+    fn hand_over(&mut self) {
+        let Some(leader) = self.after.term.leader.clone() else { return };
+        if !self.after.members.get(&leader.node).is_some_and(|row| row.draining) {
+            return;
+        }
+        let candidates = self.candidates();
+        let successor = candidates.iter().find(|(node, c)| **node != leader.node && c.is_willing());
+        if let Some((successor, _)) = successor {
+            self.relied.insert(Relied::Session(successor.clone()));
+            self.vacate();
+            self.deposed = Some(leader.node);
+        }
+    }
+
     fn votes_suffice(&self, leader: &NodeName) -> bool {
         let votes = || {
             let others = self.after.members.iter().filter(|(node, _)| *node != leader);
@@ -488,6 +534,7 @@ impl<'a> Transition<'a> {
             synced: row.synced,
             alive: self.facts.is_open(&row.session),
             priority: row.priority,
+            draining: row.draining,
         };
         self.after.members.iter().map(|(node, row)| (node.clone(), candidate(row))).collect()
     }
@@ -499,6 +546,7 @@ impl<'a> Transition<'a> {
             proposer: &self.facts.proposer.node,
             accuser,
             deposed: self.deposed.as_ref(),
+            unlinked: &self.facts.unlinked,
             opening: opening(&self.after.members, &self.facts.sessions, self.facts.commit),
         });
         let Decision::Elect { node, opening } = decision else { return };

@@ -34,9 +34,13 @@ use crate::{
     input::{Answer, Call, CallId, Effect, Event, Input, Notice, Now, OpId, Tell},
     member::{Member, MemberConfig},
     message::Message,
+    metrics::{OfCommit, OfPump, OfRegistry},
     shared::{SharedTable, TableReader},
     status::Status,
 };
+
+/// How much longer than it may take a member's answer is waited for. Shorter: a busy member is taken for one that hangs.
+const HANGS: Duration = Duration::from_secs(1);
 
 /// How long a commit may take before its outcome is taken for unknown.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,12 +76,27 @@ pub(crate) struct Shared {
     pub(crate) registry: RegistryName,
     /// Where it is in the store.
     pub(crate) keys: RegistryKeys,
+    /// For how long the member is to take nothing from its mailbox.
+    #[cfg(feature = "faults")]
+    pub(crate) hang: Mutex<Option<Duration>>,
 }
 
 impl Shared {
+    /// Has the member hang, from the next message on.
+    #[cfg(feature = "faults")]
+    pub(crate) fn hang(&self, time: Duration) {
+        *self.hang.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
+        self.kick();
+    }
+
     /// Whether the replica is complete.
     pub(crate) fn is_synced(&self) -> bool {
         self.is_synced.load(Ordering::Acquire)
+    }
+
+    /// Whether the member has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
     }
 
     /// Hands an input to the member.
@@ -95,8 +114,12 @@ impl Shared {
         }
     }
 
-    /// Calls the member. `None`: it has ended.
+    /// Calls the member, which answers within `wait`, and is not waited for much longer: it may hang. `None`: it has ended.
     pub(crate) async fn call(&self, call: Call, wait: Duration) -> Option<Answer> {
+        let clock = self.trust.clock();
+        let began = clock.now();
+        let at = self.status.load().position;
+        let unanswered = call.unanswered(wait, at);
         let id = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
@@ -105,7 +128,11 @@ impl Shared {
         if self.has_ended.load(Ordering::SeqCst) {
             return None;
         }
-        answered.await.ok()
+        tokio::select! {
+            biased;
+            answer = answered => answer.ok(),
+            () = clock.sleep_until(began + wait + HANGS) => Some(unanswered),
+        }
     }
 
     /// Adds a listener for an actor. False if it listens already.
@@ -172,6 +199,8 @@ pub(crate) async fn start(parts: Parts) -> Result<(Arc<Shared>, ActorRef<Kick>),
         term: ArcSwap::from_pointee(Term::vacant()),
         registry: parts.registry.clone(),
         keys: parts.config.keys.clone(),
+        #[cfg(feature = "faults")]
+        hang: Mutex::new(None),
     });
     let arguments = (shared.clone(), parts, table);
     let (actor, _) = Actor::spawn(None, MemberActor, arguments).await?;
@@ -198,9 +227,12 @@ struct Driver {
     effects: Vec<Effect>,
     on_members: OnMembers,
     on_lead: Box<dyn Fn(bool) + Send + Sync>,
+    /// Why the log could not be read, the last time, and how often in a row.
+    corrupt: (String, u64),
     known: Vec<(NodeName, String)>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     recorder: Option<Recorder>,
+    metrics: OfRegistry,
 }
 
 impl Actor for MemberActor {
@@ -214,10 +246,15 @@ impl Actor for MemberActor {
         (shared, parts, table): Self::Arguments,
     ) -> Result<Driver, ActorProcessingErr> {
         let (wake, wakes) = watch::channel(Time::ZERO);
+        let metrics = OfRegistry::new(parts.registry.as_str());
         let tasks = vec![
-            tokio::spawn(pump_links(shared.clone(), parts.endpoint.subscribe(&parts.channel))),
+            tokio::spawn(pump_links(
+                shared.clone(),
+                parts.endpoint.subscribe(&parts.channel),
+                metrics.pump(),
+            )),
             tokio::spawn(pump_session(shared.clone(), parts.session.subscribe(), parts.elector.clone())),
-            tokio::spawn(pump_elector(shared.clone(), parts.elector_events)),
+            tokio::spawn(pump_elector(shared.clone(), parts.elector_events, metrics.pump())),
             tokio::spawn(pump_time(shared.clone(), parts.clock.clone(), wakes)),
         ];
         Ok(Driver {
@@ -235,9 +272,11 @@ impl Actor for MemberActor {
             effects: Vec::new(),
             on_members: parts.on_members,
             on_lead: parts.on_lead,
+            corrupt: (String::new(), 0),
             known: Vec::new(),
             tasks,
             recorder: parts.recorder,
+            metrics,
         })
     }
 
@@ -247,6 +286,13 @@ impl Actor for MemberActor {
         _kick: Kick,
         driver: &mut Driver,
     ) -> Result<(), ActorProcessingErr> {
+        #[cfg(feature = "faults")]
+        {
+            let hang = driver.shared.hang.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(time) = hang {
+                tokio::time::sleep(time).await;
+            }
+        }
         driver.take_all(&myself);
         Ok(())
     }
@@ -279,6 +325,7 @@ impl Actor for MemberActor {
         driver.shared.has_ended.store(true, Ordering::SeqCst);
         driver.shared.is_synced.store(false, Ordering::Release);
         driver.shared.changed.notify_waiters();
+        driver.metrics.ended();
         if let Some(recorder) = &mut driver.recorder {
             recorder.finish();
         }
@@ -314,6 +361,7 @@ impl Driver {
         }
         self.effects = effects;
         self.publish();
+        self.metrics.tell();
         let wakes_at = self.member.wakes_at(now.time);
         self.wake.send_if_modified(|at| {
             // A timer that has fired waits to be told of the next time, even if it is the same.
@@ -336,9 +384,17 @@ impl Driver {
         match input {
             Input::LinkUp { node, link, .. } => {
                 self.links.insert(node.clone(), LinkId(*link));
+                self.metrics.link("up");
+                self.metrics.links(self.links.len());
             }
             Input::LinkDown { node, .. } => {
                 self.links.remove(node);
+                self.metrics.link("down");
+                self.metrics.links(self.links.len());
+            }
+            Input::Message { message, .. } => self.metrics.received(message),
+            Input::Assume { leader, epoch } if *leader == self.shared.status.load().node => {
+                self.metrics.assumes(*epoch);
             }
             Input::View(view) => {
                 let members: Vec<_> =
@@ -370,10 +426,13 @@ impl Driver {
                 tokio::spawn(async move { shared.push(Input::ReadDone { id, result: read.await }) });
             }
             Effect::Commit { id, transaction } => {
+                let operations = self.member.batch_operations();
+                let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
-                tokio::spawn(async move { shared.push(commit_done(id, commit).await) });
+                tokio::spawn(async move { shared.push(commit_done(id, commit, metrics).await) });
             }
             Effect::Answer { call, answer } => {
+                self.metrics.answered(&answer);
                 let waiting =
                     self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
                 if let Some(waiting) = waiting {
@@ -406,6 +465,7 @@ impl Driver {
                 Tell::Synced(epoch, position) => ElectorNotice::Synced { epoch, position },
                 Tell::Assumed(epoch) => ElectorNotice::Assumed { epoch },
                 Tell::Refresh => ElectorNotice::Changed,
+                Tell::Drain => ElectorNotice::Drain,
                 Tell::Leave => ElectorNotice::Leave,
                 Tell::Rejoin { empty } => ElectorNotice::Rejoin { empty },
             }),
@@ -417,12 +477,17 @@ impl Driver {
     fn send(&mut self, to: NodeName, message: &Message) {
         let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
         let sent = match self.links.get(&to) {
-            Some(link) => self.endpoint.send(*link, lane, &self.channel, message.encode()),
+            Some(link) => {
+                let bytes = message.encode();
+                self.metrics.sent(message, bytes.len());
+                self.endpoint.send(*link, lane, &self.channel, bytes)
+            }
             // It went down; the input that says so is on its way.
             None => return,
         };
         if let Err(error) = sent {
             tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
+            self.metrics.link("send_failed");
             self.shared.push(Input::SendFailed { to });
         }
     }
@@ -441,12 +506,19 @@ impl Driver {
         self.watched.insert(actor, cell);
     }
 
-    fn report(&self, event: &Event) {
+    fn report(&mut self, event: &Event) {
+        self.metrics.event(event);
         let (registry, node) = (&self.channel, &self.shared.status.load().node);
         match event {
-            Event::Corrupt { .. } | Event::ClaimLost { .. } => {
-                tracing::warn!(registry, %node, ?event, "registry");
+            Event::Corrupt { reason } => {
+                // It is read again and again, until somebody mends it.
+                let times = if self.corrupt.0 == *reason { self.corrupt.1 + 1 } else { 1 };
+                self.corrupt = (reason.clone(), times);
+                if times.is_power_of_two() {
+                    tracing::error!(registry, %node, reason, times, "the log cannot be read");
+                }
             }
+            Event::ClaimLost { .. } => tracing::warn!(registry, %node, ?event, "registry"),
             _ => tracing::info!(registry, %node, ?event, "registry"),
         }
         match event {
@@ -464,6 +536,7 @@ impl Driver {
             self.shared.term.store(Arc::new(term.clone()));
         }
         if **self.shared.status.load() != status {
+            self.metrics.status(&status, self.shared.table.count());
             self.shared.status.store(Arc::new(status));
             self.shared.changed.notify_waiters();
         }
@@ -473,18 +546,28 @@ impl Driver {
 async fn commit_done(
     id: OpId,
     commit: impl Future<Output = callsign_elector::store::CommitOutcome>,
+    metrics: OfCommit,
 ) -> Input {
     let outcome = tokio::time::timeout(COMMIT_TIMEOUT, commit).await;
-    Input::CommitDone { id, outcome: outcome.unwrap_or(callsign_elector::store::CommitOutcome::Unknown) }
+    let outcome = outcome.unwrap_or(callsign_elector::store::CommitOutcome::Unknown);
+    metrics.ended(&outcome);
+    Input::CommitDone { id, outcome }
 }
 
-async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents) {
+async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump) {
     let mut received = Vec::new();
+    let mut unread = 0_u64;
     loop {
         shared.inbox.room().await;
         if events.recv_many(&mut received, 1024).await == 0 {
             return;
         }
+        let bytes = received.iter().map(|event| match event {
+            LinkEvent::Message { body, .. } => body.len(),
+            LinkEvent::Up { .. } | LinkEvent::Down { .. } => 0,
+        });
+        let bytes: usize = bytes.sum();
+        metrics.received(bytes as u64);
         // Decoded here, beside the member, not in it.
         let inputs = received.drain(..).filter_map(|event| {
             let peer = match &event {
@@ -501,13 +584,17 @@ async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents) {
                 LinkEvent::Message { body, .. } => match Message::decode(&body) {
                     Ok(message) => Some(Input::Message { from: node, message }),
                     Err(error) => {
-                        tracing::warn!(peer = %node, %error, "dropped");
+                        // A newer node may send as many as it likes.
+                        unread += 1;
+                        if unread.is_power_of_two() {
+                            tracing::warn!(peer = %node, %error, unread, "messages are dropped");
+                        }
                         None
                     }
                 },
             }
         });
-        if shared.inbox.extend(inputs) {
+        if shared.inbox.extend(inputs.collect(), bytes) {
             shared.kick();
         }
     }
@@ -544,8 +631,13 @@ async fn pump_session(
     }
 }
 
-async fn pump_elector(shared: Arc<Shared>, mut events: mpsc::UnboundedReceiver<ElectorEvent>) {
+async fn pump_elector(
+    shared: Arc<Shared>,
+    mut events: mpsc::UnboundedReceiver<ElectorEvent>,
+    metrics: OfPump,
+) {
     while let Some(event) = events.recv().await {
+        metrics.elector(&event);
         match event {
             ElectorEvent::View(view) => shared.push(Input::View(view)),
             ElectorEvent::Assume { leader, epoch } => shared.push(Input::Assume { leader, epoch }),

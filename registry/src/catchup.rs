@@ -34,6 +34,9 @@ const GRACE: Duration = Duration::from_millis(150);
 /// How long to wait when there is nobody to ask.
 const NOBODY: Duration = Duration::from_millis(100);
 
+/// How long to wait when what is lacking cannot be read: it takes an operator, so this only must not cost much.
+const UNREADABLE: Duration = Duration::from_secs(1);
+
 /// How many batches are read from the store's log at a time.
 const LOG_READ: usize = 32;
 
@@ -233,6 +236,7 @@ impl<T: Table> CatchUp<T> {
     /// The leader answered from its memory.
     pub(crate) fn on_fetched(
         &mut self,
+        now: Time,
         replica: &mut Replica<T>,
         epoch: Epoch,
         after: Position,
@@ -243,7 +247,11 @@ impl<T: Table> CatchUp<T> {
         }
         self.asked = Asked::Nothing;
         self.prefer_log = batches.is_empty();
-        offer_all(replica, epoch, after, batches)
+        let result = offer_all(replica, epoch, after, batches);
+        if result.is_err() {
+            self.not_before = now + UNREADABLE;
+        }
+        result
     }
 
     /// The store's log was read.
@@ -267,7 +275,7 @@ impl<T: Table> CatchUp<T> {
         self.asked = Asked::Nothing;
         // Unless it brings the replica on, nothing else would come of reading it again at once.
         self.not_before = now + NOBODY;
-        let corrupt = |e: callsign_elector::record::CorruptRecord| CorruptBatch(e.to_string());
+        let corrupt = |e: callsign_elector::record::CorruptRecord| CorruptBatch::Malformed(e.to_string());
         let position = |index| {
             let value = result.value(index);
             value.map(|v| PositionRecord::from_value(v)).transpose().map_err(corrupt).map(|p| p.map(|p| p.0))
@@ -287,12 +295,21 @@ impl<T: Table> CatchUp<T> {
             return Ok(Applied::default());
         }
         let mut applied = Applied::default();
+        let before = replica.position();
         for (key, value) in result.entries(2) {
             let Some(at) = keys.log_position(key) else { continue };
             if at != replica.position().next() || at > commit {
                 break;
             }
-            let batch = Batch::decode(value)?;
+            let batch = match Batch::decode_at(at, value) {
+                Ok(batch) => batch,
+                // What was applied before it has to be told. The next reading begins with this one.
+                Err(_) if replica.position() > before => break,
+                Err(corrupt) => {
+                    self.not_before = now + UNREADABLE;
+                    return Err(corrupt);
+                }
+            };
             let mut one = replica.apply(&batch);
             applied.own_freed.append(&mut one.own_freed);
             applied.gone.append(&mut one.gone);
@@ -334,7 +351,7 @@ impl<T: Table> CatchUp<T> {
         let Some(complete) = staged.take() else { return Ok(()) };
         let names = complete.count();
         self.asked = Asked::Nothing;
-        if replica.install(complete, epoch, position)? {
+        if replica.install(complete, epoch, position) {
             self.too_far = false;
             effects.push(Effect::Event(Event::SnapshotInstalled { position, names }));
         } else {
@@ -374,7 +391,12 @@ pub(crate) fn offer_all<T: Table>(
     let mut prev = after;
     for (position, batch) in batches {
         // A batch keeps the epoch of its author; `epoch` is that of the leader who passed it on.
-        let mut one = replica.offer(epoch, prev, position, batch)?;
+        let mut one = match replica.offer(epoch, prev, position, batch) {
+            Ok(one) => one,
+            // What was applied before it has to be told. It is missing then, and asked for again.
+            Err(_) if prev != after => break,
+            Err(corrupt) => return Err(corrupt),
+        };
         applied.own_freed.append(&mut one.own_freed);
         applied.gone.append(&mut one.gone);
         prev = position;

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use callsign_elector::{Clock, elector::ElectorTiming, session::SessionTiming, store::SharedStore};
-use callsign_transport::{LinkLimits, LinkTiming, Network, Secret};
+use callsign_transport::{Keys, LinkLimits, LinkTiming, Network, Secret, Tls};
 
 use crate::outage::OnOutage;
 
@@ -44,10 +44,11 @@ pub struct Config {
     pub(crate) registry: String,
     pub(crate) listen: SocketAddr,
     pub(crate) advertise: Option<String>,
-    pub(crate) secret: Option<Secret>,
+    pub(crate) keys: Keys,
     pub(crate) priority: u32,
     pub(crate) request_timeout: Duration,
     pub(crate) join_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
     pub(crate) on_outage: OnOutage,
     pub(crate) session: SessionTiming,
     pub(crate) elector: ElectorTiming,
@@ -71,10 +72,11 @@ impl Config {
             registry: "default".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             advertise: None,
-            secret: None,
+            keys: Keys::default(),
             priority: 1,
             request_timeout: Duration::from_secs(5),
             join_timeout: Duration::from_secs(15),
+            drain_timeout: Duration::from_secs(5),
             on_outage: OnOutage::Wait,
             session: SessionTiming::default(),
             elector: ElectorTiming::default(),
@@ -100,7 +102,8 @@ impl Config {
         self
     }
 
-    /// Where to listen for links. Default `127.0.0.1:0`, a free port. Anything but a loopback address needs a secret.
+    /// Where to listen for links. Default `127.0.0.1:0`, a free port. Anything but a loopback address needs a secret or
+    /// certificates.
     #[must_use]
     pub fn listen(mut self, listen: SocketAddr) -> Self {
         self.listen = listen;
@@ -114,10 +117,27 @@ impl Config {
         self
     }
 
-    /// The cluster's secret: links are encrypted, and peers without it refused. Default: none, loopback only.
+    /// The cluster's secret: links are encrypted, and peers without it refused. Default: none, and then, without
+    /// [`tls`](Self::tls), loopback only.
     #[must_use]
-    pub fn secret(mut self, secret: Secret) -> Self {
-        self.secret = Some(secret);
+    pub fn secret(self, secret: Secret) -> Self {
+        self.secrets(vec![secret])
+    }
+
+    /// Several secrets that are valid at once, at most [`MAX_SECRETS`](crate::MAX_SECRETS): the first is shown to others, each
+    /// is accepted from them. While a node runs, [`Registry::set_keys`](crate::Registry::set_keys) changes them.
+    #[must_use]
+    pub fn secrets(mut self, secrets: Vec<Secret>) -> Self {
+        self.keys.secrets = secrets;
+        self
+    }
+
+    /// This node's certificate, for `callsign://CLUSTER/NODE`, and the authorities whose certificates it believes: links are
+    /// encrypted by TLS, and peers are the nodes that their certificates name, or refused. With a secret too, both are
+    /// asked for. All nodes of a cluster have the same of the two. Default: none.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.keys.tls = Some(tls);
         self
     }
 
@@ -141,6 +161,15 @@ impl Config {
     #[must_use]
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = timeout;
+        self
+    }
+
+    /// How long a node that is to leave waits for another to serve in its place, and for what was asked of it to be decided.
+    /// Shorter: a seat that passes to somebody slow is found vacant. Longer: what a store that is out of reach costs whoever
+    /// waits for the node to be gone. See [`Registry::drain`](crate::Registry::drain). Default 5 s.
+    #[must_use]
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
         self
     }
 

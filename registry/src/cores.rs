@@ -3,7 +3,7 @@
 pub use crate::{
     input::{Answer, Call, CallId, Effect, Input, Now, OnLapse, OpId, Tell},
     log::{Batch, CorruptBatch, Op},
-    member::{Member, MemberConfig, Tuning},
+    member::{Drained, Member, MemberConfig, Tuning},
     message::{BadMessage, Chunk, ChunkRow, Message, Request, Verdict, Wish},
     replica::Replica,
     table::{RequestNumber, Row, Table},

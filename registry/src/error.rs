@@ -25,7 +25,7 @@ pub enum JoinError {
     /// The store did not answer in time. The session may have been opened; joining again continues or replaces it.
     #[error("the store is unavailable: {0}")]
     StoreUnavailable(String),
-    /// The node cannot listen, or may not without a secret. Nothing was changed.
+    /// The node cannot listen, or may not without a secret or certificates, or the certificate is not its own. Nothing was changed.
     #[error(transparent)]
     Transport(#[from] StartError),
     /// Another process runs under this node's name, and lives. Nothing was changed.
@@ -117,9 +117,29 @@ pub enum RegisterError {
         /// How many.
         pending: usize,
     },
+    /// This node is about to leave, and takes no new names. Nothing was sent: ask one of these.
+    #[error("the node is about to leave; ask {}", nodes(ask))]
+    Draining {
+        /// Who serves and is not known to be about to leave: the leader first. Empty: this node knows of nobody.
+        ask: Vec<Elsewhere>,
+    },
     /// The node has left the registry. Nothing was sent.
     #[error("the node has left")]
     Left,
+}
+
+/// A node that can be asked in another's place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The node.
+    pub node: NodeName,
+    /// Where it listens for links, `host:port`.
+    pub address: String,
+}
+
+fn nodes(ask: &[Elsewhere]) -> String {
+    let nodes: Vec<_> = ask.iter().map(|elsewhere| elsewhere.node.as_str()).collect();
+    if nodes.is_empty() { "another one".to_owned() } else { nodes.join(", or ") }
 }
 
 /// Why a name was not unregistered.
@@ -223,6 +243,12 @@ pub enum ConsistentError {
         at: Position,
         /// Where it had to be.
         wanted: Position,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// This node's own member did not answer in time: it hangs, or is starved. Nothing is known.
+    #[error("this node's member did not answer within {waited:?}")]
+    Unanswered {
         /// How long was waited.
         waited: Duration,
     },

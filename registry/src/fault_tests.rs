@@ -430,6 +430,7 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
         synced: false,
         empty,
         accuses: None,
+        draining: false,
     };
     let view = |open, empty| View {
         version: Version(1),

@@ -169,7 +169,8 @@ impl Handoff {
 }
 
 /// What must hold for a `Reset` besides the fence, if one may be written: every member's row says that it is empty,
-/// or is of a session that is closed.
+/// or is of a session that is closed; and no node that the view knows has become a member since. (A node that it does not
+/// know is a new one, and has no base.)
 pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys) -> Option<Vec<(Key, Option<Value>)>> {
     let mut conditions = Vec::new();
     for (node, row) in &view.members {
@@ -182,6 +183,10 @@ pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys) -> Option<Vec<(
             conditions.push((key, Some(record.to_value())));
         }
         conditions.push((keys.member(node), Some(row.to_value())));
+    }
+    if !planted!("reset-without-the-absent") {
+        let absent = view.sessions.keys().filter(|node| !view.members.contains_key(*node));
+        conditions.extend(absent.map(|node| (keys.member(node), None)));
     }
     Some(conditions)
 }

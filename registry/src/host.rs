@@ -8,6 +8,7 @@
 //! trusted, and when the own replica has it (P1, P4); an actor that ends is unregistered, also when its verdict is
 //! still to come.
 
+mod away;
 mod verdicts;
 
 use std::{
@@ -25,7 +26,7 @@ use callsign_transport::Kind;
 
 use crate::{
     entry::Entry,
-    error::{RegisterError, UnregisterError},
+    error::{Elsewhere, RegisterError, UnregisterError},
     input::{Answer, CallId, Effect, Event, Notice, Now, OnLapse},
     message::{Message, Request, Verdict, Wish},
     name::Name,
@@ -113,6 +114,8 @@ pub(crate) struct Host {
     outbox: BTreeSet<RequestNumber>,
     is_lapsed: bool,
     differ_since: Option<Time>,
+    /// Set when the node is about to leave: who is to be asked for new names.
+    turned_away: Option<Vec<Elsewhere>>,
 }
 
 impl Host {
@@ -130,6 +133,7 @@ impl Host {
             outbox: BTreeSet::new(),
             is_lapsed: false,
             differ_since: None,
+            turned_away: None,
         }
     }
 
@@ -279,6 +283,9 @@ impl Host {
         let mut refuse = |error| {
             effects.push(Effect::Answer { call: caller.call, answer: Answer::Registered(Err(error)) });
         };
+        if let Some(error) = self.refusal_of(&name) {
+            return refuse(error);
+        }
         let Some(session) = self.session.clone().filter(|_| self.is_trusted(now)) else {
             return refuse(RegisterError::Lapsed);
         };

@@ -16,30 +16,49 @@ use crate::input::Input;
 /// How many inputs may wait before the links are not read any more. Calls are bounded by the host.
 const LINK_LIMIT: usize = 16_384;
 
+/// How many bytes of messages may, as they came. Each link's reader has at most an inbox of its own more.
+const BYTE_LIMIT: usize = 16 << 20;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    inputs: Vec<Input>,
+    /// Of what links delivered.
+    bytes: usize,
+}
+
+impl Waiting {
+    fn has_room(&self) -> bool {
+        self.inputs.len() < LINK_LIMIT && self.bytes < BYTE_LIMIT
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    inputs: Mutex<Vec<Input>>,
+    waiting: Mutex<Waiting>,
     is_kicked: AtomicBool,
     has_room: Notify,
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Vec<Input>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         // Nothing panics under this lock: it only moves values.
-        self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds one input. True if the actor has to be woken.
     #[must_use]
     pub(crate) fn push(&self, input: Input) -> bool {
-        self.lock().push(input);
+        self.lock().inputs.push(input);
         !self.is_kicked.swap(true, Ordering::AcqRel)
     }
 
-    /// Adds inputs that a link delivered. True if the actor has to be woken.
+    /// Adds inputs that links delivered in so many bytes. True if the actor has to be woken.
     #[must_use]
-    pub(crate) fn extend(&self, inputs: impl IntoIterator<Item = Input>) -> bool {
-        self.lock().extend(inputs);
+    pub(crate) fn extend(&self, inputs: Vec<Input>, bytes: usize) -> bool {
+        let mut waiting = self.lock();
+        waiting.inputs.extend(inputs);
+        waiting.bytes += bytes;
+        drop(waiting);
         !self.is_kicked.swap(true, Ordering::AcqRel)
     }
 
@@ -47,7 +66,7 @@ impl Inbox {
     pub(crate) async fn room(&self) {
         loop {
             let has_room = self.has_room.notified();
-            if self.lock().len() < LINK_LIMIT {
+            if self.lock().has_room() {
                 return;
             }
             has_room.await;
@@ -60,6 +79,29 @@ impl Inbox {
         self.is_kicked.store(false, Ordering::Release);
         let taken = std::mem::take(&mut *self.lock());
         self.has_room.notify_waiters();
-        taken
+        taken.inputs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use futures::FutureExt;
+
+    #[tokio::test]
+    async fn links_are_not_read_while_too_much_waits_and_are_once_it_is_taken() {
+        let inbox = Arc::new(Inbox::default());
+        for (inputs, bytes) in [(LINK_LIMIT, 0), (1, BYTE_LIMIT)] {
+            inbox.room().now_or_never().expect("there is room");
+            let _ = inbox.extend((0..inputs).map(|_| Input::Wake).collect(), bytes);
+            let waiter = inbox.clone();
+            let waits = tokio::spawn(async move { waiter.room().await });
+            tokio::task::yield_now().await;
+            assert!(!waits.is_finished() && inbox.room().now_or_never().is_none());
+            assert_eq!(inbox.take().len(), inputs);
+            waits.await.unwrap();
+        }
     }
 }

@@ -15,6 +15,7 @@ use callsign_transport::Kind;
 use crate::{
     entry::Entry,
     error::{ConsistentError, RegisterError, UnregisterError},
+    member::Drained,
     message::Message,
     name::Name,
 };
@@ -54,6 +55,9 @@ pub enum Notice {
     Resumed,
     /// The names are lost: the session was closed, or the log does not have them.
     Lost,
+    /// The node is about to leave. The names are held as before, and lost soon: time to give them up, and to leave them to
+    /// somebody else.
+    Draining,
 }
 
 /// What a client wants.
@@ -75,8 +79,32 @@ pub enum Call {
         position: Position,
     },
     Ready,
-    /// The node leaves: its actors are stopped or told, and the member asks and decides nothing any more.
+    /// The node is about to leave: it takes no new names, and hands over the seat if it has it. What became of that is
+    /// answered after `wait` at the latest.
+    Drain,
+    /// The node leaves: when nothing is undecided, or after `wait`, its actors are stopped or told, and the member asks and
+    /// decides nothing any more.
     Leave,
+}
+
+impl Call {
+    /// What a caller is told whose member has not answered: it may have heard the call, and may still act on it.
+    pub fn unanswered(&self, waited: Duration, at: Position) -> Answer {
+        match self {
+            Self::Register { name, .. } => {
+                Answer::Registered(Err(RegisterError::Unknown { name: name.to_string(), waited }))
+            }
+            Self::Unregister { name } => {
+                Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
+            }
+            Self::Consistent { .. } => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
+            Self::WaitFor { .. } => Answer::Reached(Err(at)),
+            Self::Ready => Answer::Ready(false),
+            Self::Drain => Answer::Drained(Drained::TimedOut),
+            // It is going to.
+            Self::Leave => Answer::Left,
+        }
+    }
 }
 
 /// What a client gets.
@@ -87,6 +115,7 @@ pub enum Answer {
     Consistent(Result<(Position, Option<Entry>), ConsistentError>),
     Reached(Result<(), Position>),
     Ready(bool),
+    Drained(Drained),
     Left,
 }
 
@@ -140,6 +169,8 @@ pub enum Tell {
     Assumed(Epoch),
     /// Look again: a session may have closed.
     Refresh,
+    /// Say that this member is about to leave, and give up the seat.
+    Drain,
     /// Leave: nothing is claimed here any more.
     Leave,
     /// Join again. `empty`: this member has no base and no claims.
@@ -202,6 +233,13 @@ pub enum Event {
     Synced {
         /// The end.
         position: Position,
+    },
+    /// This node is about to leave: it takes no new names.
+    Draining,
+    /// It may leave: what became of the seat is known, or was waited for for long enough.
+    Drained {
+        /// What became of it.
+        drained: Drained,
     },
     /// A snapshot took the replica's place.
     SnapshotInstalled {

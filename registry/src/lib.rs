@@ -44,11 +44,18 @@ mod config;
 #[doc(hidden)]
 pub mod cores;
 #[cfg(test)]
+mod draining_tests;
+#[cfg(test)]
 mod driver_tests;
 mod entry;
 mod error;
 #[cfg(test)]
 mod fault_tests;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+#[cfg(test)]
+mod golden_tests;
 mod handoff;
 mod host;
 mod inbox;
@@ -57,6 +64,7 @@ mod leader;
 mod log;
 mod member;
 mod message;
+pub mod metrics;
 mod name;
 mod name_ref;
 #[cfg(test)]
@@ -91,8 +99,9 @@ pub use callsign_elector::{
     store::{OpenError, SharedStore, open as open_store},
 };
 pub use callsign_transport::{
-    ActorAddress, Kind, LinkLimits, LinkTiming, MemoryNetwork, Network, P, RactorClusterMessage,
-    RactorMessage, RemoteMessage, ResolveError, Secret, StartError, remote_message,
+    ActorAddress, BadSecret, BadTls, Keys, KeysRefused, Kind, LinkLimits, LinkTiming, MAX_SECRETS,
+    MemoryNetwork, Network, P, RactorClusterMessage, RactorMessage, RemoteMessage, ResolveError, Secret,
+    Security, StartError, Tls, remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]
@@ -102,9 +111,11 @@ pub use crate::{
     config::{Config, StoreSource},
     entry::Entry,
     error::{
-        ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
+        ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
+        WhereisError,
     },
     input::{Event, Notice},
+    member::Drained,
     name::{BadName, MAX_NAME_BYTES, Name},
     name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
     oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},

@@ -1,10 +1,13 @@
 //! The log: batches of operations at positions, and how they are written in the store and on links.
+//!
+//! A batch is read whole or not at all. An operation that this version does not know stops the replica where it is: one
+//! that was passed over would leave it different from the others for ever.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use callsign_elector::ids::{Epoch, Nonce, Position, SessionId};
-use callsign_transport::Kind;
+use callsign_transport::{Kind, VariantName};
 use serde::{Deserialize, Serialize};
 
 use crate::{name::Name, table::RequestNumber};
@@ -57,8 +60,24 @@ pub struct Batch {
 
 /// Why a batch could not be read. Nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("a batch of the log cannot be read: {0}")]
-pub struct CorruptBatch(pub String);
+pub enum CorruptBatch {
+    /// It is written in another version's words, or in none.
+    #[error("a batch of the log has schema {found:?}, this version reads {SCHEMA}")]
+    Schema { found: Option<u8> },
+    /// A newer version has this operation. Nothing is applied from there on, until the node runs that version.
+    #[error("the log has an operation that this version does not know, {op}: run the version that wrote it")]
+    UnknownOp { op: String },
+    /// It does not have the form that its schema has.
+    #[error("the log cannot be read: {0}")]
+    Malformed(String),
+}
+
+/// A batch as any version may have written it: the first operation that this one does not know.
+fn unknown_op(body: &[u8]) -> Option<String> {
+    type Any = serde::de::IgnoredAny;
+    let (_, _, _, _, ops) = rmp_serde::from_slice::<(Any, Any, Any, Any, Vec<VariantName>)>(body).ok()?;
+    ops.into_iter().find_map(VariantName::unknown_to::<Op>)
+}
 
 impl Batch {
     pub fn encode(&self) -> Bytes {
@@ -69,17 +88,33 @@ impl Batch {
         bytes.into()
     }
 
+    /// Reads the batch that is said to be at this position.
+    pub fn decode_at(position: Position, bytes: &[u8]) -> Result<Self, CorruptBatch> {
+        let batch = Self::decode(bytes)?;
+        if batch.position == position {
+            return Ok(batch);
+        }
+        Err(CorruptBatch::Malformed(format!("a batch at {position} says that it is at {}", batch.position)))
+    }
+
     pub fn decode(bytes: &[u8]) -> Result<Self, CorruptBatch> {
         let Some((&SCHEMA, body)) = bytes.split_first() else {
-            return Err(CorruptBatch(format!("its schema is {:?}, not {SCHEMA}", bytes.first())));
+            return Err(CorruptBatch::Schema { found: bytes.first().copied() });
         };
-        let batch: Self = rmp_serde::from_slice(body).map_err(|e| CorruptBatch(e.to_string()))?;
+        let batch: Self = rmp_serde::from_slice(body).map_err(|error| match unknown_op(body) {
+            Some(op) => CorruptBatch::UnknownOp { op },
+            None => CorruptBatch::Malformed(error.to_string()),
+        })?;
         let known = |session: &u32| (*session as usize) < batch.sessions.len();
         let sound = batch.ops.iter().all(|op| match op {
             Op::Register { session, .. } | Op::HostGone { session } => known(session),
             Op::Unregister { .. } | Op::Open | Op::Reset => true,
         });
-        if sound { Ok(batch) } else { Err(CorruptBatch("it names a session that it does not list".into())) }
+        if sound {
+            Ok(batch)
+        } else {
+            Err(CorruptBatch::Malformed("a batch names a session that it does not list".into()))
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! [`Handoff`] and [`Leader`] are there while this member is elected, [`Host`] speaks for the node's own actors.
 //! The role follows from the state that the elector read, not from the path by which it came.
 
+mod drain;
+mod leaving;
 mod messages;
 mod seat;
 mod standing;
@@ -27,6 +29,8 @@ use callsign_elector::{
 
 use callsign_planted::planted;
 
+use self::drain::Drain;
+pub use self::drain::Drained;
 use crate::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
@@ -130,7 +134,7 @@ pub struct Member<T> {
     heard_told: Option<(Epoch, Time)>,
     synced_told: Time,
     hopeless_since: Option<Time>,
-    has_left: bool,
+    drain: Drain,
     /// Messages to itself.
     own: VecDeque<Message>,
 }
@@ -158,7 +162,7 @@ impl<T: Table> Member<T> {
             heard_told: None,
             synced_told: Time::ZERO,
             hopeless_since: None,
-            has_left: false,
+            drain: Drain::new(),
             own: VecDeque::new(),
             config,
         }
@@ -311,6 +315,7 @@ impl<T: Table> Member<T> {
         let former_end = self.view.commit;
         self.view = view;
         self.find_linked();
+        self.say_where_else();
         if is_new_term {
             let leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
             effects.push(Effect::Event(Event::Term { epoch: self.view.term.epoch, leader }));
@@ -355,6 +360,7 @@ impl<T: Table> Member<T> {
     fn on_link_up(&mut self, node: &NodeName, incarnation: Incarnation, effects: &mut Vec<Effect>) {
         self.links.insert(node.clone(), incarnation);
         self.find_linked();
+        self.say_where_else();
         effects.push(Effect::Tell(Tell::LinkUp(node.clone())));
         if let Some(leader) = &self.leader {
             leader.welcome(&self.replica, node, effects);
@@ -376,6 +382,7 @@ impl<T: Table> Member<T> {
         }
         self.links.remove(node);
         self.find_linked();
+        self.say_where_else();
         effects.push(Effect::Tell(Tell::LinkDown(node.clone())));
         effects.push(Effect::Suspect { node: node.clone(), incarnation });
         self.walks.drop_node(&mut self.replica, node);
@@ -462,6 +469,11 @@ impl<T: Table> Member<T> {
     // ---- calls and time
 
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
+        if self.drain.is_closing() {
+            // Its claims are gone, or will be, and why: no caller may be told that it never held a name.
+            effects.push(Effect::Answer { call: id, answer: Answer::Left });
+            return;
+        }
         match call {
             Call::Register { name, actor, kind, on_lapse } => {
                 self.host.register(now, id, wait, name, actor, kind, on_lapse, effects);
@@ -470,17 +482,10 @@ impl<T: Table> Member<T> {
             Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),
             Call::WaitFor { position } => self.reads.wait_for(now.time, id, position, wait),
             Call::Ready => self.ready.push((id, now.time + wait)),
+            Call::Drain => self.begin_to_drain(now, id, wait, effects),
             Call::Leave => {
-                self.has_left = true;
-                self.leader = None;
-                self.handoff = None;
-                // First of all the claims are dropped, and their actors stopped or told: without this member's row the
-                // others may find that nobody has a base, and begin with an empty table.
-                if !planted!("leaver-keeps-claims") {
-                    self.host.on_session_lost(now.time, effects);
-                }
-                effects.push(Effect::Tell(Tell::Leave));
-                effects.push(Effect::Answer { call: id, answer: Answer::Left });
+                let next = self.drain.close(id, now.time + wait);
+                self.go_on_draining(now, next, effects);
             }
         }
     }
@@ -519,7 +524,7 @@ impl<T: Table> Member<T> {
 
     /// Nothing more waits: what was collected is sent, the next batch is begun, and who waited is answered.
     fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        if self.has_left {
+        if self.drain.has_left() {
             return;
         }
         self.drive_handoff(now, effects);
@@ -549,14 +554,16 @@ impl<T: Table> Member<T> {
         self.give_up_base(now, effects);
         self.host.settle(now, &self.replica, effects);
         self.reads.settle(now.time, &self.replica, effects);
-        let is_ready = self.is_synced() && self.leader().is_some() && now.trusted.is_some();
+        let drains = self.drain.has_begun();
+        let is_ready = self.is_synced() && self.leader().is_some() && now.trusted.is_some() && !drains;
         self.ready.retain(|(call, deadline)| {
-            let is_over = now.time >= *deadline;
+            let is_over = now.time >= *deadline || drains;
             if is_ready || is_over {
                 effects.push(Effect::Answer { call: *call, answer: Answer::Ready(is_ready) });
             }
             !is_ready && !is_over
         });
+        self.drive_drain(now, effects);
     }
 
     fn sources(&self) -> Sources {
@@ -582,6 +589,7 @@ impl<T: Table> Member<T> {
         let is_waiting = self.host.is_waiting()
             || self.reads.is_waiting()
             || !self.ready.is_empty()
+            || self.drain.is_waiting()
             || !self.catchup.is_complete(&self.replica)
             || (!self.is_synced() && self.view.me.is_some());
         if is_waiting { at.min(now + TICK) } else { at }

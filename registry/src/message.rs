@@ -1,12 +1,15 @@
 //! What members of a registry tell each other over links.
 //!
 //! All of it is in this file, with its version. A message of an older epoch changes nothing.
+//!
+//! The fields of a message never change within a version; what a later one adds is behind the message, where older nodes do
+//! not look. A message that this version does not have is dropped and counted, as if it had been lost.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use callsign_elector::ids::{Epoch, Position, SessionId};
-use callsign_transport::Kind;
+use callsign_transport::{Kind, VariantName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -125,8 +128,17 @@ pub enum Message {
 
 /// Why a message could not be read. Nothing of it was acted on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("a message cannot be read: {0}")]
-pub struct BadMessage(String);
+pub enum BadMessage {
+    /// It is written in another version's words, or in none.
+    #[error("a message of version {found:?}, this node reads {VERSION}")]
+    Version { found: Option<u8> },
+    /// A newer version has this message. It is to be dropped: nobody relies on its arrival.
+    #[error("a message that this version does not know: {0}")]
+    Unknown(String),
+    /// It does not have the form that its version has.
+    #[error("a message cannot be read: {0}")]
+    Malformed(String),
+}
 
 impl Message {
     pub fn encode(&self) -> Bytes {
@@ -137,14 +149,19 @@ impl Message {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, BadMessage> {
-        match bytes.split_first() {
-            Some((&VERSION, body)) => rmp_serde::from_slice(body).map_err(|e| BadMessage(e.to_string())),
-            found => Err(BadMessage(format!("its version is {:?}, not {VERSION}", found.map(|(v, _)| v)))),
-        }
+        let Some((&VERSION, body)) = bytes.split_first() else {
+            return Err(BadMessage::Version { found: bytes.first().copied() });
+        };
+        rmp_serde::from_slice(body).map_err(|error| {
+            let name = rmp_serde::from_slice::<VariantName>(body).ok();
+            match name.and_then(VariantName::unknown_to::<Self>) {
+                Some(name) => BadMessage::Unknown(name),
+                None => BadMessage::Malformed(error.to_string()),
+            }
+        })
     }
 
     /// What it is, for counts and drawings.
-    #[cfg(any(test, feature = "cores"))]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Requests { .. } => "requests",

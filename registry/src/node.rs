@@ -3,8 +3,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use callsign_elector::{
@@ -21,11 +23,12 @@ use tokio::sync::mpsc;
 use crate::{
     actor::{self, Parts, Shared},
     config::{Config, StoreSource},
-    error::{JoinError, LeaveError},
-    input::Call,
+    error::JoinError,
     member::{MemberConfig, Tuning},
     outage::{Observed, Outage},
 };
+
+mod leaving;
 
 type Peers = BTreeMap<RegistryName, Vec<(NodeName, String)>>;
 
@@ -52,6 +55,9 @@ pub(crate) struct Node {
     reserved: Mutex<BTreeSet<RegistryName>>,
     joined: Mutex<BTreeMap<RegistryName, Joined>>,
     peers: Mutex<Peers>,
+    is_draining: AtomicBool,
+    /// What ends before the names do.
+    endings: Mutex<Vec<leaving::Ending>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,7 +83,7 @@ impl Node {
             node: name.as_str().into(),
             incarnation: incarnation.0,
             listen: config.listen,
-            secret: config.secret.clone(),
+            keys: config.keys.clone(),
             timing: config.link,
             limits: config.limits,
             network: config.network.clone(),
@@ -115,6 +121,8 @@ impl Node {
             reserved: Mutex::new(BTreeSet::new()),
             joined: Mutex::new(BTreeMap::new()),
             peers: Mutex::new(BTreeMap::new()),
+            is_draining: AtomicBool::new(false),
+            endings: Mutex::new(Vec::new()),
         }))
     }
 
@@ -133,7 +141,7 @@ impl Node {
     }
 
     async fn start_member(self: &Arc<Self>, registry: RegistryName) -> Result<Arc<Shared>, JoinError> {
-        if self.session.session().is_none() {
+        if self.session.session().is_none() || self.is_draining.load(Ordering::SeqCst) {
             return Err(JoinError::Left);
         }
         let (events, elector_events) = mpsc::unbounded_channel();
@@ -226,38 +234,7 @@ impl Node {
             joined.elector.tell(Notice::Resign { epoch });
         }
     }
-
-    /// Leaves every registry, closes the session, says goodbye.
-    pub(crate) async fn leave(&self) -> Result<(), LeaveError> {
-        let joined = std::mem::take(&mut *lock(&self.joined));
-        for joined in joined.values() {
-            let left = joined.shared.left.notified();
-            let told = tokio::time::timeout(SAY, joined.shared.call(Call::Leave, SAY)).await;
-            // The member has its elector say so in the queue while the session is open, so that the seat moves before the
-            // names are freed. A node that cannot say it is found closed.
-            if matches!(told, Ok(Some(_))) {
-                let _ = tokio::time::timeout(SAY, left).await;
-            }
-        }
-        let closed = tokio::time::timeout(LEAVE, self.session.leave()).await;
-        for joined in joined.into_values() {
-            joined.elector.stop();
-            joined.actor.stop(Some("callsign: the node leaves".into()));
-        }
-        self.endpoint.leave().await;
-        match closed {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(LeaveError::StoreUnavailable(error.to_string())),
-            Err(_) => Err(LeaveError::StoreUnavailable(format!("no answer within {LEAVE:?}"))),
-        }
-    }
 }
-
-/// How long a node waits for the others to have heard that it leaves.
-const SAY: Duration = Duration::from_secs(1);
-
-/// How long a node that leaves waits for the store.
-const LEAVE: Duration = Duration::from_secs(5);
 
 impl From<OpenSessionError> for JoinError {
     fn from(error: OpenSessionError) -> Self {

@@ -4,6 +4,8 @@
 //! - [`QueueOracle`]: whoever leads the registry leads. No clock ends it, so it is for work whose sink checks the fence.
 //! - [`Monitored`]: any oracle, and claims as soon as the leader is seen to be gone.
 
+#[cfg(test)]
+mod conformance_tests;
 mod monitor;
 mod name;
 mod queue;

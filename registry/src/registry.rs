@@ -6,7 +6,7 @@ use callsign_elector::{
     Clock,
     ids::{Epoch, Position, SessionNumber},
 };
-use callsign_transport::{Endpoint, RemoteMessage};
+use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
 use ractor::{ActorRef, ActorStatus};
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
         ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
     },
     input::{Answer, Call, Notice, OnLapse},
+    member::Drained,
     name::{Name, check_name},
     node::Node,
     outage::OnOutage,
@@ -351,8 +352,48 @@ impl Registry {
         matches!(self.shared.call(Call::Ready, wait).await, Some(Answer::Ready(true)))
     }
 
-    /// Leaves: every registry of the node is left, its session closed, and its names freed at once. Its registered
-    /// actors are stopped or told, as registered, before the names are free.
+    /// Has the member hang for a time, while the process, its session, its elector and its links go on.
+    #[cfg(feature = "faults")]
+    #[doc(hidden)]
+    pub fn hang_member(&self, time: std::time::Duration) {
+        self.shared.hang(time);
+    }
+
+    /// Begins to leave, for every registry of the node: no new names are registered
+    /// ([`RegisterError::Draining`](crate::RegisterError::Draining) says whom to ask), singletons of the node end here, and a
+    /// seat that it has is handed over. Everything else goes on: its names are held, may be given up, and looked up. There is
+    /// no way back; [`leave`](Self::leave) comes next.
+    ///
+    /// Actors registered with [`WhenLapsed::Tell`] are told [`Notice::Draining`]; others see
+    /// [`drain_started`](Self::drain_started). Between this and `leave` is the time to hand names over: give them up here
+    /// and register them elsewhere.
+    ///
+    /// Returns when another member serves, or nobody else could, or after
+    /// [`drain_timeout`](crate::Config::drain_timeout) (5 s); later if a singleton takes longer to
+    /// [stop](crate::Singleton::stop). May be called again.
+    pub async fn drain(&self) -> Drained {
+        self.node.drain().await
+    }
+
+    /// Ends when this node has begun to leave: by [`drain`](Self::drain), [`leave`](Self::leave), or because its process was
+    /// asked to end and does so.
+    pub async fn drain_started(&self) {
+        loop {
+            let mut changed = pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            if self.shared.status.load().draining || self.shared.has_ended() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Leaves, in this order: [drains](Self::drain); waits for what is undecided (1 s at the most); drops its names, whose
+    /// actors are stopped or told, as registered; says in the store that it leaves (1 s); closes its session (5 s), which
+    /// frees the names at once; says goodbye on the links (1 s).
+    ///
+    /// At most 9 s more than `drain` takes, also if the store does not answer: then the others close the session when its
+    /// lease has run out. (The ninth is for a member that hangs.)
     pub async fn leave(&self) -> Result<(), LeaveError> {
         self.node.leave().await
     }
@@ -370,6 +411,13 @@ impl Registry {
     /// Where the node listens for links.
     pub fn local_addr(&self) -> std::net::SocketAddr {
         self.node.endpoint.local_addr()
+    }
+
+    /// Replaces the secrets and certificates of the node, for all links that are made from now on; those that are there stay.
+    /// Returns whether anything changed. An error changes nothing. See [`Endpoint::set_keys`] for the order of steps in
+    /// which a cluster is never cut.
+    pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
+        self.node.endpoint.set_keys(keys)
     }
 
     /// The links of the node, for remote actors that no name leads to.

@@ -156,15 +156,15 @@ impl<T: Table> Replica<T> {
         }
         if !self.based {
             // Without a base, the only batch that can be applied is one that needs none.
-            let decoded = Batch::decode(&batch)?;
+            let decoded = Batch::decode_at(position, &batch)?;
             if decoded.ops.contains(&Op::Reset) {
                 let mut applied = self.apply(&decoded);
-                applied.merge(self.apply_waiting()?);
+                applied.merge(self.apply_waiting());
                 return Ok(applied);
             }
         } else if prev == self.position || planted!("no-gap-check") {
-            let mut applied = self.apply(&Batch::decode(&batch)?);
-            applied.merge(self.apply_waiting()?);
+            let mut applied = self.apply(&Batch::decode_at(position, &batch)?);
+            applied.merge(self.apply_waiting());
             return Ok(applied);
         }
         if self.waiting_bytes + batch.len() <= MAX_WAITING_BYTES {
@@ -176,7 +176,8 @@ impl<T: Table> Replica<T> {
         Ok(Applied::default())
     }
 
-    fn apply_waiting(&mut self) -> Result<Applied, CorruptBatch> {
+    /// Applies what waits, as far as it goes. A batch that cannot be read is missing then: whoever brings it again is told.
+    fn apply_waiting(&mut self) -> Applied {
         let mut all = Applied::default();
         while let Some((position, waiting)) = self.waiting.pop_first() {
             if waiting.prev > self.position {
@@ -186,10 +187,11 @@ impl<T: Table> Replica<T> {
             self.waiting_bytes -= waiting.batch.len();
             // What a newer leader's log passed over was never committed at this position.
             if waiting.prev == self.position && waiting.epoch >= self.epoch {
-                all.merge(self.apply(&Batch::decode(&waiting.batch)?));
+                let Ok(batch) = Batch::decode_at(position, &waiting.batch) else { break };
+                all.merge(self.apply(&batch));
             }
         }
-        Ok(all)
+        all
     }
 
     /// Applies the next batch of the log.
@@ -285,14 +287,9 @@ impl<T: Table> Replica<T> {
     }
 
     /// Puts a complete snapshot in the table's place, unless the table is further already.
-    pub fn install(
-        &mut self,
-        snapshot: Staged<T>,
-        epoch: Epoch,
-        position: Position,
-    ) -> Result<bool, CorruptBatch> {
+    pub fn install(&mut self, snapshot: Staged<T>, epoch: Epoch, position: Position) -> bool {
         if self.based && position <= self.position && !planted!("replica-goes-back") {
-            return Ok(false);
+            return false;
         }
         self.table.switch_to(snapshot.table);
         self.sessions = snapshot.sessions;
@@ -302,8 +299,8 @@ impl<T: Table> Replica<T> {
         self.based = true;
         // What is being sent from here was begun on the former content.
         self.touched.clear();
-        self.apply_waiting()?;
-        Ok(true)
+        self.apply_waiting();
+        true
     }
 }
 
@@ -345,7 +342,7 @@ impl<T: Table> Staged<T> {
                 None => self.table.take(&entry.name),
                 Some((position, session, request, actor, kind)) => {
                     let session = shared.get(session as usize).ok_or_else(|| {
-                        CorruptBatch("a chunk names a session that it does not list".into())
+                        CorruptBatch::Malformed("a chunk names a session that it does not list".into())
                     })?;
                     let row = Row { position, session: session.clone(), request, actor, kind };
                     count_in(&mut self.sessions, &entry.name, &row);

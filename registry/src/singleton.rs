@@ -81,6 +81,8 @@ use crate::{
     oracle::Monitored,
     registry::Registry,
 };
+#[cfg(test)]
+pub(crate) use hand_over::golden;
 
 struct Inner<O: Oracle> {
     campaign: Campaign<Monitored<O>>,
@@ -90,6 +92,17 @@ struct Inner<O: Oracle> {
     /// Under which the leader child is registered.
     name_of_child: Option<String>,
     budget: Duration,
+}
+
+impl<O: Oracle> Inner<O> {
+    async fn stop(&self) -> Result<(), StopError> {
+        let stopped = self.campaign.stop().await;
+        let patience = self.budget * 2;
+        match self.supervisor.wait(Some(patience)).await {
+            Ok(()) => stopped,
+            Err(_) => Err(StopError::RoleStuck),
+        }
+    }
 }
 
 /// A singleton, and this node's part in it. Cheap to clone; when the last clone is dropped it stops, but nobody waits for
@@ -158,16 +171,12 @@ impl<O: Oracle, M> Singleton<O, M> {
         self.inner.supervisor.clone()
     }
 
-    /// Ends this node's part: the leader child ends cleanly, the crown is given back, the follower child ends.
+    /// Ends this node's part: the leader child ends cleanly, the crown is given back, the follower child ends. A node that
+    /// [drains](crate::Registry::drain) does it by itself.
     ///
     /// Takes at most twice the stop budget and the tries to give the crown back. May be called again.
     pub async fn stop(&self) -> Result<(), StopError> {
-        let stopped = self.inner.campaign.stop().await;
-        let patience = self.inner.budget * 2;
-        match self.inner.supervisor.wait(Some(patience)).await {
-            Ok(()) => stopped,
-            Err(_) => Err(StopError::RoleStuck),
-        }
+        self.inner.stop().await
     }
 
     /// Waits until the campaign has ended, by [`stop`](Self::stop) or, with `OnLoss::Stop`, by a loss. The supervisor ends

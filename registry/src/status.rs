@@ -19,6 +19,8 @@ pub struct MemberInfo {
     pub session_open: bool,
     /// Whether it leads.
     pub leads: bool,
+    /// Whether it is about to leave.
+    pub draining: bool,
     /// Whether this node has a link to it. Itself, always.
     pub linked: bool,
 }
@@ -35,6 +37,7 @@ pub struct LeaderInfo {
 }
 
 /// What a node knows of a registry. A belief: the store may have moved on.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// This node.
@@ -47,6 +50,8 @@ pub struct Status {
     pub leads: bool,
     /// Whether its row says that its replica holds the end of the log.
     pub synced: bool,
+    /// Whether this node is about to leave: it takes no new names.
+    pub draining: bool,
     /// What its replica has applied.
     pub position: Position,
     /// How many names its own actors hold.
@@ -64,6 +69,7 @@ impl Status {
             leader: None,
             leads: false,
             synced: false,
+            draining: false,
             position: Position(0),
             claims: 0,
             members: Vec::new(),
@@ -87,6 +93,7 @@ impl Status {
                 synced: row.synced,
                 session_open: record.is_some_and(|record| record.is_open_as(&row.session)),
                 leads: elected == Some(node),
+                draining: row.draining,
                 linked: node == me || member.is_linked(node),
             }
         });
@@ -95,6 +102,7 @@ impl Status {
             epoch: view.term.epoch,
             leads: member.is_serving(),
             synced: member.is_synced(),
+            draining: member.is_draining(),
             position: member.replica().position(),
             claims: member.claims(),
             members: members.collect(),

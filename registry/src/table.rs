@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use callsign_elector::ids::{Position, SessionId};
+use callsign_elector::ids::{Position, SessionId, deserialize_count};
 use callsign_transport::Kind;
 
 use crate::{entry::Entry, name::Name};
@@ -15,7 +15,7 @@ use crate::{entry::Entry, name::Name};
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(transparent)]
-pub struct RequestNumber(pub u64);
+pub struct RequestNumber(#[serde(deserialize_with = "deserialize_count")] pub u64);
 
 /// Who holds a name, as the log says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

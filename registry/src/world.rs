@@ -453,6 +453,7 @@ impl World {
                     Tell::Synced(epoch, position) => Notice::Synced { epoch, position },
                     Tell::Assumed(epoch) => Notice::Assumed { epoch },
                     Tell::Refresh => Notice::Changed,
+                    Tell::Drain => Notice::Drain,
                     Tell::Leave => Notice::Leave,
                     Tell::Rejoin { empty } => Notice::Rejoin { empty },
                 };

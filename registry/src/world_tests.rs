@@ -7,7 +7,7 @@ use callsign_transport::Kind;
 
 use crate::{
     error::RegisterError,
-    input::{Answer, Call, CallId},
+    input::{Answer, Call, CallId, OnLapse},
     log::{Batch, BatchBuilder, Op},
     message::Message,
     table::RequestNumber,
@@ -41,6 +41,22 @@ fn a_taken_name_is_refused_with_its_holder() {
     let token = world.register("b", "x", 7).unwrap();
     let refused = world.register("c", "x", 8);
     assert!(matches!(refused, Err(RegisterError::Taken { holder, .. }) if holder.token == token));
+}
+
+#[test]
+fn a_node_that_leaves_denies_no_name_it_has_given_up_by_leaving() {
+    let mut world = three(2);
+    world.register("b", "x", 7).unwrap();
+    world.call("b", Call::Leave, Duration::from_secs(20));
+    let late = [
+        Call::Unregister { name: "x".into() },
+        Call::Register { name: "y".into(), actor: 8, kind: Kind(7), on_lapse: OnLapse::Suspend },
+        Call::Consistent { name: "x".into() },
+    ];
+    for call in late {
+        let id = world.call("b", call.clone(), Duration::from_secs(20));
+        assert_eq!(world.answer(id), Answer::Left, "{call:?}");
+    }
 }
 
 #[test]

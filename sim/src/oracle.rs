@@ -7,6 +7,7 @@
 mod answers;
 mod commits;
 mod counts;
+mod draining;
 mod elections;
 mod history;
 mod requests;
@@ -119,6 +120,8 @@ pub(crate) struct Inner {
     open_calls: BTreeMap<CallId, usize>,
     /// Actors that ended, and at which step.
     ended: BTreeMap<u64, u64>,
+    /// Processes that began to drain, and at which step.
+    drains: BTreeMap<Incarnation, u64>,
     /// Processes that began to leave, and at which step.
     left: BTreeMap<Incarnation, u64>,
 
@@ -179,6 +182,7 @@ impl Oracle {
             told: Vec::new(),
             open_calls: BTreeMap::new(),
             ended: BTreeMap::new(),
+            drains: BTreeMap::new(),
             left: BTreeMap::new(),
             epochs: BTreeMap::new(),
             authored: BTreeMap::new(),

@@ -19,8 +19,10 @@ pub struct Work {
     pub end: u64,
     /// A leader is asked to resign.
     pub resign: u64,
-    /// A node leaves.
+    /// A node leaves at once.
     pub leave: u64,
+    /// A node is asked to end: it drains, and leaves.
+    pub drain: u64,
 }
 
 /// Weights of what is done to the cluster.
@@ -155,6 +157,8 @@ pub enum Scenario {
     Lapses,
     /// Restarts with many names, and members that lag too far.
     Snapshots,
+    /// Nodes that drain and leave, one after the other or all at once, and start again.
+    Draining,
     /// Clocks that drift apart faster than was promised. Must break P1.
     Drift,
 }
@@ -177,6 +181,7 @@ impl Scenario {
         Self::Forsaken,
         Self::Lapses,
         Self::Snapshots,
+        Self::Draining,
     ];
 
     /// Its name on the command line.
@@ -197,6 +202,7 @@ impl Scenario {
             Self::Forsaken => "forsaken",
             Self::Lapses => "lapses",
             Self::Snapshots => "snapshots",
+            Self::Draining => "draining",
             Self::Drift => "drift",
         }
     }
@@ -370,6 +376,28 @@ impl Scenario {
                 profile.hold = 8 + rng.below(24);
                 profile.store.unknown_later = rng.below(80);
             }
+            Self::Draining => {
+                profile.nodes = 2 + rng.index(4);
+                profile.names = 6;
+                profile.faults = Faults {
+                    crash: rng.below(3),
+                    start: 20,
+                    pause: rng.below(4),
+                    block: rng.below(6),
+                    cut: rng.below(4),
+                    outage: rng.below(3),
+                    land: 2,
+                    ..Faults::default()
+                };
+                profile.fault = 25;
+                profile.budget = 14;
+                profile.call = 120;
+                profile.aim = rng.below(3) * 300;
+                profile.work.drain = [3, 12, 40][rng.index(3)];
+                profile.steps = 400;
+                profile.hold = rng.below(3) * 10;
+                profile.mourn = rng.below(2) == 0;
+            }
             Self::Drift => {
                 profile.faults = Faults { pause: 6, outage: 12, ..Faults::default() };
                 profile.fault = 40;
@@ -418,6 +446,7 @@ fn standard(rng: &mut Rng) -> Profile {
         end: some(4),
         resign: some(2),
         leave: some(1),
+        drain: 0,
     };
     Profile {
         nodes: 3,

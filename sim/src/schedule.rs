@@ -306,6 +306,7 @@ impl Scheduler {
             work.end,
             work.resign,
             work.leave,
+            work.drain,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -318,7 +319,8 @@ impl Scheduler {
                 return Action::EndActor { node, nth };
             }
             6 => return Action::Resign { node },
-            _ => return Action::Leave { node },
+            7 => return Action::Leave { node },
+            _ => return Action::Drain { node },
         };
         Action::Call { node, want }
     }

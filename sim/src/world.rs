@@ -303,6 +303,7 @@ impl World {
             Action::EndActor { node, nth } => self.end_nth_actor(*node, *nth),
             Action::Resign { node } => self.resign(*node),
             Action::Leave { node } => self.leave(*node),
+            Action::Drain { node } => self.drain(*node),
         }
     }
 }

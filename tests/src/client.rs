@@ -77,6 +77,16 @@ impl Client {
         read(request.call())
     }
 
+    /// `GET /metrics`, as text.
+    pub fn metrics(&self) -> Result<String, String> {
+        let answer = self.agent.get(format!("{}/metrics", self.url)).call();
+        let mut answer = answer.map_err(|error| error.to_string())?;
+        if answer.status() != 200 {
+            return Err(format!("{}", answer.status()));
+        }
+        answer.body_mut().read_to_string().map_err(|error| error.to_string())
+    }
+
     /// `POST path` with a JSON body.
     pub fn post(&self, path: &str, body: &Value) -> Answer {
         read(self.agent.post(format!("{}{path}", self.url)).send_json(body))

@@ -15,6 +15,7 @@ use crate::{
     links::{Links, StoreLinks},
     load::Load,
     process::{NodeProcess, StartOptions, Stopped, recordings},
+    retrying::Retrying,
     sampler::{Directory, Sampler, note},
     store::TestStore,
     store_view::{StoreView, WriteLock},
@@ -247,6 +248,11 @@ impl Cluster {
         let names = self.names();
         let sampler = Sampler::start(&self.directory, &names, &self.history);
         (Load::start(&self.directory, &names, &self.history), sampler)
+    }
+
+    /// Starts clients that ask any of the nodes that run now, and another one if that is no answer.
+    pub fn retrying(&self) -> Retrying {
+        Retrying::start(&self.directory, &self.names(), &self.history)
     }
 
     /// Waits until clients were granted so many registrations more.

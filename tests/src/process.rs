@@ -170,6 +170,18 @@ impl NodeProcess {
         Duration::from_millis(10 * ticks.sum::<u64>())
     }
 
+    /// The memory that it has in use, in bytes: what of it is in the machine's.
+    pub fn memory(&self) -> u64 {
+        let statm = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it is there");
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number");
+        pages * rustix::param::page_size() as u64
+    }
+
+    /// Tells it to read its keys again (SIGHUP).
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
     fn pid(&self) -> Pid {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a process id")
     }
@@ -203,6 +215,12 @@ impl NodeProcess {
         self.life.end();
         self.signal(Signal::TERM);
         self.wait(Duration::from_secs(20))
+    }
+
+    /// Asks it to leave in good order (SIGTERM). Nothing is expected of it from here on.
+    pub fn ask_to_end(&self) {
+        self.life.end();
+        self.signal(Signal::TERM);
     }
 
     /// Waits until it has ended by itself.

@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut ends = Vec::new();
         for (node, incarnation) in [("a", 1), ("b", 2)] {
             let mut config = EndpointConfig::new("bench", node, incarnation, "127.0.0.1:0".parse()?);
-            config.secret.clone_from(&secret);
+            config.keys.secrets = secret.iter().cloned().collect();
             ends.push(Endpoint::start(config).await?);
         }
         let (a, b) = (&ends[0], &ends[1]);

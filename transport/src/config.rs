@@ -3,12 +3,8 @@
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use snow::{
-    params::HashChoice,
-    resolvers::{CryptoResolver, DefaultResolver},
-};
 
-use crate::net::MemoryNetwork;
+use crate::{keys::Keys, net::MemoryNetwork};
 
 /// Everything an [`crate::Endpoint`] needs to know.
 #[derive(Clone, Debug)]
@@ -21,9 +17,9 @@ pub struct EndpointConfig {
     pub incarnation: u64,
     /// Where to listen. Port 0 takes a free one.
     pub listen: SocketAddr,
-    /// What the nodes of the cluster share to know each other. Without one, nothing is encrypted and only loopback
-    /// addresses are served.
-    pub secret: Option<Secret>,
+    /// What the nodes of the cluster know each other by. Without any, nothing is encrypted and only loopback addresses
+    /// are served.
+    pub keys: Keys,
     /// Deadlines and intervals.
     pub timing: LinkTiming,
     /// Sizes.
@@ -35,7 +31,7 @@ pub struct EndpointConfig {
 }
 
 impl EndpointConfig {
-    /// A configuration with default timing and limits, over TCP, without a secret.
+    /// A configuration with default timing and limits, over TCP, without keys.
     pub fn new(
         cluster: impl Into<String>,
         node: impl Into<Arc<str>>,
@@ -47,7 +43,7 @@ impl EndpointConfig {
             node: node.into(),
             incarnation,
             listen,
-            secret: None,
+            keys: Keys::default(),
             timing: LinkTiming::default(),
             limits: LinkLimits::default(),
             network: Network::Tcp,
@@ -143,77 +139,88 @@ pub struct LinkLimits {
     /// Bytes that may wait for one reader of [`crate::LinkEvents`]; each message counts its length and 1 KiB more.
     /// When they do, the links that bring more are not read from.
     pub inbox: usize,
-    /// Accepted sockets that may be in their handshakes. One more, and the one that waits longest is closed.
+    /// Accepted sockets that may be in their handshakes. One more, and one that waits longest is closed. Smaller: nodes that
+    /// start all at once dial again. Larger: more memory for strangers, at most some 100 KiB each with certificates, 8 KiB
+    /// without.
     pub unauthenticated: usize,
+    /// How many of them may be of one address (of IPv6: of one network of 64 bits). Smaller: nodes of one machine, or behind
+    /// one NAT, that start all at once dial again. Larger: one stranger may have more of the room.
+    pub unauthenticated_per_address: usize,
+    /// How many of them are kept for familiar addresses: those at which peers are dialled, and from which peers have
+    /// authenticated. Smaller: strangers can make a node wait that comes back. Larger: new nodes wait for each other.
+    pub reserved: usize,
+    /// Handshakes that may begin in a second, for strangers and for familiar addresses each; twice as many at once. What
+    /// comes faster is closed unread. Smaller: many nodes that start at once dial again. Larger: strangers may cost more
+    /// processor time; each handshake is a key exchange, with certificates some signatures too.
+    pub handshakes_per_second: u32,
+    /// Bytes a second that are read from one peer, and as many at once. What comes faster waits in the network; nobody is
+    /// declared dead for it. Smaller: snapshots and large batches take longer. Larger: one peer may cost more of this
+    /// node's time.
+    pub received_per_second: usize,
+    /// Links that may be up. Those that this node dials always find room. Smaller than the cluster: nodes refuse each other.
+    /// Larger: more memory for a peer that comes under ever new names, which a secret allows and certificates do not.
+    pub links: usize,
+    /// Bytes of calls to this node's actors that one peer may have open; each counts its length and 1 KiB more. One more,
+    /// and it fails at once. Smaller: callers of slow actors are refused. Larger: more memory for them.
+    pub open_calls: usize,
+}
+
+impl LinkLimits {
+    /// What is meant where nothing is said.
+    pub const DEFAULT: Self = Self {
+        frame: 4 << 20,
+        control_queue: 16 << 20,
+        bulk_queue: 8 << 20,
+        bulk_window: 512 << 10,
+        inbox: 8 << 20,
+        unauthenticated: 128,
+        unauthenticated_per_address: 32,
+        reserved: 64,
+        handshakes_per_second: 100,
+        received_per_second: 256 << 20,
+        links: 1024,
+        open_calls: 64 << 20,
+    };
 }
 
 impl Default for LinkLimits {
     fn default() -> Self {
-        Self {
-            frame: 4 << 20,
-            control_queue: 16 << 20,
-            bulk_queue: 8 << 20,
-            bulk_window: 512 << 10,
-            inbox: 8 << 20,
-            unauthenticated: 64,
-        }
+        Self::DEFAULT
     }
 }
 
 /// Whether links are authenticated and encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Security {
-    /// No secret: loopback only.
+    /// Neither: loopback only.
     Plain,
     /// A cluster secret.
     Secured,
+    /// Certificates.
+    Certified,
+    /// Certificates, and a cluster secret.
+    Both,
+}
+
+impl Security {
+    /// Whether a cluster secret is asked for.
+    pub fn has_secret(self) -> bool {
+        matches!(self, Self::Secured | Self::Both)
+    }
+
+    /// Whether certificates are asked for.
+    pub fn has_certificates(self) -> bool {
+        matches!(self, Self::Certified | Self::Both)
+    }
 }
 
 impl fmt::Display for Security {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Plain => "no secret",
+            Self::Plain => "neither secret nor certificates",
             Self::Secured => "a secret",
+            Self::Certified => "certificates",
+            Self::Both => "certificates and a secret",
         })
-    }
-}
-
-/// A cluster's shared secret. Whoever has it is a node of the cluster, under any name.
-#[derive(Clone)]
-pub struct Secret([u8; 32]);
-
-/// A secret was too short to protect anything, or too long to be one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a secret has 16 to 1024 bytes, not {length}")]
-pub struct BadSecret {
-    /// Its length in bytes.
-    pub length: usize,
-}
-
-impl Secret {
-    /// Takes 16 to 1024 bytes. They should be random (`head -c 32 /dev/urandom | base64`): a recorded handshake lets a
-    /// guess be checked offline, so a word from a dictionary protects nothing.
-    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, BadSecret> {
-        let bytes = bytes.as_ref();
-        if !(16..=1024).contains(&bytes.len()) {
-            return Err(BadSecret { length: bytes.len() });
-        }
-        let mut hash =
-            DefaultResolver.resolve_hash(&HashChoice::Blake2s).expect("snow is built with its own BLAKE2s");
-        let mut key = [0; 32];
-        hash.input(b"callsign transport secret, version 1\0");
-        hash.input(bytes);
-        hash.result(&mut key);
-        Ok(Self(key))
-    }
-
-    pub(crate) fn key(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
     }
 }

@@ -25,20 +25,23 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "node-server")]
 use crate::config::Network;
 use crate::{
-    config::{EndpointConfig, Security},
+    config::{EndpointConfig, LinkLimits, Security},
+    doors::{Doors, Verdict},
     error::{DownReason, Refused, SendError, StartError},
     events::{LinkEvent, LinkEvents, Subscribers},
     hello::Me,
+    keys::{Keys, KeysRefused, MAX_SECRETS},
     link,
     links::{Effect, Input, Links},
     net::{
-        Listener,
+        Connection, Listener,
         connection::{self, LinkHandle},
     },
     outbox::Outbox,
     peer::{Lane, LinkId, PeerId, is_valid_name},
-    refusals::{Refusal, Refusals},
+    refusals::{Refusal, RefusalCounts, Refusals},
     remote::Exports,
+    versions::Versions,
 };
 
 /// After a failed accept (no descriptors left, say). Smaller: a busy loop.
@@ -97,6 +100,7 @@ pub(crate) struct Inner {
     pub(crate) me: PeerId,
     pub(crate) local: SocketAddr,
     pub(crate) start: Instant,
+    keys: RwLock<Arc<Keys>>,
     pub(crate) state: RwLock<State>,
     /// The links that are up; a copy of what `state` knows, for senders.
     pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
@@ -117,6 +121,7 @@ pub(crate) struct Inner {
 pub(crate) struct State {
     pub(crate) links: Links,
     pub(crate) subscribers: Subscribers,
+    doors: Doors,
     /// Accepted connections in their handshakes.
     pending: BTreeMap<LinkId, CancellationToken>,
 }
@@ -126,16 +131,18 @@ impl Inner {
         self.start.elapsed()
     }
 
-    pub(crate) fn security(&self) -> Security {
-        if self.config.secret.is_some() { Security::Secured } else { Security::Plain }
+    /// Those that a handshake that begins now goes by.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        read(&self.keys).clone()
     }
 
-    pub(crate) fn myself(&self) -> Me {
+    pub(crate) fn myself(&self, keys: &Keys) -> Me {
         Me {
             cluster: self.config.cluster.clone(),
             peer: self.me.clone(),
-            security: self.security(),
+            security: keys.security(),
             carrier: self.config.network.carrier(),
+            versions: Versions::OURS,
         }
     }
 
@@ -160,7 +167,9 @@ impl Inner {
         self.handles.insert(handle.id, handle.clone());
         let peer = handle.peer.clone();
         let admitted = self.apply(Input::Authenticated { link: handle.id, peer, via });
-        if admitted.is_err() {
+        if admitted.is_ok() {
+            write(&self.state).doors.met(handle.address.ip());
+        } else {
             self.handles.remove(&handle.id);
         }
         admitted
@@ -181,10 +190,10 @@ impl Inner {
         let mut effects = Vec::new();
         let mut later = Vec::new();
         let mut ended = BTreeMap::new();
-        let mut dropped = None;
         let mut state = write(&self.state);
         if let Input::Ended { link, .. } | Input::Authenticated { link, .. } = &input {
             state.pending.remove(link);
+            state.doors.leaves(*link);
         }
         state.links.step(self.now(), input, &mut effects);
         for effect in effects {
@@ -202,15 +211,11 @@ impl Inner {
                     }
                     state.subscribers.tell_all(&LinkEvent::Down { peer, link, reason });
                 }
-                Effect::Drop(link) => dropped = state.pending.remove(&link),
                 other => later.push(other),
             }
         }
         drop(state);
         self.changed.notify_one();
-        if let Some(handshake) = dropped {
-            handshake.cancel();
-        }
         let mut result = Ok(());
         for effect in later {
             match effect {
@@ -223,7 +228,7 @@ impl Inner {
                     }
                 }
                 Effect::Refuse { why, .. } => result = Err(why),
-                Effect::Up { .. } | Effect::Down { .. } | Effect::Drop(_) => {}
+                Effect::Up { .. } | Effect::Down { .. } => {}
             }
         }
         result
@@ -247,12 +252,7 @@ impl Inner {
                 () = self.closing.cancelled() => return,
             };
             match accepted {
-                Ok(connection) => {
-                    let (link, dropped) = (self.new_link(), CancellationToken::new());
-                    write(&self.state).pending.insert(link, dropped.clone());
-                    let _ = self.apply(Input::Accepted(link));
-                    self.runtime.spawn(connection::accepted(self.clone(), link, connection, dropped));
-                }
+                Ok(connection) => self.knock(connection),
                 Err(error) => {
                     tracing::warn!("cannot accept connections: {error}");
                     tokio::select! {
@@ -260,6 +260,32 @@ impl Inner {
                         () = self.closing.cancelled() => return,
                     }
                 }
+            }
+        }
+    }
+
+    /// Counts something that was refused; returns how often it was.
+    pub(crate) fn count_refused(&self, word: &'static str) -> u64 {
+        lock(&self.refusals).count(word)
+    }
+
+    /// Has an accepted connection shake hands, or closes it.
+    fn knock(self: &Arc<Self>, connection: Connection) {
+        let (link, dropped) = (self.new_link(), CancellationToken::new());
+        let from = connection.remote.ip();
+        let mut state = write(&self.state);
+        match state.doors.knock(self.now(), link, from) {
+            Verdict::Enter { instead_of } => {
+                state.pending.insert(link, dropped.clone());
+                if let Some(handshake) = instead_of.and_then(|link| state.pending.remove(&link)) {
+                    handshake.cancel();
+                }
+                drop(state);
+                self.runtime.spawn(connection::accepted(self.clone(), link, connection, dropped));
+            }
+            Verdict::Refused(why) => {
+                drop(state);
+                self.note_refusal(&from.to_string(), &why);
             }
         }
     }
@@ -323,8 +349,10 @@ impl Endpoint {
             me,
             local,
             start: Instant::now(),
+            keys: RwLock::new(Arc::new(config.keys.clone())),
             state: RwLock::new(State {
-                links: Links::new(config.node.clone(), timing, limits.unauthenticated, seed),
+                links: Links::new(config.node.clone(), timing, limits.links, seed),
+                doors: Doors::new(Duration::ZERO, limits),
                 subscribers: Subscribers::default(),
                 pending: BTreeMap::new(),
             }),
@@ -356,12 +384,41 @@ impl Endpoint {
         &self.inner.me
     }
 
+    /// The keys that are in force.
+    pub fn keys(&self) -> Keys {
+        (*self.inner.keys()).clone()
+    }
+
+    /// Replaces the keys, for all handshakes that begin from now on. Links that are up stay, whatever they were made with;
+    /// [`Endpoint::forget`] ends one, and it is made again. Returns whether anything changed. An error changes nothing.
+    ///
+    /// To change a secret on a living cluster without cutting it, each step on every node before the next: accept both
+    /// (`[old, new]`), show the new one (`[new, old]`), accept only that (`[new]`). For authorities it is the same: believe
+    /// both, have new certificates issued, believe the new one only.
+    pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
+        let me = &self.inner.me;
+        check_keys(&keys, &self.inner.config.cluster, &me.node)?;
+        let mut current = write(&self.inner.keys);
+        let (now, wanted) = (current.security(), keys.security());
+        if now != wanted {
+            return Err(KeysRefused::OtherSecurity { now, wanted });
+        }
+        if **current == keys {
+            return Ok(false);
+        }
+        *current = Arc::new(keys);
+        Ok(true)
+    }
+
     /// The nodes to be linked to, by name and `host:port`. Replaces the former set.
     ///
     /// Of two nodes the one with the greater name dials, so both must have each other in their sets, or at least the
     /// greater the lesser. Links to nodes that are not in the set any more stay until they end by themselves; see
     /// [`Endpoint::forget`]. A node whose address changed is dialled at the new one at once.
     pub fn set_peers(&self, peers: Vec<(Arc<str>, String)>) {
+        // Host names are not looked up here: who has one is familiar from its first link on.
+        let addresses = peers.iter().filter_map(|(_, address)| address.parse::<SocketAddr>().ok());
+        write(&self.inner.state).doors.expect(addresses.map(|address| address.ip()));
         let _ = self.inner.apply(Input::Peers(peers)); // nothing in it can be refused
     }
 
@@ -413,6 +470,17 @@ impl Endpoint {
         lock(&self.inner.refusals).list()
     }
 
+    /// How many connections did not become links, by the word for why ([`Refused::word`]), since the endpoint began; and how
+    /// many messages for actors that peers cannot reach were, as `no-such-actor`, and calls, as `too-many-calls`. For metrics.
+    pub fn refusal_counts(&self) -> RefusalCounts {
+        lock(&self.inner.refusals).counts().clone()
+    }
+
+    /// Accepted sockets that are in their handshakes right now.
+    pub fn unauthenticated(&self) -> usize {
+        read(&self.inner.state).doors.waiting()
+    }
+
     /// Says goodbye on every link after what is queued, closes them, stops listening and dialling.
     ///
     /// Returns when all peers have closed too, or after [`crate::LinkTiming::leave`]; then whatever a peer had not
@@ -449,15 +517,23 @@ fn status(handle: &LinkHandle) -> LinkStatus {
     }
 }
 
+fn check_keys(keys: &Keys, cluster: &str, node: &str) -> Result<(), KeysRefused> {
+    if keys.secrets.len() > MAX_SECRETS {
+        return Err(KeysRefused::TooManySecrets { count: keys.secrets.len() });
+    }
+    keys.tls.as_ref().map_or(Ok(()), |tls| tls.check_node(cluster, node))
+}
+
 fn check(config: &EndpointConfig) -> Result<(), StartError> {
     for name in [&config.cluster, &*config.node] {
         if !is_valid_name(name) {
             return Err(StartError::BadName { name: name.to_owned() });
         }
     }
-    if config.secret.is_none() && !config.listen.ip().to_canonical().is_loopback() {
+    if config.keys.security() == Security::Plain && !config.listen.ip().to_canonical().is_loopback() {
         return Err(StartError::SecretNeeded { listen: config.listen });
     }
+    check_keys(&config.keys, &config.cluster, &config.node)?;
     let EndpointConfig { timing, limits, .. } = config;
     let bad = |why| Err(StartError::BadSettings { why });
     if limits.frame > limits.control_queue || limits.frame > limits.bulk_queue {
@@ -466,8 +542,15 @@ fn check(config: &EndpointConfig) -> Result<(), StartError> {
     if limits.frame < 1024 || limits.frame > 1 << 30 {
         return bad("the largest message must be of 1 KiB to 1 GiB");
     }
-    if limits.unauthenticated == 0 || limits.inbox < 1024 {
-        return bad("there must be room for one connection and one message");
+    let LinkLimits { unauthenticated, unauthenticated_per_address: per_address, reserved, .. } = *limits;
+    if per_address == 0 || reserved >= unauthenticated || limits.inbox < 1024 {
+        return bad("there must be room for one connection of a stranger and one message");
+    }
+    if limits.handshakes_per_second == 0 || limits.received_per_second < 1024 || limits.open_calls < 1024 {
+        return bad("some handshakes a second, some bytes a second and some calls must be allowed");
+    }
+    if limits.links == 0 {
+        return bad("there must be room for a link");
     }
     if timing.ping.is_zero() || timing.ping >= timing.silence {
         return bad("pings must come more often than the silence limit");

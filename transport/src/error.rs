@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{Carrier, Security},
+    keys::KeysRefused,
     peer::LinkId,
+    versions::Versions,
 };
 
 /// Why an endpoint did not start. Nothing was left running.
@@ -19,8 +21,8 @@ pub enum StartError {
         /// The refused name.
         name: String,
     },
-    /// Without a secret an endpoint listens on loopback addresses only.
-    #[error("listening on {listen}, which is not a loopback address, needs a cluster secret")]
+    /// Without keys an endpoint listens on loopback addresses only.
+    #[error("listening on {listen}, which is not a loopback address, needs a cluster secret or certificates")]
     SecretNeeded {
         /// The address asked for.
         listen: std::net::SocketAddr,
@@ -31,6 +33,9 @@ pub enum StartError {
         /// Which.
         why: &'static str,
     },
+    /// The keys cannot be used.
+    #[error("{0}")]
+    Keys(#[from] KeysRefused),
     /// The address could not be listened on.
     #[error("cannot listen on {listen}: {source}")]
     Listen {
@@ -83,13 +88,13 @@ pub enum Refused {
     /// Whatever is at the other end does not speak this protocol.
     #[error("the other side does not speak Callsign")]
     NotCallsign,
-    /// The other side speaks another version of the protocol.
-    #[error("protocol version {theirs} there, {ours} here")]
+    /// There is no version of the protocol that both sides speak.
+    #[error("protocol {theirs} there, {ours} here")]
     Version {
         /// Of this node.
-        ours: u16,
+        ours: Versions,
         /// Of the other side.
-        theirs: u16,
+        theirs: Versions,
     },
     /// The other side belongs to another cluster.
     #[error("cluster {theirs:?} there, {ours:?} here")]
@@ -99,7 +104,7 @@ pub enum Refused {
         /// Of the other side.
         theirs: String,
     },
-    /// One side has a cluster secret, the other has none.
+    /// One side has a cluster secret, or certificates, and the other has not.
     #[error("{theirs} there, {ours} here")]
     Security {
         /// Of this node.
@@ -119,11 +124,22 @@ pub enum Refused {
     /// `host:port`, or the application has a session of its own with that node.
     #[error("no session: {0}")]
     Session(String),
-    /// The two sides have different secrets.
+    /// The two sides have different secrets: the one that the dialler shows is none that the listener accepts.
     #[error("the cluster secrets differ")]
     Secret,
-    /// Without a secret, only peers on loopback addresses are talked to.
-    #[error("a peer that is not on a loopback address needs a cluster secret")]
+    /// One side does not believe the other's certificate, or it is not for the node that shows it.
+    #[error("{of} certificate {why}")]
+    Certificate {
+        /// Whose certificate it is.
+        of: Whose,
+        /// What is wrong with it.
+        why: CertificateFault,
+    },
+    /// TLS failed, for something that is not a certificate.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// Without a secret and certificates, only peers on loopback addresses are talked to.
+    #[error("a peer that is not on a loopback address needs a cluster secret or certificates")]
     SecretNeeded,
     /// The other side has this node's own name.
     #[error("both sides are called {node:?}")]
@@ -154,6 +170,18 @@ pub enum Refused {
     /// Too many sockets wait in their handshakes; this was the one that had waited longest.
     #[error("too many unauthenticated connections")]
     Crowded,
+    /// Too many handshakes have begun within a second. This one was closed unread.
+    #[error("too many connections at once")]
+    TooFast,
+    /// The other side refused, for a reason that only newer versions know.
+    #[error("refused for a reason that this version does not know: {0}")]
+    Unknown(String),
+    /// The node has as many links as it may have.
+    #[error("{limit} links are up, and no more may be")]
+    Full {
+        /// How many may be.
+        limit: usize,
+    },
     /// What was received makes no sense at that point of the handshake.
     #[error("malformed handshake: {0}")]
     Malformed(String),
@@ -163,6 +191,107 @@ pub enum Refused {
     /// The endpoint is leaving.
     #[error("the node is leaving")]
     Leaving,
+}
+
+impl Refused {
+    /// A word for it that stays the same, for counters.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotCallsign => "not-callsign",
+            Self::Version { .. } => "version",
+            Self::Cluster { .. } => "cluster",
+            Self::Security { .. } => "security",
+            Self::Carrier { .. } => "carrier",
+            Self::Session(_) => "session",
+            Self::Secret => "secret",
+            Self::Certificate { .. } => "certificate",
+            Self::Tls(_) => "tls",
+            Self::SecretNeeded => "secret-needed",
+            Self::OwnName { .. } => "own-name",
+            Self::BadName => "bad-name",
+            Self::WrongNode { .. } => "wrong-node",
+            Self::WrongDirection => "wrong-direction",
+            Self::Superseded => "superseded",
+            Self::Deadline => "deadline",
+            Self::Crowded => "crowded",
+            Self::TooFast => "too-fast",
+            Self::Unknown(_) => "unknown",
+            Self::Full { .. } => "full",
+            Self::Malformed(_) => "malformed",
+            Self::Unreachable(_) => "unreachable",
+            Self::Leaving => "leaving",
+        }
+    }
+}
+
+/// One of the two sides of a connection, as the reader sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Whose {
+    /// This node.
+    Ours,
+    /// The other side.
+    Theirs,
+}
+
+impl Whose {
+    pub(crate) fn mirrored(self) -> Self {
+        match self {
+            Self::Ours => Self::Theirs,
+            Self::Theirs => Self::Ours,
+        }
+    }
+}
+
+impl std::fmt::Display for Whose {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Ours => "this node's",
+            Self::Theirs => "the other side's",
+        })
+    }
+}
+
+/// What is wrong with a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum CertificateFault {
+    /// It is not good any more.
+    #[error("has expired{}", .at_unix.map(|at| format!(" (at {at} s, Unix time)")).unwrap_or_default())]
+    Expired {
+        /// When it, or one between it and its authority, ran out, in seconds since 1970. `None`: the other side knows.
+        at_unix: Option<u64>,
+    },
+    /// It is not good yet. Is a clock wrong?
+    #[error("is not good yet")]
+    NotYetValid,
+    /// No authority that is believed has issued it.
+    #[error("is of an authority that is not believed")]
+    UnknownIssuer,
+    /// There was none.
+    #[error("is missing")]
+    Missing,
+    /// It says what it may be used for, and that is not both sides of a connection.
+    #[error("is not for this use: it must be for clients and servers")]
+    Purpose,
+    /// It is for no node of this cluster.
+    #[error("is for no node of cluster {cluster:?}: it is for [{}]", certified.join(", "))]
+    OtherCluster {
+        /// The cluster.
+        cluster: String,
+        /// What it is for, `callsign://CLUSTER/NODE` each.
+        certified: Vec<String>,
+    },
+    /// It is for other nodes than the one that showed it says to be.
+    #[error("is not for {said:?}: it is for [{}]", certified.join(", "))]
+    OtherNode {
+        /// Who the node says that it is.
+        said: String,
+        /// What it is for, `callsign://CLUSTER/NODE` each.
+        certified: Vec<String>,
+    },
+    /// Something else.
+    #[error("cannot be used: {0}")]
+    Other(String),
 }
 
 /// Why a link ended.

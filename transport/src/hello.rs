@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   dialler                                     listener
-//!   preamble {version, cluster, security} --->            in the clear, so that a mismatch
+//!   preamble {versions, cluster, security} -->            in the clear, so that a mismatch
 //!                                         <---  preamble  has a name on both sides
+//!   TLS, where certificates are asked for <-->            expired, or of another authority
 //!   Noise: psk, e                         --->            a wrong secret is noticed here,
 //!                                         <---  Noise: e, ee, or Refused::Secret
 //!   hello {node, incarnation}             --->            encrypted from here on
@@ -11,27 +12,42 @@
 //!   ready                                 --->
 //! ```
 //!
-//! Takes as given: frames arrive whole and in order, from anybody. Both preambles are bound into Noise (its
-//! prologue), so changing them on the way ends as a wrong secret. Without secrets the two Noise steps are left out.
+//! Takes as given: frames arrive whole and in order, from anybody. Both preambles are bound into TLS and into Noise (its
+//! prologue, with a number that only the two ends of that TLS know), so changing them on the way ends there. Without
+//! certificates TLS is left out, without secrets Noise is. Which of them is done is this node's own setting: what the
+//! preamble of the other side says can only end the handshake, not lessen it.
+//!
+//! ```text
+//!   +----------+----------------+---------------------------------+----------------+
+//!   | CALLSIGN | oldest, u16 BE | MessagePack, as the oldest says | newest, u16 BE |      a preamble
+//!   +----------+----------------+---------------------------------+----------------+
+//! ```
+//!
+//! The newest version that both speak is spoken. Behind the MessagePack of any frame a newer version may add what
+//! older ones do not read.
+//!
 //! The listener believes nothing before it has opened the encrypted hello: the first Noise message can be replayed.
 //!
 //! Promises: a mismatch ends in the same [`Refused`] on both sides, each from its own point of view. Does not
 //! decide whether this incarnation is welcome: it asks (`Effect::Check`).
 
-use std::sync::Arc;
+use std::{io::Cursor, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{Carrier, Security},
-    error::Refused,
+    error::{CertificateFault, Refused, Whose},
     peer::{PeerId, is_valid_name},
+    variant::VariantName,
+    versions::Versions,
 };
 
-/// The version of the protocol. Nodes of different versions refuse each other.
-pub(crate) const VERSION: u16 = 1;
+/// As many names of a certificate are told to its owner.
+const SHOWN: usize = 8;
 
-/// How every preamble of every version begins; the version follows, u16 BE.
+/// How every preamble of every version begins. The oldest version that its node speaks follows, and the newest is at its
+/// end: so much is read of a preamble of any version.
 pub(crate) const MAGIC: &[u8; 8] = b"CALLSIGN";
 
 /// What a node says of itself.
@@ -41,6 +57,14 @@ pub(crate) struct Me {
     pub(crate) peer: PeerId,
     pub(crate) security: Security,
     pub(crate) carrier: Carrier,
+    pub(crate) versions: Versions,
+}
+
+/// A node that a certificate is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Certified {
+    pub(crate) cluster: String,
+    pub(crate) node: String,
 }
 
 /// Which end of the connection this is.
@@ -59,6 +83,10 @@ pub(crate) enum Input {
     Start,
     /// A frame came; opened, once Noise is done.
     Frame(Vec<u8>),
+    /// TLS is done: the peer's certificate is believed, and is for these. `binding` is this connection's alone.
+    TlsDone { names: Vec<Certified>, binding: Vec<u8> },
+    /// TLS failed. The peer was told as far as can be.
+    TlsFailed(Refused),
     /// The asked for Noise step went well.
     NoiseDone,
     /// The asked for Noise step failed: the secrets differ, or somebody meddled.
@@ -74,6 +102,9 @@ pub(crate) enum Input {
 pub(crate) enum Effect {
     /// Send this as a frame; sealed, once Noise is done.
     Send(Vec<u8>),
+    /// Have everything that follows encrypted by TLS, as client if this side dialled, with these preambles bound into it;
+    /// answer with `TlsDone` or `TlsFailed`.
+    Tls { preambles: Vec<u8> },
     /// Begin Noise with this prologue, as initiator if this side dialled. Never fails.
     NoiseBegin { prologue: Vec<u8> },
     /// Send Noise's next message, as a frame.
@@ -92,6 +123,8 @@ pub(crate) enum Effect {
 enum Phase {
     /// Until the peer's preamble.
     Preamble,
+    /// Until TLS is done.
+    Tls,
     /// Until the peer's Noise message.
     Noise,
     /// Until the driver has read it.
@@ -106,17 +139,17 @@ enum Phase {
     Done,
 }
 
-#[derive(PartialEq, Serialize, Deserialize)]
-struct Preamble {
-    cluster: String,
-    security: Security,
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Preamble {
+    pub(crate) cluster: String,
+    pub(crate) security: Security,
     #[serde(default, skip_serializing_if = "Carrier::is_connection")]
-    carrier: Carrier,
+    pub(crate) carrier: Carrier,
 }
 
 /// Frames after the preamble.
-#[derive(Serialize, Deserialize)]
-enum Word {
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Word {
     Noise(#[serde(with = "serde_bytes")] Vec<u8>),
     Hello { node: String, incarnation: u64 },
     Ready,
@@ -129,11 +162,23 @@ pub(crate) struct Hello {
     me: Me,
     side: Side,
     phase: Phase,
+    /// Both preambles, the dialler's first; then what binds Noise to TLS.
+    prologue: Vec<u8>,
+    /// Who the peer's certificate is for. Empty without one.
+    certified: Vec<Certified>,
+    /// The one that both speak, once that is known.
+    version: Option<u16>,
 }
 
 impl Hello {
     pub(crate) fn new(me: Me, side: Side) -> Self {
-        Self { me, side, phase: Phase::Preamble }
+        let prologue = Vec::new();
+        Self { me, side, phase: Phase::Preamble, prologue, certified: Vec::new(), version: None }
+    }
+
+    /// The version of the protocol that both speak. `None` before the peer's preamble.
+    pub(crate) fn version(&self) -> Option<u16> {
+        self.version
     }
 
     /// Takes one input and appends what to do about it.
@@ -148,6 +193,19 @@ impl Hello {
             }
             (Input::Frame(frame), Phase::Preamble) => self.on_preamble(&frame, effects),
             (Input::Frame(frame), phase) => self.on_word(&frame, phase, effects),
+            (Input::TlsDone { names, binding }, Phase::Tls) => {
+                self.certified = names;
+                self.prologue.extend(binding);
+                match self.check_certificate(|_| true) {
+                    Ok(()) => self.show_secret(effects),
+                    Err(certified) => {
+                        let cluster = self.me.cluster.clone();
+                        let why = CertificateFault::OtherCluster { cluster, certified };
+                        refuse(Refused::Certificate { of: Whose::Theirs, why }, effects);
+                    }
+                }
+            }
+            (Input::TlsFailed(why), Phase::Tls) => effects.push(Effect::Refuse(why)),
             (Input::NoiseDone, Phase::Reading) => {
                 if self.dialled() {
                     effects.push(Effect::Send(self.hello()));
@@ -184,20 +242,34 @@ impl Hello {
     }
 
     fn on_preamble(&mut self, frame: &[u8], effects: &mut Vec<Effect>) {
-        let theirs = read_preamble(frame);
+        let theirs = read_preamble(frame, self.me.versions);
         // A stranger gets no answer; whoever speaks our language in any version gets ours, to see for itself.
         if !self.dialled() && theirs != Err(Refused::NotCallsign) {
             effects.push(Effect::Send(preamble(&self.me)));
         }
-        if let Err(why) = theirs.and_then(|theirs| self.compare(&theirs)) {
-            effects.push(Effect::Refuse(why));
-            return;
+        let agreed = theirs.and_then(|(version, theirs)| self.compare(&theirs).map(|()| version));
+        match agreed {
+            Ok(version) => self.version = Some(version),
+            Err(why) => {
+                effects.push(Effect::Refuse(why));
+                return;
+            }
         }
+        let ours = preamble(&self.me);
+        self.prologue = if self.dialled() { [&ours, frame].concat() } else { [frame, &ours[..]].concat() };
+        if self.me.security.has_certificates() {
+            effects.push(Effect::Tls { preambles: self.prologue.clone() });
+            self.phase = Phase::Tls;
+        } else {
+            self.show_secret(effects);
+        }
+    }
+
+    /// Begins Noise, where there are secrets; else says hello.
+    fn show_secret(&mut self, effects: &mut Vec<Effect>) {
         let dialled = self.dialled();
-        if self.me.security == Security::Secured {
-            let ours = preamble(&self.me);
-            let prologue = if dialled { [&ours, frame].concat() } else { [frame, &ours[..]].concat() };
-            effects.push(Effect::NoiseBegin { prologue });
+        if self.me.security.has_secret() {
+            effects.push(Effect::NoiseBegin { prologue: self.prologue.clone() });
             if dialled {
                 effects.push(Effect::NoiseWrite);
             }
@@ -208,6 +280,15 @@ impl Hello {
             }
             self.phase = Phase::Hello;
         }
+    }
+
+    /// Whether the peer's certificate is for a node of this cluster that `fits`. An error is what it is for.
+    fn check_certificate(&self, fits: impl Fn(&str) -> bool) -> Result<(), Vec<String>> {
+        let mut names = self.certified.iter();
+        let is_good = names.any(|name| name.cluster == self.me.cluster && fits(&name.node));
+        // Told to the peer, so not more than a frame of the handshake takes.
+        let shown = || self.certified.iter().take(SHOWN).map(ToString::to_string).collect();
+        if is_good { Ok(()) } else { Err(shown()) }
     }
 
     fn compare(&self, theirs: &Preamble) -> Result<(), Refused> {
@@ -225,7 +306,7 @@ impl Hello {
 
     fn on_word(&mut self, frame: &[u8], phase: Phase, effects: &mut Vec<Effect>) {
         let Ok(word) = rmp_serde::from_slice::<Word>(frame) else {
-            effects.push(Effect::Refuse(Refused::Malformed("a frame that is none".into())));
+            effects.push(Effect::Refuse(unread(frame)));
             return;
         };
         match (word, phase) {
@@ -254,6 +335,12 @@ impl Hello {
         if *node == *self.me.peer.node {
             return Err(Refused::OwnName { node: node.into() });
         }
+        if self.me.security.has_certificates() {
+            self.check_certificate(|certified| certified == node).map_err(|certified| {
+                let why = CertificateFault::OtherNode { said: node.to_owned(), certified };
+                Refused::Certificate { of: Whose::Theirs, why }
+            })?;
+        }
         match &self.side {
             Side::Dialler { expected } if **expected != *node => {
                 Err(Refused::WrongNode { expected: expected.clone(), found: node.into() })
@@ -274,6 +361,16 @@ pub(crate) fn noise_frame(message: &[u8]) -> Vec<u8> {
     word(&Word::Noise(message.to_vec()))
 }
 
+/// A frame that is no word that this version knows. Of a newer version's refusal at least the name is told.
+fn unread(frame: &[u8]) -> Refused {
+    #[derive(Deserialize)]
+    enum Word {
+        Refused(VariantName),
+    }
+    let why = rmp_serde::from_slice(frame).ok().and_then(|Word::Refused(why)| why.unknown_to::<Refused>());
+    why.map_or_else(|| Refused::Malformed("a frame that is none".into()), Refused::Unknown)
+}
+
 /// Tells the peer why, then closes.
 fn refuse(why: Refused, effects: &mut Vec<Effect>) {
     effects.push(Effect::Send(word(&Word::Refused(why.clone()))));
@@ -287,29 +384,40 @@ fn mirrored(why: Refused) -> Refused {
         Refused::Cluster { ours, theirs } => Refused::Cluster { ours: theirs, theirs: ours },
         Refused::Security { ours, theirs } => Refused::Security { ours: theirs, theirs: ours },
         Refused::Carrier { ours, theirs } => Refused::Carrier { ours: theirs, theirs: ours },
+        Refused::Certificate { of, why } => Refused::Certificate { of: of.mirrored(), why },
         why => why,
     }
 }
 
-fn word(word: &Word) -> Vec<u8> {
+pub(crate) fn word(word: &Word) -> Vec<u8> {
     rmp_serde::to_vec(word).expect("these types encode")
 }
 
-fn preamble(me: &Me) -> Vec<u8> {
-    let Me { cluster, security, carrier, .. } = me.clone();
-    let rest = rmp_serde::to_vec(&Preamble { cluster, security, carrier });
-    [&MAGIC[..], &VERSION.to_be_bytes(), &rest.expect("these types encode")].concat()
+pub(crate) fn preamble(me: &Me) -> Vec<u8> {
+    let Me { cluster, security, carrier, versions, .. } = me.clone();
+    let rest = rmp_serde::to_vec(&Preamble { cluster, security, carrier }).expect("these types encode");
+    [&MAGIC[..], &versions.oldest.to_be_bytes(), &rest, &versions.newest.to_be_bytes()].concat()
 }
 
-fn read_preamble(frame: &[u8]) -> Result<Preamble, Refused> {
+/// Reads a preamble, and the version that both speak.
+pub(crate) fn read_preamble(frame: &[u8], ours: Versions) -> Result<(u16, Preamble), Refused> {
     let rest = frame.strip_prefix(MAGIC).ok_or(Refused::NotCallsign)?;
-    let (version, rest) = rest.split_first_chunk::<2>().ok_or(Refused::NotCallsign)?;
-    let theirs = u16::from_be_bytes(*version);
+    let (oldest, rest) = rest.split_first_chunk::<2>().ok_or(Refused::NotCallsign)?;
+    let oldest = u16::from_be_bytes(*oldest);
+    let newest = |end: &[u8]| end.last_chunk::<2>().map_or(oldest, |newest| u16::from_be_bytes(*newest));
     // Compared before the rest is read: another version may say the rest in other words.
-    if theirs != VERSION {
-        return Err(Refused::Version { ours: VERSION, theirs });
+    if oldest > ours.newest {
+        return Err(Refused::Version { ours, theirs: Versions { oldest, newest: newest(rest) } });
     }
-    rmp_serde::from_slice(rest).map_err(|_| Refused::Malformed("a preamble that is none".into()))
+    let malformed = || Refused::Malformed("a preamble that is none".into());
+    let mut reader = rmp_serde::Deserializer::new(Cursor::new(rest));
+    let preamble = Preamble::deserialize(&mut reader).map_err(|_| malformed())?;
+    let read = usize::try_from(reader.position()).map_err(|_| malformed())?;
+    let theirs = Versions { oldest, newest: newest(rest.get(read..).unwrap_or_default()) };
+    match ours.common(theirs) {
+        Some(version) => Ok((version, preamble)),
+        None => Err(Refused::Version { ours, theirs }),
+    }
 }
 
 #[cfg(test)]

@@ -14,16 +14,16 @@
 //!   `Up`; nothing of a link is delivered after its `Down`;
 //! - *one incarnation*: a node's former incarnation never takes the place of its successor;
 //! - *notice*: a peer that is unheard for [`LinkTiming::silence`] is down;
-//! - *authentication*: both sides know the cluster secret (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`), everything after that is
-//!   encrypted; without a secret only loopback addresses are served. The secret says "of this cluster", not which
-//!   node: nodes of a cluster trust each other;
+//! - *authentication*: both sides know the cluster secret (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`), or have certificates that
+//!   name their nodes (TLS 1.3), or both; everything after that is encrypted; without either only loopback addresses are
+//!   served. The secret says "of this cluster", a certificate says which node ([`Keys`]);
 //! - *bounds*: memory per link, per reader and per stranger is limited; bad input costs the connection it came by, nothing
 //!   else.
 //!
 //! Does not promise that a message arrives: what is queued or under way when a link ends is lost, and the sender is
 //! told no more than `Down`.
 //!
-//! The rules are in cores without I/O (`frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
+//! The rules are in cores without I/O (`bucket`, `doors`, `frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
 //! `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
 //! the application's own `ractor_cluster::NodeServer` instead of over the connection itself (`NodeServerNetwork`);
 //! everything else is the same.
@@ -35,15 +35,23 @@
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 
+mod bucket;
 mod config;
 #[cfg(feature = "cores")]
 #[doc(hidden)]
 pub mod cores;
+mod doors;
 mod endpoint;
 mod error;
 mod events;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+#[cfg(test)]
+mod golden_tests;
 mod hello;
+mod keys;
 mod link;
 mod links;
 mod net;
@@ -53,11 +61,15 @@ mod outbox;
 mod peer;
 mod refusals;
 mod remote;
+mod tls;
+mod variant;
+mod versions;
 
-pub use config::{BadSecret, Carrier, EndpointConfig, LinkLimits, LinkTiming, Network, Secret, Security};
+pub use config::{Carrier, EndpointConfig, LinkLimits, LinkTiming, Network, Security};
 pub use endpoint::{Endpoint, LinkStatus};
-pub use error::{DownReason, Refused, SendError, StartError};
+pub use error::{CertificateFault, DownReason, Refused, SendError, StartError, Whose};
 pub use events::{LinkEvent, LinkEvents};
+pub use keys::{BadSecret, Keys, KeysRefused, MAX_SECRETS, Secret};
 pub use net::MemoryNetwork;
 #[cfg(feature = "node-server")]
 pub use node_server::NodeServerNetwork;
@@ -66,5 +78,9 @@ pub use peer::{Lane, LinkId, MAX_NAME, PeerId};
 #[doc(no_inline)]
 pub use ractor_cluster;
 pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
-pub use refusals::Refusal;
+pub use refusals::{Refusal, RefusalCounts};
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
+pub use tls::{BadTls, Tls};
+#[doc(hidden)]
+pub use variant::VariantName;
+pub use versions::Versions;

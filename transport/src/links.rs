@@ -33,8 +33,6 @@ const NODES: usize = 1024;
 pub enum Input {
     /// These are the nodes to be linked to. Replaces the former.
     Peers(Vec<(Arc<str>, String)>),
-    /// A connection was accepted; its handshake begins.
-    Accepted(LinkId),
     /// A handshake succeeded. `via` is the address, if this side dialled.
     Authenticated { link: LinkId, peer: PeerId, via: Option<String> },
     /// A connection to this peer is authenticated, and cannot be used before the one that it follows is closed.
@@ -59,8 +57,6 @@ pub enum Input {
 pub enum Effect {
     /// Connect there, looking for that node.
     Dial { node: Arc<str>, address: String },
-    /// Close a connection that is still in its handshake.
-    Drop(LinkId),
     /// Close the connection that was just authenticated.
     Refuse { link: LinkId, why: Refused },
     /// The link is up.
@@ -98,28 +94,25 @@ struct Node {
 pub struct Links {
     me: Arc<str>,
     timing: LinkTiming,
-    max_waiting: usize,
+    limit: usize,
     random: u64,
     leaving: bool,
     up: BTreeMap<LinkId, PeerId>,
     nodes: BTreeMap<Arc<str>, Node>,
     targets: BTreeMap<Arc<str>, Target>,
-    /// Accepted and not yet authenticated, oldest first.
-    waiting: VecDeque<LinkId>,
 }
 
 impl Links {
-    pub fn new(me: Arc<str>, timing: LinkTiming, max_waiting: usize, seed: u64) -> Self {
+    pub fn new(me: Arc<str>, timing: LinkTiming, limit: usize, seed: u64) -> Self {
         Self {
             me,
             timing,
-            max_waiting,
+            limit,
             random: seed,
             leaving: false,
             up: BTreeMap::new(),
             nodes: BTreeMap::new(),
             targets: BTreeMap::new(),
-            waiting: VecDeque::new(),
         }
     }
 
@@ -144,6 +137,11 @@ impl Links {
         if self.leaving {
             return Err(Refused::Leaving);
         }
+        // Whoever has the secret can come under ever new names. Whom this node itself wants to reach it always can.
+        let is_expected = self.targets.contains_key(&peer.node) || self.link_to(&peer.node).is_some();
+        if self.up.len() >= self.limit && !is_expected {
+            return Err(Refused::Full { limit: self.limit });
+        }
         if planted!("old-link-preferred")
             && self.link_to(&peer.node).is_some_and(|(_, linked)| linked.incarnation != peer.incarnation)
         {
@@ -162,15 +160,6 @@ impl Links {
     pub fn step(&mut self, now: Duration, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::Peers(peers) => self.on_peers(now, peers),
-            Input::Accepted(link) => {
-                self.waiting.push_back(link);
-                // The newcomer has a chance whatever strangers do: whoever waits longest goes.
-                if self.waiting.len() > self.max_waiting
-                    && let Some(oldest) = self.waiting.pop_front()
-                {
-                    effects.push(Effect::Drop(oldest));
-                }
-            }
             Input::Authenticated { link, peer, via } => self.on_authenticated(now, link, &peer, via, effects),
             Input::MakeWay(peer) => {
                 if self.check(&peer).is_ok() {
@@ -179,10 +168,7 @@ impl Links {
                 }
             }
             Input::DialFailed { node } => self.retry_later(now, &node),
-            Input::Ended { link, reason } => {
-                self.waiting.retain(|waiting| *waiting != link);
-                self.take_down(now, link, reason, effects);
-            }
+            Input::Ended { link, reason } => self.take_down(now, link, reason, effects),
             Input::Forget(node) => {
                 self.dismiss(now, &node, Farewell::Forgotten, &DownReason::Forgotten, effects);
                 self.nodes.remove(&node);
@@ -224,7 +210,6 @@ impl Links {
         via: Option<String>,
         effects: &mut Vec<Effect>,
     ) {
-        self.waiting.retain(|waiting| *waiting != link);
         if let Err(why) = self.check(peer) {
             if via.is_some() {
                 self.retry_later(now, &peer.node);

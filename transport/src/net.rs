@@ -16,6 +16,7 @@ use crate::{
 pub(crate) mod connection;
 pub(crate) mod handshake;
 mod memory;
+mod tls;
 pub(crate) mod wire;
 
 pub use memory::MemoryNetwork;
@@ -129,7 +130,7 @@ impl Network {
 
 /// Whether to talk to that address at all: in the clear on loopback only.
 pub(crate) fn may_talk(security: Security, remote: SocketAddr) -> Result<(), Refused> {
-    if security == Security::Secured || remote.ip().to_canonical().is_loopback() {
+    if security != Security::Plain || remote.ip().to_canonical().is_loopback() {
         Ok(())
     } else {
         Err(Refused::SecretNeeded)

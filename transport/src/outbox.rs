@@ -15,6 +15,9 @@ use crate::{
     peer::{Lane, LinkId},
 };
 
+/// Bytes that the link itself may have to say beyond the limit of the control lane.
+const OWN: usize = 64 << 10;
+
 /// The most control bytes that are written at once.
 pub const BATCH: usize = 256 << 10;
 
@@ -59,6 +62,8 @@ pub struct Outbox {
     bulk_queued: usize,
     /// Bulk bytes sent and not yet read by the peer.
     unread: usize,
+    /// What the link itself had to say found no room.
+    overrun: bool,
 }
 
 impl Outbox {
@@ -72,6 +77,7 @@ impl Outbox {
             bulk: VecDeque::new(),
             bulk_queued: 0,
             unread: 0,
+            overrun: false,
         }
     }
 
@@ -103,11 +109,22 @@ impl Outbox {
         Ok(())
     }
 
-    /// Queues what the link itself has to say (pings, counts of bytes read), full or not.
+    /// Queues what the link itself has to say (pings, counts of bytes read, calls that will not be answered), full or not. A
+    /// peer that brings about so much of it and reads nothing has the link overrun.
     pub fn send_own(&mut self, frame: &Frame<'_>) {
-        if self.state == State::Open {
-            frame.put(&mut self.control);
+        if self.state != State::Open {
+            return;
         }
+        if self.control.len() < self.limits.control_queue + OWN {
+            frame.put(&mut self.control);
+        } else {
+            self.overrun = true;
+        }
+    }
+
+    /// Whether the peer asks for more than it reads.
+    pub fn is_overrun(&self) -> bool {
+        self.overrun
     }
 
     /// The peer has read so many more bulk bytes. An error is a peer that breaks the protocol.

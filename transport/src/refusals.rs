@@ -2,13 +2,20 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::error::Refused;
+use crate::{bucket::Bucket, error::Refused};
 
 /// How many different refusals are remembered.
 const REMEMBERED: usize = 64;
 
 /// The same refusal is logged again after this.
 const QUIET: Duration = Duration::from_secs(60);
+
+/// Refusals of so many addresses and reasons are logged at once, and one of a new address or reason in a second thereafter:
+/// strangers with many addresses do not fill the log.
+const LOGGED: u64 = 30;
+
+/// By the word for why: how often.
+pub type RefusalCounts = BTreeMap<&'static str, u64>;
 
 /// A connection that did not become a link, as often as it did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,15 +35,25 @@ struct Row {
     logged: Duration,
 }
 
-/// The latest refusals by address and reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// The latest refusals by address and reason, and how many there were of each kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Refusals {
     rows: BTreeMap<(String, Refused), Row>,
+    counts: RefusalCounts,
+    log: Bucket,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        let log = Bucket::new(Duration::ZERO, 1, LOGGED);
+        Self { rows: BTreeMap::new(), counts: RefusalCounts::new(), log }
+    }
 }
 
 impl Refusals {
     /// Counts a refusal. Returns how often it has come now if it is worth a line in the log.
     pub(crate) fn note(&mut self, now: Duration, address: &str, why: &Refused) -> Option<u64> {
+        self.count(why.word());
         if let Some(row) = self.rows.get_mut(&(address.to_owned(), why.clone())) {
             row.count += 1;
             row.last = now;
@@ -53,7 +70,19 @@ impl Refusals {
             }
         }
         self.rows.insert((address.to_owned(), why.clone()), Row { count: 1, last: now, logged: now });
-        Some(1)
+        self.log.take(now).then_some(1)
+    }
+
+    /// Counts something that was refused; returns how often it was.
+    pub(crate) fn count(&mut self, word: &'static str) -> u64 {
+        let count = self.counts.entry(word).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// How many there were of each kind.
+    pub(crate) fn counts(&self) -> &RefusalCounts {
+        &self.counts
     }
 
     /// All that are remembered.
@@ -80,6 +109,17 @@ mod tests {
         assert_eq!(logged, [1, 61, 121]);
         assert_eq!(refusals.note(Duration::from_secs(130), "1.2.3.5", &Refused::Secret), Some(1));
         assert_eq!(refusals.list()[0].count, 130);
+    }
+
+    #[test]
+    fn many_addresses_do_not_fill_the_log_and_are_counted_all() {
+        let mut refusals = Refusals::default();
+        let knock = |refusals: &mut Refusals, n: u32, at| {
+            refusals.note(Duration::from_secs(at), &n.to_string(), &Refused::Crowded).is_some()
+        };
+        assert_eq!((0..10_000).filter(|n| knock(&mut refusals, *n, 5)).count(), 30);
+        assert_eq!((0..10_000).filter(|n| knock(&mut refusals, 10_000 + n, 8)).count(), 3);
+        assert_eq!(refusals.counts(), &RefusalCounts::from([("crowded", 20_000)]));
     }
 
     #[test]

@@ -14,7 +14,13 @@
 //! Promises: an answer that was given arrives, also when its actor stops at once; a call ends when it is answered,
 //! when its reply port was dropped, when the actor does not exist, and when the link goes down, whichever is
 //! first. Does not promise that an answer comes (use timeouts), nor that a call that failed was not carried out.
-//! Only exported actors are reached, and only with messages of their own kind.
+//! Only exported actors are reached, and only with messages of their own kind: those whose address this node has given away
+//! ([`Endpoint::address_of`], [`Endpoint::export`]; registering an actor does so). Whatever else a peer addresses is refused
+//! and counted ([`Endpoint::refusal_counts`]).
+//!
+//! **Bounds.** Calls that a peer has open are limited in bytes ([`crate::LinkLimits::open_calls`]). What it *casts* waits in the
+//! mailbox of the actor, which ractor does not bound and which nobody can look into: only the rate is limited
+//! ([`crate::LinkLimits::received_per_second`]). An actor that takes casts from others and may be slow has to see to it.
 //!
 //! A message that does not find room in the control lane is lost: a call fails at once, a cast is counted
 //! ([`crate::LinkStatus::dropped`]) and logged.
@@ -28,7 +34,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -54,8 +60,15 @@ mod proxy;
 pub use kind::{Kind, P, RemoteMessage};
 use proxy::{LinkSupervisor, is_alive};
 
+/// Words for counters, beside those of [`crate::Refused`].
+const NO_SUCH_ACTOR: &str = "no-such-actor";
+const TOO_MANY_CALLS: &str = "too-many-calls";
+
 /// The peer's own timer runs this much longer than the caller's, so that the caller's decides.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(1);
+
+/// What an open call costs beside its arguments, in bytes: its reply port, and the task that waits for it.
+const CALL: usize = 1024;
 
 /// Sweeping begins at so many entries.
 const SWEEP: usize = 1024;
@@ -148,6 +161,8 @@ pub(crate) struct RemoteSide {
     /// By pid and kind. `None` once the link is down.
     proxies: Mutex<Option<BTreeMap<(u64, Kind), ActorCell>>>,
     calls: Mutex<Calls>,
+    /// Bytes of the peer's calls that are not answered yet.
+    open: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -167,6 +182,7 @@ impl RemoteSide {
             supervisor: supervisor.get_cell(),
             proxies: Mutex::new(Some(BTreeMap::new())),
             calls: Mutex::default(),
+            open: AtomicUsize::new(0),
         })
     }
 
@@ -271,6 +287,46 @@ impl LinkHandle {
     }
 }
 
+/// A call of the peer that has its place among those that may be open.
+struct OpenCall {
+    link: Arc<LinkHandle>,
+    cost: usize,
+}
+
+impl OpenCall {
+    fn begin(link: &Arc<LinkHandle>, cost: usize, limit: usize) -> Option<Self> {
+        let before = link.remote.open.fetch_add(cost, Relaxed);
+        let open = Self { link: link.clone(), cost };
+        (before + cost <= limit).then_some(open)
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.link.remote.open.fetch_sub(self.cost, Relaxed);
+    }
+}
+
+impl Inner {
+    /// Counts a message for an actor that peers cannot reach. One for an actor that was exported and has ended is the
+    /// ordinary life of references.
+    fn note_undelivered(&self, link: &LinkHandle, pid: u64, why: NotDelivered) {
+        if matches!(why, NotDelivered::NotExported | NotDelivered::WrongKind) {
+            let count = self.count_refused(NO_SUCH_ACTOR);
+            if count.is_power_of_two() {
+                tracing::warn!(peer = %link.peer, pid, count, "message for an actor that peers cannot reach: {why:?}");
+            }
+        }
+    }
+
+    fn note_refused_call(&self, link: &LinkHandle) {
+        let count = self.count_refused(TOO_MANY_CALLS);
+        if count.is_power_of_two() {
+            tracing::warn!(peer = %link.peer, count, "call refused: too many of the peer's are open");
+        }
+    }
+}
+
 /// Takes a frame that concerns actors. The link is up. An error is what the peer did wrong.
 pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<'_>) -> Result<(), String> {
     match frame {
@@ -285,10 +341,17 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
                 .find(to, kind)
                 .and_then(|actor| actor.send_serialized(message).map_err(|_| NotDelivered::Gone));
             if let Err(why) = sent {
+                inner.note_undelivered(link, to, why);
                 link.answer(&Frame::Undelivered { to, kind, why });
             }
         }
         Frame::Call { to, kind, tag, timeout_ms, variant, args } => {
+            let cost = variant.len() + args.len() + CALL;
+            let Some(open) = OpenCall::begin(link, cost, inner.config.limits.open_calls) else {
+                inner.note_refused_call(link);
+                link.answer(&Frame::NoReply { tag, why: NotDelivered::NoAnswer });
+                return Ok(());
+            };
             let (port, answer) = oneshot::channel();
             let reply = match timeout_ms {
                 Some(ms) => RpcReplyPort::from((port, Duration::from_millis(ms))),
@@ -301,8 +364,11 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
                 .find(to, kind)
                 .and_then(|actor| actor.send_serialized(message).map_err(|_| NotDelivered::Gone));
             match sent {
-                Ok(()) => drop(inner.runtime.spawn(answer_call(link.clone(), tag, answer))),
-                Err(why) => link.answer(&Frame::NoReply { tag, why }),
+                Ok(()) => drop(inner.runtime.spawn(answer_call(link.clone(), tag, answer, open))),
+                Err(why) => {
+                    inner.note_undelivered(link, to, why);
+                    link.answer(&Frame::NoReply { tag, why });
+                }
             }
         }
         Frame::Reply { tag, body } => {
@@ -324,7 +390,12 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
 }
 
 /// Waits for an actor's answer, and sends it, or that there is none. Ends with the link.
-async fn answer_call(link: Arc<LinkHandle>, tag: u64, answer: oneshot::Receiver<Vec<u8>>) {
+async fn answer_call(
+    link: Arc<LinkHandle>,
+    tag: u64,
+    answer: oneshot::Receiver<Vec<u8>>,
+    _open: OpenCall, // until then
+) {
     tokio::select! {
         answer = answer => match answer {
             Ok(body) => link.answer(&Frame::Reply { tag, body: &body }),

@@ -1,6 +1,6 @@
 //! The commands that ask a running node: `register`, `unregister`, `whereis`, `call`, `ls`, `members`, `status`.
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use crate::{
     client::{Answer, Client},
     duration,
     output::{printable, table},
+    token::Token,
 };
 
 /// The exit status for "don't know".
@@ -20,6 +21,9 @@ pub(crate) struct Args {
     /// The node's admin endpoint, as it printed it at its start.
     #[arg(long, env = "CALLSIGN_NODE")]
     node: String,
+    /// A file with the token of the node's admin endpoint, if it has one.
+    #[arg(long, env = "CALLSIGN_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
     /// The registry. Default: the node's first.
     #[arg(long)]
     registry: Option<String>,
@@ -183,14 +187,19 @@ impl Args {
     fn get(&self, path: &str, query: &[(&str, &str)], print: impl FnOnce(&Value) -> String) -> ExitCode {
         let mut query = query.to_vec();
         query.extend(self.registry.as_deref().map(|registry| ("registry", registry)));
-        self.print(Client::new(&self.node, self.wait).get(path, &query), print)
+        self.print(self.client().and_then(|client| client.get(path, &query)), print)
     }
 
     fn post(&self, path: &str, mut body: Value, print: impl FnOnce(&Value) -> String) -> ExitCode {
         if let Some(registry) = &self.registry {
             body["registry"] = registry.as_str().into();
         }
-        self.print(Client::new(&self.node, self.wait).post(path, &body), print)
+        self.print(self.client().and_then(|client| client.post(path, &body)), print)
+    }
+
+    fn client(&self) -> Result<Client> {
+        let token = self.token_file.as_deref().map(Token::read).transpose()?;
+        Ok(Client::new(&self.node, self.wait).with_token(token.as_ref()))
     }
 
     fn print(&self, answer: Result<Answer>, print: impl FnOnce(&Value) -> String) -> ExitCode {

@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Only the latency of one registration, beside that of one bare fenced commit.
     #[arg(long)]
     latency: bool,
+    /// Only how long nobody is granted a name after the leader's process was killed, and after it was stopped (SIGSTOP).
+    #[arg(long, conflicts_with = "latency")]
+    failover: bool,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -64,6 +67,13 @@ pub(crate) struct Figures {
     failover_ms_n: f64,
 }
 
+/// What `--failover` measures: milliseconds until a survivor's next registration is acknowledged.
+#[derive(Debug, Serialize)]
+pub(crate) struct Failovers {
+    after_sigkill_ms: Vec<f64>,
+    after_sigstop_ms: Vec<f64>,
+}
+
 /// What is printed for people beside the figures.
 #[derive(Default)]
 pub(crate) struct Notes {
@@ -86,6 +96,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let load_before = load_average();
     let started = Instant::now();
+    if args.failover {
+        let failovers = phases::failovers(&setting)?;
+        if args.json {
+            println!("{}", serde_json::to_value(&failovers)?);
+        } else {
+            print!("{}", table(&["", "", ""], &failover_rows(&failovers)).trim_start());
+            say_circumstances(&load_before, started);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let (mut figures, mut notes) = (Figures::default(), Notes::default());
     if args.latency {
         phases::latency(&setting, &mut figures)?;
@@ -98,11 +118,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         let rows = if args.latency { latencies(&figures) } else { summary(args, &figures, &notes) };
         print!("{}", table(&["", "", ""], &rows).trim_start());
-        println!("load average before {load_before}, after {}", load_average());
-        println!("{} processors, {:.0} s in all", processors(), started.elapsed().as_secs_f64());
+        say_circumstances(&load_before, started);
     }
     ensure!(figures.double_grants == 0, "{} names were granted twice", figures.double_grants);
     Ok(ExitCode::SUCCESS)
+}
+
+fn say_circumstances(load_before: &str, started: Instant) {
+    println!("load average before {load_before}, after {}", load_average());
+    println!("{} processors, {:.0} s in all", processors(), started.elapsed().as_secs_f64());
+}
+
+fn failover_rows(failovers: &Failovers) -> Vec<Vec<String>> {
+    let row = |what: &str, runs: &[f64]| {
+        let longest = runs.iter().copied().fold(0.0, f64::max);
+        vec![what.to_owned(), format!("at most {longest} ms"), format!("{runs:?}")]
+    };
+    vec![
+        row("leader killed (SIGKILL), to the next registration", &failovers.after_sigkill_ms),
+        row("leader stopped (SIGSTOP), to the next registration", &failovers.after_sigstop_ms),
+    ]
 }
 
 fn load_average() -> String {

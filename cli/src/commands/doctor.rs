@@ -21,6 +21,7 @@ use serde_json::json;
 
 use crate::{
     fenced::FencedCommits,
+    keys::KeyFiles,
     measure::{as_us, now_ns, quantile},
     output::printable,
     reply,
@@ -32,6 +33,8 @@ const COMMITS: u32 = 30;
 const SLOW: Duration = Duration::from_millis(100);
 /// A watch that takes so long ended by looking, which is done once a second, not by being told.
 const NOT_TOLD: Duration = Duration::from_millis(600);
+/// A certificate that is good for fewer days is worth a warning.
+const EXPIRES_SOON: u64 = 7;
 /// How long what was tried may take, all together.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -41,6 +44,14 @@ pub(crate) struct Args {
     /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`. It is made ready for nodes if it is not.
     #[arg(long)]
     store: String,
+    #[command(flatten)]
+    keys: KeyFiles,
+    /// The node that the certificate has to be for.
+    #[arg(long, requires = "tls_cert")]
+    name: Option<String>,
+    /// The cluster of the node.
+    #[arg(long, default_value = "default")]
+    cluster: String,
     /// Print what was found as JSON.
     #[arg(long)]
     json: bool,
@@ -67,7 +78,9 @@ impl Report {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let report = diagnose(&args.store)?;
+    let mut report = Report::default();
+    keys(args, &mut report);
+    diagnose(&args.store, &mut report)?;
     if args.json {
         println!("{}", as_json(&report));
     } else {
@@ -81,16 +94,64 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-fn diagnose(url: &str) -> Result<Report> {
-    let mut report = Report { findings: examine(url), ..Report::default() };
-    if report.verdict().is_final() {
-        return Ok(report);
+/// Looks at the files that a node would be started with, if any are given.
+fn keys(args: &Args, report: &mut Report) {
+    match args.keys.secrets() {
+        Ok(secrets) if secrets.is_empty() => {}
+        Ok(secrets) => {
+            let said = match secrets.len() {
+                1 => "a secret".to_owned(),
+                count => format!("{count} secrets, of which the first is shown to others"),
+            };
+            report.push(Finding::new("secret", Verdict::Ok, said));
+        }
+        Err(error) => report.push(Finding::new("secret", Verdict::No, format!("{error:#}"))),
+    }
+    if !args.keys.has_certificates() {
+        return;
+    }
+    let tls = match args.keys.tls() {
+        Ok(Some(tls)) => tls,
+        Ok(None) => return,
+        Err(error) => return report.push(Finding::new("certificate", Verdict::No, format!("{error:#}"))),
+    };
+    if let Some(name) = &args.name
+        && let Err(error) = tls.check_node(&args.cluster, name)
+    {
+        return report.push(
+            Finding::new("certificate", Verdict::No, error.to_string())
+                .advise("have it issued with that name as a URI among its subject alternative names"),
+        );
+    }
+    let names = if tls.names().is_empty() { "no node".to_owned() } else { tls.names().join(", ") };
+    let days = tls.expires_in().map(|left| left.as_secs() / 86_400);
+    let said = format!(
+        "a certificate for {names}, good for {} days more",
+        days.map_or("many".into(), |d| d.to_string())
+    );
+    report.push(if tls.names().is_empty() {
+        Finding::new("certificate", Verdict::No, said)
+            .advise("it needs callsign://CLUSTER/NODE as a URI among its subject alternative names")
+    } else if days.is_some_and(|days| days < EXPIRES_SOON) {
+        Finding::new("certificate", Verdict::Warning, said)
+            .advise("renew it: nodes take the new one without being started again")
+    } else {
+        Finding::new("certificate", Verdict::Ok, said)
+    });
+}
+
+fn diagnose(url: &str, report: &mut Report) -> Result<()> {
+    let found = examine(url);
+    let is_final = found.iter().any(|finding| finding.verdict.is_final());
+    report.findings.extend(found);
+    if is_final {
+        return Ok(());
     }
     let store = match open_store(url) {
         Ok(store) => store,
         Err(error) => {
             report.push((&error).into());
-            return Ok(report);
+            return Ok(());
         }
     };
     report.store = Some(store.describe());
@@ -99,12 +160,12 @@ fn diagnose(url: &str) -> Result<Report> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
-        if tokio::time::timeout(PATIENCE, attempt(&store, &mut report)).await.is_err() {
+        if tokio::time::timeout(PATIENCE, attempt(&store, report)).await.is_err() {
             let said = format!("what was tried was not done within {PATIENCE:?}");
             report.push(Finding::new("commits", Verdict::Unknown, said));
         }
     });
-    Ok(report)
+    Ok(())
 }
 
 /// Tries what nodes do. Stops at the first thing that cannot be done.

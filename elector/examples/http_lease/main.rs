@@ -73,7 +73,7 @@ async fn leads(campaign: &Campaign<Fenced<HttpLease>>) -> Outcome<Fence> {
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
-    let url = format!("http://{}", server::serve().await?);
+    let url = format!("http://{}", server::serve().await?.address);
     println!("the server listens at {url}");
     let store = store::open("memory:")?;
     let report = FencedCell::<ByEpoch>::new(store.clone(), b"report".to_vec());

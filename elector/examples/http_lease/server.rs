@@ -59,6 +59,25 @@ struct Seat {
     lease: Option<Lease>,
 }
 
+/// A server that runs. A test moves its clock on by ending leases earlier.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    #[cfg(test)]
+    seat: Shared,
+}
+
+#[cfg(test)]
+impl Server {
+    /// Lets time pass for the server.
+    pub(crate) fn pass(&self, time: Duration) {
+        let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lease) = &mut seat.lease {
+            lease.until -= time;
+        }
+    }
+}
+
 type Shared = Arc<Mutex<Seat>>;
 
 impl Seat {
@@ -127,14 +146,19 @@ async fn release(State(seat): State<Shared>, Json(show): Json<Show>) -> Json<boo
 }
 
 /// Serves on a free port of loopback, until the runtime ends.
-pub(crate) async fn serve() -> std::io::Result<SocketAddr> {
+pub(crate) async fn serve() -> std::io::Result<Server> {
+    let seat = Shared::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let routes = Router::new()
         .route("/claim", post(claim))
         .route("/refresh", post(refresh))
         .route("/release", post(release))
-        .with_state(Shared::default());
+        .with_state(seat.clone());
     tokio::spawn(async move { axum::serve(listener, routes).await });
-    Ok(address)
+    Ok(Server {
+        address,
+        #[cfg(test)]
+        seat,
+    })
 }

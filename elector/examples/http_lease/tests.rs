@@ -1,3 +1,5 @@
+mod conformance;
+
 use callsign_elector::{
     election::{Context, Oracle, Refusal, Verdict, oracle::Attempt},
     ids::{Incarnation, Nonce},
@@ -34,7 +36,7 @@ fn why(verdict: Verdict<()>) -> Refusal {
 }
 
 async fn url() -> String {
-    format!("http://{}", server::serve().await.unwrap())
+    format!("http://{}", server::serve().await.unwrap().address)
 }
 
 #[tokio::test]

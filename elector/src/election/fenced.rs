@@ -41,6 +41,19 @@ struct Numbered {
 }
 impl Record for Numbered {}
 
+/// What others read of it.
+#[cfg(test)]
+pub(crate) fn golden(golden: &mut callsign_golden::Golden) {
+    let inner = Term {
+        leader: crate::ids::MemberId::new("a").unwrap(),
+        incarnation: crate::ids::Incarnation(u64::MAX - 1),
+        epoch: Epoch(7),
+        elected_at: super::term::AuthorityTime(70_000),
+    };
+    let numbered = Numbered { epoch: Epoch(8), ballot: Ballot(9), inner, nonce: Nonce(5) };
+    crate::golden_tests::record(golden, "fenced", numbered);
+}
+
 /// How often a number is drawn again while others draw, too.
 const TRIES: usize = 32;
 

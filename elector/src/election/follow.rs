@@ -136,4 +136,6 @@ impl<S: Source> Oracle for FollowOracle<S> {
 }
 
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod tests;

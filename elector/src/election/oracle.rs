@@ -49,7 +49,7 @@ pub enum Refusal {
     Ineligible,
     /// Somebody of better rank is there.
     Outranked,
-    /// The seat is vacant, and may be taken only later: its last holder did not resign.
+    /// The seat is vacant, and may be taken only later: its last holder did not resign, or did so for somebody better.
     TooEarly,
     /// The term that was to be refreshed is over.
     TermOver,

@@ -27,7 +27,8 @@ pub enum Key {
 pub enum Preempt {
     /// Never: it stays.
     Never,
-    /// By a candidate of greater priority. Equals never replace each other.
+    /// By a candidate of greater priority. Equals never replace each other. A seat that its holder had to leave for such a
+    /// candidate is open to those of its priority or a greater one, and to all others only one lease later.
     HigherPriority,
     /// By a candidate that comes before it in the policy's order.
     BetterRank,
@@ -103,7 +104,7 @@ impl Policy {
         }
     }
 
-    /// Whoever asks gets a vacant seat, and one whose holder has a lower priority.
+    /// Whoever asks gets a vacant seat, unless it was vacated for somebody better, and one whose holder has a lower priority.
     pub fn preempting() -> Self {
         Self {
             order: vec![Key::Proposer],

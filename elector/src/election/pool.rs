@@ -329,4 +329,6 @@ impl<P: Pool> Oracle for PoolOracle<P> {
 }
 
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod tests;

@@ -207,6 +207,13 @@ impl Kind {
     }
 }
 
+/// What others read of sinks.
+#[cfg(test)]
+pub(crate) fn golden(golden: &mut callsign_golden::Golden) {
+    cell::golden(golden);
+    register::golden(golden);
+}
+
 /// Only what kind of sink it is: a record of another kind is told from a damaged one.
 #[derive(Deserialize, Serialize)]
 struct OnlyKind {

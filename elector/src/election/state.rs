@@ -130,8 +130,14 @@ impl ElectionState {
         }
         let seat = self.seat.get_or_insert_default();
         let reserved = Ballot(seat.ballot.0.saturating_add(RESERVE));
-        self.control =
-            Some(Control { config: config.clone(), enabled: true, request: None, reserved, revision: 1 });
+        self.control = Some(Control {
+            config: config.clone(),
+            enabled: true,
+            request: None,
+            heir: None,
+            reserved,
+            revision: 1,
+        });
         effects.push(Effect::Initialised);
         Ok(())
     }
@@ -158,7 +164,7 @@ impl ElectionState {
             return Ok(());
         };
         if already != Some(asked) {
-            self.rewrite(|control| control.request = Some(asked))?;
+            self.rewrite(|control| (control.request, control.heir) = (Some(asked), None))?;
         }
         effects.push(Effect::Asked { epoch: asked });
         Ok(())

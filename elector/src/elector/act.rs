@@ -5,7 +5,8 @@ use std::time::Duration;
 use callsign_planted::planted;
 
 use super::{
-    Answer, Doing, Effect, Elector, ElectorEvent, QUEUE_LIMIT_LOCKED, Reading, Wish, plan, silence::Voice,
+    Answer, Doing, Effect, Elector, ElectorEvent, Leaving, QUEUE_LIMIT_LOCKED, Reading, Wish, plan,
+    silence::Voice,
 };
 use crate::{
     Time,
@@ -93,7 +94,7 @@ impl Elector {
             // Whoever is first in line needs no jitter: nobody else believes to be that for long.
             spread: if rank == 0 { Duration::ZERO } else { turn },
         };
-        let facts = facts(session, reading, Nonce(0));
+        let facts = self.facts(session, reading, Nonce(0));
 
         let mut proposals = Vec::new();
         if self.needs_join(reading, session) {
@@ -189,6 +190,12 @@ impl Elector {
         let gives_up = self.resign == Some(epoch)
             || self.handoff.has_failed(epoch)
             || self.is_stuck(now, reading, state);
+        if self.leaving != Leaving::No && !row.draining {
+            // Again only after a while, if it was dropped by somebody who does not know it.
+            let is_again = self.leaving == Leaving::Said;
+            let again = if is_again { self.config.timing.poll } else { Duration::ZERO };
+            say(now + again, MembershipEvent::Drain { token });
+        }
         if self.leads() && gives_up {
             say(now, MembershipEvent::Resign { token, epoch });
         }
@@ -334,7 +341,8 @@ impl Elector {
             Action::TakeLock(_) => self.handoff.take(nonce),
             _ => {}
         }
-        let id = self.begin(Doing::Commit { report, join });
+        let drain = matches!(action, Action::Say(MembershipEvent::Drain { .. }));
+        let id = self.begin(Doing::Commit { report, join, drain });
         effects.push(Effect::Commit { id, transaction });
         true
     }
@@ -349,7 +357,7 @@ impl Elector {
             return Some((plan::discard(queued), vec![event]));
         }
         let state = reading.state.as_ref()?;
-        let facts = facts(session, reading, nonce);
+        let facts = self.facts(session, reading, nonce);
         let say = |event| plan::enqueue(&self.keys, reading, session, event).map(|said| (said.1, Vec::new()));
         let lock = state.lock.as_ref();
         match action {
@@ -389,6 +397,18 @@ impl Elector {
         }
     }
 
+    fn facts(&self, session: &SessionId, reading: &Reading, nonce: Nonce) -> Facts {
+        Facts {
+            sessions: reading.sessions.clone(),
+            commit: reading.commit,
+            floor: reading.floor,
+            version: reading.version,
+            proposer: session.clone(),
+            nonce,
+            unlinked: self.silence.unlinked().clone(),
+        }
+    }
+
     pub(super) fn readable(&self) -> Option<(&Reading, &ElectionState)> {
         let reading = self.reading.as_ref()?;
         Some((reading, reading.state.as_ref()?))
@@ -414,17 +434,6 @@ impl Elector {
     pub(super) fn leads(&self) -> bool {
         let (Some((_, state)), Some(row)) = (self.readable(), self.own_row()) else { return false };
         state.term.is_led_by(&self.config.node, row.token)
-    }
-}
-
-fn facts(session: &SessionId, reading: &Reading, nonce: Nonce) -> Facts {
-    Facts {
-        sessions: reading.sessions.clone(),
-        commit: reading.commit,
-        floor: reading.floor,
-        version: reading.version,
-        proposer: session.clone(),
-        nonce,
     }
 }
 

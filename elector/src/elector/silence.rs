@@ -89,6 +89,11 @@ impl Silence {
         }
     }
 
+    /// The nodes whose links closed and were not opened again.
+    pub(super) fn unlinked(&self) -> &BTreeSet<NodeName> {
+        &self.down
+    }
+
     /// What may be said of the leader now.
     pub(super) fn voice(&self, now: Time, leader: &NodeName) -> Voice {
         let silent = match self.heard {

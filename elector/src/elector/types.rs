@@ -116,6 +116,9 @@ pub enum Notice {
     },
     /// The own member wants to leave; [`ElectorEvent::Left`] tells when it has.
     Leave,
+    /// The own member is about to leave: it is to give up the seat as soon as another can take it, and to take none while
+    /// another can. It stays a member until [`Notice::Leave`]. There is no way back.
+    Drain,
     /// The own member wants to give up the seat and stay a member. Ignored unless it leads in that epoch.
     Resign {
         /// The epoch in which it leads.

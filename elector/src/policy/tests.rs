@@ -4,7 +4,7 @@ fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }
 
-/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `0` for priority 0.
+/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `d`raining, `u`nlinked, `0` for priority 0.
 fn candidates(described: &[(&str, &str)]) -> BTreeMap<NodeName, Candidate> {
     described
         .iter()
@@ -13,6 +13,7 @@ fn candidates(described: &[(&str, &str)]) -> BTreeMap<NodeName, Candidate> {
                 synced: what.contains('s'),
                 alive: what.contains('l'),
                 priority: u32::from(!what.contains('0')),
+                draining: what.contains('d'),
             };
             (node(name), candidate)
         })
@@ -26,6 +27,12 @@ struct Case<'a> {
     accuser: Option<&'a str>,
     deposed: Option<&'a str>,
     opening: Option<Opening>,
+}
+
+impl Case<'_> {
+    fn is_unlinked(&self, node: &NodeName) -> bool {
+        self.members.iter().any(|(name, what)| *name == node.as_str() && what.contains('u'))
+    }
 }
 
 fn vacant<'a>(members: &'a [(&'a str, &'a str)], proposer: &'a str) -> Case<'a> {
@@ -42,6 +49,7 @@ fn decided(case: &Case<'_>) -> String {
         proposer: &node(case.proposer),
         accuser: accuser.as_ref(),
         deposed: deposed.as_ref(),
+        unlinked: &candidates.keys().filter(|node| case.is_unlinked(node)).cloned().collect(),
         opening: case.opening,
     });
     match decision {
@@ -114,4 +122,30 @@ fn an_unsynced_proposer_opens_a_seat_that_nobody_can_lead_otherwise() {
         assert_eq!(open(&[("a", "l")], "x"), "vacant");
     }
     assert_eq!(decided(&vacant(&[("a", "l")], "a")), "vacant");
+}
+
+#[test]
+fn who_drains_is_elected_only_if_nobody_is_eligible_who_stays() {
+    let members = [("a", "sld"), ("b", "sl")];
+    assert_eq!(decided(&vacant(&members, "a")), "b");
+    assert_eq!(decided(&Case { accuser: Some("a"), ..vacant(&members, "x") }), "b");
+    let members = [("a", "sld"), ("b", "l")];
+    assert_eq!(decided(&vacant(&members, "a")), "a");
+    let members = [("a", "sld"), ("b", "sld")];
+    assert_eq!(decided(&Case { deposed: Some("a"), ..vacant(&members, "a") }), "b");
+    let members = [("a", "sld"), ("b", "sl")];
+    assert_eq!(
+        decided(&Case { deposed: Some("b"), ..vacant(&members, "b") }),
+        "a",
+        "b was not heard, or resigned"
+    );
+}
+
+#[test]
+fn of_those_that_could_have_a_given_up_seat_one_gets_it_that_is_linked() {
+    let given_up = |members| decided(&Case { deposed: Some("c"), ..vacant(members, "c") });
+    assert_eq!(given_up(&[("a", "sl"), ("b", "sl"), ("c", "sld")]), "a");
+    assert_eq!(given_up(&[("a", "slu"), ("b", "sl"), ("c", "sld")]), "b");
+    assert_eq!(given_up(&[("a", "slu"), ("b", "slu"), ("c", "sld")]), "a", "rather than nobody");
+    assert_eq!(decided(&vacant(&[("a", "slu"), ("b", "sl")], "a")), "a", "who proposes itself lives");
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     clock::Clock,
     ids::{Incarnation, NodeName, SessionId},
+    metrics,
     record::CorruptRecord,
     recording::{Core, Header, Recorder},
     store::{CommitOutcome, LifeGuard, SharedStore, StoreError},
@@ -280,6 +281,7 @@ impl Actor for SessionActor {
 
     async fn post_stop(&self, _: ActorRef<Message>, state: &mut State) -> Result<(), ActorProcessingErr> {
         state.trust.lapse();
+        metrics::session_lapsed();
         *lock(&state.current) = None;
         if let Some(recorder) = &mut state.recorder {
             recorder.finish();
@@ -357,9 +359,11 @@ impl State {
             Effect::Commit { id, transaction } => {
                 let (store, patience) = (Arc::clone(&self.store), self.patience);
                 answer(myself, async move {
+                    let begun = tokio::time::Instant::now();
                     let outcome = tokio::time::timeout(patience, store.commit(transaction))
                         .await
                         .unwrap_or(CommitOutcome::Unknown);
+                    metrics::session_commit(&outcome, begun.elapsed());
                     Input::CommitDone { id, outcome }
                 });
             }
@@ -370,14 +374,21 @@ impl State {
                     Input::Proof { node, incarnation, proof }
                 });
             }
-            Effect::Trust { number, until } => self.trust.grant(number, until),
-            Effect::Lapse => self.trust.lapse(),
+            Effect::Trust { number, until } => {
+                self.trust.grant(number, until);
+                metrics::session_trusted();
+            }
+            Effect::Lapse => {
+                self.trust.lapse();
+                metrics::session_lapsed();
+            }
             Effect::Emit(event) => self.emit(&event),
             Effect::WakeAt(at) => self.wake_at(myself, at),
         }
     }
 
     fn emit(&mut self, event: &SessionEvent) {
+        metrics::session_event(event);
         match event {
             SessionEvent::Lapsed { .. }
             | SessionEvent::Lost { .. }

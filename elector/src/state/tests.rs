@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::ids::{Ballot, Beat, Incarnation, Sequence, SessionNumber};
 
+mod draining;
 mod properties;
 
 pub(super) fn node(name: &str) -> NodeName {
@@ -31,6 +32,7 @@ impl World {
             version: Version(100),
             proposer: session("nobody", 1),
             nonce: Nonce(1),
+            unlinked: BTreeSet::new(),
         };
         Self { state: ElectionState::default(), facts, sequence: 0 }
     }
@@ -56,6 +58,7 @@ impl World {
             synced,
             empty: false,
             accuses: None,
+            draining: false,
         };
         self.state.members.insert(node(name), row);
         self.open(name, 1);

@@ -253,6 +253,22 @@ fn sqlite_options(text: &str) -> Result<SqliteOptions, OpenError> {
     Ok(options)
 }
 
+/// Reads a URL as far as that goes without opening anything.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn parse(url: &str) {
+    let Some((scheme, rest)) = url.split_once(':') else { return };
+    match scheme {
+        "sqlite" => drop(sqlite_options(rest.split_once('?').map_or("", |(_, options)| options))),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" if !rest.contains("sslrootcert") => {
+            if let Ok(address) = super::postgres::Address::parse(url) {
+                let _ = address.describe();
+            }
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,7 +71,7 @@ mod tls;
 pub(crate) mod trouble;
 mod watches;
 
-use address::Address;
+pub(super) use address::Address;
 pub(super) use examine::examine;
 use line::{Line, Place, Role};
 use watches::{Event, Keeper, Watch};

@@ -36,7 +36,17 @@ fn session(open: bool) -> Value {
 fn row(name: &str) -> Value {
     let (token, session) = (Token(4), session_of(name));
     let address = "127.0.0.1:1".to_owned();
-    MemberRow { token, session, address, priority: 1, synced: true, empty: false, accuses: None }.to_value()
+    MemberRow {
+        token,
+        session,
+        address,
+        priority: 1,
+        synced: true,
+        empty: false,
+        accuses: None,
+        draining: false,
+    }
+    .to_value()
 }
 
 /// A registry that `a` leads and `b` is a member of, with a log from 6 to 2505, and one named like it beside it.

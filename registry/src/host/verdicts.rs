@@ -129,6 +129,7 @@ impl Host {
                         open.name.clone(),
                         Claim { actor, kind, position: token, on_lapse: open.on_lapse },
                     );
+                    self.tell_of_leaving(actor, open.on_lapse, effects);
                     (Answer::Registered(Ok((token, session.number))), None)
                 }
             }

@@ -10,6 +10,14 @@ use super::{
 };
 
 impl Leader {
+    /// How many operations the batch in flight has.
+    pub(crate) fn batch_operations(&self) -> Option<usize> {
+        match &self.flight {
+            Flight::Batch(flight) => Some(flight.batch.ops.len()),
+            _ => None,
+        }
+    }
+
     pub(super) fn fly<T: Table>(
         &mut self,
         now: Time,

@@ -66,7 +66,7 @@ impl<T: Table> Member<T> {
                 }
             }
             Message::Fetched { epoch, after, batches } => {
-                let result = self.catchup.on_fetched(&mut self.replica, epoch, after, batches);
+                let result = self.catchup.on_fetched(now.time, &mut self.replica, epoch, after, batches);
                 self.take_applied(result, effects);
             }
             Message::SnapshotWanted { id } => {

@@ -36,7 +36,7 @@ impl<T: Table> Member<T> {
         let epoch = self.view.term.epoch;
         let is_under_way = self.handoff.as_ref().is_some_and(|handoff| handoff.epoch() == epoch)
             || self.leader.as_ref().is_some_and(|leader| leader.epoch() == epoch);
-        if !self.is_elected() || is_under_way || self.has_left {
+        if !self.is_elected() || is_under_way || self.drain.has_left() {
             return;
         }
         self.depose(effects);

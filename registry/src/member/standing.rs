@@ -2,9 +2,14 @@
 
 use callsign_planted::planted;
 
-use super::{Effect, Event, HOPELESS_FOR, Member, Now, SYNCED_EVERY, Table, Tell, Time};
+use super::{Effect, Event, HOPELESS_FOR, Leader, Member, Now, SYNCED_EVERY, Table, Tell, Time};
 
 impl<T: Table> Member<T> {
+    /// How many operations the batch has that is on its way into the log. For counts.
+    pub(crate) fn batch_operations(&self) -> Option<usize> {
+        self.leader.as_ref().and_then(Leader::batch_operations)
+    }
+
     pub(super) fn say_synced(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let term = &self.view.term;
         let (epoch, is_at_end) = match self.leader() {

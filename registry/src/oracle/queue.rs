@@ -124,8 +124,9 @@ impl Oracle for QueueOracle {
 
     async fn refresh(&mut self, _attempt: Attempt, held: &Grant<Fence>) -> Result<Verdict<Fence>, Fault> {
         let record = self.read().await?;
-        if record.epoch != held.term.epoch {
-            let leader = term_of(&record);
+        let leader = term_of(&record);
+        // Not the epoch alone: another registry's has the same numbers.
+        if leader.as_ref() != Some(&held.term) {
             return Ok(Verdict::Denied(Denial { why: Refusal::TermOver, leader, retry_in: None }));
         }
         Ok(self.verdict(&record, Refusal::TermOver))
@@ -133,7 +134,9 @@ impl Oracle for QueueOracle {
 
     async fn abdicate(&mut self, held: &Grant<Fence>) -> Result<bool, Fault> {
         let epoch = held.term.epoch;
-        if self.read().await?.epoch != epoch {
+        let record = self.read().await?;
+        // Another's term is not this node's to give: its member would be asked in vain, and this would wait for ever.
+        if term_of(&record).as_ref() != Some(&held.term) || !self.is_ours(&record) {
             return Ok(false);
         }
         self.registry.resign(epoch);

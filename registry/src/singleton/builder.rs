@@ -46,6 +46,9 @@ pub enum SingletonError {
     /// The campaign did not start.
     #[error(transparent)]
     Campaign(#[from] campaign::StartError),
+    /// The node is about to leave, and runs nothing new.
+    #[error("the node is about to leave")]
+    Draining,
     /// The oracle declined: there is no election here.
     #[error("the oracle takes no part")]
     Ignored,
@@ -317,6 +320,19 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let supervisor = supervisor.get_cell();
         let inner = Arc::new(Inner { campaign, supervisor, events, registry, name_of_child, budget });
         spawn_watch(&inner);
+        let weak = Arc::downgrade(&inner);
+        let ends = inner.registry.node.end_with(Box::new(move || {
+            let inner = weak.upgrade()?;
+            Some(Box::pin(async move {
+                if let Err(error) = inner.stop().await {
+                    tracing::warn!(%error, "a singleton of a node that leaves");
+                }
+            }))
+        }));
+        if !ends {
+            let _ = inner.stop().await; // it leads no more, whatever this says
+            return Err(SingletonError::Draining);
+        }
         Ok(Singleton { inner, _messages: std::marker::PhantomData })
     }
 }

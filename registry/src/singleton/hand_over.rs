@@ -30,6 +30,19 @@ struct Left {
 }
 impl Record for Left {}
 
+/// What others read of it.
+#[cfg(test)]
+pub(crate) fn golden(golden: &mut callsign_golden::Golden) {
+    for (name, data) in [("hand-over/left", Some(b"data".to_vec())), ("hand-over/empty", None)] {
+        let left = Left { epoch: Epoch(7), nonce: Nonce(5), data };
+        let read = |bytes: &[u8]| Left::from_value(bytes).map_err(|error| error.to_string());
+        for next in callsign_golden::with_unknown_fields(&left.to_value()[1..]) {
+            assert_eq!(Left::from_value(&[&left.to_value()[..1], &next].concat()).as_ref(), Ok(&left));
+        }
+        golden.sample(format!("record/{name}"), left, Left::to_value, read);
+    }
+}
+
 /// Why nothing was handed over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HandOverError {

@@ -51,14 +51,16 @@ impl World {
         }
         self.judge = judge;
         for effect in effects {
-            self.carry(at, now, effect);
+            self.carry(at, effect);
         }
         if let Some(process) = self.machines.get(usize::from(at)).and_then(|m| m.process.as_ref()) {
             self.judge.after_input(process, input);
         }
     }
 
-    fn carry(&mut self, at: Slot, now: Time, effect: Effect<Fence>) {
+    /// Carries out what a campaign says; or what none does, to see whether the judge notices.
+    pub fn carry(&mut self, at: Slot, effect: Effect<Fence>) {
+        let now = self.local(at);
         match effect {
             Effect::Claim { call, attempt } => {
                 let claim = Ask::Claim(attempt.nonce);

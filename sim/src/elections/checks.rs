@@ -54,6 +54,7 @@ checks! {
     I14 AfterHeal "I14 with stable membership the leader stays",
     Waited Always "a lease that was not given back is waited out",
     Tenure Always "a term is preempted only by policy, and after its least tenure",
+    Heir Always "a seat that was vacated for a better one is left to its like for a lease",
     Trusted Always "a grant that comes too late is not trusted",
     NoIsNo Always "a denial ends trust at once, and a fault does not",
     OwnRequest Always "a request to resign ends the term that it is about",

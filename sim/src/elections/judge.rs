@@ -63,9 +63,13 @@ pub struct Judge {
     last_write: Option<LastWrite>,
     /// Terms that were ended while they stood, as their policy or an administrator wants: they may overlap with the next.
     cut_short: BTreeSet<u64>,
+    /// The last epoch that a candidate asked to end, because it is to follow, and that candidate's priority.
+    asked_for: Option<(u64, u32)>,
+    /// The priority of whoever the vacant seat was vacated for.
+    vacated_for: Option<u32>,
     last_leader: Option<(MemberId, Incarnation)>,
-    /// How often somebody was elected.
-    elections: u64,
+    /// Whether all is at rest, and whoever leads is to stay.
+    at_rest: bool,
     trusted_epochs: BTreeSet<u64>,
     /// Before the present input: the term that the process held, and whether it was trusted.
     held: Option<(Epoch, bool)>,
@@ -86,15 +90,18 @@ impl Judge {
         &self.counts
     }
 
-    /// How often somebody was elected.
-    pub fn elections(&self) -> u64 {
-        self.elections
+    /// From now on nothing is done to anybody: I14.
+    pub fn expects_rest(&mut self) {
+        self.at_rest = true;
     }
 
     /// All that later checks compare with.
     pub(super) fn memory(&self) -> String {
         let Self { ballot, newest, terms, seat_since, last_write, cut_short, last_leader, .. } = self;
-        format!("{ballot} {newest} {terms:?} {seat_since:?} {last_write:?} {cut_short:?} {last_leader:?}")
+        let seat = (self.asked_for, self.vacated_for);
+        format!(
+            "{ballot} {newest} {terms:?} {seat_since:?} {last_write:?} {cut_short:?} {last_leader:?} {seat:?}"
+        )
     }
 
     /// A check failed.

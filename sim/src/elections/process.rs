@@ -172,7 +172,7 @@ pub struct Process {
     pub(super) subscribers: Vec<Subscriber>,
     pub(super) infos: VecDeque<u32>,
     /// The epochs that somebody asked it to give up.
-    pub(super) asked: BTreeSet<Epoch>,
+    pub asked: BTreeSet<Epoch>,
     /// What was told to the campaign and is not yet looked at.
     pub(super) inputs: VecDeque<callsign_elector::election::campaign::core::Input<Fence>>,
     /// Its priority.

@@ -3,7 +3,10 @@
 //! Whatever is possible in a world is given a time of its own when it becomes so; the earliest happens. So calls take as
 //! long as was drawn for them, timers fire late after a pause, and the worker acts before them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use callsign_elector::time::Time;
 
@@ -33,6 +36,7 @@ enum Event {
     OutageOver(Slot),
     Enable,
     Fault,
+    Break(Slot),
 }
 
 /// Draws what happens next.
@@ -42,8 +46,17 @@ pub struct Scheduler {
     due: BTreeMap<Event, Duration>,
     /// Machines that stood still a moment ago: their timers are late.
     late: BTreeMap<Slot, Duration>,
+    /// Machines whose connection to the store breaks with the next commit on its way.
+    breaking: BTreeSet<Slot>,
+    /// Those where it broke.
+    broken: BTreeSet<Slot>,
     disabled: bool,
     healed: bool,
+}
+
+/// The first that has a term.
+fn leader(world: &World) -> Option<Slot> {
+    world.slots().find(|at| world.process(*at).is_some_and(|process| process.handle.is_some()))
 }
 
 fn millis(millis: u64) -> Duration {
@@ -53,7 +66,8 @@ fn millis(millis: u64) -> Duration {
 impl Scheduler {
     /// Draws from here on.
     pub fn new(rng: Rng) -> Self {
-        Self { rng, due: BTreeMap::new(), late: BTreeMap::new(), disabled: false, healed: false }
+        let (due, late, breaking, broken) = Default::default();
+        Self { rng, due, late, breaking, broken, disabled: false, healed: false }
     }
 
     /// From now on nothing is done to anybody any more, and what was done is undone at once.
@@ -61,6 +75,8 @@ impl Scheduler {
         self.healed = true;
         self.due.clear();
         self.late.clear();
+        self.breaking.clear();
+        self.broken.clear();
     }
 
     /// What happens next.
@@ -130,6 +146,7 @@ impl Scheduler {
         }
         events.extend(world.writes.iter().map(|write| Event::Sink(write.serial)));
         events.extend(world.orphans.iter().map(|orphan| Event::Orphan(orphan.serial)));
+        events.extend(self.broken.iter().map(|at| Event::Break(*at)));
         if self.disabled {
             events.push(Event::Enable);
         }
@@ -193,6 +210,7 @@ impl Scheduler {
             Event::Continue(_) => self.between(100, 25_000),
             Event::Resume(_) => self.between(500, 25_000),
             Event::OutageOver(_) => self.between(500, 20_000),
+            Event::Break(_) => Duration::ZERO,
             Event::Enable => self.between(2000, 15_000),
             Event::Fault => {
                 let every = u64::try_from(setup.every.as_millis()).unwrap_or(1000);
@@ -249,6 +267,10 @@ impl Scheduler {
                 Action::Admin { order: Order::Enable }
             }
             Event::Fault => self.fault(world),
+            Event::Break(at) => {
+                self.broken.remove(&at);
+                Action::Outage { at, is_out: true }
+            }
         }
     }
 
@@ -267,6 +289,10 @@ impl Scheduler {
         let rates = &world.setup.rates;
         if !matches!(pending.map(|pending| &pending.request), Some(Request::Commit(_))) {
             return if self.rng.per_mille(rates.unavailable) { Fate::Unavailable } else { Fate::Done };
+        }
+        if self.breaking.remove(&at) {
+            self.broken.insert(at);
+            return Fate::UnknownDone;
         }
         let fates = [
             (rates.conflict, Fate::Conflict),
@@ -293,11 +319,10 @@ impl Scheduler {
                 .process(*at)
                 .is_some_and(|p| p.handle.is_some() && (p.asking.is_some() || p.role.doing.is_some()))
         };
-        let leads = |at: &Slot| world.process(*at).is_some_and(|process| process.handle.is_some());
         match self.rng.below(3) {
             0 => any,
-            1 => world.slots().find(leads).unwrap_or(any),
-            _ => world.slots().find(busy).or_else(|| world.slots().find(leads)).unwrap_or(any),
+            1 => leader(world).unwrap_or(any),
+            _ => world.slots().find(busy).or_else(|| leader(world)).unwrap_or(any),
         }
     }
 
@@ -319,6 +344,9 @@ impl Scheduler {
             7 => {
                 let lease = [4000, 6000, 10_000, 20_000][self.rng.index(4)];
                 let lock_delay = [0, 0, 2000][self.rng.index(3)];
+                if setup.rates.breaks > 0 && self.rng.per_mille(setup.rates.breaks) {
+                    self.breaking.extend(leader(world));
+                }
                 Action::Admin { order: Order::Configure { lease, lock_delay } }
             }
             8 => {

@@ -126,6 +126,8 @@ pub struct Rates {
     pub unknown_lost: u64,
     pub unknown_later: u64,
     pub unavailable: u64,
+    /// Of the changes of the configuration: whoever leads loses its connection with its next commit.
+    pub breaks: u64,
     pub slow_role: u64,
     pub failing_role: u64,
     pub slow_write: u64,
@@ -282,6 +284,7 @@ fn adversity(scenario: Scenario, rng: &mut Rng) -> (Faults, Rates) {
         unknown_lost: some(40),
         unknown_later: some(40),
         unavailable: some(30),
+        breaks: 0,
         slow_role: some(200),
         failing_role: some(150),
         slow_write: some(150),
@@ -318,6 +321,8 @@ fn adversity(scenario: Scenario, rng: &mut Rng) -> (Faults, Rates) {
                 exit: 50,
                 ..Faults::default()
             };
+            // Who leads does not hear what holds now, and others do as they were told.
+            rates.breaks = 400;
         }
     }
     if faults.weights().iter().sum::<u64>() == 0 {

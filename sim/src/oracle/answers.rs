@@ -113,6 +113,7 @@ impl Oracle {
         };
         let (step, end) = (inner.step, inner.position);
         inner.check_answer(at, &outcome);
+        inner.check_turned_away(at, &outcome);
         inner.told[at].answer = Some((step, outcome, end));
     }
 }

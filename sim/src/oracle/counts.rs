@@ -54,6 +54,9 @@ checks! {
     Silenced "silence deposes a leader by a majority",
     Electable "who is elected is synced, and its session is open",
     SeatGivenUp "who gives up the seat leaves it to another",
+    NamesLast "who drains holds its names until it leaves",
+    TurnedAway "who drains registers nothing new",
+    DrainerElected "who drains is elected only if nobody stays",
     DeadLeader "the seat of a closed session falls vacant in time",
     LockOwner "a lock is cleared and replaced by who may",
     LockHolds "under a lock only votes and what vacates the seat is applied",
@@ -78,6 +81,9 @@ checks! {
     Refused "(met) a name was refused as taken",
     Unknown "(met) an outcome was unknown",
     Lapsed "(met) a session lapsed and resumed, or was lost",
+    DrainedLed "(met) a node drained, and another served",
+    DrainedAlone "(met) a node drained, and nobody else could serve",
+    DrainedLate "(met) a node drained, and was not followed in time",
     LockBroken "(met) a lock was taken over",
 }
 

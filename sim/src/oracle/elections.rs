@@ -139,7 +139,7 @@ impl Inner {
             MembershipEvent::Withdraw { token, epoch } | MembershipEvent::Resign { token, epoch } => {
                 !is_by(*token) || !is_current(*epoch)
             }
-            MembershipEvent::Leave { token } => !is_by(*token),
+            MembershipEvent::Leave { token } | MembershipEvent::Drain { token } => !is_by(*token),
             MembershipEvent::Synced { token, epoch, position } => {
                 if position.next() < before.floor {
                     return Some("behind the floor");
@@ -156,8 +156,13 @@ impl Inner {
         if let Some(old) = before.leader() {
             let goes = entry.is_some_and(|entry| match &entry.event {
                 MembershipEvent::Join { .. } | MembershipEvent::Leave { .. } => entry.author.node == *old,
-                MembershipEvent::Resign { .. } => {
+                MembershipEvent::Resign { .. } | MembershipEvent::Drain { .. } => {
                     gives_up = entry.author.node == *old;
+                    gives_up
+                }
+                // Somebody can take the seat who stays.
+                MembershipEvent::Synced { .. } => {
+                    gives_up = before.members.get(old).is_some_and(|row| row.draining);
                     gives_up
                 }
                 MembershipEvent::Down { member, evidence: Evidence::Closed, .. } => member == old,
@@ -173,6 +178,11 @@ impl Inner {
         self.counts.add(Check::Electable, 1);
         let may_lead = |row: &MemberRow| row.synced && row.priority != 0 && self.is_open(&row.session);
         let others = after.members.iter().filter(|(node, row)| *node != new && may_lead(row)).count();
+        let former = before.leader().filter(|_| gives_up);
+        let stays = |(node, other): (&NodeName, &MemberRow)| {
+            Some(node) != former && may_lead(other) && !other.draining
+        };
+        let another_stays = after.members.iter().any(stays);
         // Without a base anywhere somebody has to begin anew.
         let is_empty = |row: &MemberRow| row.empty || self.has_closed(&row.session);
         let may_open = !before.is_opened || after.members.values().all(is_empty);
@@ -182,6 +192,12 @@ impl Inner {
                 Check::Electable,
                 format!("{new} is elected by {entry:?}: {after:?}, {:?}", self.sessions),
             );
+        }
+        if row.draining {
+            self.counts.add(Check::DrainerElected, 1);
+            if another_stays {
+                self.fail(Check::DrainerElected, format!("{new} is elected by {entry:?}: {after:?}"));
+            }
         }
         if gives_up {
             self.counts.add(Check::SeatGivenUp, 1);

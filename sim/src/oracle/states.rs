@@ -26,6 +26,7 @@ impl Inner {
             | Action::Wake { node, .. }
             | Action::Resume { node }
             | Action::Call { node, .. }
+            | Action::Drain { node }
             // A commit may be another's, and close a session.
             | Action::Store { node, .. }
             | Action::EndActor { node, .. } => Some(*node),
@@ -40,6 +41,7 @@ impl Inner {
         };
         if let Some(node) = touched {
             self.check_node(world, node);
+            self.check_draining(world, node);
         }
         self.check_holders(world);
     }

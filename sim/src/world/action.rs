@@ -213,8 +213,13 @@ pub enum Action {
         /// Where.
         node: NodeId,
     },
-    /// The node leaves.
+    /// The node leaves, without waiting for anything.
     Leave {
+        /// Which.
+        node: NodeId,
+    },
+    /// The node is asked to end: it drains, and leaves then.
+    Drain {
         /// Which.
         node: NodeId,
     },
@@ -277,6 +282,7 @@ impl Action {
             Self::EndActor { .. } => "actor ends",
             Self::Resign { .. } => "resign",
             Self::Leave { .. } => "leave",
+            Self::Drain { .. } => "drain",
         }
     }
 }

@@ -15,6 +15,9 @@ use super::{NodeId, Queue, World};
 /// How long a client waits.
 const PATIENCE: Duration = Duration::from_secs(4);
 
+/// How long a node that drains waits for another to serve.
+const DRAIN: Duration = Duration::from_secs(5);
+
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Want {
@@ -144,8 +147,7 @@ impl World {
                 return true;
             }
         };
-        let id = CallId(self.next_call);
-        self.next_call += 1;
+        let id = self.call_id();
         self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void: false });
         let target = self.claimed_as(node, want.name());
         self.oracle.asked(id, node, incarnation, want, (actor, target));
@@ -175,18 +177,32 @@ impl World {
         self.oracle.looked_up(node, incarnation, name, position, found);
     }
 
-    pub(super) fn call_leave(&mut self, node: NodeId) {
+    pub(super) fn call_drain(&mut self, node: NodeId) {
+        let id = self.call_id();
+        self.tell_member(node, Queue::OfMember, Input::Call { id, call: Call::Drain, wait: DRAIN });
+    }
+
+    pub(super) fn call_leave(&mut self, node: NodeId, wait: Duration) {
+        let id = self.call_id();
+        self.tell_member(node, Queue::OfMember, Input::Call { id, call: Call::Leave, wait });
+    }
+
+    fn call_id(&mut self) -> CallId {
         let id = CallId(self.next_call);
         self.next_call += 1;
-        self.step_member(node, Input::Call { id, call: Call::Leave, wait: PATIENCE });
-        self.idle(node);
+        id
     }
 
     pub(super) fn answered(&mut self, node: NodeId, call: CallId, answer: Answer) {
-        if answer == Answer::Left {
-            return;
-        }
         let asked = self.asked.remove(&call);
+        match answer {
+            Answer::Left if asked.is_none() => return,
+            Answer::Drained(drained) => {
+                self.oracle.drained(node, &drained);
+                return self.drained(node);
+            }
+            _ => {}
+        }
         let incarnation = self.process(node).map(|process| process.incarnation);
         if let (Some(asked), Answer::Registered(Ok((token, session)))) = (&asked, &answer)
             && !asked.is_void

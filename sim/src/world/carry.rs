@@ -263,6 +263,7 @@ impl World {
                         }
                         Tell::Assumed(epoch) => Notice::Assumed { epoch },
                         Tell::Refresh => Notice::Changed,
+                        Tell::Drain => Notice::Drain,
                         Tell::Leave => Notice::Leave,
                         Tell::Rejoin { empty } => Notice::Rejoin { empty },
                     };

@@ -123,23 +123,50 @@ impl World {
         true
     }
 
-    /// As `Node::leave`: first the names, then the queue, then the session.
-    pub(super) fn leave(&mut self, node: NodeId) -> bool {
-        let now = self.local(node);
+    /// As a node that is asked to end: it drains, and leaves when it has.
+    pub(super) fn drain(&mut self, node: NodeId) -> bool {
         let Some(process) = self.process_mut(node) else { return false };
         if process.paused || process.leaving.is_some() || process.parts.is_none() {
             return false;
         }
         let incarnation = process.incarnation;
-        process.leaving = Some(Leaving::Saying(callsign_elector::Time(now + Duration::from_secs(1))));
+        process.leaving = Some(Leaving::Draining);
+        self.oracle.drains(incarnation);
+        self.call_drain(node);
+        self.settle(node);
+        true
+    }
+
+    /// As `Node::leave` when it has drained: first the names, then the queue, then the session.
+    pub(super) fn leave(&mut self, node: NodeId) -> bool {
+        let Some(process) = self.process(node) else { return false };
+        if process.paused || process.leaving.is_some() || process.parts.is_none() {
+            return false;
+        }
+        self.give_up(node, Duration::ZERO);
+        self.settle(node);
+        true
+    }
+
+    /// The member has drained.
+    pub(super) fn drained(&mut self, node: NodeId) {
+        if self.process(node).and_then(|process| process.leaving) == Some(Leaving::Draining) {
+            self.give_up(node, Duration::from_secs(1));
+        }
+    }
+
+    /// The names go next; what is undecided may take so long.
+    fn give_up(&mut self, node: NodeId, wait: Duration) {
+        let until = self.local(node) + wait + Duration::from_secs(1);
+        let Some(process) = self.process_mut(node) else { return };
+        let incarnation = process.incarnation;
+        process.leaving = Some(Leaving::Saying(callsign_elector::Time(until)));
         self.granted.retain(|_, granted| granted.node != node);
         for asked in self.asked.values_mut().filter(|asked| asked.node == node) {
             asked.is_void = true;
         }
         self.oracle.leaves(incarnation);
-        self.call_leave(node);
-        self.settle(node);
-        true
+        self.call_leave(node, wait);
     }
 
     /// The elector has seen its member leave.

@@ -128,7 +128,6 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Dial { node: to, .. } => self.dial(node, &to),
-                Effect::Drop(link) => self.close_end(node, link),
                 Effect::Refuse { link, .. } => {
                     is_admitted = false;
                     self.close_end(node, link);
@@ -294,7 +293,8 @@ impl World {
         match frame {
             Frame::Hello => {
                 let peer = self.peer(at, 1 - end);
-                self.step_links(to, LinksInput::Accepted(link));
+                // Whatever happens, what is due is dialled.
+                self.step_links(to, LinksInput::Wake);
                 let is_welcome = self.process(to).is_some_and(|process| process.links.check(&peer).is_ok());
                 if is_welcome {
                     self.conns[at].edit().push(1 - end, Frame::HelloBack, false);

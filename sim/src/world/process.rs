@@ -77,6 +77,8 @@ pub struct Op {
 /// How far a node has come that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Leaving {
+    /// The member hands the seat over, and holds its names.
+    Draining,
     /// The elector says so in the queue; until then at most.
     Saying(Time),
     /// The session is being closed.
@@ -184,7 +186,7 @@ impl World {
             session,
             trust: None,
             session_wake: None,
-            links: Links::new(name.as_str().into(), self.setup.link, 8, seed),
+            links: Links::new(name.as_str().into(), self.setup.link, 64, seed),
             peers: Vec::new(),
             last_link: 0,
             admitted: VecDeque::new(),

@@ -1,17 +1,14 @@
 //! Each check of the elections' judge can fire: what it forbids is done behind the cores' backs.
-//!
-//! I14, and that a request ends its own term and a late grant is not trusted, nobody but a core can break: planted defects
-//! show those.
 
 use std::time::Duration;
 
 use callsign_elector::{
     election::{
-        Policy,
-        campaign::Until,
+        ElectionConfig, Lost, Policy,
+        campaign::{Event, Phase, Until, What, core::Effect},
         state::{Control, Holder, Row, Seat},
     },
-    ids::{Ballot, Epoch, Incarnation, MemberId, Nonce},
+    ids::{Ballot, ElectionName, Epoch, Incarnation, MemberId, Nonce},
     record::Record,
     store::Transaction,
     time::Time,
@@ -35,8 +32,12 @@ impl Scene {
     }
 
     fn with(policy: Policy) -> Self {
+        Self::of(|config| config.policy = policy)
+    }
+
+    fn of(configure: impl FnOnce(&mut ElectionConfig)) -> Self {
         let mut setup = Setup::calm(3);
-        setup.config.policy = policy;
+        configure(&mut setup.config);
         let mut scheduler = Scheduler::new(Rng::new(1));
         scheduler.heal();
         let mut scene = Self { world: World::new(setup), scheduler, leader: 0, other: 1 };
@@ -86,11 +87,14 @@ impl Scene {
 
     /// A member takes the seat.
     fn elect(&mut self, at: Slot, priority: u32) {
+        self.elect_after(self.seat().holder.unwrap(), at, priority);
+    }
+
+    fn elect_after(&mut self, old: Holder, at: Slot, priority: u32) {
         let row = self.row(at);
         let member = self.world.setup.members[usize::from(at)].member.clone();
         self.write(at, Intent::Claim, |seat| {
             next(seat);
-            let old = seat.holder.clone().unwrap();
             let (incarnation, seniority) = (row.incarnation, row.seniority);
             seat.holder = Some(Holder { member, incarnation, seniority, priority, nonce: Nonce(7), ..old });
         });
@@ -109,7 +113,17 @@ impl Scene {
     }
 
     fn pass(&mut self) {
-        assert!(self.world.apply(&Action::Pass { nanos: 1 }));
+        self.wait(Duration::from_nanos(1));
+    }
+
+    fn wait(&mut self, time: Duration) {
+        assert!(self.world.apply(&Action::Pass { nanos: u64::try_from(time.as_nanos()).unwrap() }));
+    }
+
+    fn set_priority(&mut self, at: Slot, priority: u32) {
+        let row = Row { priority, ..self.row(at) };
+        let key = self.world.setup.keys.candidate(&self.world.setup.members[usize::from(at)].member);
+        self.forge(at, Intent::Other, Transaction::new().put(key, row.to_value()));
     }
 
     #[track_caller]
@@ -254,10 +268,100 @@ fn i11_i12_and_i13_are_missed_at_rest() {
     assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::I11));
 
     let mut scene = Scene::with(Policy::preempting());
-    let row = Row { priority: 9, ..scene.row(scene.other) };
-    let key = scene.world.setup.keys.candidate(&scene.world.setup.members[usize::from(scene.other)].member);
-    scene.forge(scene.other, Intent::Other, Transaction::new().put(key, row.to_value()));
+    scene.set_priority(scene.other, 9);
     assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::I12));
+}
+
+#[test]
+fn a_leader_that_changes_at_rest() {
+    let mut scene = Scene::with(Policy::preempting());
+    scene.world.judge.expects_rest();
+    let epoch = scene.seat().epoch;
+    scene.write(scene.leader, Intent::Refresh(epoch), |seat| seat.ballot = Ballot(seat.ballot.0 + 1));
+    assert_eq!(scene.world.judge.violation(), None, "a refresh is no change");
+    // At any other time it may.
+    scene.elect(scene.other, 5);
+    scene.found(Check::I14);
+}
+
+/// The leader is deposed for the other, which has priority 9, or asked to go for it; then the third takes the seat.
+fn taken_by_a_third(is_asked: bool, after: Duration) -> Scene {
+    let (lease, lock_delay) = (Duration::from_secs(10), Duration::from_secs(1));
+    let mut scene = Scene::of(|config| {
+        (config.policy, config.lease, config.lock_delay) = (Policy::preempting(), lease, lock_delay);
+    });
+    let (third, seat) = ((scene.leader + 2) % 3, scene.seat());
+    scene.set_priority(scene.other, 9);
+    let (by, intent, wait) = if is_asked {
+        let key = scene.world.setup.keys.control();
+        let control = Control::from_value(scene.world.store.get(&key).unwrap()).unwrap();
+        let control = Control { request: Some(seat.epoch), ..control };
+        scene.forge(scene.other, Intent::Claim, Transaction::new().put(key, control.to_value()));
+        scene.world.machines[usize::from(scene.leader)].process.as_mut().unwrap().role.works = None;
+        (scene.leader, Intent::Resign(seat.epoch), Duration::ZERO)
+    } else {
+        (scene.other, Intent::Claim, lease + lock_delay)
+    };
+    scene.write(by, intent, |seat| {
+        next(seat);
+        (seat.holder, seat.wait) = (None, wait);
+    });
+    scene.wait(wait + after);
+    assert_eq!(scene.world.judge.violation(), None);
+    scene.elect_after(seat.holder.unwrap(), third, 1);
+    scene
+}
+
+#[test]
+fn a_seat_that_was_vacated_for_a_better_one_and_is_taken_by_another() {
+    let lease = Duration::from_secs(10);
+    for is_asked in [false, true] {
+        taken_by_a_third(is_asked, lease / 2).found(Check::Heir);
+        let late = taken_by_a_third(is_asked, lease);
+        assert_eq!(late.world.judge.violation(), None, "the better one had a lease to come");
+    }
+}
+
+#[test]
+fn a_grant_that_is_trusted_although_its_time_is_over() {
+    let mut scene = Scene::new();
+    let (grant, now) = (scene.grant(), scene.world.local(scene.leader));
+    let trust = |until| Effect::Trust { grant: grant.clone(), until: Until::At(until) };
+    scene.world.carry(scene.leader, trust(now + Duration::from_nanos(1)));
+    assert_eq!(scene.world.judge.violation(), None, "it has a moment left");
+    scene.world.carry(scene.leader, trust(now));
+    scene.found(Check::Trusted);
+}
+
+#[test]
+fn a_term_that_is_given_up_for_a_request_about_another() {
+    let mut scene = Scene::new();
+    let epoch = scene.seat().epoch;
+    let member = scene.world.setup.members[usize::from(scene.leader)].member.clone();
+    let incarnation = scene.world.process(scene.leader).unwrap().incarnation;
+    let given_up = Effect::Emit(Box::new(Event {
+        election: ElectionName::new("seat").unwrap(),
+        member,
+        incarnation,
+        epoch: Some(epoch),
+        ballot: None,
+        phase: Phase::Stopping,
+        leader: None,
+        trust_left: Duration::ZERO,
+        what: What::Lost { why: Lost::ResignRequested },
+    }));
+    let asked = |scene: &mut Scene, epoch| {
+        let process = scene.world.machines[usize::from(scene.leader)].process.as_mut().unwrap();
+        process.asked.insert(epoch);
+    };
+    asked(&mut scene, epoch);
+    scene.world.carry(scene.leader, given_up.clone());
+    assert_eq!(scene.world.judge.violation(), None, "it was asked to");
+
+    let mut scene = Scene::new();
+    asked(&mut scene, Epoch(epoch.0 + 1));
+    scene.world.carry(scene.leader, given_up);
+    scene.found(Check::OwnRequest);
 }
 
 #[test]

@@ -515,3 +515,35 @@ fn trap_8_checks_of_the_seat_and_its_lock_fire() {
     scene.forge(scene.host, CoreId::Elector, Transaction::new().put(key, row.to_value()));
     scene.fires(Check::EmptyHandsOff);
 }
+
+#[test]
+fn trap_8_checks_of_draining_fire() {
+    // One that is about to leave is elected, and others stay.
+    let mut scene = Scene::new();
+    let row = MemberRow { draining: true, ..scene.cluster.row(scene.other).unwrap() };
+    scene.seat(&row);
+    scene.fires(Check::DrainerElected);
+
+    // A node that drains, and cannot say so yet, has lost a name.
+    let mut scene = Scene::new();
+    let host = scene.host;
+    scene.cluster.hold(store_ops(host, CoreId::Elector));
+    let lost = scene.cluster.world.granted[&0].clone();
+    scene.cluster.world.granted.insert(9, lost);
+    assert!(scene.cluster.world.apply(&Action::Drain { node: host }));
+    scene.fires(Check::NamesLast);
+
+    // A node that drains has forgotten that.
+    let mut scene = Scene::new();
+    let host = scene.host;
+    let before = scene.cluster.world.process(host).unwrap().parts.clone().unwrap();
+    scene.cluster.hold(store_ops(host, CoreId::Elector));
+    scene.cluster.must(&Action::Drain { node: host });
+    let refused = scene.cluster.register(host, 5);
+    scene.cluster.until("it refuses", |c| c.outcome(refused).is_some());
+    assert_eq!(scene.cluster.outcome(refused), Some(Outcome::Refused));
+    scene.transplant(host, &before);
+    scene.cluster.register(host, 6);
+    scene.cluster.until_fired();
+    scene.fires(Check::TurnedAway);
+}

@@ -35,6 +35,11 @@ const ESSENTIAL: &[Check] = &[
     Check::Electable,
     Check::LockOwner,
     Check::NoMeansNo,
+    Check::NamesLast,
+    Check::TurnedAway,
+    Check::DrainerElected,
+    Check::DrainedLed,
+    Check::DrainedAlone,
     Check::OrphanLanded,
     Check::Unknown,
 ];

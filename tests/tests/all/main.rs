@@ -4,9 +4,13 @@
 
 mod chaos;
 mod doctor;
+mod doors;
+mod draining;
+mod hung;
 mod idle;
 mod licences;
 mod links;
+mod metrics;
 mod outage;
 mod p1_one_holder;
 mod p3_acknowledged_means_kept;

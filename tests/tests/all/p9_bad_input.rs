@@ -1,7 +1,7 @@
 //! P9: bad input costs a clear error, and nobody else anything.
 
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::Path,
     process::Command,
@@ -62,6 +62,7 @@ fn what_a_node_must_not_be_started_with_is_refused_before_anything_is_opened() {
     let store = format!("sqlite:{}", path.display());
     for (arguments, exit, says) in [
         (["--admin", "0.0.0.0:0"], 2, "not a loopback address"),
+        (["--admin-token-file", "/nowhere/token"], 2, "cannot read /nowhere/token"),
         (["--lease", "1ms"], 1, "too short"),
         (["--registry", "a/b"], 1, "character"),
         (["--listen", "0.0.0.0:0"], 1, "secret"),
@@ -70,6 +71,43 @@ fn what_a_node_must_not_be_started_with_is_refused_before_anything_is_opened() {
         assert_eq!(code, Some(exit), "{arguments:?}: {said}");
         assert!(said.contains(says), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn a_node_with_a_token_answers_only_who_presents_it() {
+    let files = tempfile::tempdir().unwrap();
+    let write = |name: &str, token: &str| {
+        let path = files.path().join(name);
+        std::fs::write(&path, token).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (right, wrong) = (write("right", "0123456789abcdef\n"), write("wrong", "0123456789abcdeF\n"));
+    let mut node = Command::new(callsign())
+        .args(["node", "--name", "a", "--store", "memory:", "--log", "off", "--print-json"])
+        .args(["--admin-token-file", &right])
+        .env("CALLSIGN_PARENT", std::process::id().to_string())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(node.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let ask = |arguments: &[&str]| {
+        let output = Command::new(callsign())
+            .args(["status", "--node", ready["admin"].as_str().unwrap(), "--json"])
+            .args(arguments)
+            .env_remove("CALLSIGN_TOKEN_FILE")
+            .output()
+            .unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), answer["error"].as_str().map(str::to_owned))
+    };
+    assert_eq!(ask(&["--token-file", &right]), (Some(0), None));
+    for arguments in [&[][..], &["--token-file", &wrong]] {
+        assert_eq!(ask(arguments), (Some(2), Some("unauthorized".to_owned())));
+    }
+    node.kill().unwrap();
+    node.wait().unwrap();
 }
 
 #[test]

@@ -2,7 +2,8 @@ use super::*;
 
 fn me(node: &str) -> Me {
     let (security, carrier) = (Security::Secured, Carrier::Connection);
-    Me { cluster: "prod".into(), peer: PeerId::new(node, 7), security, carrier }
+    let peer = PeerId::new(node, 7);
+    Me { cluster: "prod".into(), peer, security, carrier, versions: Versions::OURS }
 }
 
 /// The end of one side.
@@ -13,8 +14,11 @@ enum End {
     Refused(Refused),
 }
 
-/// Runs both sides against each other. Noise is played: a message is the sender's secret and prologue.
+/// Runs both sides against each other. Noise is played: a message is the sender's secret and prologue. So is TLS: it is done
+/// when both sides have asked for it with the same preambles.
 struct Pair {
+    /// What each side's certificate is for.
+    certificates: [Vec<Certified>; 2],
     sides: [(Hello, u8, Vec<u8>); 2],
     unwelcome: Option<Refused>,
     ends: [End; 2],
@@ -28,6 +32,7 @@ impl Pair {
                 (Hello::new(dialler, Side::Dialler { expected }), 1, vec![]),
                 (Hello::new(listener, Side::Listener), 1, vec![]),
             ],
+            certificates: [certified("prod", "b"), certified("prod", "a")],
             unwelcome: None,
             ends: [End::Open, End::Open],
         }
@@ -35,6 +40,7 @@ impl Pair {
 
     fn run(mut self) -> [End; 2] {
         let mut inputs = std::collections::VecDeque::from([(0, Input::Start), (1, Input::Start)]);
+        let mut tls: [Option<Vec<u8>>; 2] = [None, None];
         while let Some((at, input)) = inputs.pop_front() {
             let mut effects = Vec::new();
             let (hello, secret, prologue) = &mut self.sides[at];
@@ -42,6 +48,21 @@ impl Pair {
             for effect in effects {
                 match effect {
                     Effect::Send(frame) => inputs.push_back((1 - at, Input::Frame(frame))),
+                    Effect::Tls { preambles } => {
+                        tls[at] = Some(preambles);
+                        let [Some(first), Some(second)] = &tls else { continue };
+                        for at in [0, 1] {
+                            let names = self.certificates[1 - at].clone();
+                            inputs.push_back((
+                                at,
+                                if first == second {
+                                    Input::TlsDone { names, binding: vec![42; 32] }
+                                } else {
+                                    Input::TlsFailed(Refused::Tls("changed".into()))
+                                },
+                            ));
+                        }
+                    }
                     Effect::NoiseBegin { prologue: given } => *prologue = given,
                     Effect::NoiseWrite => {
                         let message = [&[*secret], &prologue[..]].concat();
@@ -64,13 +85,25 @@ impl Pair {
     }
 }
 
+fn certified(cluster: &str, node: &str) -> Vec<Certified> {
+    vec![Certified { cluster: cluster.into(), node: node.into() }]
+}
+
+/// Two nodes with certificates, and with a secret too or without.
+fn certified_pair(security: Security) -> Pair {
+    let (mut a, mut b) = (me("b"), me("a"));
+    (a.security, b.security) = (security, security);
+    Pair::new(a, b)
+}
+
 fn both(why: Refused) -> [End; 2] {
     [End::Refused(why.clone()), End::Refused(why)]
 }
 
 #[test]
 fn two_nodes_that_belong_together_learn_who_the_other_is() {
-    for security in [Security::Secured, Security::Plain] {
+    use Security::{Both, Certified, Plain, Secured};
+    for security in [Plain, Secured, Certified, Both] {
         let (mut a, mut b) = (me("b"), me("a"));
         (a.security, b.security) = (security, security);
         b.peer.incarnation = 8;
@@ -91,9 +124,11 @@ fn another_cluster_is_refused_on_both_sides() {
 }
 
 #[test]
-fn a_secret_on_one_side_only_is_refused_on_both_sides() {
-    use Security::{Plain, Secured};
-    for (dialler, listener) in [(Plain, Secured), (Secured, Plain)] {
+fn a_secret_or_certificates_on_one_side_only_are_refused_on_both_sides() {
+    use Security::{Both, Certified, Plain, Secured};
+    let all = [Plain, Secured, Certified, Both];
+    let pairs = all.into_iter().flat_map(|a| all.into_iter().map(move |b| (a, b)));
+    for (dialler, listener) in pairs.filter(|(a, b)| a != b) {
         let (mut a, mut b) = (me("b"), me("a"));
         (a.security, b.security) = (dialler, listener);
         let refused = |ours, theirs| End::Refused(Refused::Security { ours, theirs });
@@ -106,6 +141,83 @@ fn different_secrets_are_refused_on_both_sides() {
     let mut pair = Pair::new(me("b"), me("a"));
     pair.sides[1].1 = 2;
     assert_eq!(pair.run(), both(Refused::Secret));
+}
+
+#[test]
+fn a_certificate_of_another_cluster_is_refused_on_both_sides_each_from_its_own() {
+    for security in [Security::Certified, Security::Both] {
+        let mut pair = certified_pair(security);
+        pair.certificates[0] = certified("test", "b");
+        let why = CertificateFault::OtherCluster {
+            cluster: "prod".into(),
+            certified: vec!["callsign://test/b".into()],
+        };
+        let refused = |of| End::Refused(Refused::Certificate { of, why: why.clone() });
+        assert_eq!(pair.run(), [refused(Whose::Ours), refused(Whose::Theirs)]);
+    }
+}
+
+#[test]
+fn a_certificate_without_a_name_of_a_node_is_refused() {
+    let mut pair = certified_pair(Security::Certified);
+    pair.certificates[1] = vec![];
+    let [End::Refused(here), End::Refused(there)] = pair.run() else { panic!("linked") };
+    let why = CertificateFault::OtherCluster { cluster: "prod".into(), certified: vec![] };
+    assert_eq!(here, Refused::Certificate { of: Whose::Theirs, why: why.clone() });
+    assert_eq!(there, Refused::Certificate { of: Whose::Ours, why });
+}
+
+#[test]
+fn a_node_with_the_certificate_of_another_is_refused_and_told_so() {
+    for security in [Security::Certified, Security::Both] {
+        for liar in [0, 1] {
+            let mut pair = certified_pair(security);
+            // Of this cluster, and of a node of the same name elsewhere.
+            pair.certificates[liar] = [certified("prod", "c"), certified("test", ["b", "a"][liar])].concat();
+            let said = ["b", "a"][liar].to_owned();
+            let certified = vec!["callsign://prod/c".into(), format!("callsign://test/{said}")];
+            let why = CertificateFault::OtherNode { said, certified };
+            let of = |at| if at == liar { Whose::Ours } else { Whose::Theirs };
+            let refused = |at| End::Refused(Refused::Certificate { of: of(at), why: why.clone() });
+            assert_eq!(pair.run(), [refused(0), refused(1)]);
+        }
+    }
+}
+
+#[test]
+fn one_of_the_names_of_a_certificate_is_enough() {
+    let mut pair = certified_pair(Security::Certified);
+    pair.certificates[0] = [certified("prod", "c"), certified("prod", "b")].concat();
+    assert_eq!(pair.run(), [End::Up(PeerId::new("a", 7)), End::Up(PeerId::new("b", 7))]);
+}
+
+#[test]
+fn noise_is_bound_to_the_tls_that_it_runs_in() {
+    let mut hello =
+        Hello::new(Me { security: Security::Both, ..me("b") }, Side::Dialler { expected: "a".into() });
+    let mut effects = Vec::new();
+    let theirs = preamble(&Me { security: Security::Both, ..me("a") });
+    hello.step(Input::Frame(theirs.clone()), &mut effects);
+    let preambles = [preamble(&Me { security: Security::Both, ..me("b") }), theirs].concat();
+    assert_eq!(effects, [Effect::Tls { preambles: preambles.clone() }], "nothing is said before it");
+    effects.clear();
+    hello.step(Input::TlsDone { names: certified("prod", "a"), binding: vec![9; 32] }, &mut effects);
+    let prologue = [&preambles[..], &[9; 32]].concat();
+    assert_eq!(effects, [Effect::NoiseBegin { prologue }, Effect::NoiseWrite]);
+}
+
+#[test]
+fn a_certificate_with_many_long_names_is_refused_in_a_frame_of_a_handshake() {
+    let mut hello = Hello::new(Me { security: Security::Certified, ..me("a") }, Side::Listener);
+    let mut effects = Vec::new();
+    hello.step(Input::Frame(preamble(&Me { security: Security::Certified, ..me("b") })), &mut effects);
+    let long = "x".repeat(100);
+    let names = vec![Certified { cluster: long.clone(), node: long }; 64];
+    hello.step(Input::TlsDone { names, binding: vec![] }, &mut effects);
+    let said =
+        effects.iter().filter_map(|effect| if let Effect::Send(said) = effect { Some(said) } else { None });
+    assert!(said.clone().count() == 2 && said.map(Vec::len).max() < Some(crate::frame::HANDSHAKE_FRAME));
+    assert!(matches!(effects.last(), Some(Effect::Refuse(Refused::Certificate { .. }))));
 }
 
 #[test]
@@ -149,17 +261,82 @@ fn listener_hears(frames: Vec<Vec<u8>>) -> Vec<Effect> {
     effects
 }
 
+fn speaks(node: &str, oldest: u16, newest: u16) -> Me {
+    Me { versions: Versions { oldest, newest }, ..me(node) }
+}
+
 #[test]
 fn another_version_is_refused_whatever_follows_it_and_answered_with_ours() {
-    let newer = [&MAGIC[..], &[0, 9], b"in words of the future"].concat();
+    let newer = [&MAGIC[..], &[0, 9], b"in words of the future", &[0, 12]].concat();
+    let why = Refused::Version { ours: Versions::OURS, theirs: Versions { oldest: 9, newest: 12 } };
     assert_eq!(
         listener_hears(vec![newer.clone()]),
-        [Effect::Send(preamble(&me("a"))), Effect::Refuse(Refused::Version { ours: VERSION, theirs: 9 })]
+        [Effect::Send(preamble(&me("a"))), Effect::Refuse(why.clone())]
     );
     let mut dialler = Hello::new(me("b"), Side::Dialler { expected: "a".into() });
     let mut effects = Vec::new();
     dialler.step(Input::Frame(newer), &mut effects);
-    assert_eq!(effects, [Effect::Refuse(Refused::Version { ours: VERSION, theirs: 9 })]);
+    assert_eq!(effects, [Effect::Refuse(why)]);
+}
+
+#[test]
+fn without_a_common_version_both_sides_refuse_and_name_both_ranges() {
+    for (dialler, listener) in [((1, 1), (2, 3)), ((2, 3), (1, 1)), ((4, 6), (1, 3)), ((1, 3), (4, 6))] {
+        let versions = |(oldest, newest)| Versions { oldest, newest };
+        let refused =
+            |ours, theirs| End::Refused(Refused::Version { ours: versions(ours), theirs: versions(theirs) });
+        let ends = Pair::new(speaks("b", dialler.0, dialler.1), speaks("a", listener.0, listener.1)).run();
+        assert_eq!(ends, [refused(dialler, listener), refused(listener, dialler)]);
+    }
+}
+
+#[test]
+fn the_newest_common_version_is_spoken_on_both_sides() {
+    for (dialler, listener, common) in [((1, 1), (1, 1), 1), ((1, 1), (1, 2), 1), ((1, 3), (1, 2), 2)] {
+        let mut sides = [
+            Hello::new(speaks("b", dialler.0, dialler.1), Side::Dialler { expected: "a".into() }),
+            Hello::new(speaks("a", listener.0, listener.1), Side::Listener),
+        ];
+        let heard = [preamble(&sides[1].me), preamble(&sides[0].me)];
+        for (hello, frame) in sides.iter_mut().zip(heard) {
+            assert_eq!(hello.version(), None);
+            hello.step(Input::Frame(frame), &mut Vec::new());
+            assert_eq!(hello.version(), Some(common));
+        }
+        let ends = Pair::new(sides[0].me.clone(), sides[1].me.clone()).run();
+        assert!(ends.iter().all(|end| matches!(end, End::Up(_))), "{ends:?}");
+    }
+}
+
+#[test]
+fn a_preamble_that_does_not_say_its_newest_version_has_one_version() {
+    let whole = preamble(&me("b"));
+    let effects = listener_hears(vec![whole[..whole.len() - 2].to_vec()]);
+    assert!(matches!(effects.last(), Some(Effect::NoiseBegin { .. })), "{effects:?}");
+}
+
+#[test]
+fn what_newer_versions_add_behind_preamble_and_hello_is_not_read() {
+    let plain = |node| Me { security: Security::Plain, ..me(node) };
+    let mut later = preamble(&plain("b"));
+    let newest = later.split_off(later.len() - 2);
+    later.extend([&b"\x81\xa3new\xc3"[..], &newest].concat());
+    let hello = [&word(&Word::Hello { node: "b".into(), incarnation: 7 })[..], b"\x01"].concat();
+    let mut listener = Hello::new(plain("a"), Side::Listener);
+    let mut effects = Vec::new();
+    listener.step(Input::Frame(later), &mut effects);
+    listener.step(Input::Frame(hello), &mut effects);
+    assert_eq!(effects.last(), Some(&Effect::Check(PeerId::new("b", 7))));
+}
+
+#[test]
+fn a_refusal_for_a_reason_of_the_future_is_passed_on_by_its_name() {
+    let future = b"\x81\xa7Refused\x81\xa8Eclipsed\x92\x01\x02".to_vec();
+    let effects = listener_hears(vec![preamble(&me("b")), future]);
+    assert_eq!(effects.last(), Some(&Effect::Refuse(Refused::Unknown("Eclipsed".into()))));
+    let damaged = b"\x81\xa7Refused\x81\xa9WrongNode\x01".to_vec();
+    let effects = listener_hears(vec![preamble(&me("b")), damaged]);
+    assert!(matches!(effects.last(), Some(Effect::Refuse(Refused::Malformed(_)))), "{effects:?}");
 }
 
 #[test]

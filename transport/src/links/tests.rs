@@ -226,18 +226,19 @@ fn forgetting_ends_the_link_and_the_memory() {
 }
 
 #[test]
-fn too_many_sockets_in_their_handshakes_cost_the_oldest_of_them() {
-    let mut world = World::new("a");
-    for link in 1..=3 {
-        assert_eq!(world.step(Input::Accepted(LinkId(link))), []);
+fn a_node_has_so_many_links_and_no_more_but_to_those_that_it_looks_for_and_those_that_it_has() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    for node in ["x", "y", "z"] {
+        world.links_up(node, 1, None);
     }
-    assert_eq!(world.step(Input::Accepted(LinkId(4))), [Effect::Drop(LinkId(1))]);
-    world.step(Input::Ended { link: LinkId(2), reason: DownReason::Closed });
-    let (link, peer) = (LinkId(3), PeerId::new("b", 1));
-    world.step(Input::Authenticated { link, peer, via: None });
-    assert_eq!(world.step(Input::Accepted(LinkId(5))), []);
-    assert_eq!(world.step(Input::Accepted(LinkId(6))), [], "who is done does not count");
-    assert_eq!(world.step(Input::Accepted(LinkId(7))), [Effect::Drop(LinkId(4))]);
+    let refused = Effect::Refuse { link: LinkId(4), why: Refused::Full { limit: 3 } };
+    assert_eq!(world.links_up("n", 1, None), [refused]);
+    assert_eq!(world.links_up("x", 2, None).last(), Some(&up(5, "x", 2)), "in its own place");
+    assert_eq!(world.links_up("a", 1, Some("a:1")).last(), Some(&up(6, "a", 1)));
+    world.step(Input::Ended { link: LinkId(5), reason: DownReason::Closed });
+    world.step(Input::Ended { link: LinkId(6), reason: DownReason::Closed });
+    assert_eq!(world.links_up("n", 1, None).last(), Some(&up(7, "n", 1)));
 }
 
 #[test]

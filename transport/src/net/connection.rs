@@ -6,6 +6,7 @@ use std::{
     net::SocketAddr,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, OnceLock, atomic::AtomicU64},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -21,6 +22,7 @@ use super::{
     wire::{ReadError, WireRead, WireWrite, wire},
 };
 use crate::{
+    bucket::Bucket,
     endpoint::{Inner, lock, read},
     error::{DownReason, Refused},
     events::{Full, Progress},
@@ -105,7 +107,7 @@ impl LinkHandle {
 
 /// Dials a node and runs the link. The endpoint is told how it went.
 pub(crate) async fn dial(inner: Arc<Inner>, node: Arc<str>, address: String) {
-    let connect = inner.config.network.connect(inner.local, &address, inner.security());
+    let connect = inner.config.network.connect(inner.local, &address, inner.keys().security());
     let established = tokio::select! {
         established = establish(&inner, Side::Dialler { expected: node.clone() }, connect) => established,
         () = inner.closing.cancelled() => return,
@@ -127,7 +129,7 @@ pub(crate) async fn accepted(
     dropped: CancellationToken,
 ) {
     let address = connection.remote;
-    let connect = async { may_talk(inner.security(), address).map(|()| connection) };
+    let connect = async { may_talk(inner.keys().security(), address).map(|()| connection) };
     let established = tokio::select! {
         established = establish(&inner, Side::Listener, connect) => established,
         () = dropped.cancelled() => Err(Refused::Crowded),
@@ -170,10 +172,10 @@ async fn establish(
         let connection = connect.await?;
         let address = connection.remote;
         let (mut read, mut write) = wire(connection, inner.config.limits.frame);
-        let hello = Hello::new(inner.myself(), side);
-        let secret = inner.config.secret.as_ref();
+        let keys = inner.keys();
+        let hello = Hello::new(inner.myself(&keys), side);
         let check = |peer: &PeerId| inner.check(peer);
-        let peer = handshake::shake(&mut read, &mut write, hello, secret, initiator, check).await?;
+        let peer = handshake::shake(&mut read, &mut write, hello, &keys, initiator, check).await?;
         let (read, write, below) = carry(inner, initiator, &peer, address, (read, write)).await?;
         Ok((peer, address, read, write, below))
     };
@@ -330,6 +332,8 @@ async fn write_batch(
 
 async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireRead) {
     let mut reader = Reader { inner, handle, assembly: Assembly::default(), bulk_read: 0 };
+    let most = inner.config.limits.received_per_second as u64;
+    let mut rate = Bucket::new(inner.now(), most, most);
     loop {
         if let Err(violation) = reader.take_all(&mut wire).await {
             handle.step(inner, Input::Violation(violation));
@@ -340,12 +344,28 @@ async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireR
             () = handle.done.cancelled() => return,
             () = inner.halted.cancelled() => return,
             filled = wire.fill() => match filled {
-                Ok(true) => handle.step(inner, Input::Heard),
+                Ok(true) => {
+                    handle.step(inner, Input::Heard);
+                    if let Some(until) = rate.draw(inner.now(), wire.received()) {
+                        pause(inner, handle, until).await;
+                    }
+                }
                 Ok(false) | Err(ReadError::Broken(_)) => return handle.step(inner, Input::Closed),
                 Err(ReadError::Violation(why)) => return handle.step(inner, Input::Violation(why)),
             },
         }
     }
+}
+
+/// Does not read from a peer that sends too fast, until then.
+async fn pause(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, until: Duration) {
+    handle.step(inner, Input::Deaf);
+    tokio::select! {
+        () = sleep_until(inner.start + until) => {}
+        () = handle.done.cancelled() => {}
+        () = inner.halted.cancelled() => {}
+    }
+    handle.step(inner, Input::Hearing);
 }
 
 /// Takes frames to where they belong.
@@ -370,6 +390,9 @@ impl Reader<'_> {
             let read = Frame::Read(std::mem::take(&mut self.bulk_read));
             self.handle.queue(|outbox| outbox.send_own(&read));
         }
+        if lock(&self.handle.outbox).is_overrun() {
+            return Err("it asks, and does not read what it is answered".into());
+        }
         Ok(())
     }
 
@@ -382,7 +405,8 @@ impl Reader<'_> {
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
                 handle.queue(|outbox| outbox.on_read(count))?;
             }
-            Frame::Message { channel, body } => self.deliver(channel, &bytes.slice_ref(body)).await,
+            // A copy: a slice would keep all that was read with it, however little of it waits for its reader.
+            Frame::Message { channel, body } => self.deliver(channel, &Bytes::copy_from_slice(body)).await,
             Frame::Piece { channel, rest, body } => {
                 self.bulk_read += u32::try_from(body.len()).unwrap_or(u32::MAX);
                 let limit = inner.config.limits.frame;

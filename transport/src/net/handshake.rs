@@ -1,39 +1,48 @@
-//! Drives [`Hello`] over a connection, and Noise with it.
+//! Drives [`Hello`] over a connection, and with it TLS and Noise.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::{BufMut, BytesMut};
 use snow::{Builder, HandshakeState};
 
-use super::wire::{ReadError, WireRead, WireWrite};
+use super::{
+    tls,
+    wire::{ReadError, WireRead, WireWrite},
+};
 use crate::{
-    config::Secret,
     error::Refused,
     frame,
     hello::{Effect, Hello, Input, noise_frame},
+    keys::{Keys, Secret},
     peer::PeerId,
 };
 
-const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+pub(crate) const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
 /// The Noise of one handshake.
 struct Noise<'a> {
-    secret: Option<&'a Secret>,
+    secrets: &'a [Secret],
     initiator: bool,
-    state: Option<HandshakeState>,
+    /// One, or, until the dialler has shown which it uses, one for each secret.
+    states: Vec<HandshakeState>,
 }
 
 impl Noise<'_> {
     fn begin(&mut self, prologue: &[u8]) -> Result<(), snow::Error> {
-        let Some(secret) = self.secret else { return Err(snow::Error::Input) };
-        let builder = Builder::new(NOISE.parse()?).psk(0, secret.key())?.prologue(prologue)?;
-        self.state =
-            Some(if self.initiator { builder.build_initiator()? } else { builder.build_responder()? });
+        let used = if self.initiator { self.secrets.get(..1) } else { Some(self.secrets) };
+        for secret in used.ok_or(snow::Error::Input)? {
+            let builder = Builder::new(NOISE.parse()?).psk(0, secret.key())?.prologue(prologue)?;
+            self.states.push(if self.initiator {
+                builder.build_initiator()?
+            } else {
+                builder.build_responder()?
+            });
+        }
         Ok(())
     }
 
     fn write(&mut self) -> Result<Vec<u8>, snow::Error> {
-        let state = self.state.as_mut().ok_or(snow::Error::Input)?;
+        let state = self.states.first_mut().ok_or(snow::Error::Input)?;
         let mut message = vec![0; 256];
         let length = state.write_message(&[], &mut message)?;
         message.truncate(length);
@@ -41,14 +50,16 @@ impl Noise<'_> {
     }
 
     fn read(&mut self, message: &[u8]) -> Result<(), snow::Error> {
-        let state = self.state.as_mut().ok_or(snow::Error::Input)?;
-        state.read_message(message, &mut [0; 4096]).map(|_| ())
+        // Each is tried, so that the time it takes does not say which it was.
+        self.states.retain_mut(|state| state.read_message(message, &mut [0; 4096]).is_ok());
+        self.states.truncate(1);
+        if self.states.is_empty() { Err(snow::Error::Decrypt) } else { Ok(()) }
     }
 
     /// From the last of the handshake's messages on, everything is sealed.
     fn seal(&mut self, read: &mut WireRead, write: &mut WireWrite) -> Result<(), snow::Error> {
-        if self.state.as_ref().is_some_and(HandshakeState::is_handshake_finished)
-            && let Some(state) = self.state.take()
+        if self.states.first().is_some_and(HandshakeState::is_handshake_finished)
+            && let Some(state) = self.states.pop()
         {
             let state = Arc::new(state.into_stateless_transport_mode()?);
             read.open_with(state.clone());
@@ -65,11 +76,11 @@ pub(crate) async fn shake(
     read: &mut WireRead,
     write: &mut WireWrite,
     mut hello: Hello,
-    secret: Option<&Secret>,
+    keys: &Keys,
     initiator: bool,
     check: impl Fn(&PeerId) -> Result<(), Refused>,
 ) -> Result<PeerId, Refused> {
-    let mut noise = Noise { secret, initiator, state: None };
+    let mut noise = Noise { secrets: &keys.secrets, initiator, states: Vec::new() };
     let mut inputs = VecDeque::from([Input::Start]);
     let mut effects = Vec::new();
     loop {
@@ -81,6 +92,18 @@ pub(crate) async fn shake(
         for effect in effects.drain(..) {
             match effect {
                 Effect::Send(frame) => send(write, &frame).await?,
+                Effect::Tls { preambles } => {
+                    let Some(certificate) = &keys.tls else {
+                        return Err(Refused::Tls("no certificate".into())); // the core asks for what there is
+                    };
+                    let encrypted = tls::encrypt(certificate, initiator, &preambles, read, write).await;
+                    inputs.push_back(match encrypted {
+                        Ok(tls::Encrypted { names, binding }) => {
+                            Input::TlsDone { names, binding: binding.into() }
+                        }
+                        Err(why) => Input::TlsFailed(why),
+                    });
+                }
                 Effect::NoiseBegin { prologue } => noise.begin(&prologue).map_err(|e| broken(&e))?,
                 Effect::NoiseWrite => {
                     let message = noise.write().map_err(|e| broken(&e))?;
@@ -97,6 +120,7 @@ pub(crate) async fn shake(
                 }),
                 Effect::Accept(peer) => {
                     read.trust();
+                    tracing::debug!(%peer, version = hello.version(), "authenticated");
                     return Ok(peer);
                 }
                 Effect::Refuse(why) => {

@@ -218,13 +218,26 @@ impl AsyncRead for PipeEnd {
 }
 
 impl AsyncWrite for PipeEnd {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let held = self.rules(1, cx)?.held[self.end];
-        match Pin::new(&mut self.inner).poll_write(cx, buf) {
+        match Pin::new(&mut self.inner).poll_write_vectored(cx, bufs) {
             // That the other end closed is news that does not arrive either.
-            Poll::Ready(Err(_)) if held => Poll::Ready(Ok(buf.len())),
+            Poll::Ready(Err(_)) if held => Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum())),
             polled => polled,
         }
+    }
+
+    /// As sockets are: TLS writes its last words once, and they are more than one piece.
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -10,7 +10,7 @@ use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use snow::StatelessTransportState;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Connection;
 use crate::frame::{self, FrameError, HANDSHAKE_FRAME, PREFIX};
@@ -42,19 +42,21 @@ impl From<FrameError> for ReadError {
 }
 
 pub(crate) struct WireRead {
-    read: Box<dyn tokio::io::AsyncRead + Send + Unpin>,
+    read: Box<dyn AsyncRead + Send + Unpin>,
     /// As it came.
     raw: BytesMut,
     /// Opened; unused in the clear.
     plain: BytesMut,
     opener: Option<(Arc<StatelessTransportState>, u64)>,
-    /// The peer has proved to know the secret, or there is none and it is local.
+    /// The peer has proved who it is, or nothing is asked for and it is local.
     trusted: bool,
     limit: usize,
+    /// Bytes that came and are not taken off yet.
+    received: u64,
 }
 
 pub(crate) struct WireWrite {
-    write: Box<dyn tokio::io::AsyncWrite + Send + Unpin>,
+    write: Box<dyn AsyncWrite + Send + Unpin>,
     sealer: Option<(Arc<StatelessTransportState>, u64)>,
     sealed: Vec<u8>,
 }
@@ -68,11 +70,23 @@ pub(crate) fn wire(connection: Connection, limit: usize) -> (WireRead, WireWrite
         opener: None,
         trusted: false,
         limit,
+        received: 0,
     };
     (read, WireWrite { write: connection.write, sealer: None, sealed: Vec::new() })
 }
 
 impl WireRead {
+    /// Takes away what the bytes come from, to have it replaced. `None`: bytes that nobody has asked for came already.
+    pub(crate) fn detach(&mut self) -> Option<Box<dyn AsyncRead + Send + Unpin>> {
+        let nothing = Box::new(tokio::io::empty());
+        self.raw.is_empty().then(|| std::mem::replace(&mut self.read, nothing))
+    }
+
+    /// From here on the bytes come from there.
+    pub(crate) fn attach(&mut self, read: Box<dyn AsyncRead + Send + Unpin>) {
+        self.read = read;
+    }
+
     /// Everything that follows is sealed.
     pub(crate) fn open_with(&mut self, state: Arc<StatelessTransportState>) {
         self.opener = Some((state, 0));
@@ -87,6 +101,11 @@ impl WireRead {
     pub(crate) fn take(&mut self) -> Result<Option<Bytes>, FrameError> {
         let limit = if self.trusted { self.limit } else { HANDSHAKE_FRAME };
         frame::take(if self.opener.is_some() { &mut self.plain } else { &mut self.raw }, limit)
+    }
+
+    /// How many bytes came since this was asked last.
+    pub(crate) fn received(&mut self) -> u64 {
+        std::mem::take(&mut self.received)
     }
 
     /// Takes all bytes that were read and opened, for a connection that carries something else than frames from now on.
@@ -104,7 +123,7 @@ impl WireRead {
             self.raw.reserve(if self.trusted { READ } else { HANDSHAKE_FRAME });
             match self.read.read_buf(&mut self.raw).await {
                 Ok(0) => return Ok(false),
-                Ok(_) => {}
+                Ok(count) => self.received += count as u64,
                 // What carries the bytes has rules of its own.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return Err(ReadError::Violation(error.to_string()));
@@ -146,6 +165,16 @@ impl WireRead {
 }
 
 impl WireWrite {
+    /// Takes away what the bytes go to, to have it replaced.
+    pub(crate) fn detach(&mut self) -> Box<dyn AsyncWrite + Send + Unpin> {
+        std::mem::replace(&mut self.write, Box::new(tokio::io::sink()))
+    }
+
+    /// From here on the bytes go there.
+    pub(crate) fn attach(&mut self, write: Box<dyn AsyncWrite + Send + Unpin>) {
+        self.write = write;
+    }
+
     /// Everything that follows is sealed.
     pub(crate) fn seal_with(&mut self, state: Arc<StatelessTransportState>) {
         self.sealer = Some((state, 0));
@@ -153,7 +182,10 @@ impl WireWrite {
 
     /// Writes frames. Must be awaited to its end: after half a write nothing else may be written.
     pub(crate) async fn write(&mut self, frames: &[u8]) -> io::Result<()> {
-        let Some((state, nonce)) = &mut self.sealer else { return self.write.write_all(frames).await };
+        let Some((state, nonce)) = &mut self.sealer else {
+            self.write.write_all(frames).await?;
+            return self.write.flush().await; // TLS keeps what the socket did not take
+        };
         self.sealed.clear();
         for record in frames.chunks(RECORD) {
             let length = record.len() + TAG;
@@ -163,7 +195,8 @@ impl WireWrite {
             state.write_message(*nonce, record, &mut self.sealed[start..]).map_err(io::Error::other)?;
             *nonce += 1;
         }
-        self.write.write_all(&self.sealed).await
+        self.write.write_all(&self.sealed).await?;
+        self.write.flush().await
     }
 
     /// Tells the peer that nothing follows.

@@ -123,3 +123,24 @@ fn a_dismissed_link_drops_its_bulk() {
     assert_eq!(written(&mut outbox), ["Evicted"]);
     assert_eq!(outbox.next(&mut BytesMut::new()), Next::Close);
 }
+
+#[test]
+fn a_peer_that_asks_and_does_not_read_overruns_the_link_and_not_the_memory() {
+    let limits = LinkLimits { control_queue: 8 << 10, frame: 1024, ..LinkLimits::default() };
+    let mut outbox = Outbox::new(LinkId(1), limits);
+    while outbox.send_frame(&Frame::Reply { tag: 1, body: &[0; 100] }).is_ok() {}
+    assert!(!outbox.is_overrun(), "what others queue may be refused");
+    let mut said = 0;
+    while !outbox.is_overrun() {
+        outbox.send_own(&Frame::Read(16 << 10));
+        said += 1;
+        assert!(said < 100_000);
+    }
+    assert!(said > 1000, "some slack");
+    let (queued, _) = outbox.queued();
+    for _ in 0..1000 {
+        outbox.send_own(&Frame::Ping);
+    }
+    assert!(queued <= (8 << 10) + (64 << 10) + 100);
+    assert_eq!(outbox.queued().0, queued);
+}

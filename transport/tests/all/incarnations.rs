@@ -154,7 +154,8 @@ async fn mismatch(
 async fn a_wrong_secret_is_refused_on_both_sides_and_concerns_nobody_else(carrier: Carrier) {
     let secret = callsign_transport::Secret::new("another secret, long enough").unwrap();
     let (a, b) =
-        mismatch(carrier, |_, b| b.secret = Some(secret.clone()), |why| matches!(why, Refused::Secret)).await;
+        mismatch(carrier, |_, b| b.keys.secrets = vec![secret.clone()], |why| matches!(why, Refused::Secret))
+            .await;
     assert_eq!((a, b), (Refused::Secret, Refused::Secret));
 }
 
@@ -169,7 +170,7 @@ async fn another_cluster_is_refused_on_both_sides_and_concerns_nobody_else(carri
 async fn a_node_without_the_secret_is_refused_on_both_sides_and_concerns_nobody_else(carrier: Carrier) {
     use callsign_transport::Security::{Plain, Secured};
     let (a, b) =
-        mismatch(carrier, |_, b| b.secret = None, |why| matches!(why, Refused::Security { .. })).await;
+        mismatch(carrier, |_, b| b.keys.secrets.clear(), |why| matches!(why, Refused::Security { .. })).await;
     assert_eq!(a, Refused::Security { ours: Secured, theirs: Plain });
     assert_eq!(b, Refused::Security { ours: Plain, theirs: Secured });
 }
@@ -178,7 +179,8 @@ async fn two_nodes_without_a_secret_talk_on_loopback_and_only_there(carrier: Car
     let (_, network) = memory(carrier);
     let plain = |node, incarnation, listen: &str| {
         let mut config = config(node, incarnation, &network);
-        (config.secret, config.listen) = (None, listen.parse().unwrap());
+        config.keys.secrets.clear();
+        config.listen = listen.parse().unwrap();
         config
     };
     let a = start(plain("a", 1, "127.0.0.1:0")).await;

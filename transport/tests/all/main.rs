@@ -3,9 +3,12 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
 mod actors;
+mod certificates;
+mod doors;
 mod incarnations;
 #[cfg(feature = "node-server")]
 mod node_server;
 mod order;
+mod rotation;
 mod strangers;
 mod support;

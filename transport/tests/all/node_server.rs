@@ -282,7 +282,7 @@ async fn strangers_never_get_as_far_as_the_node_server() {
 /// Links up by hand, does something, and returns how the link ended.
 async fn by_hand(act: impl FnOnce(&SessionByHand)) -> DownReason {
     let mut config = config("a", 1, &tcp(Carrier::NodeServer));
-    config.secret = None;
+    config.keys.secrets.clear();
     let a = start(config).await;
     let mut events = a.subscribe(CHANNEL);
     let crate::strangers::Hand::Session(hand) =

@@ -117,7 +117,8 @@ async fn a_link_that_is_cut_goes_down_once_and_the_next_comes_after_it(carrier: 
 async fn nothing_of_a_link_comes_after_its_end_however_much_is_under_way(carrier: Carrier) {
     let (_, network) = memory(carrier);
     let (mut a, mut b) = (config("a", 1, &network), config("b", 2, &network));
-    (a.secret, b.secret) = (None, None);
+    a.keys.secrets.clear();
+    b.keys.secrets.clear();
     a.limits.inbox = 512 << 10;
     b.limits.control_queue = 4 << 20; // the largest message, no more
     let (a, b) = (start(a).await, start(b).await);

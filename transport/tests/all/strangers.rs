@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use callsign_transport::{Carrier, DownReason, Endpoint, Refused};
+use callsign_transport::{Carrier, DownReason, Endpoint, Refused, Versions};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -25,7 +25,14 @@ fn preamble(carrier: Carrier, version: u16, cluster: &str, security: &str) -> Ve
         Carrier::NodeServer => (0x93, text("NodeServer")),
     };
     let said = [&[fields], &text(cluster)[..], &text(security), &over].concat();
-    frame(&[b"CALLSIGN", &version.to_be_bytes()[..], &said].concat())
+    let version = version.to_be_bytes();
+    frame(&[b"CALLSIGN", &version[..], &said, &version].concat())
+}
+
+/// A refusal for want of a common version.
+fn version(theirs: u16) -> Refused {
+    let theirs = Versions { oldest: theirs, newest: theirs };
+    Refused::Version { ours: Versions::OURS, theirs }
 }
 
 fn hello(node: &str) -> Vec<u8> {
@@ -43,7 +50,7 @@ async fn node(carrier: Carrier) -> Endpoint {
 
 async fn plain_node(carrier: Carrier) -> Endpoint {
     let mut config = config("a", 1, &tcp(carrier));
-    config.secret = None;
+    config.keys.secrets.clear();
     start(config).await
 }
 
@@ -83,7 +90,7 @@ async fn another_version_gets_our_preamble_and_a_reason_is_noted(carrier: Carrie
         say(&a, &preamble(carrier, 2, "prod", "Secured")).await,
         preamble(carrier, 1, "prod", "Secured")
     );
-    refused(&a, |why| *why == Refused::Version { ours: 1, theirs: 2 }).await;
+    refused(&a, |why| *why == version(2)).await;
 }
 
 async fn a_dialled_node_of_another_version_is_refused(carrier: Carrier) {
@@ -92,7 +99,7 @@ async fn a_dialled_node_of_another_version_is_refused(carrier: Carrier) {
     b.set_peers(vec![("a".into(), listener.local_addr().unwrap().to_string())]);
     let (mut stream, _) = listener.accept().await.unwrap();
     stream.write_all(&preamble(carrier, 9, "prod", "Secured")).await.unwrap();
-    refused(&b, |why| *why == Refused::Version { ours: 1, theirs: 9 }).await;
+    refused(&b, |why| *why == version(9)).await;
 }
 
 async fn a_handshake_cut_short_is_refused(carrier: Carrier) {

@@ -29,7 +29,7 @@ pub(super) struct Setting {
 /// The nodes that run, workers first.
 pub(super) struct Cluster<'a> {
     pub(super) setting: &'a Setting,
-    name: String,
+    pub(super) name: String,
     secret: String,
     pub(super) nodes: Vec<Node>,
 }

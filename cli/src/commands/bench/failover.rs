@@ -1,4 +1,4 @@
-//! Kills the leader, and measures until a survivor's next registration is acknowledged.
+//! Kills the leader, or stops it, and measures until a survivor's next registration is acknowledged.
 
 use anyhow::{Context, Result};
 
@@ -7,10 +7,15 @@ use super::{
     ms, none_failed,
     orders::{Order, Registered},
 };
-use crate::measure::now_ns;
+use crate::{
+    measure::now_ns,
+    pause::{go_on, pause},
+};
 
 /// How often the leader is killed.
 const TIMES: u32 = 7;
+/// How often it is stopped.
+const STOPS: u32 = 10;
 
 /// Milliseconds from SIGKILL, of each of several kills. In between, the killed node is started again, and registers its names again.
 pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec<f64>> {
@@ -39,6 +44,26 @@ pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec
             none_failed(&again.failed)?;
         }
         cluster.await_count(count)?;
+    }
+    Ok(runs)
+}
+
+/// Milliseconds from SIGSTOP of the leader's process, whose sockets stay open, of each of several stops. It goes on before its
+/// session could be closed, so that its names are still its own.
+pub(super) fn measure_silence(cluster: &mut Cluster<'_>) -> Result<Vec<f64>> {
+    let (mut runs, store) = (Vec::new(), cluster.setting.store.clone());
+    let scratch = format!("{}-scratch", cluster.name);
+    for run in 0..STOPS {
+        let leader = cluster.leader()?;
+        let mut stopped = cluster.nodes.remove(leader);
+        let start = pause(&mut stopped.child, &store, &scratch, now_ns)?;
+        let name = format!("after-stop/{run}-{start}");
+        let survivor = cluster.nodes.first_mut().context("nobody is left")?;
+        let acknowledged: u64 = survivor.order(Order::RegisterAtLast { name })?;
+        runs.push(ms(acknowledged - start));
+        go_on(&mut stopped.child)?;
+        cluster.nodes.push(stopped);
+        cluster.on_all::<()>(|_| Order::Ready)?;
     }
     Ok(runs)
 }

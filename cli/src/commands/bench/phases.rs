@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{
-    Figures, Notes,
+    Failovers, Figures, Notes,
     cluster::{Cluster, Setting},
     failover, for_each, ms, none_failed,
     orders::{Contested, Lookups, Names, Order, Registered, Sequential, Usage},
@@ -29,6 +29,17 @@ const LEAD: u64 = 100_000_000;
 
 fn progress(text: &str) {
     eprintln!("{text} ...");
+}
+
+/// What it takes until the next registration, when the leader is killed and when it falls silent.
+pub(super) fn failovers(setting: &Setting) -> Result<Failovers> {
+    progress("failover at 1000 names");
+    let mut cluster = Cluster::start(setting, 1000)?;
+    register_all(&mut cluster, 1000)?;
+    let killed = failover::measure(&mut cluster, 1000)?;
+    progress("the leader falls silent");
+    let stopped = failover::measure_silence(&mut cluster)?;
+    Ok(Failovers { after_sigkill_ms: killed, after_sigstop_ms: stopped })
 }
 
 pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, notes: &mut Notes) -> Result<()> {

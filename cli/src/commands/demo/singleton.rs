@@ -9,26 +9,22 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use callsign::open_store;
 use callsign_elector::clock::Clock;
-use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
 use super::progress;
 use crate::{
     child::OwnedChild,
     commands::witness::{Did, Line},
-    fenced::FencedCommits,
     measure::{now_ns, rounded},
     output::table,
+    pause::{go_on, pause},
 };
 
 /// How much longer than the lease anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked.
 const TICK: Duration = Duration::from_millis(2);
-/// Below it, nothing keeps a commit waiting.
-const HELD_UP: Duration = Duration::from_millis(700);
 
 /// What came of it. Times in milliseconds, one for each round.
 #[derive(Debug, Default, Serialize)]
@@ -75,6 +71,11 @@ fn ms(from: u64, to: u64) -> f64 {
     rounded(ns / 1e6)
 }
 
+/// The moment, as the programs write it.
+fn at_boot(clock: &Clock) -> u64 {
+    u64::try_from(clock.now().0.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Runs it, and says what came of it.
 pub(crate) fn tell(
     store: &str,
@@ -118,11 +119,12 @@ pub(crate) fn tell(
         holder = next;
 
         progress(started, &format!("round {round}: pausing {} (SIGSTOP)", holder.member));
-        let (at, pid) = demo.pause(&holder.member)?;
+        let (store, scratch, clock) = (demo.store, format!("callsign-{}", demo.cluster), demo.clock.clone());
+        let at = pause(&mut demo.node(&holder.member)?.child, store, &scratch, || at_boot(&clock))?;
         let next = demo.next(holder.at)?;
         report.paused_to_next_ms.push(ms(at, next.at));
         report.paused_gap_ms.push(ms(demo.last_act(holder.pid)?, next.at));
-        kill_process(pid, Signal::CONT)?;
+        go_on(&mut demo.node(&holder.member)?.child)?;
         holder = next;
     }
     let lines = demo.lines()?;
@@ -151,7 +153,7 @@ fn overlaps(lines: &[Line]) -> usize {
 
 impl Demo<'_> {
     fn now(&self) -> u64 {
-        u64::try_from(self.clock.now().0.as_nanos()).unwrap_or(u64::MAX)
+        at_boot(&self.clock)
     }
 
     fn launch(&mut self, name: &str) -> Result<()> {
@@ -199,30 +201,6 @@ impl Demo<'_> {
         let lines = self.lines()?;
         let last = lines.iter().rev().find(|line| line.pid == pid).map(|line| line.at);
         last.context("the program did nothing")
-    }
-
-    /// Stops a node's threads, at a moment at which it does not keep others from writing, and says when.
-    fn pause(&mut self, name: &str) -> Result<(u64, Pid)> {
-        let child = &mut self.node(name)?.child;
-        let pid = i32::try_from(child.child().id()).ok().and_then(Pid::from_raw).context("no process id")?;
-        let store = open_store(self.store)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        for _ in 0..20 {
-            let at = self.now();
-            kill_process(pid, Signal::STOP)?;
-            let commits = async {
-                let commits =
-                    FencedCommits::begin(store.clone(), format!("callsign-{}", self.cluster)).await?;
-                commits.remove().await
-            };
-            let committed = runtime.block_on(async { tokio::time::timeout(HELD_UP, commits).await });
-            if matches!(committed, Ok(Ok(()))) {
-                return Ok((at, pid));
-            }
-            kill_process(pid, Signal::CONT)?;
-            std::thread::sleep(TICK);
-        }
-        bail!("{name} always was writing to the store")
     }
 }
 

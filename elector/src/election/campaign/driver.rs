@@ -29,6 +29,7 @@ use crate::{
         role::Role,
     },
     ids::Epoch,
+    metrics::OfElection,
     time::Time,
 };
 
@@ -84,8 +85,15 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
     let (ended_in, ended) = watch::channel(None);
     let snapshot = Snapshot { status: core.status(clock.now()), until: None };
     let status = Arc::new(ArcSwap::from_pointee(snapshot));
-    let asking =
-        asking::Asking { oracle, context, ready, mailbox: Arc::clone(&mailbox), inputs: inputs_in.clone() };
+    let metrics = OfElection::new(&context.election);
+    let asking = asking::Asking {
+        oracle,
+        context,
+        ready,
+        mailbox: Arc::clone(&mailbox),
+        inputs: inputs_in.clone(),
+        metrics: metrics.clone(),
+    };
     tokio::spawn(asking.run(asked));
     tokio::spawn(playing::Playing::new(role, inputs_in).run(played));
     let driver = Driver {
@@ -99,6 +107,7 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
         asks,
         plays,
         inputs,
+        metrics: metrics.clone(),
         end: None,
         ended: ended_in,
     };
@@ -136,6 +145,7 @@ struct Driver<F, I> {
     asks: mpsc::UnboundedSender<Ask<F>>,
     plays: mpsc::UnboundedSender<Play<F>>,
     inputs: mpsc::UnboundedReceiver<Input<F>>,
+    metrics: OfElection,
     /// It has ended in this step.
     end: Option<End>,
     ended: watch::Sender<Ended>,
@@ -188,8 +198,14 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
             Effect::Inform { call } => drop(self.asks.send(Ask::Inform { call })),
             Effect::Abandon { .. } => drop(self.asks.send(Ask::Abandon)),
             Effect::Trust { grant, until } => self.seat.trust(grant, until),
-            Effect::Lapse => self.seat.lapse(),
-            Effect::Publish(transition) => self.subscribers.publish(&transition),
+            Effect::Lapse => {
+                self.seat.lapse();
+                self.metrics.lapsed();
+            }
+            Effect::Publish(transition) => {
+                self.subscribers.publish(&transition);
+                self.metrics.published(&transition);
+            }
             Effect::Activate { run, grant } => drop(self.plays.send(Play::Activate { run, grant })),
             Effect::Deactivate { run, why, budget } => {
                 drop(self.plays.send(Play::Deactivate { run, why, budget }));
@@ -198,6 +214,7 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
             Effect::Follow { leader } => drop(self.plays.send(Play::Follow { leader })),
             Effect::Emit(event) => {
                 report::trace(&event);
+                self.metrics.event(&event);
                 if let Some(observer) = &self.observer {
                     observer(&event);
                 }
@@ -209,6 +226,7 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
 
 impl<F, I> Drop for Driver<F, I> {
     fn drop(&mut self) {
+        self.metrics.lapsed();
         // Also if it died; the handle lapses by itself.
         self.subscribers.end();
     }

@@ -82,25 +82,33 @@ struct AdvisoryLeases(Stores);
 impl Authority for AdvisoryLeases {
     type Oracle = Fenced<Advisory>;
 
-    fn oracle(&self) -> Fenced<Advisory> {
-        let inner = Advisory { lease: self.0.oracle_with(self.0.options()), fence: None };
-        Fenced::new(inner, self.0.store(), &cluster())
+    fn start<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        member: &'a MemberId,
+    ) -> BoxFuture<'a, Player<Self::Oracle>> {
+        let lease = LeaseOracle::new(self.0.line(election, member), &cluster(), self.0.options());
+        let inner = Advisory { lease, fence: None };
+        let oracle = Fenced::new(inner, self.0.line(election, member), &cluster());
+        Box::pin(std::future::ready(Player::new(oracle, election, member)))
     }
 
     fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
         Authority::pass(&self.0, time)
     }
 
-    fn lacks(&self) -> Vec<(&'static str, &'static str)> {
-        let why = "whoever is denied before the winner has drawn its number cannot name its epoch";
-        vec![("d2_of_fifty_concurrent_claims_one_is_granted_and_all_others_name_it", why)]
+    fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+        self.0.cut(election, member)
     }
 
-    fn stored(&self, election: &ElectionName) -> BoxFuture<'_, Option<Vec<u8>>> {
-        let election = election.clone();
+    fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+        self.0.heal(election, member)
+    }
+
+    fn stored<'a>(&'a self, election: &'a ElectionName) -> BoxFuture<'a, Option<Vec<u8>>> {
         Box::pin(async move {
-            let key = ClusterKeys::new(&cluster()).election(&election).fence();
-            self.0.rows(&election).await.into_iter().find(|(at, _)| *at == key).map(|(_, value)| value)
+            let key = ClusterKeys::new(&cluster()).election(election).fence();
+            self.0.rows(election).await.into_iter().find(|(at, _)| *at == key).map(|(_, value)| value)
         })
     }
 }

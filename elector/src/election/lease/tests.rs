@@ -8,6 +8,7 @@ mod choice;
 mod clocks;
 mod counting;
 mod faults;
+mod heirs;
 mod people;
 mod random;
 mod records;
@@ -100,6 +101,9 @@ mod rows {
                 choice: e11_a_higher_priority_replaces_the_leader_and_the_leader_hears_of_it,
                 choice: e12_equals_never_replace_each_other,
                 choice: e13_a_leader_is_asked_first_and_replaced_after_the_grace,
+                heirs: e11_e13_a_seat_that_was_given_up_for_a_better_one_is_left_to_it,
+                heirs: e11_e13_a_seat_that_was_given_up_for_one_that_died_is_free_a_lease_later,
+                heirs: e11_b9_a_holder_that_is_deposed_leaves_the_seat_to_the_better_one_after_the_lock_delay,
                 choice: e16_a_top_candidate_that_dies_again_and_again_does_not_move_the_seat,
                 choice: e18_who_lacks_what_is_required_takes_part_and_is_never_elected,
                 choice: h2_h3_a_disabled_election_takes_nothing_and_drains_or_stops_its_leader,

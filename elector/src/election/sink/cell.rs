@@ -30,6 +30,17 @@ struct Written {
     value: Bytes,
 }
 
+/// What others read of it.
+#[cfg(test)]
+pub(super) fn golden(golden: &mut callsign_golden::Golden) {
+    let written = Written { token: 7, nonce: Nonce(5), value: Bytes::from_static(b"value") };
+    for (name, written) in [("cell/written", Some(written)), ("cell/sealed", None)] {
+        let kind = Kind::of::<super::ByEpoch>('c');
+        let record = CellRecord { kind, generation: 3, greatest: 7, written };
+        crate::golden_tests::record(golden, name, record);
+    }
+}
+
 /// What a cell holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content<D> {

@@ -24,6 +24,15 @@ struct Head {
 }
 impl Record for Head {}
 
+/// What others read of it.
+#[cfg(test)]
+pub(super) fn golden(golden: &mut callsign_golden::Golden) {
+    for (name, written) in [("register/written", Some((7, Nonce(5), 6))), ("register/empty", None)] {
+        let head = Head { kind: Kind::of::<super::ByBallot>('r'), generation: 3, max_read: 7, written };
+        crate::golden_tests::record(golden, name, head);
+    }
+}
+
 /// A value in a store that is written once for each rank, and never with a rank behind one that it was read with.
 ///
 /// A leader reads with its rank before it writes: from then on nobody behind it changes what it read. The value may be

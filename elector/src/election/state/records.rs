@@ -52,6 +52,10 @@ pub struct Seat {
     pub holder: Option<Holder>,
     /// How long a vacant seat must be seen vacant before it may be taken. Zero after a resignation.
     pub wait: Duration,
+    /// The priority of the candidate for which a vacant seat was vacated. Those below it wait a configured lease more, so that
+    /// nobody takes the seat who has to go in his turn; and no longer, since that candidate may have died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heir: Option<u32>,
 }
 
 impl Record for Seat {
@@ -95,6 +99,9 @@ pub struct Control {
     pub enabled: bool,
     /// The epoch whose leader is asked to resign.
     pub request: Option<Epoch>,
+    /// The priority of the candidate for which it is asked. `None`: for nobody, by an administrator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heir: Option<u32>,
     /// No ballot up to this one is given out again if the seat's record is lost.
     pub reserved: Ballot,
     /// Moves with every change of this record, so that a change left unknown cannot land behind a later one.

@@ -6,7 +6,7 @@ use callsign_planted::planted;
 
 use super::{Effect, ElectionState, Evidence, Holder, RESERVE, Refused, Row, Seat, Who};
 use crate::{
-    election::policy::{Decision, Replace, Standing},
+    election::policy::{Decision, Preempt, Replace, Standing},
     ids::{Ballot, Epoch, Nonce},
 };
 
@@ -61,11 +61,14 @@ impl ElectionState {
             }
             Way::Free => self.elect(evidence, who, nonce, &row, effects),
             Way::Replaces => {
-                let wait = self.may_replace(evidence, effects)?;
+                let policy = &self.control()?.config.policy;
+                // Where all are ranked, the others are outranked anyway.
+                let heir = Some(row.priority).filter(|_| policy.preempt == Preempt::HigherPriority);
+                let wait = self.may_replace(evidence, heir, effects)?;
                 if wait.is_zero() {
                     return self.elect(evidence, who, nonce, &row, effects);
                 }
-                self.depose(|_| wait, effects)?;
+                self.vacate(|_| wait, heir, effects)?;
                 Err(Refused::TooEarly { wait })
             }
         }
@@ -86,8 +89,12 @@ impl ElectionState {
                 not_before(control.config.lease.saturating_add(control.config.lock_delay))?;
                 None
             }
-            Some(Seat { holder: None, wait, .. }) => {
-                not_before(*wait)?;
+            Some(Seat { holder: None, wait, heir, .. }) => {
+                // Somebody better is to follow, and has a lease to come: whoever took it before would have to go again.
+                let is_anothers = heir.is_some_and(|heir| claimant.priority < heir);
+                let leaves = is_anothers && !planted!("lease-heir-forgotten");
+                let more = if leaves { control.config.lease } else { Duration::ZERO };
+                not_before(wait.saturating_add(more))?;
                 None
             }
             Some(Seat { holder: Some(holder), .. }) if holder.is(who) => {
@@ -142,8 +149,14 @@ impl ElectionState {
         live
     }
 
-    /// Whether the holder may be replaced now, by somebody who comes before it. How long nobody may follow it then.
-    fn may_replace(&mut self, evidence: &Evidence, effects: &mut Vec<Effect>) -> Result<Duration, Refused> {
+    /// Whether the holder may be replaced now, by somebody who comes before it. How long nobody may follow it then. If it is
+    /// only asked to go, it is for this heir.
+    fn may_replace(
+        &mut self,
+        evidence: &Evidence,
+        heir: Option<u32>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Duration, Refused> {
         let policy = &self.control()?.config.policy;
         let (least, replace) = (policy.min_tenure, policy.replace);
         let Some((holder, epoch)) = self.holder().zip(self.seat.as_ref().map(|seat| seat.epoch)) else {
@@ -156,7 +169,7 @@ impl ElectionState {
         }
         if let Replace::HandOver { grace } = replace {
             if self.control()?.request != Some(epoch) {
-                self.rewrite(|control| control.request = Some(epoch))?;
+                self.rewrite(|control| (control.request, control.heir) = (Some(epoch), heir))?;
                 effects.push(Effect::Asked { epoch });
                 return Err(Refused::Held);
             }
@@ -188,7 +201,8 @@ impl ElectionState {
             lock_delay: config.lock_delay,
             elected_at: evidence.at,
         };
-        let seat = Seat { ballot, epoch: Epoch(ballot.0), holder: Some(holder), wait: Duration::ZERO };
+        let seat =
+            Seat { ballot, epoch: Epoch(ballot.0), holder: Some(holder), wait: Duration::ZERO, heir: None };
         let was = self.seat.as_ref().and_then(Seat::term);
         effects.extend(was.map(|was| Effect::Vacated { was }));
         effects.extend(seat.term().map(|term| Effect::Elected { term, fence: seat.fence() }));
@@ -256,10 +270,22 @@ impl ElectionState {
         Ok(())
     }
 
-    /// Ends the term, if there is one. `wait`: how long nobody may follow.
+    /// Ends the term, if there is one. `wait`: how long nobody may follow. If a candidate had asked for it, it follows.
     pub(super) fn depose(
         &mut self,
         wait: impl FnOnce(&Holder) -> Duration,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Refused> {
+        let epoch = self.seat.as_ref().map(|seat| seat.epoch);
+        let asked = self.control.as_ref().filter(|control| control.request == epoch);
+        let heir = asked.and_then(|control| control.heir);
+        self.vacate(wait, heir, effects)
+    }
+
+    fn vacate(
+        &mut self,
+        wait: impl FnOnce(&Holder) -> Duration,
+        heir: Option<u32>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refused> {
         let Some((was, wait)) =
@@ -268,7 +294,7 @@ impl ElectionState {
             return Ok(());
         };
         let ballot = self.next_ballot()?;
-        self.seat = Some(Seat { ballot, epoch: Epoch(ballot.0), holder: None, wait });
+        self.seat = Some(Seat { ballot, epoch: Epoch(ballot.0), holder: None, wait, heir });
         effects.push(Effect::Vacated { was });
         Ok(())
     }

@@ -207,6 +207,12 @@ fn i1_i2_i4_i5_apply_does_what_a_second_model_does() {
                 assert_eq!(w.state, before, "what is refused changes nothing: {at}");
             }
             *seen.entry(said.kind()).or_default() += 1;
+            let freed = before.seat.as_ref().filter(|seat| seat.heir.is_some());
+            if let (Some(seat), Command::Claim { .. }) = (freed, &command) {
+                let is_open = evidence.seat.at_least >= seat.wait;
+                let when = if is_open { "" } else { " too early" };
+                *seen.entry(format!("freed for one{when}: {}", said.kind())).or_default() += 1;
+            }
         }
     }
     // A run that has not seen these has shown nothing.
@@ -236,7 +242,51 @@ fn i1_i2_i4_i5_apply_does_what_a_second_model_does() {
         "refused Invalid",
         "asked refused Held",
         "vacated refused TooEarly",
+        "freed for one too early: refused TooEarly",
+        "freed for one: refused TooEarly",
+        "freed for one: elected",
     ] {
         assert!(seen.get(kind).is_some_and(|n| *n > 10), "{kind}: {:?} of {seen:?}", seen.get(kind));
     }
+}
+
+/// What was written before a seat could be given up for somebody.
+#[test]
+fn a10_records_that_name_no_heir_are_read_and_written_as_they_were() {
+    use crate::record::Record;
+    #[derive(serde::Serialize)]
+    struct OldSeat {
+        ballot: Ballot,
+        epoch: Epoch,
+        holder: Option<Holder>,
+        wait: Duration,
+    }
+    #[derive(serde::Serialize)]
+    struct OldControl {
+        config: ElectionConfig,
+        enabled: bool,
+        request: Option<Epoch>,
+        reserved: Ballot,
+        revision: u64,
+    }
+    fn old(record: &impl serde::Serialize) -> Vec<u8> {
+        let mut bytes = vec![1];
+        rmp_serde::encode::write_named(&mut bytes, record).unwrap();
+        bytes
+    }
+    let wait = secs(3);
+    let bytes = old(&OldSeat { ballot: Ballot(7), epoch: Epoch(7), holder: None, wait });
+    let seat = Seat { ballot: Ballot(7), epoch: Epoch(7), holder: None, wait, heir: None };
+    assert_eq!(Seat::from_value(&bytes).as_ref(), Ok(&seat));
+    assert_eq!(seat.to_value(), bytes);
+    let heir = Seat { heir: Some(0), ..seat };
+    assert_eq!(Seat::from_value(&heir.to_value()), Ok(heir));
+
+    let (config, request, reserved) = (ElectionConfig::default(), Some(Epoch(7)), Ballot(99));
+    let bytes = old(&OldControl { config: config.clone(), enabled: true, request, reserved, revision: 2 });
+    let control = Control { config, enabled: true, request, heir: None, reserved, revision: 2 };
+    assert_eq!(Control::from_value(&bytes).as_ref(), Ok(&control));
+    assert_eq!(control.to_value(), bytes);
+    let heir = Control { heir: Some(9), ..control };
+    assert_eq!(Control::from_value(&heir.to_value()), Ok(heir));
 }

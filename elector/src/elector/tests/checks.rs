@@ -29,6 +29,7 @@ fn facts(sim: &Sim, proposer: &str) -> Facts {
         version: reading.version,
         proposer: sim.hosts[&node(proposer)].session.clone(),
         nonce: Nonce(5),
+        unlinked: std::collections::BTreeSet::new(),
     }
 }
 

@@ -16,7 +16,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 fn random_entry(world: &mut World, seed: &mut u64) -> QueueEntry {
     let author = NAMES[draw(seed, 4)];
     let member = NAMES[draw(seed, 4)];
-    match draw(seed, 8) {
+    match draw(seed, 9) {
         0 => world.join(author),
         1 => world.down(author, member, Evidence::Closed),
         2 => world.silent(author, member),
@@ -24,6 +24,7 @@ fn random_entry(world: &mut World, seed: &mut u64) -> QueueEntry {
         4 => world.synced(author, draw(seed, 9) as u64),
         5 => world.resign(author),
         6 => world.leave(author),
+        7 => world.drain(author),
         _ => world.withdraw(author),
     }
 }
@@ -89,7 +90,7 @@ fn a4_epoch_and_ballot_never_go_back_and_each_epoch_has_one_leader() {
     }
     // The histories reached what they are about.
     assert!(changes > 1000, "{changes} changes of leader");
-    for what in ["Accused", "Synced", "Removed", "Resigned", "Left", "Withdrawn"] {
+    for what in ["Accused", "Synced", "Removed", "Resigned", "Left", "Withdrawn", "Drains"] {
         assert!(outcomes.contains(&format!("Ok({what}")), "{what} in {outcomes:?}");
     }
     for what in ["StaleToken", "StaleEpoch", "StaleAuthor", "NotClosed", "NotLeader", "BehindFloor"] {

@@ -26,6 +26,7 @@ impl Judge {
         author: Option<Author>,
     ) {
         let after = self.records(world);
+        self.asked(world, before, &after, author);
         if before.seat == after.seat {
             return;
         }
@@ -46,12 +47,21 @@ impl Judge {
         self.ballot = self.ballot.max(ballot);
         let old = before.seat.as_ref().and_then(|seat| seat.holder.as_ref());
         let age = world.now.saturating_sub(self.seat_since);
+        let vacated_for = self.vacated_for.take();
         match (&before.seat, old, &seat.holder) {
             (Some(before_seat), Some(old), Some(new)) if before_seat.epoch == seat.epoch => {
                 self.renewed(world, before, before_seat, old, new, author);
             }
-            (_, _, Some(new)) => self.elected(world, before, old, seat, new, age, author),
+            (_, _, Some(new)) => {
+                if let (Some(better), None) = (vacated_for, old) {
+                    self.inherited(before, new, better, age);
+                }
+                self.elected(world, before, old, seat, new, age, author);
+            }
             (Some(before_seat), Some(old), None) => {
+                let asked_for = self.asked_for.filter(|(epoch, _)| *epoch == before_seat.epoch.0);
+                self.vacated_for =
+                    challenger(world, before, author).or(asked_for.map(|(_, priority)| priority));
                 self.vacated(world, before, before_seat, old, seat, age, author);
             }
             (_, None, None) | (None, Some(_), None) => {}
@@ -61,6 +71,26 @@ impl Judge {
             at: author.at,
             incarnation: author.incarnation,
             started: author.started,
+        });
+    }
+
+    /// Somebody asks for the seat of a holder whom it comes before.
+    fn asked(&mut self, world: &World, before: &Records, after: &Records, author: Option<Author>) {
+        let request = |records: &Records| records.control.as_ref().and_then(|control| control.request);
+        if let Some(epoch) = request(after).filter(|_| request(before) != request(after)) {
+            self.asked_for = challenger(world, before, author).map(|priority| (epoch.0, priority));
+        }
+    }
+
+    /// A seat was taken that was vacated for somebody of this priority.
+    fn inherited(&mut self, before: &Records, new: &Holder, better: u32, age: Duration) {
+        let (wait, lease) = (
+            before.seat.as_ref().map_or(Duration::ZERO, |seat| seat.wait),
+            before.control.as_ref().map_or(Duration::ZERO, |control| control.config.lease),
+        );
+        let had_time = age >= self.less_drift(wait + lease);
+        self.hold(Check::Heir, new.priority >= better || had_time, || {
+            format!("{new:?} took a seat after {age:?} that was vacated for priority {better}")
         });
     }
 
@@ -171,7 +201,9 @@ impl Judge {
             self.met(Check::Takeover);
         }
         self.last_leader = Some(leader);
-        self.elections += 1;
+        if self.at_rest {
+            self.fail(Check::I14, || format!("{new:?} was elected after {old:?}, and nothing had happened"));
+        }
     }
 
     fn vacated(
@@ -282,6 +314,14 @@ impl Judge {
         let ppm = if self.sound_clocks { DRIFT_PPM } else { 300_000 };
         duration * (1_000_000 - ppm) / 1_000_000
     }
+}
+
+/// The priority of a claimant who does not lead, where that is what counts.
+fn challenger(world: &World, before: &Records, author: Option<Author>) -> Option<u32> {
+    let author = author.filter(|author| author.intent == Intent::Claim)?;
+    policy(before).filter(|policy| policy.preempt == Preempt::HigherPriority)?;
+    let row: Row = read(world, &world.setup.keys.candidate(member(world, author.at)?))?;
+    Some(row.priority)
 }
 
 /// Whether only the holder's priority is another: it was heard, and that is no refresh.

@@ -2,8 +2,7 @@
 
 use callsign_elector::{
     election::{
-        ElectionConfig,
-        policy::{Policy, Preempt, Replace},
+        policy::{Policy, Preempt},
         state::{Holder, Row, Seat},
     },
     ids::MemberId,
@@ -13,11 +12,6 @@ use super::{Judge, Records, is_eligible, member, read};
 use crate::elections::{checks::Check, world::World};
 
 impl Judge {
-    /// Whether the seat comes to rest, as the election is configured now.
-    pub fn settles(&self, world: &World) -> bool {
-        self.records(world).control.as_ref().is_some_and(|control| settles(&control.config))
-    }
-
     /// What is missing to rest, and which check that is.
     pub fn unrest(&self, world: &World) -> Option<(Check, String)> {
         let Records { seat, control } = self.records(world);
@@ -35,11 +29,6 @@ impl Judge {
         if leads.is_none() {
             return Some((Check::I13, format!("{holder:?} has the seat, and does not lead")));
         }
-        let config = &control.as_ref()?.config;
-        let policy = &config.policy;
-        if !settles(config) {
-            return None;
-        }
         for at in world.slots() {
             let Some(process) = world.process(at) else {
                 return Some((Check::I13, format!("machine {at} is down")));
@@ -49,18 +38,10 @@ impl Judge {
                 return Some((Check::I11, format!("machine {at} knows of {knows:?}, and there is {term:?}")));
             }
         }
+        let policy = &control.as_ref()?.config.policy;
         let better = better_than(world, policy, holder);
         better.map(|better| (Check::I12, format!("{better} is to lead before {holder:?}")))
     }
-}
-
-/// Whether the seat comes to rest. Where a holder of lower priority goes before the better one comes, because it is asked to or
-/// because there is a lock delay, and a vacant seat is whoever's asks first, a lower priority that is faster gets it each time.
-fn settles(config: &ElectionConfig) -> bool {
-    let policy = &config.policy;
-    let is_vacant_between =
-        matches!(policy.replace, Replace::HandOver { .. }) || !config.lock_delay.is_zero();
-    !(is_vacant_between && policy.preempt == Preempt::HigherPriority)
 }
 
 /// Who should have the seat instead: decided anew, in other words than the policy's own.

@@ -67,6 +67,8 @@ impl Acting {
                 Notice::Lapsed => Told::Lapsed,
                 Notice::Resumed => Told::Resumed,
                 Notice::Lost => Told::Lost,
+                // The name is held as before.
+                Notice::Draining => return,
             };
             journal.write(&Event::Noticed { at: now(), actor: number, told: what });
             *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);

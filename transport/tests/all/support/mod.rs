@@ -9,8 +9,11 @@ use callsign_transport::{
     Network, PeerId, Refused, Secret, SendError, StartError,
 };
 
+mod certificates;
 #[cfg(feature = "node-server")]
 mod node_servers;
+
+pub use certificates::*;
 
 #[cfg(feature = "node-server")]
 pub use node_servers::*;
@@ -83,7 +86,7 @@ pub const CHANNEL: &str = "registry/orders";
 
 pub fn config(node: &str, incarnation: u64, over: &Over) -> Settings {
     let mut config = EndpointConfig::new("prod", node, incarnation, "127.0.0.1:0".parse().unwrap());
-    config.secret = Some(Secret::new("a secret of the test cluster").unwrap());
+    config.keys.secrets = vec![Secret::new("a secret of the test cluster").unwrap()];
     config.network = over.network.clone();
     Settings { config, carrier: over.carrier }
 }

@@ -48,7 +48,9 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         if until <= now && !planted!("campaign-late-grant-is-used") {
             return Err(Unusable::TooLate { window, late: now.since(until) });
         }
-        let refresh_at = grant.refresh_in.map(|after| anchor + after.min(timing.latest_refresh(window)));
+        let latest = timing.latest_refresh(window);
+        let refresh_at = grant.refresh_in.map(|after| anchor + after.min(latest));
+        let refresh_at = if planted!("campaign-refresh-at-the-end") { Some(until) } else { refresh_at };
         Ok(Worth { until: Until::At(until), refresh_at, patience: timing.patience(window) })
     }
 

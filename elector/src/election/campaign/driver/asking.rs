@@ -7,12 +7,16 @@ use futures::{FutureExt, StreamExt};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender},
     task::AbortHandle,
+    time::Instant,
 };
 
 use super::mailbox::Mailbox;
-use crate::election::{
-    campaign::core::{CallId, Input},
-    oracle::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction},
+use crate::{
+    election::{
+        campaign::core::{CallId, Input},
+        oracle::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction},
+    },
+    metrics::{OfElection, abdication, verdict},
 };
 
 /// What the oracle is asked.
@@ -26,6 +30,18 @@ pub(super) enum Ask<F> {
     Abandon,
 }
 
+impl<F> Ask<F> {
+    /// As a label, if it is counted.
+    fn name(&self) -> Option<&'static str> {
+        match self {
+            Self::Claim { .. } => Some("claim"),
+            Self::Refresh { .. } => Some("refresh"),
+            Self::Abdicate { .. } => Some("abdicate"),
+            Self::Rivals { .. } | Self::Inform { .. } | Self::Abandon => None,
+        }
+    }
+}
+
 /// The oracle, and what it takes to ask it.
 pub(super) struct Asking<O: Oracle> {
     pub(super) oracle: O,
@@ -34,6 +50,7 @@ pub(super) struct Asking<O: Oracle> {
     pub(super) ready: bool,
     pub(super) mailbox: Arc<Mailbox<O::Info>>,
     pub(super) inputs: UnboundedSender<Input<O::Fence>>,
+    pub(super) metrics: OfElection,
 }
 
 /// Ends a task with whoever holds this.
@@ -51,17 +68,29 @@ impl<O: Oracle> Asking<O> {
         let mut listening = self.ready.then(|| self.listen());
         let mut next = asked.recv().await;
         while let Some(ask) = next.take() {
-            let was_ready = self.ready;
+            let (was_ready, begun, call) = (self.ready, Instant::now(), ask.name());
+            let metrics = self.metrics.clone();
+            let done = |outcome| {
+                if let Some(call) = call {
+                    metrics.called(call, outcome, begun.elapsed());
+                }
+            };
             let answer = AssertUnwindSafe(self.answer(ask.clone())).catch_unwind();
             let answer = tokio::select! {
                 answer = answer => answer,
                 // Whatever comes while a call runs means that it is given up.
                 other = asked.recv() => {
                     next = other;
+                    done("abandoned");
                     continue;
                 }
             };
             if let Some(input) = answer.unwrap_or_else(|_| panicked(&ask)) {
+                match &input {
+                    Input::Answered { answer, .. } => done(verdict(answer)),
+                    Input::Abdicated { answer, .. } => done(abdication(answer)),
+                    _ => {}
+                }
                 // If the loop has ended, so does this.
                 let _ = self.inputs.send(input);
             }

@@ -15,10 +15,11 @@ use crate::{
     Clock,
     election::{
         ElectionConfig,
-        conformance::Authority,
+        conformance::{Authority, Player},
         lease::{Election, LeaseOptions, LeaseOracle},
+        test_stores::Faulty,
     },
-    ids::{ClusterName, ElectionName},
+    ids::{ClusterName, ElectionName, MemberId},
     keys::ClusterKeys,
     store::{Read, SharedStore, memory::MemoryStore, sqlite::SqliteStore},
 };
@@ -29,6 +30,8 @@ pub(in crate::election) const LEASE: Duration = Duration::from_secs(10);
 pub(in crate::election) struct Stores {
     connect: Arc<dyn Fn() -> SharedStore + Send + Sync>,
     clocks: Mutex<Vec<Arc<AtomicU64>>>,
+    /// The connections of members that can be cut off.
+    lines: Mutex<Vec<(ElectionName, MemberId, Faulty)>>,
     pub(in crate::election) config: ElectionConfig,
     /// What has to live as long.
     kept: Arc<dyn Any + Send + Sync>,
@@ -37,7 +40,13 @@ pub(in crate::election) struct Stores {
 impl Stores {
     fn new(connect: impl Fn() -> SharedStore + Send + Sync + 'static, kept: impl Any + Send + Sync) -> Self {
         let config = ElectionConfig { candidate_timeout: LEASE, ..ElectionConfig::default() };
-        Self { connect: Arc::new(connect), clocks: Mutex::default(), config, kept: Arc::new(kept) }
+        Self {
+            connect: Arc::new(connect),
+            clocks: Mutex::default(),
+            lines: Mutex::default(),
+            config,
+            kept: Arc::new(kept),
+        }
     }
 
     #[allow(clippy::unnecessary_wraps)] // as the others
@@ -92,7 +101,7 @@ impl Stores {
     /// The same store, configured otherwise, with clocks of its own.
     pub(in crate::election) fn also(&self, config: ElectionConfig) -> Self {
         let (connect, kept) = (self.connect.clone(), self.kept.clone());
-        Self { connect, clocks: Mutex::default(), config, kept }
+        Self { connect, clocks: Mutex::default(), lines: Mutex::default(), config, kept }
     }
 
     /// A connection.
@@ -156,11 +165,33 @@ pub(in crate::election) fn cluster() -> ClusterName {
     ClusterName::new("rows").unwrap()
 }
 
+impl Stores {
+    /// A connection of a member, that can be cut off.
+    pub(in crate::election) fn line(&self, election: &ElectionName, member: &MemberId) -> SharedStore {
+        let line = Faulty::over(&self.store());
+        self.lines.lock().unwrap().push((election.clone(), member.clone(), line.clone()));
+        line.shared()
+    }
+
+    pub(in crate::election) fn set_cut(&self, election: &ElectionName, member: &MemberId, is_cut: bool) {
+        for (of, who, line) in &*self.lines.lock().unwrap() {
+            if (of, who) == (election, member) {
+                line.set_down(is_cut);
+            }
+        }
+    }
+}
+
 impl Authority for Stores {
     type Oracle = LeaseOracle;
 
-    fn oracle(&self) -> LeaseOracle {
-        self.oracle_with(self.options())
+    fn start<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        member: &'a MemberId,
+    ) -> BoxFuture<'a, Player<LeaseOracle>> {
+        let oracle = LeaseOracle::new(self.line(election, member), &cluster(), self.options());
+        std::future::ready(Player::new(oracle, election, member)).boxed()
     }
 
     fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
@@ -168,12 +199,21 @@ impl Authority for Stores {
         std::future::ready(()).boxed()
     }
 
-    fn stored(&self, election: &ElectionName) -> BoxFuture<'_, Option<Vec<u8>>> {
-        let election = election.clone();
+    fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+        self.set_cut(election, member, true);
+        std::future::ready(()).boxed()
+    }
+
+    fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+        self.set_cut(election, member, false);
+        std::future::ready(()).boxed()
+    }
+
+    fn stored<'a>(&'a self, election: &'a ElectionName) -> BoxFuture<'a, Option<Vec<u8>>> {
         async move {
             // Heartbeats are not part of what is decided.
-            let seat = ClusterKeys::new(&cluster()).election(&election).seat();
-            let rows = self.rows(&election).await;
+            let seat = ClusterKeys::new(&cluster()).election(election).seat();
+            let rows = self.rows(election).await;
             rows.into_iter().find(|(key, _)| *key == seat).map(|(_, value)| value)
         }
         .boxed()

@@ -99,6 +99,8 @@ pub(super) struct Model {
     config: Option<ElectionConfig>,
     enabled: bool,
     asked: Option<(u64, u64)>,
+    /// Who asked wants it for himself, and is worth so much.
+    asked_by: Option<u32>,
     people: BTreeMap<String, Person>,
     stamps: u64,
     promised: u64,
@@ -108,6 +110,8 @@ pub(super) struct Model {
     epoch_since: u64,
     taken: Option<Taken>,
     wait: u64,
+    /// It was freed for somebody who is worth so much.
+    freed_for: Option<u32>,
     /// When anything of the seat changed last.
     touched: u64,
 }
@@ -123,6 +127,7 @@ impl Model {
         }
         self.taken = None;
         self.wait = 0;
+        self.freed_for = None;
     }
 
     pub(super) fn apply(&mut self, now: u64, command: &Command) -> Said {
@@ -173,7 +178,7 @@ impl Model {
             Command::RequestResign { epoch } => {
                 let leads = self.taken.is_some() && self.counter.is_some();
                 if leads && epoch.is_none_or(|epoch| epoch.0 == self.epoch) {
-                    self.ask(now);
+                    self.ask(now, None);
                     said.say("asked");
                 } else {
                     said.say("nothing");
@@ -317,7 +322,10 @@ impl Model {
         let config = self.configured();
         let (until, holder) = match (&self.taken, self.counter) {
             (_, None) => (config.lease.as_secs() + config.lock_delay.as_secs(), None),
-            (None, Some(_)) => (self.wait, None),
+            (None, Some(_)) => {
+                let for_better = self.freed_for.unwrap_or(0) > me.priority;
+                (self.wait + if for_better { config.lease.as_secs() } else { 0 }, None)
+            }
             (Some(taken), _) if taken.name == name(who) && taken.incarnation == me.incarnation => {
                 if age < taken.lease {
                     let believed = self.taken.as_ref().unwrap().lease;
@@ -369,10 +377,14 @@ impl Model {
             return Err("Held");
         }
         let waits = if holder.delay == 0 { 0 } else { holder.lease + holder.delay };
+        let worth = match config.policy.preempt {
+            Preempt::HigherPriority => Some(me.priority),
+            _ => None,
+        };
         if let Replace::HandOver { grace } = config.policy.replace {
             match self.asked.filter(|(epoch, _)| *epoch == self.epoch) {
                 None => {
-                    self.ask(now);
+                    self.ask(now, worth);
                     said.say("asked");
                     return Err("Held");
                 }
@@ -382,6 +394,7 @@ impl Model {
         }
         if waits > 0 {
             self.vacate(now, waits, said);
+            self.freed_for = worth;
             said.wait = Some(waits);
             return Err("TooEarly");
         }
@@ -398,6 +411,7 @@ impl Model {
         self.epoch_since = now;
         self.touched = now;
         self.wait = 0;
+        self.freed_for = None;
         let config = self.configured();
         self.taken = Some(Taken {
             name: name(who),
@@ -424,6 +438,8 @@ impl Model {
     }
 
     fn vacate(&mut self, now: u64, wait: u64, said: &mut Said) {
+        let was_asked = self.asked.is_some_and(|(epoch, _)| epoch == self.epoch);
+        self.freed_for = if was_asked { self.asked_by } else { None };
         self.epoch = self.count();
         self.epoch_since = now;
         self.touched = now;
@@ -447,9 +463,10 @@ impl Model {
         next
     }
 
-    fn ask(&mut self, now: u64) {
+    fn ask(&mut self, now: u64, by: Option<u32>) {
         if self.asked.is_none_or(|(epoch, _)| epoch != self.epoch) {
             self.asked = Some((self.epoch, now));
+            self.asked_by = by;
         }
     }
 
@@ -478,11 +495,13 @@ impl Model {
         assert_eq!(Some(&control.config), self.config.as_ref(), "{at}");
         assert_eq!((control.enabled, control.reserved.0), (self.enabled, self.promised), "{at}");
         assert_eq!(control.request.map(|e| e.0), self.asked.map(|(epoch, _)| epoch), "{at}");
+        assert_eq!(control.heir, self.asked_by, "{at}");
         assert_eq!(state.seat.as_ref().map(|seat| seat.ballot.0), self.counter, "{at}");
         assert_eq!(state.count.0.0, self.stamps, "{at}");
         if let Some(seat) = &state.seat {
             assert_eq!((seat.epoch.0, seat.wait.as_secs()), (self.epoch, self.wait), "{at}");
             assert_eq!(seat.holder.is_some(), self.taken.is_some(), "{at}");
+            assert_eq!(seat.heir, self.freed_for, "{at}");
             if let Some((h, t)) = seat.holder.as_ref().zip(self.taken.as_ref()) {
                 assert_eq!((h.member.as_str(), h.incarnation.0), (t.name.as_str(), t.incarnation), "{at}");
                 assert_eq!((h.priority, h.seniority.0, &h.tags), (t.priority, t.stamp, &t.tags), "{at}");

@@ -1,0 +1,165 @@
+//! Who gets in, and what silent or greedy connections cost.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, StatusCode, header, request::Builder},
+    routing::get,
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+use super::{Limits, serve};
+use crate::fuzz::{TOKEN, ask};
+
+fn asking(method: &str, path: &str) -> Builder {
+    Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:80")
+}
+
+fn answer(locked: bool, request: Builder, body: impl Into<Body>) -> (StatusCode, Value) {
+    ask(locked, request.body(body.into()).unwrap())
+}
+
+#[test]
+fn behind_a_lock_nothing_is_answered_without_the_token() {
+    for (method, path) in [("GET", "/status"), ("POST", "/leave"), ("POST", "/register"), ("GET", "/nothing")]
+    {
+        let wrong = ["Bearer 0123456789abcdeF", "Basic MDEyMzQ1Njc4OWFiY2RlZg==", "Bearer", ""];
+        for wrong in wrong.map(Some).into_iter().chain([None]) {
+            let request = asking(method, path);
+            let request = match wrong {
+                Some(wrong) => request.header(header::AUTHORIZATION, wrong),
+                None => request,
+            };
+            let (status, body) = answer(true, request, "");
+            assert_eq!(
+                (status, &body["error"]),
+                (StatusCode::UNAUTHORIZED, &"unauthorized".into()),
+                "{path}"
+            );
+        }
+    }
+    let with_token = |host: &str| {
+        let request = Request::builder().uri("/status").header(header::HOST, host);
+        request.header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
+    };
+    for host in ["127.0.0.1:80", "node-a.example:80"] {
+        assert_eq!(answer(true, with_token(host), "").0, StatusCode::OK, "{host}");
+    }
+}
+
+#[test]
+fn a_web_page_is_refused_also_if_it_has_the_token() {
+    let page = |name: &'static str, value: &'static str| asking("GET", "/status").header(name, value);
+    for locked in [false, true] {
+        for (name, value) in [
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("origin", "http://127.0.0.1:80"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-origin"),
+        ] {
+            let request = page(name, value).header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+            let (status, body) = answer(locked, request, "");
+            assert_eq!(
+                (status, &body["error"]),
+                (StatusCode::FORBIDDEN, &"forbidden".into()),
+                "{name}: {value}"
+            );
+        }
+    }
+    // Typed into the address bar it is nobody's page.
+    assert_eq!(answer(false, page("sec-fetch-site", "none"), "").0, StatusCode::OK);
+}
+
+#[test]
+fn a_name_that_was_made_to_resolve_to_loopback_is_refused() {
+    let by = |host: &str| Request::builder().uri("/status").header(header::HOST, host);
+    assert_eq!(answer(false, by("evil.example:80"), "").0, StatusCode::FORBIDDEN);
+    assert_eq!(
+        answer(false, Request::builder().uri("/status"), "").0,
+        StatusCode::FORBIDDEN,
+        "no name at all"
+    );
+    assert_eq!(answer(false, by("localhost:80"), "").0, StatusCode::OK);
+}
+
+#[test]
+fn a_body_above_the_limit_and_a_range_without_an_end_are_refused_at_once() {
+    let json = |path| asking("POST", path).header(header::CONTENT_TYPE, "application/json");
+    let long = format!(r#"{{"name":"{}"}}"#, "x".repeat(64 << 10));
+    let (status, body) = answer(false, json("/register"), long);
+    assert_eq!((status, &body["error"]), (StatusCode::PAYLOAD_TOO_LARGE, &"too_large".into()));
+    let endless = format!(r#"{{"prefix":"p","from":0,"to":{}}}"#, u64::MAX);
+    let (status, body) = answer(false, json("/register-many"), endless);
+    assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &"too_many".into()));
+    let query = format!("/contains-all?prefix=p&from=0&to={}", u64::MAX);
+    let (status, body) = answer(false, asking("GET", &query), "");
+    assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &"too_many".into()));
+}
+
+/// An endpoint that answers "here", with these limits.
+async fn endpoint(
+    limits: Limits,
+) -> (std::net::SocketAddr, watch::Sender<bool>, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (leave, leaving) = watch::channel(false);
+    let routes = Router::new().route("/", get(async || "here"));
+    (address, leave, tokio::spawn(serve(listener, routes, limits, leaving)))
+}
+
+/// Everything that comes until the other side closes; a minute is for ever.
+async fn rest(mut stream: TcpStream) -> String {
+    let mut said = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut said)).await;
+    assert!(read.is_ok(), "the connection is still open");
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+const QUESTION: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn a_connection_that_says_too_little_is_closed() {
+    let limits = Limits { head: Duration::from_millis(100), ..Limits::default() };
+    let (address, _leave, _served) = endpoint(limits).await;
+    for said in [&b""[..], b"GET / HTTP/1.1\r\nhost:", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        // The last one got its answer, and is closed because nothing follows.
+        assert_eq!(rest(stream).await.contains("here"), said.ends_with(b"\r\n\r\n"));
+    }
+}
+
+#[tokio::test]
+async fn when_all_places_are_taken_others_wait_for_the_silent_to_be_closed() {
+    let limits = Limits { head: Duration::from_millis(200), connections: 2 };
+    let (address, _leave, _served) = endpoint(limits).await;
+    let mut silent = Vec::new();
+    for _ in 0..6 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(QUESTION).await.unwrap();
+    assert!(rest(stream).await.contains("here"));
+}
+
+#[tokio::test]
+async fn leaving_closes_what_is_silent_and_takes_nobody_any_more() {
+    let (address, leave, served) = endpoint(Limits::default()).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    leave.send_replace(true);
+    tokio::time::timeout(Duration::from_secs(60), served).await.expect("it still serves").unwrap();
+    assert!(rest(stream).await.ends_with("here"));
+    assert!(TcpStream::connect(address).await.is_err());
+}

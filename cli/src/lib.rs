@@ -1,0 +1,117 @@
+//! The command `callsign`: run a node, ask it, watch a cluster fail over, measure it.
+//!
+//! Exit status: 0 done, 1 "no" or failed, 2 wrong usage, 3 "don't know".
+
+#![forbid(unsafe_code)]
+#![allow(unreachable_pub)] // a library only so that its parts can be fuzzed
+
+mod admin;
+mod child;
+mod client;
+mod commands;
+mod duration;
+mod echo;
+mod fenced;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+mod guard;
+mod hosted;
+mod keys;
+mod measure;
+mod metrics;
+mod output;
+mod pause;
+mod reply;
+mod token;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{ask, bench, bench_node, demo, doctor, node, run, wipe, witness};
+
+/// Gives running actors names that a whole cluster agrees on.
+#[derive(Parser)]
+#[command(name = "callsign", version, after_help = EXIT_STATUS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS: &str = "Exit status: 0 done, 1 \"no\" (taken, not found) or failed, 2 wrong usage, \
+    3 \"don't know\" (no answer, no leader, outcome unknown).";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a node until it is told to leave (SIGTERM, SIGINT, or POST /leave).
+    Node(node::Args),
+    /// Runs a program on exactly one of the nodes where it is started.
+    Run(run::Args),
+    /// Registers a name for an echo actor on a running node.
+    Register(ask::RegisterArgs),
+    /// Gives up a name that the node holds.
+    Unregister(ask::NameArgs),
+    /// Says who holds a name.
+    Whereis(ask::WhereisArgs),
+    /// Sends a text to the echo actor that holds a name, and prints its answer.
+    Call(ask::CallArgs),
+    /// Lists the names, as the node knows them.
+    Ls(ask::LsArgs),
+    /// Lists the members of the registry, as the node last read them.
+    Members(ask::Args),
+    /// Shows what the node knows of the registry and of itself.
+    Status(ask::Args),
+    /// Runs a cluster of processes, kills its leader, and checks what becomes of the names.
+    Demo(demo::Args),
+    /// Measures a cluster of processes. Use a release build.
+    Bench(bench::Args),
+    /// Looks at a store, and says in words what is wrong with it.
+    Doctor(doctor::Args),
+    /// Removes a registry from a store, with all its names.
+    Wipe(wipe::Args),
+    /// One process of the bench, driven by lines of JSON.
+    #[command(hide = true)]
+    BenchNode,
+    /// Stands between `run` and its program, and ends the program if `run` does not.
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
+    /// Becomes the program that a guard has started.
+    #[command(hide = true)]
+    GuardedStart(guard::StartArgs),
+    /// A program that says when it runs, and whether another one does.
+    #[command(hide = true)]
+    Witness(witness::Args),
+}
+
+/// Runs the command, with the arguments of the process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Err(error) = child::die_with_parent() {
+        eprintln!("callsign: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    let result = match cli.command {
+        Command::Node(args) => node::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Register(args) => Ok(ask::register(&args)),
+        Command::Unregister(args) => Ok(ask::unregister(&args)),
+        Command::Whereis(args) => Ok(ask::whereis(&args)),
+        Command::Call(args) => Ok(ask::call(&args)),
+        Command::Ls(args) => Ok(ask::ls(&args)),
+        Command::Members(args) => Ok(ask::members(&args)),
+        Command::Status(args) => Ok(ask::status(&args)),
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Wipe(args) => Ok(wipe::run(&args)),
+        Command::BenchNode => bench_node::run(),
+        Command::Guard(args) => guard::guard(&args),
+        Command::GuardedStart(args) => guard::start(&args),
+        Command::Witness(args) => witness::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("callsign: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,165 @@
+#![allow(clippy::disallowed_methods)] // tests drive
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+use super::*;
+use crate::driver_tests::{Cluster, SOON, counter as actor, until};
+
+/// What was counted so far, as Prometheus is told it.
+struct Seen(Vec<(String, String, f64)>);
+
+impl Seen {
+    fn by(prometheus: &PrometheusHandle) -> Self {
+        let text = prometheus.render();
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let seen = lines.map(|line| {
+            let (what, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = what.split_once('{').unwrap_or((what, ""));
+            let labels = labels.trim_end_matches('}').replace('"', "");
+            (name.to_owned(), labels, value.parse().unwrap())
+        });
+        // Of distributions the count is enough.
+        let is_part = |name: &str, labels: &str| name.ends_with("_sum") || labels.contains("quantile=");
+        Self(seen.filter(|(name, labels, _)| !is_part(name, labels)).collect())
+    }
+
+    fn get(&self, name: &str, labels: &str) -> f64 {
+        let labels = if labels.is_empty() { String::new() } else { format!(",{labels}") };
+        let at = (format!("callsign_registry_{name}"), format!("registry=default{labels}"));
+        let found = self.0.iter().find(|(name, labels, _)| (name, labels) == (&at.0, &at.1));
+        found.map_or(0.0, |(_, _, value)| *value)
+    }
+
+    /// Everything is in the table, with just its labels, and nobody's name is one.
+    fn assert_bounded(&self, names: &[&str]) {
+        for (name, labels, _) in &self.0 {
+            let metric = all().find(|metric| metric.name == name.trim_end_matches("_count"));
+            let metric = metric.unwrap_or_else(|| panic!("{name} is not in the table"));
+            let labels: Vec<_> =
+                labels.split(',').filter(|l| !l.is_empty()).map(|l| l.split_once('=').unwrap()).collect();
+            let keys: Vec<_> = labels.iter().map(|(key, _)| *key).collect();
+            assert_eq!(keys, metric.labels, "{name}");
+            assert!(labels.iter().all(|(_, value)| !names.contains(value)), "{name}: {labels:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registry_moves_what_it_counts_and_no_label_is_a_name() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    let _here = ::metrics::set_default_local_recorder(&recorder);
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let seen = Seen::by(&counted);
+    assert_eq!(seen.get("leader", ""), 1.0);
+    assert_eq!(seen.get("handoff_seconds_count", ""), 1.0);
+    assert_eq!(seen.get("events_total", "event=serving"), 1.0);
+    assert_eq!(seen.get("links", ""), 0.0);
+    let before = seen.get("log_position", "");
+
+    let (mine, theirs) = (actor().await, actor().await);
+    a.register("of-a-user", &mine).await.unwrap();
+    assert!(a.register("of-a-user", &theirs).await.is_err());
+    until("all of it is counted", || {
+        let seen = Seen::by(&counted);
+        seen.get("names", "") == 1.0 && seen.get("claims", "") == 1.0
+    })
+    .await;
+    let seen = Seen::by(&counted);
+    assert_eq!(seen.get("calls_total", "call=register,outcome=granted"), 1.0);
+    assert_eq!(seen.get("calls_total", "call=register,outcome=taken"), 1.0);
+    assert_eq!(seen.get("log_position", ""), before + 1.0);
+    let batches = seen.get("batch_operations_count", "");
+    assert!(batches >= 2.0, "the epoch's opening and the registration: {batches}");
+    assert_eq!(seen.get("batch_bytes_count", ""), batches);
+    assert_eq!(seen.get("commit_seconds_count", "what=batch,outcome=committed"), batches);
+    assert_eq!(seen.get("messages_total", "direction=sent,kind=replicate"), 0.0, "it is alone");
+
+    // Another joins.
+    let b = cluster.node("b").await;
+    b.wait_for(a.status().position, SOON).await.unwrap();
+    let seen = Seen::by(&counted);
+    assert_eq!(seen.get("members", ""), 2.0);
+    assert_eq!(seen.get("links", ""), 1.0);
+    assert_eq!(seen.get("link_events_total", "event=up"), 2.0);
+    assert!(seen.get("events_total", "event=synced") >= 2.0);
+    assert_eq!(b.register("of-another", &theirs).await.unwrap().check(), Ok(()));
+    b.unregister("of-another").await.unwrap();
+    assert!(b.unregister("of-a-user").await.is_err());
+    assert!(b.lookup_consistent("of-a-user", SOON).await.unwrap().is_some());
+    let seen = Seen::by(&counted);
+    assert_eq!(seen.get("calls_total", "call=unregister,outcome=freed"), 1.0);
+    assert_eq!(seen.get("calls_total", "call=unregister,outcome=not_held_here"), 1.0);
+    assert_eq!(seen.get("calls_total", "call=lookup_consistent,outcome=found"), 1.0);
+    assert!(seen.get("messages_total", "direction=received,kind=requests") >= 2.0);
+    assert!(seen.get("messages_total", "direction=sent,kind=replicate") >= 2.0);
+    let [sent, received] =
+        ["sent", "received"].map(|way| seen.get("message_bytes_total", &format!("direction={way}")));
+    assert!(received > 0.0 && received <= sent, "{received} of {sent}");
+
+    // Its leader leaves, and it takes over.
+    let handoffs = seen.get("handoff_seconds_count", "");
+    a.leave().await.unwrap();
+    until("b serves", || b.status().leads).await;
+    let seen = Seen::by(&counted);
+    assert_eq!(seen.get("handoff_seconds_count", ""), handoffs + 1.0);
+    assert_eq!(seen.get("events_total", "event=serving"), handoffs + 1.0);
+    assert!(seen.get("link_events_total", "event=down") >= 1.0);
+    seen.assert_bounded(&["of-a-user", "of-another", "a", "b"]);
+}
+
+#[test]
+fn what_comes_rarely_is_counted_once_with_the_next_wake_up() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    ::metrics::with_local_recorder(&recorder, || {
+        let mut metrics = OfRegistry::new("default");
+        let chunk = Message::SnapshotRefused { id: 1 };
+        metrics.event(&Event::SnapshotInstalled { position: callsign_elector::ids::Position(7), names: 9 });
+        for _ in 0..3 {
+            metrics.sent(&chunk, 100);
+        }
+        // Asked twice for one handoff, deposed before it ended, asked for another.
+        for epoch in [1, 1, 2, 2] {
+            metrics.assumes(Epoch(epoch));
+        }
+        for epoch in [1, 2, 2] {
+            let position = callsign_elector::ids::Position(7);
+            metrics.event(&Event::Serving { epoch: Epoch(epoch), position });
+        }
+        assert!(Seen::by(&counted).0.iter().all(|(name, ..)| name.ends_with("handoff_seconds_count")));
+        metrics.tell();
+        metrics.tell();
+        let seen = Seen::by(&counted);
+        assert_eq!(seen.get("events_total", "event=snapshot_installed"), 1.0);
+        assert_eq!(seen.get("messages_total", "direction=sent,kind=snapshot_refused"), 3.0);
+        assert_eq!(seen.get("message_bytes_total", "direction=sent"), 300.0);
+        assert_eq!(seen.get("handoff_seconds_count", ""), 1.0, "the second one, once");
+        metrics.link("up");
+        metrics.ended();
+        assert_eq!(Seen::by(&counted).get("link_events_total", "event=up"), 1.0, "the last words, too");
+    });
+}
+
+/// The documentation's table, as it has to be.
+fn table() -> String {
+    let mut table = String::from("| metric | kind | labels | what it says |\n|---|---|---|---|\n");
+    for metric in all() {
+        let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let kind = format!("{:?}", metric.kind).to_lowercase();
+        writeln!(table, "| `{}` | {kind} | {} | {} |", metric.name, labels.join(", "), metric.what).unwrap();
+    }
+    table
+}
+
+#[test]
+fn the_documentation_has_every_metric() {
+    let documentation = include_str!("../../../docs/metrics.md");
+    assert!(documentation.contains(&table()), "docs/metrics.md should have:\n{}", table());
+    let names: BTreeSet<_> = all().map(|metric| metric.name).collect();
+    assert_eq!(names.len(), all().count(), "each once");
+    assert!(names.iter().all(|name| name.starts_with("callsign_")));
+}

@@ -1,0 +1,80 @@
+//! What a node may do, and may not, that is about to leave.
+
+use callsign::cores::Drained;
+use callsign_elector::ids::Incarnation;
+
+use super::{Check, Inner, Oracle, Outcome};
+use crate::world::{Leaving, NodeId, Want, World, name_of};
+
+impl Oracle {
+    /// A process begins to drain.
+    pub(crate) fn drains(&mut self, incarnation: Incarnation) {
+        if let Some(inner) = self.edit() {
+            let step = inner.step;
+            inner.drains.entry(incarnation).or_insert(step);
+        }
+    }
+
+    /// It has drained.
+    pub(crate) fn drained(&mut self, node: NodeId, drained: &Drained) {
+        self.note(node, || format!("has drained: {drained:?}"));
+        match drained {
+            Drained::Led { .. } => self.count(Check::DrainedLed),
+            Drained::Alone => self.count(Check::DrainedAlone),
+            _ => self.count(Check::DrainedLate),
+        }
+    }
+}
+
+impl Inner {
+    /// Names come last: what was granted is held until the member has said that it drained.
+    pub(super) fn check_draining(&mut self, world: &World, node: NodeId) {
+        let Some(process) = world.process(node) else { return };
+        if process.leaving != Some(Leaving::Draining) {
+            return;
+        }
+        let Some(parts) = &process.parts else { return };
+        let trusted = process.trusted(world.local(node));
+        // A member that has lost its base says so, and drops its names for that.
+        if !parts.member.is_synced()
+            || trusted.is_none()
+            || parts.member.session().map(|session| session.number) != trusted
+        {
+            return;
+        }
+        for (name, grant) in world.granted.iter().filter(|(_, grant)| grant.node == node) {
+            let is_its = grant.incarnation == process.incarnation && Some(grant.session) == trusted;
+            if !is_its || grant.token < self.reset_at {
+                continue;
+            }
+            self.counts.add(Check::NamesLast, 1);
+            let wanted = (&name_of(*name), grant.actor, grant.token);
+            if !parts.member.holds().any(|held| held == wanted) {
+                let what = format!("node {node} drains and does not hold n{name}, granted as {grant:?}");
+                return self.fail(Check::NamesLast, what);
+            }
+        }
+    }
+
+    /// A registration that was asked for at a node that drains is granted only if it was asked for before, too.
+    pub(super) fn check_turned_away(&mut self, at: usize, outcome: &Outcome) {
+        let told = &self.told[at];
+        let is_register = matches!(told.want, Want::Register { .. } | Want::RegisterAgain { .. });
+        let Some(since) =
+            self.drains.get(&told.incarnation).filter(|since| is_register && told.asked >= **since)
+        else {
+            return;
+        };
+        let (name, actor) = (told.want.name(), told.actor);
+        let was_asked =
+            |other: &super::Told| other.actor == actor && other.want.name() == name && other.asked < *since;
+        let is_new = !self.told.iter().any(was_asked);
+        self.counts.add(Check::TurnedAway, 1);
+        if is_new && matches!(outcome, Outcome::Granted { .. }) {
+            self.fail(
+                Check::TurnedAway,
+                format!("n{name}: {outcome:?} to actor {actor}, asked of a node that drains"),
+            );
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Authorities and certificates for tests.
+
+use std::{io, sync::Arc};
+
+use callsign_transport::{Carrier, Endpoint, Tls};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType, date_time_ymd,
+};
+use snow::{
+    params::HashChoice,
+    resolvers::{CryptoResolver, DefaultResolver},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{
+        self, ClientConfig, DigitallySignedStruct, SignatureScheme,
+        client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+        version::TLS13,
+    },
+};
+
+/// Issues certificates.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pub pem: String,
+}
+
+/// A certificate that an authority is asked for.
+#[derive(Clone)]
+pub struct Wish {
+    pub uris: Vec<String>,
+    /// The years in which it is good.
+    pub years: (i32, i32),
+    pub purposes: Vec<ExtendedKeyUsagePurpose>,
+}
+
+impl Wish {
+    pub fn of(uris: &[&str]) -> Self {
+        Self { uris: uris.iter().map(ToString::to_string).collect(), years: (2020, 2120), purposes: vec![] }
+    }
+}
+
+impl Authority {
+    pub fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// A certificate and its key.
+    pub fn issue(&self, wish: &Wish) -> (String, String) {
+        let mut params = CertificateParams::default();
+        let uris = wish.uris.iter().map(|uri| SanType::URI(uri.as_str().try_into().unwrap()));
+        params.subject_alt_names = uris.collect();
+        params.extended_key_usages.clone_from(&wish.purposes);
+        params.not_before = date_time_ymd(wish.years.0, 1, 1);
+        params.not_after = date_time_ymd(wish.years.1, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// What a node of the cluster "prod" is started with, that believes this authority.
+    pub fn tls(&self, node: &str) -> Tls {
+        self.tls_believing(node, &[self])
+    }
+
+    /// As [`tls`](Self::tls), for a node that believes these.
+    pub fn tls_believing(&self, node: &str, authorities: &[&Self]) -> Tls {
+        let (certificate, key) = self.issue(&Wish::of(&[&format!("callsign://prod/{node}")]));
+        Tls::from_pem(certificate, key, believed(authorities)).unwrap()
+    }
+}
+
+pub fn believed(authorities: &[&Authority]) -> String {
+    authorities.iter().map(|authority| authority.pem.as_str()).collect()
+}
+
+pub fn frame(body: &[u8]) -> Vec<u8> {
+    [&u32::try_from(body.len()).unwrap().to_be_bytes(), body].concat()
+}
+
+/// What a node of the cluster "prod" says first that has certificates and no secret.
+pub fn preamble(carrier: Carrier) -> Vec<u8> {
+    match carrier {
+        Carrier::Connection => b"CALLSIGN\0\x01\x92\xa4prod\xa9Certified".to_vec(),
+        Carrier::NodeServer => b"CALLSIGN\0\x01\x93\xa4prod\xa9Certified\xaaNodeServer".to_vec(),
+    }
+}
+
+/// Comes up to and through TLS with a node, showing a certificate and its key, or none; bound to what was said before, or not.
+pub async fn tls_by_hand(
+    carrier: Carrier,
+    to: &Endpoint,
+    shown: Option<&(String, String)>,
+    bound: bool,
+) -> io::Result<TlsStream<TcpStream>> {
+    let mut stream = TcpStream::connect(to.local_addr()).await?;
+    let mine = preamble(carrier);
+    stream.write_all(&frame(&mine)).await?;
+    let mut theirs = frame(&mine);
+    stream.read_exact(&mut theirs).await?;
+    assert_eq!(theirs[4..], mine);
+
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody));
+    let mut config = match shown {
+        Some((certificate, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+        None => builder.with_no_client_auth(),
+    };
+    if bound {
+        let mut hash = DefaultResolver.resolve_hash(&HashChoice::Blake2s).unwrap();
+        hash.input(&mine);
+        hash.input(&mine);
+        let mut both = [0; 32];
+        hash.result(&mut both);
+        config.alpn_protocols = vec![[&b"callsign/1 "[..], &both].concat()];
+    }
+    let name = ServerName::try_from("callsign.invalid").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// Asks nothing of whoever is dialled.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
