@@ -9,20 +9,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsign_sim::linear::{
-    Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Verdict as Order, What,
-};
-
 use super::event::{Answer, Ask, At, Event, Told};
 
 mod claims;
+mod order;
 mod process;
 
+use self::claims::{Claim, Grant};
 pub use self::process::Process;
-use self::{claims::Claim, process::Call};
-
-/// How many partial orders of the calls on one name are tried.
-const LIMIT: usize = 1_000_000;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +69,7 @@ pub fn judge(processes: &[Process]) -> Verdict {
     one_grant_per_token(&claims, &mut verdict);
     kept_to_the_end(processes, &claims, &mut verdict);
     one_leads(processes, &mut verdict);
-    in_order(processes, &claims, &mut verdict);
+    order::in_order(processes, &claims, &mut verdict);
     verdict
 }
 
@@ -139,7 +133,9 @@ fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, Claim>, verd
         let Some(grants) = grants.get(read.name.as_str()) else { continue };
         let before = grants.partition_point(|(at, ..)| *at < read.at);
         let Some((_, token, actor)) = before.checked_sub(1).map(|last| grants[last]) else { continue };
-        let is_certain = claims.get(&actor).is_some_and(|claim| !claim.may_be_over_by(*answered));
+        let is_certain = claims.get(&actor).is_some_and(|claim| {
+            claim.grant(token).is_some_and(|grant| !claim.may_be_over_by(grant, *answered))
+        });
         if !is_certain {
             continue;
         }
@@ -218,7 +214,7 @@ fn one_holder(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
 fn one_grant_per_token(claims: &[Claim], verdict: &mut Verdict) {
     let mut granted: BTreeMap<(&str, u64), (u64, u64)> = BTreeMap::new();
     for claim in claims {
-        for token in &claim.tokens {
+        for Grant { token, .. } in &claim.grants {
             verdict.count("tokens of one actor", 1);
             let who = (claim.incarnation, claim.actor);
             let first = *granted.entry((&claim.name, *token)).or_insert(who);
@@ -235,7 +231,10 @@ fn kept_to_the_end(processes: &[Process], claims: &[Claim], verdict: &mut Verdic
         processes.iter().filter_map(|p| Some((p.incarnation, p.quiet_and_done()?))).collect();
     for claim in claims {
         let Some((quiet, done)) = done.get(&claim.incarnation) else { continue };
-        let (Some(token), false) = (claim.tokens.last(), claim.may_be_over_by(*done)) else { continue };
+        let Some(grant) = claim.grants.last().filter(|grant| !claim.may_be_over_by(grant, *done)) else {
+            continue;
+        };
+        let token = &grant.token;
         verdict.count("names kept to the end", 1);
         if claim.acts.get(token).is_none_or(|acts| acts.last.0 <= *quiet) {
             verdict.breach(format!(
@@ -272,109 +271,6 @@ fn one_leads(processes: &[Process], verdict: &mut Verdict) {
             ));
         }
     }
-}
-
-/// P4, by the checker of the simulator: some order of all calls on a name explains all answers and all acts.
-fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
-    let mut names: BTreeMap<String, Vec<Op>> = BTreeMap::new();
-    let mut granted: BTreeSet<(&str, u64)> = BTreeSet::new();
-    for claim in claims {
-        granted.extend(claim.tokens.iter().map(|token| (claim.name.as_str(), *token)));
-    }
-    let of: BTreeMap<(u64, u64), &Claim> =
-        claims.iter().map(|claim| ((claim.incarnation, claim.actor), claim)).collect();
-    let calls = || processes.iter().flat_map(|p| p.calls.iter().map(|call| (p.incarnation, call)));
-    let agreed = || calls().filter(|(_, call)| call.ask != Ask::Local);
-    // Names on which a token was seen that nobody was told to hold: one of the unknown registrations took effect.
-    let mut strange: BTreeSet<&str> = BTreeSet::new();
-    for (_, call) in agreed() {
-        if let Some((_, Answer::Taken(token) | Answer::Found(token))) = call.answer
-            && !granted.contains(&(&call.name, token))
-        {
-            strange.insert(&call.name);
-        }
-    }
-    for (incarnation, call) in agreed() {
-        let tokens =
-            of.get(&(incarnation, call.actor)).map(|claim| claim.tokens.as_slice()).unwrap_or_default();
-        let may_matter = strange.contains(call.name.as_str()) || !tokens.is_empty();
-        if let Some(what) = what(incarnation, call, tokens, may_matter) {
-            let ret = call.answer.as_ref().map(|(at, _)| *at);
-            names.entry(call.name.clone()).or_default().push(Op { call: call.at, ret, what });
-        }
-    }
-    for claim in claims {
-        let ops = names.entry(claim.name.clone()).or_default();
-        for (token, acts) in &claim.acts {
-            for (call, ret) in [acts.first, acts.last] {
-                let what = What::Read { answer: Seen::Found { token: *token } };
-                ops.push(Op { call, ret: Some(ret), what });
-            }
-        }
-        let Some(call) = claim.may_end else { continue };
-        for token in &claim.tokens {
-            ops.push(Op { call, ret: None, what: What::Free { token: *token } });
-        }
-        if claim.tokens.is_empty() && strange.contains(claim.name.as_str()) {
-            let (target, answer) =
-                (Target::By(claimant(claim.incarnation, claim.actor)), Unregistered::Unknown);
-            ops.push(Op { call, ret: None, what: What::Unregister { target, answer } });
-        }
-    }
-    let mut checker = Checker::with_limit(LIMIT);
-    for (name, ops) in &names {
-        match checker.check([(name, ops.as_slice())]) {
-            Order::Linearizable(stats) => {
-                verdict.count("names whose calls can be put in order", 1);
-                verdict.count("calls and acts put in order", stats.ops);
-            }
-            Order::NotLinearizable(offence) => verdict.breach(format!("P4: {offence}")),
-            Order::GaveUp { explored, .. } => {
-                let open = ops.iter().filter(|op| is_open(op)).count();
-                let why = format!("{} calls, {open} of them open, {explored} orders tried", ops.len());
-                verdict.not_ordered.push((name.clone(), why));
-            }
-        }
-    }
-}
-
-/// Whether it may have taken effect at any time after it was called, or never.
-fn is_open(op: &Op) -> bool {
-    op.ret.is_none()
-        || matches!(
-            op.what,
-            What::Register { answer: Registered::Unknown, .. }
-                | What::Unregister { answer: Unregistered::Unknown, .. }
-        )
-}
-
-fn claimant(session: u64, actor: u64) -> Claimant {
-    Claimant { session, actor }
-}
-
-/// A call as the checker knows it; none for what had no effect and told nothing.
-fn what(incarnation: u64, call: &Call, tokens: &[u64], may_matter: bool) -> Option<What> {
-    let answer = call.answer.as_ref().map(|(_, answer)| answer);
-    let by = claimant(incarnation, call.actor);
-    Some(match (call.ask, answer) {
-        (Ask::Local, _) | (_, Some(Answer::Refused(_))) => return None,
-        (Ask::Register, Some(Answer::Granted(token))) => {
-            What::Register { by, answer: Registered::Granted { token: *token } }
-        }
-        (Ask::Register, Some(Answer::Taken(token))) => {
-            What::Register { by, answer: Registered::Taken { token: *token } }
-        }
-        (Ask::Register, _) if may_matter => What::Register { by, answer: Registered::Unknown },
-        (Ask::Unregister, answer) => {
-            let token = *tokens.last()?;
-            let is_done = answer == Some(&Answer::Freed);
-            let answer = if is_done { Unregistered::Done } else { Unregistered::Unknown };
-            What::Unregister { target: Target::Token(token), answer }
-        }
-        (Ask::Consistent, Some(Answer::Found(token))) => What::Read { answer: Seen::Found { token: *token } },
-        (Ask::Consistent, Some(Answer::Free)) => What::Read { answer: Seen::Free },
-        _ => return None,
-    })
 }
 
 /// Whether an event says that a session was lost.

@@ -12,12 +12,24 @@ pub(super) struct Claim {
     pub(super) name: String,
     /// When it was asked for first.
     pub(super) asked: At,
-    /// Under which tokens it was granted, as they came.
-    pub(super) tokens: Vec<u64>,
+    /// Under which tokens it was granted, as they came: more than one, if a session was lost between.
+    pub(super) grants: Vec<Grant>,
+    /// Whether a registration has no known outcome: it may have been granted under a token that it was not told of.
+    pub(super) is_unsure: bool,
     /// When the actor acted, by token.
     pub(super) acts: BTreeMap<u64, Acts>,
     /// When it was first asked to be given up.
     pub(super) given_up: Option<At>,
+    /// From when on what it was not told of may have ended.
+    pub(super) unseen_may_end: Option<At>,
+}
+
+/// A grant that it was told of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    pub(super) token: u64,
+    /// When that was told.
+    pub(super) told: At,
     /// From when on it may have ended without a call: its actor ends, its process ends or leaves, its session was lost.
     pub(super) may_end: Option<At>,
 }
@@ -30,8 +42,13 @@ pub(super) struct Acts {
 }
 
 impl Claim {
-    /// Whether it may have ended by then, one way or another.
-    pub(super) fn may_be_over_by(&self, at: At) -> bool {
-        [self.may_end, self.given_up].into_iter().flatten().any(|over| over <= at)
+    /// The grant under a token.
+    pub(super) fn grant(&self, token: u64) -> Option<&Grant> {
+        self.grants.iter().find(|grant| grant.token == token)
+    }
+
+    /// Whether a grant may have ended by then, one way or another.
+    pub(super) fn may_be_over_by(&self, grant: &Grant, at: At) -> bool {
+        [grant.may_end, self.given_up].into_iter().flatten().any(|over| over <= at)
     }
 }

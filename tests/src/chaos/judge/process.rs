@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     super::event::{Answer, Ask, At, Event},
-    claims::{Acts, Claim},
+    claims::{Acts, Claim, Grant},
     is_loss,
 };
 
@@ -92,15 +92,17 @@ impl Process {
                 actor: call.actor,
                 name: call.name.clone(),
                 asked: call.at,
-                tokens: Vec::new(),
+                grants: Vec::new(),
+                is_unsure: false,
                 acts: BTreeMap::new(),
                 given_up: None,
-                may_end: None,
+                unseen_may_end: None,
             });
             match (call.ask, &call.answer) {
-                (Ask::Register, Some((_, Answer::Granted(token)))) if !claim.tokens.contains(token) => {
-                    claim.tokens.push(*token);
+                (Ask::Register, Some((told, Answer::Granted(token)))) if claim.grant(*token).is_none() => {
+                    claim.grants.push(Grant { token: *token, told: *told, may_end: None });
                 }
+                (Ask::Register, None | Some((_, Answer::Unknown(_)))) => claim.is_unsure = true,
                 (Ask::Unregister, _) => {
                     claim.given_up.get_or_insert(call.at);
                 }
@@ -116,19 +118,25 @@ impl Process {
                 acts.last = acts.last.max((*from, *to));
             }
         }
-        let (leaving, lost) = (self.leaving(), self.told_of_losses());
         let mut ended: BTreeMap<u64, At> = BTreeMap::new();
         for event in &self.events {
             if let Event::Ended { at, actor } = event {
                 ended.entry(*actor).or_insert(*at);
             }
         }
+        let (leaving, lost) = (self.leaving(), self.told_of_losses());
         for claim in claims.values_mut() {
-            // A session was lost: its names may have been freed from the moment on at which it was trusted last.
-            let was_lost = lost.iter().any(|at| *at > claim.asked);
-            let trusted = claim.acts.values().map(|acts| acts.last.0).max().unwrap_or(claim.asked);
-            let ends = [ended.get(&claim.actor).copied(), leaving, self.killed, was_lost.then_some(trusted)];
-            claim.may_end = ends.into_iter().flatten().min();
+            let ends = [ended.get(&claim.actor).copied(), leaving, self.killed].into_iter().flatten().min();
+            let was_lost = |since: At| lost.iter().any(|at| *at > since);
+            for grant in &mut claim.grants {
+                // A session that was lost later: its names may have been freed once it was trusted for the last time.
+                let acts = claim.acts.get(&grant.token);
+                let trusted = acts.map_or(claim.asked, |acts| acts.last.0);
+                let loss = was_lost(grant.told).then_some(trusted);
+                grant.may_end = ends.into_iter().chain(loss).min();
+            }
+            let loss = was_lost(claim.asked).then_some(claim.asked);
+            claim.unseen_may_end = ends.into_iter().chain(loss).min();
         }
         claims.into_values().collect()
     }

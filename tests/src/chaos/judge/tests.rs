@@ -167,6 +167,23 @@ fn a_registration_of_unknown_outcome_may_have_taken_effect_or_not() {
     is_breach("P4", [unknown(ends()), b().register((30, 40), 1, Taken(7)).read((50, 60), Free)]);
 }
 
+/// Found over `FoundationDB`: the process was stopped before it heard of its grant, its session closed meanwhile, and asked again
+/// for the same actor when it went on.
+#[test]
+fn a_grant_that_nobody_was_told_of_may_end_with_its_session_and_another_one_follow() {
+    let stopped = |lost: bool| {
+        let asks = a().register((10, 50), 1, Answer::Unknown("Unknown".to_owned()));
+        let noticed = Event::Noticed { at: 52 * MS, actor: 9, told: Told::Lost };
+        let asks = if lost { asks.event(noticed) } else { asks };
+        asks.register((60, 70), 1, Granted(8)).act(80, 1, 8)
+    };
+    let seen = || b().read((20, 25), Found(5)).read((30, 35), Free).read((75, 78), Found(8));
+    is_well([stopped(true), seen()]);
+    is_breach("P4", [stopped(false), seen()]);
+    // What it was granted later has not ended.
+    is_breach("P4", [stopped(true), seen().read((90, 95), Free)]);
+}
+
 #[test]
 fn a_token_of_two_actors_is_seen() {
     let once = a().register((10, 20), 1, Granted(5)).unregister((30, 40), 1);

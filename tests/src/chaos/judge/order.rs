@@ -1,0 +1,125 @@
+//! P4, and most of P1 and P3: whether some order of all calls and acts on a name explains every answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use callsign_sim::linear::{
+    Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Verdict as Order, What,
+};
+
+use super::{
+    super::event::{Answer, Ask},
+    Verdict,
+    claims::{Claim, Grant},
+    process::{Call, Process},
+};
+
+/// How many partial orders of the calls on one name are tried.
+const LIMIT: usize = 1_000_000;
+
+/// P4, by the checker of the simulator: some order of all calls on a name explains all answers and all acts.
+pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+    let mut names: BTreeMap<String, Vec<Op>> = BTreeMap::new();
+    let mut granted: BTreeSet<(&str, u64)> = BTreeSet::new();
+    for claim in claims {
+        granted.extend(claim.grants.iter().map(|grant| (claim.name.as_str(), grant.token)));
+    }
+    let of: BTreeMap<(u64, u64), &Claim> =
+        claims.iter().map(|claim| ((claim.incarnation, claim.actor), claim)).collect();
+    let calls = || processes.iter().flat_map(|p| p.calls.iter().map(|call| (p.incarnation, call)));
+    let agreed = || calls().filter(|(_, call)| call.ask != Ask::Local);
+    // Names on which a token was seen that nobody was told to hold: one of the unknown registrations took effect.
+    let mut strange: BTreeSet<&str> = BTreeSet::new();
+    for (_, call) in agreed() {
+        if let Some((_, Answer::Taken(token) | Answer::Found(token))) = call.answer
+            && !granted.contains(&(&call.name, token))
+        {
+            strange.insert(&call.name);
+        }
+    }
+    for (incarnation, call) in agreed() {
+        let grants =
+            of.get(&(incarnation, call.actor)).map(|claim| claim.grants.as_slice()).unwrap_or_default();
+        let may_matter = strange.contains(call.name.as_str()) || !grants.is_empty();
+        if let Some(what) = what(incarnation, call, grants, may_matter) {
+            let ret = call.answer.as_ref().map(|(at, _)| *at);
+            names.entry(call.name.clone()).or_default().push(Op { call: call.at, ret, what });
+        }
+    }
+    for claim in claims {
+        let ops = names.entry(claim.name.clone()).or_default();
+        for (token, acts) in &claim.acts {
+            for (call, ret) in [acts.first, acts.last] {
+                let what = What::Read { answer: Seen::Found { token: *token } };
+                ops.push(Op { call, ret: Some(ret), what });
+            }
+        }
+        for Grant { token, may_end, .. } in &claim.grants {
+            if let Some(call) = *may_end {
+                ops.push(Op { call, ret: None, what: What::Free { token: *token } });
+            }
+        }
+        // It may also have ended under a token that it was never told of, and been granted another one since.
+        if let Some(call) = claim.unseen_may_end.filter(|_| claim.is_unsure)
+            && strange.contains(claim.name.as_str())
+        {
+            let (target, answer) =
+                (Target::By(claimant(claim.incarnation, claim.actor)), Unregistered::Unknown);
+            ops.push(Op { call, ret: None, what: What::Unregister { target, answer } });
+        }
+    }
+    let mut checker = Checker::with_limit(LIMIT);
+    for (name, ops) in &names {
+        match checker.check([(name, ops.as_slice())]) {
+            Order::Linearizable(stats) => {
+                verdict.count("names whose calls can be put in order", 1);
+                verdict.count("calls and acts put in order", stats.ops);
+            }
+            Order::NotLinearizable(offence) => verdict.breach(format!("P4: {offence}")),
+            Order::GaveUp { explored, .. } => {
+                let open = ops.iter().filter(|op| is_open(op)).count();
+                let why = format!("{} calls, {open} of them open, {explored} orders tried", ops.len());
+                verdict.not_ordered.push((name.clone(), why));
+            }
+        }
+    }
+}
+
+/// Whether it may have taken effect at any time after it was called, or never.
+fn is_open(op: &Op) -> bool {
+    op.ret.is_none()
+        || matches!(
+            op.what,
+            What::Register { answer: Registered::Unknown, .. }
+                | What::Unregister { answer: Unregistered::Unknown, .. }
+        )
+}
+
+fn claimant(session: u64, actor: u64) -> Claimant {
+    Claimant { session, actor }
+}
+
+/// A call as the checker knows it; none for what had no effect and told nothing.
+fn what(incarnation: u64, call: &Call, grants: &[Grant], may_matter: bool) -> Option<What> {
+    let answer = call.answer.as_ref().map(|(_, answer)| answer);
+    let by = claimant(incarnation, call.actor);
+    Some(match (call.ask, answer) {
+        (Ask::Local, _) | (_, Some(Answer::Refused(_))) => return None,
+        (Ask::Register, Some(Answer::Granted(token))) => {
+            What::Register { by, answer: Registered::Granted { token: *token } }
+        }
+        (Ask::Register, Some(Answer::Taken(token))) => {
+            What::Register { by, answer: Registered::Taken { token: *token } }
+        }
+        (Ask::Register, _) if may_matter => What::Register { by, answer: Registered::Unknown },
+        (Ask::Unregister, answer) => {
+            // The last one before it was asked.
+            let token = grants.iter().rev().find(|grant| grant.told < call.at)?.token;
+            let is_done = answer == Some(&Answer::Freed);
+            let answer = if is_done { Unregistered::Done } else { Unregistered::Unknown };
+            What::Unregister { target: Target::Token(token), answer }
+        }
+        (Ask::Consistent, Some(Answer::Found(token))) => What::Read { answer: Seen::Found { token: *token } },
+        (Ask::Consistent, Some(Answer::Free)) => What::Read { answer: Seen::Free },
+        _ => return None,
+    })
+}
