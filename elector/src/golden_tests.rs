@@ -68,6 +68,7 @@ fn events() -> Vec<(&'static str, MembershipEvent)> {
         ("Withdraw", MembershipEvent::Withdraw { token, epoch }),
         ("Leave", MembershipEvent::Leave { token }),
         ("Resign", MembershipEvent::Resign { token, epoch }),
+        ("Drain", MembershipEvent::Drain { token }),
         ("Synced", MembershipEvent::Synced { token, epoch, position }),
     ]
 }
@@ -83,7 +84,9 @@ fn of_a_registry(golden: &mut Golden) {
         let (epoch, ballot, elected_at) = (Epoch(7), Ballot(9), Version(70_000));
         record(golden, &format!("term/{name}"), Term { leader, epoch, ballot, elected_at });
     }
-    for (name, accuses) in [("quiet", None), ("accuses", Some(Accusation { epoch: Epoch(7), heard: true }))] {
+    for (name, accuses) in
+        [("quiet", None), ("drains", None), ("accuses", Some(Accusation { epoch: Epoch(7), heard: true }))]
+    {
         let row = MemberRow {
             token: Token(300),
             session: session("a"),
@@ -92,6 +95,7 @@ fn of_a_registry(golden: &mut Golden) {
             synced: true,
             empty: false,
             accuses,
+            draining: name == "drains",
         };
         record(golden, &format!("member/{name}"), row);
     }

@@ -251,6 +251,7 @@ fn row(nth: usize) -> MemberRow {
         synced: true,
         empty: false,
         accuses: None,
+        draining: false,
     }
 }
 
