@@ -585,6 +585,7 @@ async fn pump_links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump
                 LinkEvent::Message { body, .. } => match Message::decode(&body) {
                     Ok(message) => Some(Input::Message { from: node, message }),
                     Err(error) => {
+                        metrics.unread(&error);
                         // A newer node may send as many as it likes.
                         unread += 1;
                         if unread.is_power_of_two() {

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::{
     error::{ConsistentError, RegisterError, UnregisterError},
     input::{Answer, Event},
-    message::Message,
+    message::{BadMessage, Message},
     status::Status,
 };
 
@@ -127,6 +127,13 @@ const OWN: &[Metric] = {
             Bytes,
             &["registry", "direction"],
             "their bytes, before they are encrypted",
+        ),
+        metric(
+            "callsign_registry_messages_unread_total",
+            Counter,
+            Count,
+            &["registry", "why"],
+            "messages that were dropped: of another version, not known to this one, or damaged",
         ),
         metric(
             "callsign_registry_link_events_total",
@@ -339,6 +346,17 @@ impl OfRegistry {
 }
 
 impl OfPump {
+    /// A message could not be read, and was dropped.
+    pub(crate) fn unread(&self, why: &BadMessage) {
+        let why = match why {
+            BadMessage::Version { .. } => "version",
+            BadMessage::Unknown(_) => "unknown",
+            BadMessage::Malformed(_) => "malformed",
+        };
+        counter!("callsign_registry_messages_unread_total", "registry" => self.0.clone(), "why" => why)
+            .increment(1);
+    }
+
     /// Bytes came over links.
     pub(crate) fn received(&self, bytes: u64) {
         counter!("callsign_registry_message_bytes_total",
