@@ -119,6 +119,11 @@ name_type! {
 /// greater one is damage, and is refused before anybody adds to it.
 pub const MAX_COUNT: u64 = 1 << 62;
 
+/// The next greater number, if anything is still counted by it.
+pub fn next_count(number: u64) -> Option<u64> {
+    (number < MAX_COUNT).then(|| number + 1)
+}
+
 /// Reads a number that something was counted by: at most [`MAX_COUNT`].
 pub fn deserialize_count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let number = u64::deserialize(from)?;

@@ -25,7 +25,7 @@ use super::{
     term::{Fence, Term},
 };
 use crate::{
-    ids::{Ballot, ClusterName, Epoch, Nonce},
+    ids::{Ballot, ClusterName, Epoch, Nonce, next_count},
     keys::{ClusterKeys, read_key},
     record::Record,
     store::{CommitOutcome, Key, SharedStore, Transaction},
@@ -134,7 +134,7 @@ impl<O: Oracle> Fenced<O> {
             if let Some(last) = mine.filter(|last| last.nonce == nonce) {
                 return Ok(self.granted(last, inner));
             }
-            let drawn = last.as_ref().map_or(0, |last| last.ballot.0).checked_add(1);
+            let drawn = next_count(last.as_ref().map_or(0, |last| last.ballot.0));
             let ballot =
                 Ballot(drawn.ok_or_else(|| Fault::Fatal("this election has no more ballots".to_owned()))?);
             let epoch = mine.map_or(Epoch(ballot.0), |last| last.epoch);

@@ -11,7 +11,7 @@ use super::{
     watch::{Sight, Watch},
 };
 use crate::{
-    ids::{Beat, SessionNumber},
+    ids::{Beat, SessionNumber, next_count},
     keys::read_key,
     record::{CorruptRecord, Record, SessionRecord},
     store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
@@ -443,8 +443,8 @@ impl Session {
 
     fn open_next(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let before = self.own.stored.as_ref().and_then(|s| s.record.as_ref()).map_or(0, |r| r.number.0);
-        let Some(number) =
-            before.checked_add(u64::from(!planted!("session-number-reused"))).map(SessionNumber)
+        let Some(number) = if planted!("session-number-reused") { Some(before) } else { next_count(before) }
+            .map(SessionNumber)
         else {
             return self.fail(SessionFailure::Exhausted, effects);
         };
@@ -457,7 +457,7 @@ impl Session {
 
     /// Writes the next beat. The first one of a session opens it.
     fn attempt(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        let Some(beat) = self.own.beat.0.checked_add(1).map(Beat) else {
+        let Some(beat) = next_count(self.own.beat.0).map(Beat) else {
             return self.fail(SessionFailure::Exhausted, effects);
         };
         if let Some(id) = self.write_own(now, self.record(beat), effects) {

@@ -12,7 +12,7 @@ use crate::{
         lease::{LeaseOracle, tests::beds::Stores},
         test_stores::{Faulty, on_every_store, only_here},
     },
-    ids::{ElectionName, Incarnation, MemberId},
+    ids::{ElectionName, Incarnation, MAX_COUNT, MemberId},
     store::memory::Fate,
 };
 
@@ -243,7 +243,7 @@ async fn j18_a_counter_that_cannot_be_read_is_no_zero(store: SharedStore) {
     let held = a.win().await;
     let key = ClusterKeys::new(&cluster()).election(&a.context.election).fence();
     let last = a.oracle.counter.read().await.unwrap().1.unwrap();
-    let used_up = Numbered { ballot: Ballot(u64::MAX), ..last };
+    let used_up = Numbered { ballot: Ballot(MAX_COUNT), ..last };
     for (value, words) in [(b"\x01garbage".to_vec(), "record"), (used_up.to_value(), "no more ballots")] {
         let put = Transaction::new().put(key.clone(), value);
         assert!(matches!(store.commit(put).await, CommitOutcome::Committed(_)));
@@ -270,5 +270,6 @@ async fn h4_two_elections_have_counters_of_their_own() {
     let stores = AdvisoryLeases(Stores::memory().unwrap());
     let (one, other) = (Bed::new(&stores), Bed::new(&stores));
     one.player("a").await.win().await;
-    assert!(other.stored().await.is_none());
+    let untouched = other.authority.stored(&other.election).await;
+    assert!(one.stored().await.is_some() && untouched.is_none(), "{untouched:?}");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Effect, ElectionState, Evidence, Holder, Refused, Registration, Row, Who, command::check_tags};
-use crate::ids::{Beat, MemberId, Seniority};
+use crate::ids::{Beat, MemberId, Seniority, next_count};
 
 impl ElectionState {
     /// Whether another candidate than this one may be elected and is not known to be silent.
@@ -36,7 +36,7 @@ impl ElectionState {
                 Row { priority: *priority, tags: tags.clone(), timeout, ..row.clone() }
             }
             _ => {
-                let seniority = self.count.0.0.checked_add(1).map(Seniority).ok_or(Refused::Exhausted)?;
+                let seniority = next_count(self.count.0.0).map(Seniority).ok_or(Refused::Exhausted)?;
                 self.count.0 = seniority;
                 Row {
                     incarnation: *incarnation,
@@ -66,7 +66,7 @@ impl ElectionState {
         if row.incarnation != who.incarnation {
             return Err(Refused::DuplicateIdentity);
         }
-        row.beat = row.beat.0.checked_add(1).map(Beat).ok_or(Refused::Exhausted)?;
+        row.beat = next_count(row.beat.0).map(Beat).ok_or(Refused::Exhausted)?;
         row.seen = evidence.at;
         row.timeout = timeout;
         row.priority = priority.unwrap_or(row.priority);

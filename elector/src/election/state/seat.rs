@@ -7,7 +7,7 @@ use callsign_planted::planted;
 use super::{Effect, ElectionState, Evidence, Holder, RESERVE, Refused, Row, Seat, Who};
 use crate::{
     election::policy::{Decision, Preempt, Replace, Standing},
-    ids::{Ballot, Epoch, Nonce},
+    ids::{Ballot, Epoch, Nonce, next_count},
 };
 
 /// How a claimant comes to the seat.
@@ -303,7 +303,7 @@ impl ElectionState {
     fn next_ballot(&mut self) -> Result<Ballot, Refused> {
         let reserved = self.control()?.reserved;
         let last = self.seat.as_ref().map_or(reserved, |seat| seat.ballot);
-        let next = last.0.checked_add(1).map(Ballot).ok_or(Refused::Exhausted)?;
+        let next = next_count(last.0).map(Ballot).ok_or(Refused::Exhausted)?;
         if next > reserved {
             let reserved = Ballot(next.0.saturating_add(RESERVE));
             self.rewrite(|control| control.reserved = reserved)?;

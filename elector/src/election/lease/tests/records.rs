@@ -15,7 +15,7 @@ use crate::{
         oracle::{Fault, Oracle, Refusal},
         state::{Control, Count, Seat},
     },
-    ids::{Ballot, ElectionName, Epoch, MAX_NAME, MemberId, Seniority, Tag},
+    ids::{Ballot, ElectionName, Epoch, MAX_COUNT, MAX_NAME, MemberId, Seniority, Tag},
     keys::{ClusterKeys, ElectionKeys},
     record::{CorruptRecord, Record},
     store::{CommitOutcome, Key, Read, Transaction},
@@ -162,7 +162,7 @@ pub(super) async fn a11_a_counter_at_its_end_is_an_error_and_writes_nothing(stor
     let mut a = place.player("a").await;
     let held = a.win().await;
     let seat: Seat = get(&stores, keys(&place).seat()).await;
-    let last = Seat { ballot: Ballot(u64::MAX), ..seat };
+    let last = Seat { ballot: Ballot(MAX_COUNT), ..seat };
     put(&stores, keys(&place).seat(), &last.to_value()).await;
     // So that there is something else that it would write.
     stores.pass(LEASE / 2);
@@ -177,7 +177,7 @@ pub(super) async fn a11_a_counter_at_its_end_is_an_error_and_writes_nothing(stor
     }
     let leave = refused(async || place.admin.unregister(&id("a"), a.context.incarnation).await).await;
     assert_eq!(leave, ElectionError::Exhausted);
-    put(&stores, keys(&place).count(), &Count(Seniority(u64::MAX)).to_value()).await;
+    put(&stores, keys(&place).count(), &Count(Seniority(MAX_COUNT)).to_value()).await;
     let join = refused(async || place.admin.register(&registration("b", 1)).await).await;
     assert_eq!(join, ElectionError::Exhausted);
     let mut now = place.rows().await;

@@ -348,7 +348,7 @@ fn an_own_record_that_becomes_corrupt_costs_trust_and_the_node_goes_on_once_it_i
 #[test]
 fn a_number_that_cannot_grow_is_an_error_before_any_write() {
     let mut rows = Rows::default();
-    put(&mut rows, "a", &closed(6, u64::MAX, 1));
+    put(&mut rows, "a", &closed(6, crate::ids::MAX_COUNT, 1));
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
     host.run(&mut rows, 1_000);
