@@ -94,8 +94,8 @@ pub fn frame(body: &[u8]) -> Vec<u8> {
 /// What a node of the cluster "prod" says first that has certificates and no secret.
 pub fn preamble(carrier: Carrier) -> Vec<u8> {
     match carrier {
-        Carrier::Connection => b"CALLSIGN\0\x01\x92\xa4prod\xa9Certified".to_vec(),
-        Carrier::NodeServer => b"CALLSIGN\0\x01\x93\xa4prod\xa9Certified\xaaNodeServer".to_vec(),
+        Carrier::Connection => b"CALLSIGN\0\x01\x92\xa4prod\xa9Certified\0\x01".to_vec(),
+        Carrier::NodeServer => b"CALLSIGN\0\x01\x93\xa4prod\xa9Certified\xaaNodeServer\0\x01".to_vec(),
     }
 }
 
