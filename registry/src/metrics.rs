@@ -111,7 +111,7 @@ const OWN: &[Metric] = {
             Counter,
             Count,
             &["registry", "event"],
-            "term, serving, deposed, synced, snapshot_installed, host_gone, claim_lost, lock_broken, ...",
+            "term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, claim_lost, lock_broken, ...",
         ),
         metric(
             "callsign_registry_messages_total",
