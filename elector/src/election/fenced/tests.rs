@@ -270,5 +270,5 @@ async fn h4_two_elections_have_counters_of_their_own() {
     let stores = AdvisoryLeases(Stores::memory().unwrap());
     let (one, other) = (Bed::new(&stores), Bed::new(&stores));
     one.player("a").await.win().await;
-    assert!(other.stored().await.is_none());
+    assert!(stores.stored(&other.election).await.is_none());
 }
