@@ -11,6 +11,8 @@ use serde::Deserialize;
 
 use crate::variants::variants;
 
+/// Names of samples, and their bytes.
+type Lines = Vec<(String, Vec<u8>)>;
 type Reads = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
 struct Sample {
@@ -113,7 +115,7 @@ impl Golden {
     }
 
     /// All files, older versions first.
-    fn files(&self) -> Vec<(String, Vec<(String, Vec<u8>)>)> {
+    fn files(&self) -> Vec<(String, Lines)> {
         let mut paths: Vec<PathBuf> =
             fs::read_dir(&self.directory).unwrap().map(|file| file.unwrap().path()).collect();
         let version = |path: &PathBuf| -> Vec<u64> {
