@@ -52,7 +52,7 @@ fn connection(bytes: &[u8]) -> Connection {
 /// core's may be with certificates, too: as if node `a` had shown its own.
 pub fn handshake(bytes: &[u8]) {
     let Some((&mode, bytes)) = bytes.split_first() else { return };
-    let security = match (mode & 2 != 0, mode & 24 == 24) {
+    let security = match (mode & 2 != 0, mode & 0x18 == 0x18) {
         (false, false) => Security::Plain,
         (true, false) => Security::Secured,
         (false, true) => Security::Certified,
@@ -61,9 +61,9 @@ pub fn handshake(bytes: &[u8]) {
     let carrier = if mode & 4 == 0 { Carrier::Connection } else { Carrier::NodeServer };
     let hello = Hello::new(me(security, carrier), side(mode & 1 == 0));
     if mode & 8 == 0 {
-        over_a_connection(hello, security, mode & 1 == 0, bytes)
+        over_a_connection(hello, security, mode & 1 == 0, bytes);
     } else {
-        of_the_core(hello, security, bytes)
+        of_the_core(hello, security, bytes);
     }
 }
 
@@ -165,7 +165,6 @@ pub fn frames(bytes: &[u8]) {
     let Some((&mode, bytes)) = bytes.split_first() else { return };
     let [sealer, opener] = &*NOISE_PAIR;
     let mut read = match mode % 3 {
-        0 => wire(connection(bytes), LIMIT).0,
         1 => wire(connection(&seal(sealer, bytes)), LIMIT).0,
         _ => wire(connection(bytes), LIMIT).0,
     };
@@ -208,10 +207,10 @@ fn take_frames(read: &mut WireRead) {
                         Ok(None) => {}
                         Err(_) => return,
                     },
-                    Frame::Read(count) => {
-                        if outbox.on_read(usize::try_from(count).unwrap_or(usize::MAX)).is_err() {
-                            return;
-                        }
+                    Frame::Read(count)
+                        if outbox.on_read(usize::try_from(count).unwrap_or(usize::MAX)).is_err() =>
+                    {
+                        return;
                     }
                     Frame::Farewell(why) => {
                         let mut effects = Vec::new();

@@ -23,7 +23,7 @@
 //!   +----------+----------------+---------------------------------+----------------+
 //! ```
 //!
-//! The newest version that both speak is spoken. Behind the MessagePack of any frame a newer version may add what
+//! The newest version that both speak is spoken. Behind the `MessagePack` of any frame a newer version may add what
 //! older ones do not read.
 //!
 //! The listener believes nothing before it has opened the encrypted hello: the first Noise message can be replayed.
