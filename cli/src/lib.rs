@@ -43,6 +43,7 @@ const EXIT_STATUS: &str = "Exit status: 0 done, 1 \"no\" (taken, not found) or f
     3 \"don't know\" (no answer, no leader, outcome unknown).";
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // there is one of it
 enum Command {
     /// Runs a node until it is told to leave (SIGTERM, SIGINT, or POST /leave).
     Node(node::Args),

@@ -55,18 +55,15 @@ impl Door {
         if from_a_page || headers.contains_key(header::ORIGIN) {
             return Err(Refusal::forbidden("not to be asked from a web page"));
         }
-        match &self.token {
-            Some(token) => {
-                let presented = headers.get(header::AUTHORIZATION);
-                if !presented.is_some_and(|presented| token.is_presented(presented.as_bytes())) {
-                    return Err(Refusal::unauthorized());
-                }
+        if let Some(token) = &self.token {
+            let presented = headers.get(header::AUTHORIZATION);
+            if !presented.is_some_and(|presented| token.is_presented(presented.as_bytes())) {
+                return Err(Refusal::unauthorized());
             }
-            None => {
-                let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-                if !is_loopback(host) {
-                    return Err(Refusal::forbidden("ask by the loopback address"));
-                }
+        } else {
+            let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            if !is_loopback(host) {
+                return Err(Refusal::forbidden("ask by the loopback address"));
             }
         }
         Ok(())
