@@ -27,7 +27,7 @@ enum Command {
     /// A node of a run; for this program itself.
     #[command(hide = true)]
     Node(node::Args),
-    /// Judges the histories of a run again that was kept.
+    /// Judges a run again that was kept: its histories and its recordings.
     Judge {
         /// Where it was kept.
         directory: PathBuf,

@@ -15,7 +15,7 @@ use super::{
     judge::{Process, Verdict, judge},
     nemesis::Kind,
     sink, timeline,
-    world::{LIVES, Life, World},
+    world::{LIVES, Life, RECORDINGS, World},
 };
 
 /// What a run came to.
@@ -49,10 +49,14 @@ fn histories(directory: &Path, lives: &[Life]) -> Result<Vec<Process>> {
     lives.iter().map(read).collect()
 }
 
-/// Judges the histories of a run again whose directory was kept.
+/// Judges the histories and the recordings of a run again whose directory was kept.
 pub fn again(directory: &Path) -> Result<Verdict> {
     let lives = fs::read(directory.join(LIVES)).context("there is no run in that directory")?;
-    Ok(judge(&histories(directory, &serde_json::from_slice::<Vec<Life>>(&lives)?)?))
+    let mut verdict = judge(&histories(directory, &serde_json::from_slice::<Vec<Life>>(&lives)?)?);
+    if let Err(error) = callsign_sim::recording::check(&directory.join(RECORDINGS)) {
+        verdict.breaches.push(format!("recordings: {error}"));
+    }
+    Ok(verdict)
 }
 
 /// Judges a run that has ended.

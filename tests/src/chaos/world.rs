@@ -29,6 +29,9 @@ use crate::{
 /// The file that says who lived when, and was killed when.
 pub const LIVES: &str = "lives.json";
 
+/// The directory, in that of the run, of the recordings.
+pub const RECORDINGS: &str = "recordings";
+
 /// How long a node may take to leave.
 const LEAVING: Duration = Duration::from_secs(20);
 /// How long the store may take to say who leads, before a fault is aimed at somebody else.
@@ -104,7 +107,7 @@ pub struct World {
 impl World {
     /// A store and no nodes yet. Everything is written to the directory.
     pub fn new(directory: &Path, place: TestStore, setup: Setup) -> Result<Self> {
-        for part in ["history", "recordings", "logs"] {
+        for part in ["history", RECORDINGS, "logs"] {
             fs::create_dir_all(directory.join(part)).context("the directory cannot be written")?;
         }
         let shim = if setup.clocks { shim() } else { None };
@@ -141,7 +144,7 @@ impl World {
 
     /// Where the recordings are.
     pub fn recordings(&self) -> PathBuf {
-        self.directory.join("recordings")
+        self.directory.join(RECORDINGS)
     }
 
     /// Who leads, if the store says so soon.
