@@ -24,7 +24,7 @@
 //! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
 //! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
 //!
-//! Who may ask is in [`door`]; how long they may take for it in [`serve`]. A body has at most 64 KiB.
+//! Who may ask is in [`door`]; how long they may take for it in [`serve()`]. A body has at most 64 KiB.
 //!
 //! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.

@@ -1,4 +1,4 @@
-//! What sessions and campaigns count, through the [`metrics`](::metrics) facade: nothing until the application installs a
+//! What sessions and campaigns count, through the [`metrics`] facade: nothing until the application installs a
 //! recorder, and then whatever that makes of it.
 //!
 //! Drivers count, from the events and effects of their cores; a core knows nothing of it. Labels are bounded: the elections

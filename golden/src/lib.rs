@@ -1,4 +1,4 @@
-//! For tests: bytes that must stay readable ([`Golden`]), and bytes that readers must survive ([`corpus`]).
+//! For tests: bytes that must stay readable ([`Golden`]), and bytes that readers must survive ([`corpus()`]).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // it is for tests, which may panic, and read files

@@ -1,4 +1,4 @@
-//! What a registry counts on this node, through the [`metrics`](::metrics) facade: nothing until the application installs a
+//! What a registry counts on this node, through the [`metrics`] facade: nothing until the application installs a
 //! recorder, and then whatever that makes of it.
 //!
 //! The driver counts, from the inputs and effects of the member; a core knows nothing of it. Labels are bounded: the

@@ -360,7 +360,7 @@ impl Registry {
     }
 
     /// Begins to leave, for every registry of the node: no new names are registered
-    /// ([`RegisterError::Draining`](crate::RegisterError::Draining) says whom to ask), singletons of the node end here, and a
+    /// ([`RegisterError::Draining`](crate::RegisterError) says whom to ask), singletons of the node end here, and a
     /// seat that it has is handed over. Everything else goes on: its names are held, may be given up, and looked up. There is
     /// no way back; [`leave`](Self::leave) comes next.
     ///

@@ -258,7 +258,7 @@ pub async fn run<A: Authority>(authority: &A) -> Report {
 }
 
 /// A test of each check, for a module of its own. Takes a block that makes an `Option` of an
-/// [`Authority`](crate::election::conformance::Authority), and may wait; where there is none, it has said why. What comes
+/// [`Authority`], and may wait; where there is none, it has said why. What comes
 /// before the block is put to `tokio::test`.
 ///
 /// ```ignore
