@@ -13,7 +13,7 @@ const LEASE: Duration = Duration::from_secs(10);
 /// Within it names are granted again, where a majority of the other members does not hear the leader.
 const SILENT: Duration = Duration::from_secs(5);
 /// Within it they are, where everybody hears a leader that cannot write: its session has to be closed.
-const CLOSED: Duration = Duration::from_secs(15);
+const CLOSED: Duration = Duration::from_secs(20);
 /// For what has no bound here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
