@@ -8,7 +8,7 @@ use callsign_elector::{
 };
 use callsign_transport::PeerId;
 
-use super::{Check, Inner, Oracle, Outcome, Told};
+use super::{Check, Inner, Oracle, Outcome, Span, Told};
 use crate::world::{NodeId, World};
 
 impl Oracle {
@@ -150,8 +150,10 @@ impl Inner {
             return;
         }
         self.counts.add(Check::NoMeansNo, 1);
+        // What a `Reset` took back before anybody was told of it was asked again as something new.
+        let is_there = |span: &&Span| span.to.is_none_or(|to| to > self.reset_at);
         let span = self.spans.iter().find(|span| span.name == name && span.holder.actor == actor);
-        if let Some(span) = span {
+        if let Some(span) = span.filter(is_there) {
             let span = format!("{span:?}");
             self.fail(Check::NoMeansNo, format!("{outcome:?} to actor {actor}, and the log has {span}"));
         }
