@@ -248,7 +248,7 @@ fn run_lease(mut store: Mvcc) {
                 Step::Commit(transaction) => operation::Input::Commit(store.apply(&transaction)),
                 Step::Done(_) => break,
             };
-            step = member.step(now, input);
+            step = member.step(now, input, &mut Vec::new());
         }
     }
     let mut memory = crate::election::lease::Memory::default();
@@ -260,7 +260,7 @@ fn run_lease(mut store: Mvcc) {
             Step::Commit(transaction) => operation::Input::Commit(store.apply(&transaction)),
             Step::Done(_) => break,
         };
-        step = evict.step(now, &mut memory, input);
+        step = evict.step(now, &mut memory, input, &mut Vec::new());
     }
 }
 

@@ -62,6 +62,11 @@ pub struct ElectionKeys {
 }
 
 impl ElectionKeys {
+    /// The election's name.
+    pub fn election(&self) -> &str {
+        self.prefix.rsplit_once('/').map_or(&self.prefix, |(_, name)| name)
+    }
+
     /// Everything that is stored of the election.
     pub fn all(&self) -> Range<Key> {
         below(&format!("{}/", self.prefix))

@@ -118,7 +118,7 @@ pub const METRICS: &[Metric] = {
             Counter,
             Count,
             &["election", "event"],
-            "events of the campaign and its role, by their names in the log",
+            "events of the campaign, its role, and the election if it is in a store; by their names in the log",
         ),
         metric("callsign_session_trusted", Gauge, Count, &[], "1 while this node may trust what it holds"),
         metric(
@@ -223,6 +223,12 @@ impl OfElection {
         histogram!("callsign_election_call_seconds", "election" => self.0.clone(), "call" => call)
             .record(took);
     }
+}
+
+/// Something was done to an election in a store.
+pub(crate) fn authority_event(election: &str, name: &'static str) {
+    counter!("callsign_election_events_total", "election" => election.to_owned(), "event" => name)
+        .increment(1);
 }
 
 /// An answer, as a label.

@@ -12,6 +12,9 @@
 //! if their clocks run alike, whatever they show. What has to be safe also when they do not needs a sink that checks
 //! the [`Fence`].
 //!
+//! **Events.** Whoever changes the election says so to `tracing`, target `callsign::election`: `election.joined`, `.elected`,
+//! `.preempted`, `.vacated`, `.evicted` and so on, see [`What`]. Counted as `callsign_election_events_total`.
+//!
 //! **Cost.** `claim`, `refresh`, `abdicate` and [`Election::leader`] read at most three keys and write at most two, however
 //! many candidates there are: one more write once in 2^32 ballots, and when the seat's record was lost. A policy that
 //! [ranks](crate::election::Policy::needs_all) all candidates reads all their records in each claim. Registering reads four
@@ -41,6 +44,7 @@ use crate::{
 
 mod admin;
 mod driver;
+mod event;
 pub mod member;
 mod memory;
 pub mod operation;
@@ -49,6 +53,7 @@ mod snapshot;
 
 pub use admin::{Election, ElectionError, Initialised, Listed, Seated};
 use driver::{drive, watch};
+pub use event::{Event, What};
 use member::{Answer, Ask, Member};
 pub use memory::Memory;
 pub use signals::Watcher;
@@ -142,7 +147,7 @@ impl LeaseOracle {
         let Some(part) = &mut self.part else {
             return Err(ElectionError::Unavailable("`init` was not called".to_owned()));
         };
-        let answer = drive(&self.store, &self.options.clock, &mut part.member, ask).await;
+        let answer = drive(&self.store, &self.options.clock, &part.keys, &mut part.member, ask).await;
         let asked = part.member.asked_to_resign();
         if let Some(epoch) = asked.filter(|_| part.told != asked) {
             part.told = asked;

@@ -170,7 +170,7 @@ impl World {
         };
         let Asking { call, kind, intent, then, pending } = asking;
         let Some(answer) = pending.answer else { return false };
-        let step = process.member.step(now, answer);
+        let step = process.member.step(now, answer, &mut Vec::new());
         self.go(at, now, call, kind, intent, then, Some(pending.started), step);
         true
     }
@@ -282,7 +282,9 @@ impl World {
         let pending = process.watch.pending.take_if(|pending| pending.answer.is_some());
         let Some(answer) = pending.and_then(|pending| pending.answer) else { return false };
         let Some(mut operation) = process.watch.operation.take() else { return false };
-        if let Step::Done(Ok(outcome)) = operation.step(now, &mut process.watch.memory, answer) {
+        if let Step::Done(Ok(outcome)) =
+            operation.step(now, &mut process.watch.memory, answer, &mut Vec::new())
+        {
             process.watch.since = Some(Version(outcome.evidence.at.0));
             for signal in process.watch.watcher.look(&outcome) {
                 self.tell(at, Input::Signal(signal));

@@ -138,7 +138,7 @@ impl World {
                 Step::Commit(transaction) => Input::Commit(self.commit(&transaction, None)),
                 Step::Done(result) => break result,
             };
-            step = operation.step(now, &mut memory, input);
+            step = operation.step(now, &mut memory, input, &mut Vec::new());
         };
         self.admin = memory;
         if let Ok(outcome) = &result

@@ -13,6 +13,7 @@ use futures::{
 
 use super::{
     ElectionError,
+    event::report,
     member::{Answer, Ask, Member},
     memory::Memory,
     operation::{Input, Operation, Outcome, Step},
@@ -40,10 +41,11 @@ async fn let_others_pass(tries: u32, former: u32) {
     }
 }
 
-/// Drives a member to its answer. Dropped, what was asked for may still happen.
+/// Drives a member to its answer, and tells what it did. Dropped, what was asked for may still happen.
 pub(super) async fn drive(
     store: &SharedStore,
     clock: &Clock,
+    keys: &ElectionKeys,
     member: &mut Member,
     ask: Ask,
 ) -> Result<Answer, ElectionError> {
@@ -54,15 +56,18 @@ pub(super) async fn drive(
             Ok(input) => input,
             Err(over) => return over,
         };
-        step = member.step(clock.now(), input);
+        let mut events = Vec::new();
+        step = member.step(clock.now(), input, &mut events);
+        report(keys, &events);
         let_others_pass(member.tries(), tries).await;
     }
 }
 
-/// Drives one operation of an observer.
+/// Drives one operation of an observer, and tells what it did.
 pub(super) async fn operate(
     store: &SharedStore,
     clock: &Clock,
+    keys: &ElectionKeys,
     memory: &Mutex<Memory>,
     mut operation: Operation,
 ) -> Result<Box<Outcome>, ElectionError> {
@@ -74,7 +79,9 @@ pub(super) async fn operate(
             Ok(input) => input,
             Err(over) => return over,
         };
-        step = operation.step(clock.now(), &mut locked(), input);
+        let mut events = Vec::new();
+        step = operation.step(clock.now(), &mut locked(), input, &mut events);
+        report(keys, &events);
         let_others_pass(operation.tries(), tries).await;
     }
 }
@@ -109,7 +116,7 @@ pub(super) fn watch(
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         }
-        let looked = operate(&l.store, &l.clock, &l.memory, Operation::look(&l.keys, false)).await;
+        let looked = operate(&l.store, &l.clock, &l.keys, &l.memory, Operation::look(&l.keys, false)).await;
         let signals = if let Ok(outcome) = looked {
             l.changed = Some(crate::store::Version(outcome.evidence.at.0));
             l.watcher.look(&outcome)

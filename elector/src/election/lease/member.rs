@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{
     ElectionError,
+    event::Event,
     memory::Memory,
     operation::{Input, Operation, Outcome, Step, refusal},
 };
@@ -179,8 +180,8 @@ impl Member {
         }
     }
 
-    /// Goes on.
-    pub fn step(&mut self, now: Time, input: Input) -> Step<Answer> {
+    /// Goes on. What it did to the election is added to `events`.
+    pub fn step(&mut self, now: Time, input: Input, events: &mut Vec<Event>) -> Step<Answer> {
         let Some(mut doing) = self.doing.take() else {
             return Step::Done(Err(ElectionError::Unavailable("an answer that nobody waits for".to_owned())));
         };
@@ -190,7 +191,7 @@ impl Member {
             | Doing::Claims(op, _)
             | Doing::Refreshes(op)
             | Doing::Resigns(op)
-            | Doing::Looks(op) => op.step(now, &mut self.memory, input),
+            | Doing::Looks(op) => op.step(now, &mut self.memory, input, events),
         };
         match raw {
             Step::Read(reads) => {

@@ -16,6 +16,7 @@ use callsign_planted::planted;
 
 use super::{
     ElectionError,
+    event::{Event, Over},
     memory::Memory,
     snapshot::{Corrupt, Snapshot},
 };
@@ -140,17 +141,24 @@ impl Operation {
         self.read(now)
     }
 
-    /// Goes on. `now` must not decrease, and counts as the end of what was asked for.
-    pub fn step(&mut self, now: Time, memory: &mut Memory, input: Input) -> Step<Box<Outcome>> {
+    /// Goes on. `now` must not decrease, and counts as the end of what was asked for. What it did to the election is added
+    /// to `events`.
+    pub fn step(
+        &mut self,
+        now: Time,
+        memory: &mut Memory,
+        input: Input,
+        events: &mut Vec<Event>,
+    ) -> Step<Box<Outcome>> {
         match (std::mem::replace(&mut self.phase, Phase::Over), input) {
             (Phase::Reading(part), Input::Read(Ok(result))) => match self.take(part, &result) {
-                Ok(Taken::All(snapshot)) => self.decide(now, memory, *snapshot),
+                Ok(Taken::All(snapshot)) => self.decide(now, memory, *snapshot, events),
                 Ok(Taken::More(reads)) => Step::Read(reads),
                 Err((what, why)) => self.done(Err(ElectionError::Corrupt { what, why })),
             },
             (Phase::Reading(_), Input::Read(Err(StoreError::Unavailable(why)))) => self.unavailable(why),
             (Phase::Committing(decided), Input::Commit(outcome)) => match outcome {
-                CommitOutcome::Committed(_) => self.committed(now, memory, *decided),
+                CommitOutcome::Committed(_) => self.committed(now, memory, *decided, events),
                 CommitOutcome::Conflict => self.again(now),
                 CommitOutcome::Unknown => {
                     self.unknown += 1;
@@ -234,7 +242,13 @@ impl Operation {
         }
     }
 
-    fn decide(&mut self, now: Time, memory: &mut Memory, snapshot: Snapshot) -> Step<Box<Outcome>> {
+    fn decide(
+        &mut self,
+        now: Time,
+        memory: &mut Memory,
+        snapshot: Snapshot,
+        events: &mut Vec<Event>,
+    ) -> Step<Box<Outcome>> {
         let ranks = snapshot.state.control.as_ref().is_some_and(|c| c.config.policy.needs_all());
         if self.commands.iter().any(|command| matches!(command, Command::Claim { .. })) {
             memory.ranks = ranks;
@@ -259,6 +273,9 @@ impl Operation {
                     | Refused::Exhausted
                     | Refused::Invalid(_)),
                 ) => {
+                    let (before, held) = (&snapshot.state, memory.held());
+                    let over = Over { before, after: before, evidence: &evidence, held, changed: false };
+                    events.extend(over.events(&self.commands, &effects));
                     memory.adopt(self.started, now, &snapshot);
                     return self.done(Err(refused.into()));
                 }
@@ -268,6 +285,9 @@ impl Operation {
         let transaction =
             snapshot.transaction(&self.keys, self.who.as_ref().map(|who| &who.member), self.joins(), &after);
         if transaction.writes.is_empty() {
+            let (before, changed) = (&snapshot.state, self.unknown > 0);
+            let over = Over { before, after: &after, evidence: &evidence, held: memory.held(), changed };
+            events.extend(over.events(&self.commands, &effects));
             memory.adopt(self.started, now, &snapshot);
             self.own(now, memory, &after, &effects);
             return self.finish(after, effects, evidence);
@@ -279,8 +299,17 @@ impl Operation {
         Step::Commit(transaction)
     }
 
-    fn committed(&mut self, now: Time, memory: &mut Memory, decided: Decided) -> Step<Box<Outcome>> {
+    fn committed(
+        &mut self,
+        now: Time,
+        memory: &mut Memory,
+        decided: Decided,
+        events: &mut Vec<Event>,
+    ) -> Step<Box<Outcome>> {
         let Decided { mut snapshot, after, effects, evidence } = decided;
+        let (before, held) = (&snapshot.state, memory.held());
+        let over = Over { before, after: &after, evidence: &evidence, held, changed: true };
+        events.extend(over.events(&self.commands, &effects));
         if snapshot.state.seat != after.seat {
             snapshot.seat = after.seat.as_ref().map(Record::to_value);
         }
@@ -339,7 +368,7 @@ enum Taken {
 }
 
 /// The member whose row a command is about.
-fn commander(command: &Command) -> Option<Who> {
+pub(super) fn commander(command: &Command) -> Option<Who> {
     match command {
         Command::Join(r) => Some(Who { member: r.member.clone(), incarnation: r.incarnation }),
         Command::Leave(who)

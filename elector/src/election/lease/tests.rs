@@ -7,6 +7,7 @@ mod candidates;
 mod choice;
 mod clocks;
 mod counting;
+mod events;
 mod faults;
 mod heirs;
 mod people;
@@ -110,6 +111,8 @@ mod rows {
                 choice: h4_two_elections_share_no_key,
                 choice: d12_d13_a_request_to_resign_is_of_one_epoch_and_heard_once,
                 choice: d12_h6_a_request_is_heard_with_the_next_refresh_if_nothing_is_watched,
+                events: h10_each_event_is_told_once_in_order_with_its_fields,
+                events: h10_what_a_commit_of_unknown_outcome_won_is_told_when_it_is_found,
                 choice: i1_f11_followers_are_woken_by_a_resignation_and_not_by_a_refresh,
             }
         };

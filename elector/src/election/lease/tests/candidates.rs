@@ -172,7 +172,7 @@ async fn by_hand(
             }
             Step::Done(outcome) => return outcome.unwrap().effects.remove(0),
         };
-        step = operation.step(clock.now(), memory, input);
+        step = operation.step(clock.now(), memory, input, &mut Vec::new());
     }
 }
 

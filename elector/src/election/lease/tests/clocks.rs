@@ -176,7 +176,7 @@ impl Stepped {
                 }
                 Step::Done(answer) => return answer,
             };
-            step = self.member.step(self.now, input);
+            step = self.member.step(self.now, input, &mut Vec::new());
         }
     }
 
@@ -228,7 +228,9 @@ pub(super) async fn c5_an_attempt_that_was_given_up_leaves_no_observation(stores
     b.pass(LEASE / 2);
     let Step::Read(reads) = b.member.begin(b.now, Ask::Claim(Nonce(1))) else { panic!("it reads first") };
     let seen = b.store.read(reads).await;
-    let Step::Commit(_) = b.member.step(b.now, Input::Read(seen)) else { panic!("it is heard") };
+    let Step::Commit(_) = b.member.step(b.now, Input::Read(seen), &mut Vec::new()) else {
+        panic!("it is heard")
+    };
     // Nobody knows what became of it; a new attempt is made when the lease is over, and sees the record first now.
     b.pass(LEASE);
     assert_eq!(denied(b.claim(Duration::ZERO, Duration::ZERO).await).why, Refusal::Held);
@@ -341,7 +343,9 @@ pub(super) async fn d17_a_refresh_that_nobody_knows_of_does_not_stretch_the_leas
         panic!("reads")
     };
     let seen = a.store.read(reads).await;
-    let Step::Commit(transaction) = a.member.step(a.now, Input::Read(seen)) else { panic!("commits") };
+    let Step::Commit(transaction) = a.member.step(a.now, Input::Read(seen), &mut Vec::new()) else {
+        panic!("commits")
+    };
     a.store.commit(transaction).await;
     // So long as the former window lasts it may refresh; it looks again before it does.
     let mut other = Stepped { store: a.store.clone(), member: a.member.clone(), now: a.now };

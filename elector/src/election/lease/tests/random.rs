@@ -1,13 +1,17 @@
 //! Random schedules of members whose clocks drift, that are stopped, whose requests are slow, lost, late: while nobody is
 //! preempted, no two of them trust a term at one time, and what is stored never goes back.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{beds::LEASE, people::id};
 use crate::{
     election::{
         ElectionConfig, Registration, Verdict,
         lease::{
+            Event, What,
             member::{Answer, Ask, Member},
             operation::{Input, Step},
         },
@@ -101,6 +105,9 @@ struct World {
     draw: Draw,
     last: Seat,
     holders: BTreeMap<Epoch, (String, Incarnation)>,
+    /// The epochs of which it was told that somebody was elected, and that they are over.
+    elected: BTreeSet<Epoch>,
+    over: BTreeSet<Epoch>,
     seen: Seen,
 }
 
@@ -114,7 +121,7 @@ impl World {
                 member: id(&format!("m{n}")),
                 incarnation: Incarnation(n as u64 + 1),
                 priority: 1,
-                tags: std::collections::BTreeSet::new(),
+                tags: BTreeSet::new(),
             };
             Node {
                 member: Member::new(keys.clone(), me, true),
@@ -137,6 +144,8 @@ impl World {
             draw,
             last: Seat::default(),
             holders: BTreeMap::new(),
+            elected: BTreeSet::new(),
+            over: BTreeSet::new(),
             seen: Seen::default(),
         };
         for node in 0..MEMBERS {
@@ -202,7 +211,9 @@ impl World {
             Happening::Answered { node, operation, input } => {
                 if self.nodes[node].operation == operation && self.nodes[node].began.is_some() {
                     let local = self.nodes[node].clock(now);
-                    let step = self.nodes[node].member.step(local, input);
+                    let mut events = Vec::new();
+                    let step = self.nodes[node].member.step(local, input, &mut events);
+                    self.hear(&events);
                     self.take(now, node, step);
                 }
             }
@@ -284,6 +295,7 @@ impl World {
             self.nodes[node].held = None;
             return;
         }
+        assert!(self.elected.contains(&grant.term.epoch), "nobody was told of {}", grant.term);
         let is_new = self.nodes[node].held.as_ref().is_none_or(|(held, _)| held.term != grant.term);
         self.seen.won += u32::from(is_new);
         self.seen.refreshed += u32::from(!is_new);
@@ -294,6 +306,25 @@ impl World {
             "at {now}: {:?}",
             trust.iter().map(|other| &other.held).collect::<Vec<_>>()
         );
+    }
+
+    /// An election is told once, and so is its end.
+    fn hear(&mut self, events: &[Event]) {
+        for event in events {
+            match &event.what {
+                What::Elected => {
+                    let epoch = event.epoch.unwrap();
+                    let holder = &self.holders[&epoch];
+                    assert_eq!(event.member.as_ref().map(ToString::to_string).as_ref(), Some(&holder.0));
+                    assert!(self.elected.insert(epoch), "{epoch} was told twice");
+                }
+                What::Vacated { was } => {
+                    assert!(self.over.insert(was.epoch), "the end of {was} was told twice");
+                }
+                What::Preempted { .. } => panic!("nobody comes before anybody: {event:?}"),
+                _ => {}
+            }
+        }
     }
 
     /// What every commit must leave: a seat that never goes back, one holder for each epoch.

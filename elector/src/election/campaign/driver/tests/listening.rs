@@ -1,17 +1,6 @@
 //! Subscriptions, status, events.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex},
-};
-
 use tokio::time::sleep;
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
 
 use super::toy::*;
 use crate::{
@@ -20,6 +9,7 @@ use crate::{
         oracle::{Denial, Grant, Reaction, Refusal, Validity, Verdict},
         role::Lost,
         term::{AuthorityTime, Fence, Term},
+        test_log::Listening,
     },
     ids::{Ballot, Epoch, Incarnation, MemberId},
 };
@@ -206,48 +196,14 @@ async fn messages_beyond_the_cap_are_refused() {
     assert!(!a.campaign.info(Reaction::Ignore));
 }
 
-/// What `tracing` was given.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
-
-impl Visit for Record<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}"));
-    }
-}
-
-struct Record<'a>(&'a mut BTreeMap<String, String>);
-
-impl Subscriber for Heard {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "callsign::election"
-    }
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = BTreeMap::new();
-        event.record(&mut Record(&mut fields));
-        self.0.lock().unwrap().push(fields);
-    }
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
-
 #[tokio::test(start_paused = true)]
 async fn h10_tracing_gets_each_event_once_in_order_with_its_fields() {
-    let heard = Heard::default();
-    // While there is only one, a call site that another test comes to first is switched off by that test's thread, which
-    // has none. With two, all that exist are asked.
-    let _second = tracing::Dispatch::new(Heard::default());
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let log = Listening::start();
     let authority = Authority::default();
     let mut a = member(&authority, "a").await;
     a.leads().await;
     a.campaign.stop().await.unwrap();
-    let heard = heard.0.lock().unwrap().clone();
+    let heard = log.all();
     let names: Vec<_> = heard.iter().map(|fields| fields["event"].trim_matches('"').to_owned()).collect();
     assert_eq!(
         names,
