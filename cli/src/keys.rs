@@ -9,8 +9,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-/// How often the files of certificates are looked at. Whatever renews them need not tell the node.
-const LOOK: Duration = Duration::from_secs(60);
+use crate::duration;
 
 /// Where a node's secrets and certificates are.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,6 +28,14 @@ pub(crate) struct KeyFiles {
     /// A PEM file with the certificates of the authorities whose nodes are believed.
     #[arg(long, requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
+    /// How often these three are looked at: whatever renews them need not tell the node.
+    #[arg(long, default_value = "1m", value_parser = look)]
+    tls_look: Duration,
+}
+
+fn look(text: &str) -> Result<Duration, String> {
+    let every = duration::parse(text)?;
+    if every.is_zero() { Err("all the time is too often".to_owned()) } else { Ok(every) }
 }
 
 impl KeyFiles {
@@ -70,10 +77,10 @@ impl KeyFiles {
         Ok(Some(read.with_context(|| format!("the certificate in {}", certificate.display()))?))
     }
 
-    /// Gives the node what changes in the files, at each signal and once a minute. What cannot be used is logged, and the former
+    /// Gives the node what changes in the files, at each signal and now and then. What cannot be used is logged, and the former
     /// stays in force.
     pub(crate) async fn keep(self, mut current: Keys, registry: Registry, mut hang_up: Signal) {
-        let mut look = interval(LOOK);
+        let mut look = interval(self.tls_look);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         look.tick().await; // the first comes at once
         let mut last_error = String::new();

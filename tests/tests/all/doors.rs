@@ -201,6 +201,11 @@ impl Authority {
 
     /// Puts a certificate for a node, its key, and the authorities that it believes into its directory.
     fn equip(&self, uri: &str, believed: &[&Self], directory: &Path) {
+        self.certify(uri, directory);
+        Self::believe(believed, directory);
+    }
+
+    fn certify(&self, uri: &str, directory: &Path) {
         let mut params = CertificateParams::default();
         params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
         params.not_after = date_time_ymd(2099, 1, 1);
@@ -208,12 +213,18 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         write(directory.join("cert.pem"), certificate.pem());
         write(directory.join("key.pem"), key.serialize_pem());
+    }
+
+    fn believe(believed: &[&Self], directory: &Path) {
         let all: String = believed.iter().map(|authority| authority.pem.as_str()).collect();
         write(directory.join("ca.pem"), all);
     }
 }
 
 const TLS: [&str; 6] = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-ca", "ca.pem"];
+/// The same, and looks at them all the time.
+const LOOKING: [&str; 7] =
+    ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-ca", "ca.pem", "--tls-look=100ms"];
 
 #[test]
 fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_lost() {
@@ -226,15 +237,30 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
         let directory = files.path().join(name);
         fs::create_dir(&directory).unwrap();
         old.equip(&uri(name), &[&old], &directory);
-        cluster.launch_with(name, &started_with(&TLS, &directory));
+        // One is never told.
+        let arguments = if name == "c" { &LOOKING[..] } else { &TLS };
+        cluster.launch_with(name, &started_with(arguments, &directory));
     }
     cluster.wait_until_ready();
     let (load, _sampler) = cluster.load();
     cluster.wait_for_registrations(30);
-    for (authority, believed) in [(&old, vec![&old, &new]), (&new, vec![&old, &new]), (&new, vec![&new])] {
+    for step in 0..3 {
         for name in NAMES {
-            authority.equip(&uri(name), &believed, &files.path().join(name));
-            read_again(cluster.node(name));
+            let directory = files.path().join(name);
+            match step {
+                0 => Authority::believe(&[&old, &new], &directory),
+                1 => new.certify(&uri(name), &directory),
+                _ => Authority::believe(&[&new], &directory),
+            }
+            let node = cluster.node(name);
+            if name != "c" {
+                read_again(node);
+                continue;
+            }
+            eventually("it has looked by itself", PATIENCE, || {
+                let log = node.log();
+                if log.matches("the keys have changed").count() > step { Ok(()) } else { Err(log) }
+            });
         }
         cluster.wait_for_registrations(20);
     }
