@@ -24,6 +24,7 @@ pub mod conformance;
 pub mod examine;
 #[cfg(feature = "any-fdb")]
 pub mod fdb;
+mod forward;
 pub mod memory;
 pub mod mvcc;
 pub mod open;

@@ -14,11 +14,7 @@ use std::{
 
 use callsign_elector::{
     Clock,
-    ids::{Incarnation, NodeName},
-    store::{
-        CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, SharedStore, Store, StoreError,
-        Transaction, Version,
-    },
+    store::{CommitOutcome, SharedStore, Store, Transaction},
 };
 use futures::{FutureExt, future::BoxFuture};
 
@@ -87,10 +83,6 @@ impl Observed {
 }
 
 impl Store for Observed {
-    fn read(&self, reads: Vec<Read>) -> BoxFuture<'static, Result<ReadResult, StoreError>> {
-        self.store.read(reads)
-    }
-
     fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
         let (commit, outage) = (self.store.commit(transaction), self.outage.clone());
         async move {
@@ -107,29 +99,7 @@ impl Store for Observed {
         .boxed()
     }
 
-    fn watch(&self, key: Key, since: Version) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.store.watch(key, since)
-    }
-
-    fn limits(&self) -> Limits {
-        self.store.limits()
-    }
-
-    fn describe(&self) -> String {
-        self.store.describe()
-    }
-
-    fn guard_life(
-        &self,
-        node: &NodeName,
-        incarnation: Incarnation,
-    ) -> Result<Option<Box<dyn LifeGuard>>, StoreError> {
-        self.store.guard_life(node, incarnation)
-    }
-
-    fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof> {
-        self.store.proof_of_death(node, incarnation)
-    }
+    callsign_elector::forward_to_store! { store: read watch nature }
 }
 
 #[cfg(test)]

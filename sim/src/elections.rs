@@ -17,7 +17,6 @@ mod scheduler;
 mod setup;
 mod space;
 mod store;
-mod sweep;
 mod trace;
 mod world;
 
@@ -26,11 +25,11 @@ pub use self::{
     checks::{Check, Counts, When},
     judge::Judge,
     process::{Asking, Author, Doing, Intent, Kind, Pending, Process, Request, Role, Subscriber, Watch},
-    run::{Ran, replay, run},
+    run::{Plan, Ran, Swept, replay, run, run_caught},
     scheduler::Scheduler,
     setup::{DRIFT_PPM, Faults, Rates, Scenario, Seated, Setup},
     space::{Budget, SMALL, Small, State},
-    sweep::{Plan, Swept, run_caught, sweep},
     trace::Trace,
     world::{Machine, Orphan, Sink, World, Written},
 };
+pub use crate::sweep::sweep;

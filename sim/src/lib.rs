@@ -16,6 +16,7 @@ pub mod schedule;
 pub mod search;
 pub mod shared;
 pub mod shrink;
+pub mod simulated;
 pub mod sweep;
 pub mod timeline;
 pub mod trace;

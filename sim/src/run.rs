@@ -9,34 +9,32 @@ use crate::{
     rng::Rng,
     scenario::{Profile, Scenario},
     schedule::{Scheduler, first_blocked},
-    world::{Action, NodeClock, NodeId, Setup, Violation, Want, World},
+    simulated::Simulated,
+    world::{Action, NodeClock, NodeId, Setup, Want, World},
 };
 
 /// A cluster that is not at rest after so many steps without a fault is stuck.
 const REST: u32 = 8000;
 
 /// What came of a run.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// The seed.
-    pub seed: u64,
-    /// Everything that happened.
-    pub trace: Vec<Action>,
-    /// How many of these were drawn before the healing.
-    pub faulty: usize,
-    /// How often each check was exercised.
-    pub counts: Counts,
-    /// What was found wrong.
-    pub violation: Option<Violation>,
-}
+pub type Ran = crate::simulated::Ran<Scenario>;
 
-impl Ran {
-    /// A digest of the trace: the same seed gives the same.
-    pub fn digest(&self) -> u64 {
-        self.trace.iter().fold(0xcbf2_9ce4_8422_2325, |hash, action| {
-            let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            format!("{action:?}").bytes().fold(hash, fnv)
-        })
+impl Simulated for Scenario {
+    type Action = Action;
+    type Counts = Counts;
+    type Kept = Templates;
+    const PANICS: &'static str = "nothing panics";
+
+    fn name(self) -> &'static str {
+        Self::name(self)
+    }
+
+    fn kind(action: &Action) -> &'static str {
+        action.kind()
+    }
+
+    fn run(self, seed: u64, templates: &mut Templates) -> Ran {
+        run(self, seed, templates)
     }
 }
 

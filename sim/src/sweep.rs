@@ -11,9 +11,7 @@ use std::{
 };
 
 use crate::{
-    oracle::Counts,
-    run::{Ran, Templates, run},
-    scenario::Scenario,
+    simulated::{Merge, Ran, Simulated},
     world::Violation,
 };
 
@@ -24,8 +22,8 @@ const MOST_KEPT: usize = 100;
 const PORTION: u64 = 16;
 
 /// What came of many seeds.
-#[derive(Clone, Debug, Default)]
-pub struct Swept {
+#[derive(Clone, Debug)]
+pub struct Swept<S: Simulated> {
     /// How many seeds were run.
     pub seeds: u64,
     /// How many actions were done.
@@ -33,14 +31,21 @@ pub struct Swept {
     /// How often each kind of action was done.
     pub kinds: BTreeMap<&'static str, u64>,
     /// How often each check was exercised.
-    pub counts: Counts,
+    pub counts: S::Counts,
     /// The runs that failed; of more than a hundred, the first.
-    pub failed: Vec<(Scenario, Ran)>,
+    pub failed: Vec<(S, Ran<S>)>,
     /// How many seeds were run twice, and did the same.
     pub repeated: u64,
 }
 
-impl Swept {
+impl<S: Simulated> Default for Swept<S> {
+    fn default() -> Self {
+        let (kinds, counts) = (BTreeMap::new(), S::Counts::default());
+        Self { seeds: 0, steps: 0, kinds, counts, failed: Vec::new(), repeated: 0 }
+    }
+}
+
+impl<S: Simulated> Swept<S> {
     /// Adds another's.
     pub fn merge(&mut self, other: Self) {
         self.seeds += other.seeds;
@@ -55,11 +60,11 @@ impl Swept {
         self.repeated += other.repeated;
     }
 
-    fn add(&mut self, scenario: Scenario, ran: Ran) {
+    fn add(&mut self, scenario: S, ran: Ran<S>) {
         self.seeds += 1;
         self.steps += ran.trace.len() as u64;
         for action in &ran.trace {
-            *self.kinds.entry(action.kind()).or_default() += 1;
+            *self.kinds.entry(S::kind(action)).or_default() += 1;
         }
         self.counts.merge(&ran.counts);
         if ran.violation.is_some() && self.failed.len() < MOST_KEPT {
@@ -70,9 +75,9 @@ impl Swept {
 
 /// How a sweep goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct Plan<S> {
     /// Which worlds.
-    pub scenario: Scenario,
+    pub scenario: S,
     /// The first seed.
     pub first: u64,
     /// How many.
@@ -84,9 +89,9 @@ pub struct Plan {
 }
 
 /// Runs them. `progress` is told, from time to time, how many were run.
-pub fn sweep(plan: Plan, progress: &(dyn Fn(u64) + Sync)) -> Swept {
-    let run = |seed: u64, (templates, mine): &mut (Templates, Swept)| {
-        one(plan.scenario, plan.first + seed, templates, mine);
+pub fn sweep<S: Simulated>(plan: Plan<S>, progress: &(dyn Fn(u64) + Sync)) -> Swept<S> {
+    let run = |seed: u64, (kept, mine): &mut (S::Kept, Swept<S>)| {
+        one(plan.scenario, plan.first + seed, kept, mine);
         plan.until_failed && !mine.failed.is_empty()
     };
     let mut all = Swept::default();
@@ -130,10 +135,10 @@ pub(crate) fn spread<T: Default + Send>(
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn one(scenario: Scenario, seed: u64, templates: &mut Templates, swept: &mut Swept) {
-    let ran = run_caught(scenario, seed, templates);
+fn one<S: Simulated>(scenario: S, seed: u64, kept: &mut S::Kept, swept: &mut Swept<S>) {
+    let ran = run_caught(scenario, seed, kept);
     if seed.is_multiple_of(1000) && ran.violation.is_none() {
-        let again = run_caught(scenario, seed, &mut Templates::default());
+        let again = run_caught(scenario, seed, &mut S::Kept::default());
         assert!(again.digest() == ran.digest(), "seed {seed} went differently the second time");
         swept.repeated += 1;
     }
@@ -141,18 +146,13 @@ fn one(scenario: Scenario, seed: u64, templates: &mut Templates, swept: &mut Swe
 }
 
 /// Runs a seed. A core that panics is a violation, too.
-pub fn run_caught(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
-    let ran = catch_unwind(AssertUnwindSafe(|| run(scenario, seed, templates)));
+pub fn run_caught<S: Simulated>(scenario: S, seed: u64, kept: &mut S::Kept) -> Ran<S> {
+    let ran = catch_unwind(AssertUnwindSafe(|| scenario.run(seed, kept)));
     ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        *templates = Templates::default();
-        Ran {
-            seed,
-            trace: Vec::new(),
-            faulty: 0,
-            counts: Counts::default(),
-            violation: Some(Violation { check: "nothing panics", what: text.unwrap_or_default() }),
-        }
+        *kept = S::Kept::default();
+        let violation = Violation { check: S::PANICS, what: text.unwrap_or_default() };
+        Ran { seed, trace: Vec::new(), faulty: 0, counts: S::Counts::default(), violation: Some(violation) }
     })
 }

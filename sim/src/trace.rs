@@ -4,14 +4,17 @@
 
 use std::{fs, io, path::Path};
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::{run::replay, scenario::Scenario, world::Action, world::World};
+use crate::{run::replay, scenario::Scenario, simulated::Simulated, world::World};
+
+/// A trace of the registry's world.
+pub type Trace = TraceOf<Scenario>;
 
 /// What a file has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Trace {
+#[serde(bound = "")]
+pub struct TraceOf<S: Simulated> {
     /// The scenario, by its name on the command line.
     pub scenario: String,
     /// The seed, which says in which world the trace begins.
@@ -19,7 +22,7 @@ pub struct Trace {
     /// What it found when it was kept.
     pub found: String,
     /// Everything that happened, before the healing.
-    pub actions: Vec<Action>,
+    pub actions: Vec<S::Action>,
 }
 
 /// Why a file is no trace.
@@ -36,7 +39,7 @@ pub enum TraceError {
     Scenario(String),
 }
 
-impl Trace {
+impl<S: Simulated> TraceOf<S> {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, TraceError> {
         Ok(serde_json::from_str(&fs::read_to_string(path)?)?)
@@ -57,10 +60,12 @@ impl Trace {
     }
 
     /// Its scenario.
-    pub fn scenario(&self) -> Result<Scenario, TraceError> {
-        Scenario::from_str(&self.scenario, false).map_err(|_| TraceError::Scenario(self.scenario.clone()))
+    pub fn scenario(&self) -> Result<S, TraceError> {
+        S::from_str(&self.scenario, false).map_err(|_| TraceError::Scenario(self.scenario.clone()))
     }
+}
 
+impl Trace {
     /// Replays it, and heals what it left.
     pub fn replay(&self, with_notes: bool) -> Result<World, TraceError> {
         Ok(replay(self.scenario()?, self.seed, &self.actions, with_notes).0)

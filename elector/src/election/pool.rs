@@ -8,107 +8,29 @@
 //! Promises: peers whose replicas have the same rows agree on the leader, and take turns without overlap while clocks
 //! differ less than declared and rows arrive in time. Does not promise one leader while the pool is in parts: each part has
 //! its own. Grants have no fence, they advise. For work that must not run twice, rank inside a store:
-//! [`Policy::ranked`] with a [`LeaseOracle`](super::lease::LeaseOracle).
+//! [`Policy::ranked`](super::policy::Policy::ranked) with a [`LeaseOracle`](super::lease::LeaseOracle).
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
-use serde::{Deserialize, Serialize};
 
 use super::{
     oracle::{
         Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
     },
-    policy::{Decision, Policy, Standing},
-    term::{AuthorityTime, Term},
+    term::Term,
 };
-use crate::ids::{Epoch, Incarnation, MemberId, Seniority};
+
+mod ranking;
+mod replica;
+mod timing;
+
+use ranking::{age, term, top};
+pub use replica::{Pool, PoolFailed, Row};
+pub use timing::{PoolTiming, WrongPoolTiming};
 
 /// Reads the wall clock: the time since 1970 as this machine believes it.
 pub type WallClock = Arc<dyn Fn() -> Duration + Send + Sync>;
-
-/// What a peer says of itself. Only the peer itself writes it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Row {
-    /// Who.
-    pub member: MemberId,
-    /// Which start of it.
-    pub incarnation: Incarnation,
-    /// The greater leads; 0 never does.
-    pub priority: u32,
-    /// When it joined, by its wall clock: its seniority.
-    pub joined: Duration,
-    /// When it was last seen, by its wall clock.
-    pub heartbeat: Duration,
-    /// How often it has led, and whether it does, since when: for people, and to name the term.
-    pub terms: u64,
-    /// Since when it leads, by its wall clock.
-    pub leads_since: Option<Duration>,
-}
-
-/// The pool did not do it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("{0}")]
-pub struct PoolFailed(pub String);
-
-/// This peer's replica of the pool.
-pub trait Pool: Send + 'static {
-    /// All rows that it has now.
-    fn rows(&mut self) -> impl Future<Output = Result<Vec<Row>, PoolFailed>> + Send;
-
-    /// Writes this peer's own row, whole, in place of its former one.
-    fn upsert(&mut self, row: Row) -> impl Future<Output = Result<(), PoolFailed>> + Send;
-
-    /// Says that rows have changed. Asked for once. It only brings the next look forward.
-    fn changes(&mut self) -> BoxStream<'static, ()> {
-        Box::pin(futures::stream::pending())
-    }
-}
-
-/// The durations of a pool: the same for all its peers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PoolTiming {
-    /// How often a peer writes its row. 15 s.
-    pub heartbeat: Duration,
-    /// After how long without a heartbeat a peer counts as gone. 60 s.
-    pub expiry: Duration,
-    /// How often a peer looks. 5 s.
-    pub recheck: Duration,
-    /// The greatest difference between two clocks of the pool. 20 s.
-    pub max_skew: Duration,
-}
-
-impl Default for PoolTiming {
-    fn default() -> Self {
-        let [heartbeat, expiry, recheck, max_skew] = [15, 60, 5, 20].map(Duration::from_secs);
-        Self { heartbeat, expiry, recheck, max_skew }
-    }
-}
-
-/// Why a pool cannot be run with these durations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum WrongPoolTiming {
-    /// Who leads would have to stop before others may start by less than clocks differ.
-    #[error("a skew of {max_skew:?} is not less than half of the expiry, {expiry:?}")]
-    Skew {
-        /// The skew.
-        max_skew: Duration,
-        /// The expiry.
-        expiry: Duration,
-    },
-    /// A leader would lose the seat between two heartbeats.
-    #[error(
-        "a heartbeat of {heartbeat:?} and a recheck of {recheck:?} do not fit into {left:?}, expiry less skew"
-    )]
-    Heartbeat {
-        /// The heartbeat.
-        heartbeat: Duration,
-        /// The recheck.
-        recheck: Duration,
-        /// The expiry less the skew.
-        left: Duration,
-    },
-}
 
 /// A new priority for this peer; 0 takes it out, and others lead as soon as they see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -144,35 +66,23 @@ impl<P: Pool> PoolOracle<P> {
         timing: PoolTiming,
         clock: WallClock,
     ) -> Result<Self, WrongPoolTiming> {
-        let PoolTiming { heartbeat, expiry, recheck, max_skew } = timing;
-        if max_skew >= expiry / 2 {
-            return Err(WrongPoolTiming::Skew { max_skew, expiry });
-        }
-        let left = expiry.saturating_sub(max_skew);
-        if heartbeat + recheck >= left {
-            return Err(WrongPoolTiming::Heartbeat { heartbeat, recheck, left });
-        }
+        timing.check()?;
         Ok(Self { pool, timing, clock, priority, me: None, written: None, leads: None })
-    }
-
-    /// Whether a row still counts. Others take over only when the slowest clock says that it does not.
-    fn is_live(&self, row: &Row, now: Duration) -> bool {
-        now < row.heartbeat + self.timing.expiry + self.timing.max_skew
     }
 
     /// The row as it was last written, if it still counts.
     fn live(&self, now: Duration) -> Option<&Row> {
-        self.written.as_ref().filter(|row| self.is_live(row, now))
+        self.written.as_ref().filter(|row| self.timing.is_live(row, now))
     }
 
     /// Looks at the pool, and says in it that this peer is there. `None`: it leads, in the term that is noted.
     async fn look(&mut self) -> Result<Option<Denial>, Fault> {
         let me = self.me.clone().ok_or_else(|| Fault::Fatal("it was not initialised".to_owned()))?;
-        let rows = self.pool.rows().await.map_err(|error| failed(&error))?;
+        let rows = self.pool.rows().await.map_err(PoolFailed::fault)?;
         let now = (self.clock)();
         let found = rows.iter().find(|row| row.member == me.member);
         if let Some(other) = found.filter(|row| row.incarnation != me.incarnation && row.priority > 0)
-            && self.is_live(other, now)
+            && self.timing.is_live(other, now)
             && self.live(now).is_none_or(|mine| age(other) <= age(mine))
         {
             // The elder stays, so that not both give way. A former process of ours looks the same until it expires.
@@ -186,26 +96,15 @@ impl<P: Pool> PoolOracle<P> {
             Some(_) => self.live(now),
             None => None,
         };
-        let before = before.filter(|row| self.is_live(row, now)).cloned();
+        let before = before.filter(|row| self.timing.is_live(row, now)).cloned();
         if before.is_none() {
             self.leads = None;
         }
-        let mut mine = before.unwrap_or(Row {
-            member: me.member.clone(),
-            incarnation: me.incarnation,
-            priority: self.priority,
-            joined: now,
-            heartbeat: now,
-            terms: self.written.as_ref().map_or(0, |row| row.terms),
-            leads_since: None,
-        });
+        let terms = self.written.as_ref().map_or(0, |row| row.terms);
+        let mut mine = before.unwrap_or_else(|| Row::joining(&me, terms, now));
         mine.priority = self.priority;
-        let others = rows.iter().filter(|row| row.member != me.member && self.is_live(row, now));
-        let live: Vec<_> = others.chain([&mine]).map(standing).collect();
-        let top = match Policy::ranked().decide(&live, None, None) {
-            Decision::Elect(top) => Some(top),
-            Decision::Keep | Decision::Vacate => None,
-        };
+        let others = rows.iter().filter(|row| row.member != me.member && self.timing.is_live(row, now));
+        let top = top(others.chain([&mine]));
         let is_mine = top.as_ref() == Some(&me.member);
         if !is_mine {
             mine.leads_since = None;
@@ -213,10 +112,9 @@ impl<P: Pool> PoolOracle<P> {
             mine.terms += 1;
             mine.leads_since = Some(now);
         }
-        let is_due = now.saturating_sub(mine.heartbeat) >= self.timing.heartbeat || now < mine.heartbeat;
-        if is_due || found != Some(&mine) {
+        if self.timing.is_due(mine.heartbeat, now) || found != Some(&mine) {
             mine.heartbeat = now;
-            self.pool.upsert(mine.clone()).await.map_err(|error| failed(&error))?;
+            self.pool.upsert(mine.clone()).await.map_err(PoolFailed::fault)?;
         }
         self.written = Some(mine.clone());
         self.leads = is_mine.then(|| self.leads.clone().or_else(|| term(&mine))).flatten();
@@ -234,45 +132,10 @@ impl<P: Pool> PoolOracle<P> {
 
     fn grant(&self, term: Term) -> Verdict<()> {
         let heartbeat = self.written.as_ref().map_or(Duration::ZERO, |row| row.heartbeat);
-        let age = (self.clock)().saturating_sub(heartbeat);
-        let left = self.timing.expiry.saturating_sub(self.timing.max_skew).saturating_sub(age);
+        let left = self.timing.left(heartbeat, (self.clock)());
         let refresh_in = Some(self.timing.recheck);
         Verdict::Granted(Grant { term, fence: (), validity: Validity::For(left), refresh_in })
     }
-}
-
-/// The row is written again with the next attempt, as it would have been.
-fn failed(PoolFailed(cause): &PoolFailed) -> Fault {
-    Fault::Transient { maybe_committed: true, cause: cause.clone() }
-}
-
-/// Smaller is elder.
-fn age(row: &Row) -> (Duration, Incarnation) {
-    (row.joined, row.incarnation)
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn standing(row: &Row) -> Standing {
-    Standing {
-        member: row.member.clone(),
-        incarnation: row.incarnation,
-        priority: row.priority,
-        seniority: Seniority(micros(row.joined)),
-        qualified: true,
-    }
-}
-
-/// The term that a row speaks of. Its epoch counts the terms of that peer only.
-fn term(row: &Row) -> Option<Term> {
-    Some(Term {
-        leader: row.member.clone(),
-        incarnation: row.incarnation,
-        epoch: Epoch(row.terms),
-        elected_at: AuthorityTime(micros(row.leads_since?)),
-    })
 }
 
 impl<P: Pool> Oracle for PoolOracle<P> {
@@ -308,7 +171,7 @@ impl<P: Pool> Oracle for PoolOracle<P> {
         let Some(row) = &mut self.written else { return Ok(false) };
         (row.priority, row.leads_since) = (0, None);
         let row = row.clone();
-        self.pool.upsert(row).await.map_err(|error| failed(&error))?;
+        self.pool.upsert(row).await.map_err(PoolFailed::fault)?;
         Ok(true)
     }
 

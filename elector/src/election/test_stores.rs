@@ -9,12 +9,8 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::watch;
 
-use crate::{
-    ids::{Incarnation, NodeName},
-    store::{
-        CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, SharedStore, Store, StoreError,
-        Transaction, Version, memory::Fate,
-    },
+use crate::store::{
+    CommitOutcome, Read, ReadResult, SharedStore, Store, StoreError, Transaction, memory::Fate,
 };
 
 thread_local! {
@@ -154,27 +150,5 @@ impl Store for Faulty {
         .boxed()
     }
 
-    fn watch(&self, key: Key, since: Version) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.inner.watch(key, since)
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn guard_life(
-        &self,
-        node: &NodeName,
-        incarnation: Incarnation,
-    ) -> Result<Option<Box<dyn LifeGuard>>, StoreError> {
-        self.inner.guard_life(node, incarnation)
-    }
-
-    fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof> {
-        self.inner.proof_of_death(node, incarnation)
-    }
+    crate::forward_to_store! { inner: watch nature }
 }

@@ -1,20 +1,18 @@
 //! The elections' part of `run`, `replay` and `mutants`: the same words, in the world of `--scenario elections...`.
 #![allow(clippy::disallowed_methods)] // the wall clock, for progress and speed
 
-use std::{
-    fs,
-    path::Path,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Instant,
-};
+use std::{fs, path::Path, time::Instant};
 
 use callsign_sim::{
-    elections::{Action, Check, Plan, Ran, Scenario, Swept, Trace, replay, run_caught, sweep},
+    elections::{Action, Check, Ran, Scenario, Swept, Trace, replay, run_caught},
     shrink::shrink,
 };
 use clap::ValueEnum;
 
-use super::{replay::Replay, run::Run};
+use super::{
+    replay::Replay,
+    run::{Run, report},
+};
 
 /// With fewer seeds it is no wonder if a check is never exercised.
 const ENOUGH: u64 = 300;
@@ -35,19 +33,12 @@ pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
     let mut total = Swept::default();
     let begin = Instant::now();
     for scenario in scenarios {
-        total.merge(one(options, *scenario));
+        total.merge(options.one(*scenario, !options.keep_going));
         if !total.failed.is_empty() && !options.keep_going {
             break;
         }
     }
-    println!("\n{} seeds in {:.1} s; done to them, and by them:", total.seeds, begin.elapsed().as_secs_f64());
-    for (kind, count) in &total.kinds {
-        println!("  {count:>12}  {kind}");
-    }
-    println!("exercised:");
-    for check in Check::ALL {
-        println!("  {:>12}  {}", total.counts.get(*check), check.name());
-    }
+    report(&total, &begin, Check::ALL.iter().map(|check| (check.name(), total.counts.get(*check))));
     if let Some((scenario, ran)) = total.failed.first() {
         for (scenario, ran) in total.failed.iter().skip(1).filter(|_| options.keep_going) {
             let found = ran.violation.as_ref().map_or("", |violation| violation.check);
@@ -70,41 +61,6 @@ pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
         anyhow::bail!("never exercised: {}", names.join("; "));
     }
     Ok(())
-}
-
-fn one(options: &Run, scenario: Scenario) -> Swept {
-    let begin = Instant::now();
-    let told = AtomicU64::new(0);
-    let progress = |done: u64| {
-        let second = begin.elapsed().as_secs();
-        let last = told.load(Relaxed);
-        if second >= last + 5 && told.compare_exchange(last, second, Relaxed, Relaxed).is_ok() {
-            eprintln!("{}: {done} seeds, {:.0}/s", scenario.name(), per_second(done, &begin));
-        }
-    };
-    let plan = Plan {
-        scenario,
-        first: options.first,
-        seeds: options.seeds,
-        jobs: options.jobs,
-        until_failed: !options.keep_going,
-    };
-    let swept = sweep(plan, &progress);
-    println!(
-        "{:16} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
-        scenario.name(),
-        swept.seeds,
-        swept.steps,
-        per_second(swept.seeds, &begin),
-        swept.failed.len(),
-        swept.repeated,
-    );
-    swept
-}
-
-#[allow(clippy::cast_precision_loss)] // for people
-fn per_second(count: u64, begin: &Instant) -> f64 {
-    count as f64 / begin.elapsed().as_secs_f64()
 }
 
 /// Replays a seed, or a trace that was kept.
@@ -164,17 +120,4 @@ fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Resul
     println!("kept in {}", kept.display());
     println!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
     Ok(())
-}
-
-/// Looks for a planted defect: by which check it was found, and in which seed.
-#[cfg(feature = "planted")]
-pub(super) fn look_for(
-    scenario: Scenario,
-    first: u64,
-    seeds: u64,
-    jobs: usize,
-) -> Option<(&'static str, u64)> {
-    let swept = sweep(Plan { scenario, first, seeds, jobs, until_failed: true }, &|_| {});
-    let (_, ran) = swept.failed.into_iter().next()?;
-    Some((ran.violation?.check, ran.seed))
 }

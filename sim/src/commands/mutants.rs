@@ -6,6 +6,7 @@ use std::time::Instant;
 use callsign_sim::{
     mutants::{MUTANTS, Mutant},
     scenario::Scenario,
+    simulated::Simulated,
     sweep::{Plan, sweep},
 };
 use clap::{Args, ValueEnum};
@@ -69,15 +70,18 @@ impl Mutants {
         let of_elections = super::elections::scenarios(name).and_then(|all| all.first().copied());
         callsign_planted::plant(Some(mutant.name));
         let found = if let Some(scenario) = of_elections {
-            super::elections::look_for(scenario, self.first, mutant.within, self.jobs)
+            self.look_in(scenario, mutant.within)
         } else {
-            let scenario = Scenario::from_str(name, false).map_err(anyhow::Error::msg)?;
-            let (first, seeds, jobs) = (self.first, mutant.within, self.jobs);
-            let swept = sweep(Plan { scenario, first, seeds, jobs, until_failed: true }, &|_| {});
-            let ran = swept.failed.into_iter().next().map(|(_, ran)| ran);
-            ran.and_then(|ran| Some((ran.violation?.check, ran.seed)))
+            self.look_in(Scenario::from_str(name, false).map_err(anyhow::Error::msg)?, mutant.within)
         };
         callsign_planted::plant(None);
         Ok(found)
+    }
+
+    fn look_in<S: Simulated>(&self, scenario: S, seeds: u64) -> Option<(&'static str, u64)> {
+        let (first, jobs) = (self.first, self.jobs);
+        let swept = sweep(Plan { scenario, first, seeds, jobs, until_failed: true }, &|_| {});
+        let (_, ran) = swept.failed.into_iter().next()?;
+        Some((ran.violation?.check, ran.seed))
     }
 }

@@ -11,6 +11,7 @@ use callsign_sim::{
     oracle::Check,
     run::Ran,
     scenario::Scenario,
+    simulated::Simulated,
     sweep::{Plan, Swept, sweep},
 };
 use clap::Args;
@@ -50,7 +51,7 @@ impl Run {
         let mut total = Swept::default();
         let begin = Instant::now();
         for scenario in super::replay::scenarios(&self.scenario)? {
-            let swept = self.one(scenario);
+            let swept = self.one(scenario, !self.keep_going && scenario != Scenario::Drift);
             if scenario == Scenario::Drift {
                 return drift(&swept);
             }
@@ -59,7 +60,7 @@ impl Run {
                 break;
             }
         }
-        report(&total, begin.elapsed().as_secs_f64());
+        report(&total, &begin, Check::ALL.iter().map(|check| (check.name(), total.counts.get(*check))));
         if let Some((scenario, ran)) = total.failed.first() {
             super::replay::tell(*scenario, ran, &self.out, true)?;
             anyhow::bail!("{} of {} seeds failed", total.failed.len(), total.seeds);
@@ -73,27 +74,21 @@ impl Run {
         Ok(())
     }
 
-    fn one(&self, scenario: Scenario) -> Swept {
+    /// Runs the seeds of one scenario, and says how it goes.
+    pub(super) fn one<S: Simulated>(&self, scenario: S, until_failed: bool) -> Swept<S> {
         let begin = Instant::now();
         let told = AtomicU64::new(0);
         let progress = |done: u64| {
             let second = begin.elapsed().as_secs();
             let last = told.load(Relaxed);
-            let is_time = second >= last + 5;
-            if is_time && told.compare_exchange(last, second, Relaxed, Relaxed).is_ok() {
+            if second >= last + 5 && told.compare_exchange(last, second, Relaxed, Relaxed).is_ok() {
                 eprintln!("{}: {done} seeds, {:.0}/s", scenario.name(), per_second(done, &begin));
             }
         };
-        let plan = Plan {
-            scenario,
-            first: self.first,
-            seeds: self.seeds,
-            jobs: self.jobs,
-            until_failed: !self.keep_going && scenario != Scenario::Drift,
-        };
+        let plan = Plan { scenario, first: self.first, seeds: self.seeds, jobs: self.jobs, until_failed };
         let swept = sweep(plan, &progress);
         println!(
-            "{:10} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
+            "{:16} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
             scenario.name(),
             swept.seeds,
             swept.steps,
@@ -111,7 +106,7 @@ fn per_second(count: u64, begin: &Instant) -> f64 {
 }
 
 /// Clocks that drift apart faster than was promised must break P1, or the simulator does not see time at all.
-fn drift(swept: &Swept) -> anyhow::Result<()> {
+fn drift(swept: &Swept<Scenario>) -> anyhow::Result<()> {
     let has_two = |(_, ran): &&(Scenario, Ran)| {
         ran.violation.as_ref().is_some_and(|found| found.check == Check::OneHolder.name())
     };
@@ -124,13 +119,18 @@ fn drift(swept: &Swept) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn report(swept: &Swept, seconds: f64) {
-    println!("\n{} seeds in {seconds:.1} s; done to them, and by them:", swept.seeds);
+/// Says what the seeds did, and how often each check was exercised.
+pub(super) fn report<S: Simulated>(
+    swept: &Swept<S>,
+    begin: &Instant,
+    exercised: impl Iterator<Item = (&'static str, u64)>,
+) {
+    println!("\n{} seeds in {:.1} s; done to them, and by them:", swept.seeds, begin.elapsed().as_secs_f64());
     for (kind, count) in &swept.kinds {
         println!("  {count:>12}  {kind}");
     }
     println!("exercised:");
-    for check in Check::ALL {
-        println!("  {:>12}  {}", swept.counts.get(*check), check.name());
+    for (check, count) in exercised {
+        println!("  {count:>12}  {check}");
     }
 }

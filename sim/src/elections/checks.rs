@@ -114,3 +114,9 @@ impl Counts {
         Check::ALL.iter().filter(never).copied().collect()
     }
 }
+
+impl crate::simulated::Merge for Counts {
+    fn merge(&mut self, other: &Self) {
+        Self::merge(self, other);
+    }
+}

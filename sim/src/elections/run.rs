@@ -9,33 +9,36 @@ use super::{
     setup::{Scenario, Setup},
     world::World,
 };
-use crate::{rng::Rng, world::Violation};
+use crate::{rng::Rng, simulated::Simulated};
 
 /// How many actions a run has at most: far more than it needs.
 const MOST: usize = 200_000;
 
 /// What came of a run.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// The seed.
-    pub seed: u64,
-    /// Everything that happened.
-    pub trace: Vec<Action>,
-    /// How many of these were drawn before the healing.
-    pub faulty: usize,
-    /// How often each check was exercised.
-    pub counts: Counts,
-    /// What was found wrong.
-    pub violation: Option<Violation>,
-}
+pub type Ran = crate::simulated::Ran<Scenario>;
 
-impl Ran {
-    /// A digest of the trace: the same seed gives the same.
-    pub fn digest(&self) -> u64 {
-        self.trace.iter().fold(0xcbf2_9ce4_8422_2325, |hash, action| {
-            let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            format!("{action:?}").bytes().fold(hash, fnv)
-        })
+/// How a sweep goes.
+pub type Plan = crate::sweep::Plan<Scenario>;
+
+/// What came of many seeds.
+pub type Swept = crate::sweep::Swept<Scenario>;
+
+impl Simulated for Scenario {
+    type Action = Action;
+    type Counts = Counts;
+    type Kept = ();
+    const PANICS: &'static str = Check::Panics.name();
+
+    fn name(self) -> &'static str {
+        Self::name(self)
+    }
+
+    fn kind(action: &Action) -> &'static str {
+        action.kind()
+    }
+
+    fn run(self, seed: u64, (): &mut ()) -> Ran {
+        run(self, seed)
     }
 }
 
@@ -56,6 +59,11 @@ pub fn run(scenario: Scenario, seed: u64) -> Ran {
     finish(&mut world, &mut scheduler, &mut trace);
     let (counts, violation) = (world.judge.counts().clone(), world.judge.violation().cloned());
     Ran { seed, trace, faulty, counts, violation }
+}
+
+/// As [`run`]. A core that panics is a violation, too.
+pub fn run_caught(scenario: Scenario, seed: u64) -> Ran {
+    crate::sweep::run_caught(scenario, seed, &mut ())
 }
 
 /// Replays a trace on the world of a seed, and finishes as a run does.

@@ -124,3 +124,9 @@ impl Counts {
             .collect()
     }
 }
+
+impl crate::simulated::Merge for Counts {
+    fn merge(&mut self, other: &Self) {
+        Self::merge(self, other);
+    }
+}

@@ -16,10 +16,9 @@ use callsign_elector::{
         Abort, Campaign, ElectionConfig, Fence, Grant, LeaseOptions, LeaseOracle, Lost, Policy, Role,
         Settings, Timing, campaign::Transition,
     },
-    ids::{ClusterName, ElectionName, Incarnation, MemberId, NodeName},
+    ids::{ClusterName, ElectionName, MemberId},
     store::{
-        CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, SharedStore, Store, StoreError,
-        Transaction, Version, memory::MemoryStore,
+        CommitOutcome, Read, ReadResult, SharedStore, Store, StoreError, Transaction, memory::MemoryStore,
     },
 };
 use futures::future::BoxFuture;
@@ -54,29 +53,7 @@ impl Store for Counting {
         self.store.commit(transaction)
     }
 
-    fn watch(&self, key: Key, since: Version) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.store.watch(key, since)
-    }
-
-    fn limits(&self) -> Limits {
-        self.store.limits()
-    }
-
-    fn describe(&self) -> String {
-        self.store.describe()
-    }
-
-    fn guard_life(
-        &self,
-        node: &NodeName,
-        incarnation: Incarnation,
-    ) -> Result<Option<Box<dyn LifeGuard>>, StoreError> {
-        self.store.guard_life(node, incarnation)
-    }
-
-    fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof> {
-        self.store.proof_of_death(node, incarnation)
-    }
+    callsign_elector::forward_to_store! { store: watch nature }
 }
 
 /// Work that is none.

@@ -1,9 +1,17 @@
 //! For tests of oracles that only advise: each as it is, and with a fence added.
 
-use super::{Promise, Token, Withheld};
+use std::{
+    collections::BTreeSet,
+    marker::PhantomData,
+    sync::{Arc, Mutex},
+};
+
+use futures::{FutureExt, future::BoxFuture};
+
+use super::{Player, Promise, Token, Withheld};
 use crate::{
     election::{Oracle, fenced::Fenced},
-    ids::ClusterName,
+    ids::{ClusterName, ElectionName, MemberId},
     store::{SharedStore, memory::MemoryStore},
 };
 
@@ -39,9 +47,69 @@ impl Dress for WithFence {
     }
 }
 
-/// What is missing without a fence.
-pub(in crate::election) fn without_a_fence<D: Dress>() -> Vec<Withheld> {
-    let promises = if D::IS_FENCED { &[][..] } else { &[Promise::Fenced, Promise::BallotPerRefresh][..] };
+/// Of which election, and who.
+pub(in crate::election) type Who = (ElectionName, MemberId);
+
+/// The members' connections to what advises them, and to a store for the counter.
+pub(in crate::election) struct Lines<D> {
+    cut: Arc<Mutex<BTreeSet<Who>>>,
+    store: MemoryStore,
+    dress: PhantomData<D>,
+}
+
+/// One member's, to what advises it.
+pub(in crate::election) struct Line {
+    pub(in crate::election) who: Who,
+    cut: Arc<Mutex<BTreeSet<Who>>>,
+}
+
+impl Line {
+    pub(in crate::election) fn is_cut(&self) -> bool {
+        self.cut.lock().unwrap().contains(&self.who)
+    }
+}
+
+impl<D: Dress> Lines<D> {
+    pub(in crate::election) fn new() -> Self {
+        Self { cut: Arc::default(), store: MemoryStore::new(), dress: PhantomData }
+    }
+
+    fn to_store(&self, (election, member): &Who) -> MemoryStore {
+        self.store.connect(&format!("{election}/{member}"))
+    }
+
+    /// Starts a member with an oracle that has this line.
+    pub(in crate::election) fn start<O: Oracle<Fence = ()>>(
+        &self,
+        election: &ElectionName,
+        member: &MemberId,
+        oracle: impl FnOnce(Line) -> O,
+    ) -> BoxFuture<'static, Player<D::Of<O>>> {
+        let who = (election.clone(), member.clone());
+        let store = self.to_store(&who);
+        let oracle = D::dress(oracle(Line { who, cut: self.cut.clone() }), store);
+        std::future::ready(Player::new(oracle, election, member)).boxed()
+    }
+
+    pub(in crate::election) fn cut(&self, election: &ElectionName, member: &MemberId) -> BoxFuture<'_, ()> {
+        let who = (election.clone(), member.clone());
+        self.to_store(&who).outage();
+        self.cut.lock().unwrap().insert(who);
+        std::future::ready(()).boxed()
+    }
+
+    pub(in crate::election) fn heal(&self, election: &ElectionName, member: &MemberId) -> BoxFuture<'_, ()> {
+        let who = (election.clone(), member.clone());
+        self.to_store(&who).heal();
+        self.cut.lock().unwrap().remove(&who);
+        std::future::ready(()).boxed()
+    }
+}
+
+/// What an oracle does not promise, and why; and what is missing without a fence.
+pub(in crate::election) fn withheld<D: Dress>(own: &[(Promise, &'static str)]) -> Vec<Withheld> {
+    let fence = if D::IS_FENCED { &[][..] } else { &[Promise::Fenced, Promise::BallotPerRefresh][..] };
     let because = "it only advises; with a fence added it is run, too";
-    promises.iter().map(|&promise| Withheld { promise, because }).collect()
+    let missing = fence.iter().map(|&promise| (promise, because));
+    missing.chain(own.iter().copied()).map(|(promise, because)| Withheld { promise, because }).collect()
 }

@@ -1,8 +1,7 @@
 //! The suite of all oracles, over a system that is followed: as it is, and with a fence.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    marker::PhantomData,
+    collections::BTreeMap,
     sync::{Arc, Mutex},
 };
 
@@ -12,37 +11,32 @@ use super::*;
 use crate::{
     election::conformance::{
         Authority, Player, Promise, Withheld,
-        advising::{Bare, Dress, WithFence, without_a_fence},
+        advising::{Bare, Dress, Line, Lines, WithFence, withheld},
     },
     election_rows,
     ids::ElectionName,
-    store::memory::MemoryStore,
 };
 
-type Who = (ElectionName, MemberId);
+type Leaders = Arc<Mutex<BTreeMap<ElectionName, MemberId>>>;
 
 /// Somebody else's elections: who leads which, and whom it does not answer.
 struct Theirs<D> {
-    leaders: Arc<Mutex<BTreeMap<ElectionName, MemberId>>>,
-    cut: Arc<Mutex<BTreeSet<Who>>>,
-    /// For the counter.
-    store: MemoryStore,
-    dress: PhantomData<D>,
+    leaders: Leaders,
+    lines: Lines<D>,
 }
 
 /// What one member is told of one election.
-struct Line {
-    who: Who,
-    leaders: Arc<Mutex<BTreeMap<ElectionName, MemberId>>>,
-    cut: Arc<Mutex<BTreeSet<Who>>>,
+struct Told {
+    leaders: Leaders,
+    line: Line,
 }
 
-impl Source for Line {
+impl Source for Told {
     async fn leader(&mut self) -> Result<Leads, Unclear> {
-        if self.cut.lock().unwrap().contains(&self.who) {
+        if self.line.is_cut() {
             return Err(Unclear("cut off".to_owned()));
         }
-        let (election, me) = &self.who;
+        let (election, me) = &self.line.who;
         Ok(match self.leaders.lock().unwrap().get(election) {
             Some(leader) if leader == me => Leads::Here,
             Some(leader) => Leads::Elsewhere(Some(leader.clone())),
@@ -54,27 +48,21 @@ impl Source for Line {
 impl<D: Dress> Theirs<D> {
     #[allow(clippy::unnecessary_wraps)] // as the others
     fn new() -> Option<Self> {
-        let (leaders, cut, store) = (Arc::default(), Arc::default(), MemoryStore::new());
-        Some(Self { leaders, cut, store, dress: PhantomData })
-    }
-
-    fn line(&self, (election, member): &Who) -> MemoryStore {
-        self.store.connect(&format!("{election}/{member}"))
+        Some(Self { leaders: Arc::default(), lines: Lines::new() })
     }
 }
 
 impl<D: Dress> Authority for Theirs<D> {
-    type Oracle = D::Of<FollowOracle<Line>>;
+    type Oracle = D::Of<FollowOracle<Told>>;
 
     fn start<'a>(
         &'a self,
         election: &'a ElectionName,
         member: &'a MemberId,
     ) -> BoxFuture<'a, Player<Self::Oracle>> {
-        let who = (election.clone(), member.clone());
-        let (line, leaders, cut) = (self.line(&who), self.leaders.clone(), self.cut.clone());
-        let follows = FollowOracle::new(Line { who, leaders, cut }, Duration::from_secs(9));
-        std::future::ready(Player::new(D::dress(follows, line), election, member)).boxed()
+        let leaders = self.leaders.clone();
+        let follows = |line| FollowOracle::new(Told { leaders, line }, Duration::from_secs(9));
+        self.lines.start(election, member, follows)
     }
 
     fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
@@ -86,17 +74,11 @@ impl<D: Dress> Authority for Theirs<D> {
     }
 
     fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-        let who = (election.clone(), member.clone());
-        self.line(&who).outage();
-        self.cut.lock().unwrap().insert(who);
-        std::future::ready(()).boxed()
+        self.lines.cut(election, member)
     }
 
     fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-        let who = (election.clone(), member.clone());
-        self.line(&who).heal();
-        self.cut.lock().unwrap().remove(&who);
-        std::future::ready(()).boxed()
+        self.lines.heal(election, member)
     }
 
     fn elect<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
@@ -105,23 +87,15 @@ impl<D: Dress> Authority for Theirs<D> {
     }
 
     fn withholds(&self) -> Vec<Withheld> {
-        let mut withheld = without_a_fence::<D>();
-        withheld.extend(
-            [
-                (Promise::Exclusive, "the system that is followed decides: see j12 for what that costs"),
-                (Promise::FirstCome, "the system that is followed decides; a claim only asks it"),
-                (Promise::Expires, "who still leads there leads here; the campaign ends its own trust"),
-                (Promise::GivesBack, "there is nothing to give back: see j11"),
-                (
-                    Promise::Namesakes,
-                    "who leads there is the process that is asked, whatever it is called here",
-                ),
-                (Promise::NamesTheHolder, "of a term elsewhere only the member is known"),
-                (Promise::Record, "the system's records are its own"),
-            ]
-            .map(|(promise, because)| Withheld { promise, because }),
-        );
-        withheld
+        withheld::<D>(&[
+            (Promise::Exclusive, "the system that is followed decides: see j12 for what that costs"),
+            (Promise::FirstCome, "the system that is followed decides; a claim only asks it"),
+            (Promise::Expires, "who still leads there leads here; the campaign ends its own trust"),
+            (Promise::GivesBack, "there is nothing to give back: see j11"),
+            (Promise::Namesakes, "who leads there is the process that is asked, whatever it is called here"),
+            (Promise::NamesTheHolder, "of a term elsewhere only the member is known"),
+            (Promise::Record, "the system's records are its own"),
+        ])
     }
 }
 

@@ -12,7 +12,7 @@ use futures::{FutureExt, channel::mpsc};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
-use crate::ids::{ElectionName, Nonce};
+use crate::ids::{ElectionName, Incarnation, MemberId, Nonce};
 
 mod whole;
 

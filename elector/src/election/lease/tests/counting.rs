@@ -8,12 +8,8 @@ use std::sync::{
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::{
-    ids::{Incarnation, NodeName},
-    store::{
-        CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, SharedStore, Store, StoreError,
-        Transaction, Version,
-    },
+use crate::store::{
+    CommitOutcome, Key, Read, ReadResult, SharedStore, Store, StoreError, Transaction, Version,
 };
 
 /// Counts keys read, and transactions and their writes; of ranges, their entries.
@@ -68,23 +64,5 @@ impl Store for Counting {
         self.store.watch(key, since)
     }
 
-    fn limits(&self) -> Limits {
-        self.store.limits()
-    }
-
-    fn describe(&self) -> String {
-        self.store.describe()
-    }
-
-    fn guard_life(
-        &self,
-        node: &NodeName,
-        incarnation: Incarnation,
-    ) -> Result<Option<Box<dyn LifeGuard>>, StoreError> {
-        self.store.guard_life(node, incarnation)
-    }
-
-    fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof> {
-        self.store.proof_of_death(node, incarnation)
-    }
+    crate::forward_to_store! { store: nature }
 }

@@ -1,0 +1,60 @@
+//! What both simulators have in common, the registry's and that of elections: scenarios, seeds, runs, counts.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::world::Violation;
+
+/// The scenarios of a simulator: which worlds are drawn from seeds.
+pub trait Simulated: Copy + fmt::Debug + Send + Sync + ValueEnum + 'static {
+    /// What can happen in such a world.
+    type Action: Clone + fmt::Debug + Send + Serialize + DeserializeOwned;
+    /// How often each check was exercised.
+    type Counts: Merge + Clone + fmt::Debug + Default + Send;
+    /// What runs on one thread leave for the next one.
+    type Kept: Default + Send;
+    /// The check that a core which panics has failed.
+    const PANICS: &'static str;
+
+    /// Its name on the command line.
+    fn name(self) -> &'static str;
+
+    /// Which kind of action it is.
+    fn kind(action: &Self::Action) -> &'static str;
+
+    /// Runs a seed.
+    fn run(self, seed: u64, kept: &mut Self::Kept) -> Ran<Self>;
+}
+
+/// Counts that add up.
+pub trait Merge {
+    /// Adds all of another's.
+    fn merge(&mut self, other: &Self);
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Ran<S: Simulated> {
+    /// The seed.
+    pub seed: u64,
+    /// Everything that happened.
+    pub trace: Vec<S::Action>,
+    /// How many of these were drawn before the healing.
+    pub faulty: usize,
+    /// How often each check was exercised.
+    pub counts: S::Counts,
+    /// What was found wrong.
+    pub violation: Option<Violation>,
+}
+
+impl<S: Simulated> Ran<S> {
+    /// A digest of the trace: the same seed gives the same.
+    pub fn digest(&self) -> u64 {
+        self.trace.iter().fold(0xcbf2_9ce4_8422_2325, |hash, action| {
+            let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            format!("{action:?}").bytes().fold(hash, fnv)
+        })
+    }
+}
