@@ -84,7 +84,7 @@ impl Links {
         self.carrier.listen(node)
     }
 
-    /// Starts a program that stands for a node, where it is to be. The process is that program's.
+    /// What starts a program that stands for a node, where it is to be. The process becomes that program.
     pub fn command(&self, node: &str, program: &Path) -> Command {
         self.carrier.command(node, program)
     }

@@ -17,7 +17,7 @@ pub(super) trait Carrier: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Starts a program that stands for a node. The process is that program's from its first moment on.
+    /// What starts a program that stands for a node. The process becomes that program: its id and parent stay.
     fn command(&self, _node: &str, program: &Path) -> Command {
         Command::new(program)
     }

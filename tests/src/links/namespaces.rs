@@ -124,7 +124,9 @@ impl Namespaces {
     /// Runs a script where a node is.
     fn run(&self, node: usize, script: &str) -> String {
         let output = self.nodes[node].run(script);
-        output.unwrap_or_else(|why| panic!("what was made so can be changed so: {script}: {why}"))
+        output.unwrap_or_else(|why| {
+            panic!("the network of {} cannot be changed: {script}: {why}", self.nodes[node].name)
+        })
     }
 }
 

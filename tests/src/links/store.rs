@@ -202,22 +202,4 @@ fn with_host(url: &str, host: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_url_keeps_all_but_its_host() {
-        let with = |url| with_host(url, "127.0.0.1:1").unwrap_or_default();
-        assert_eq!(
-            with("postgres://me:secret@db:5433/x?sslmode=disable"),
-            "postgres://me:secret@127.0.0.1:1/x?sslmode=disable"
-        );
-        assert_eq!(with("postgresql://db"), "postgresql://127.0.0.1:1");
-        assert!(StoreLinks::can_cut("postgres://me@%2Ftmp%2Fx/db"));
-        assert!(!StoreLinks::can_cut("sqlite:/tmp/x.db"));
-        assert!(!StoreLinks::can_cut("fdb:/etc/fdb.cluster"));
-        let local = |url| StoreLinks::is_local(url);
-        assert!(local("postgres://me@%2Ftmp%2Fx/db") && local("sqlite:/tmp/x.db"));
-        assert!(!local("postgres://db/x") && !local("fdb:/etc/fdb.cluster"));
-    }
-}
+mod tests;

@@ -89,7 +89,7 @@ fn connections_that_are_broken_end_on_both_sides_also_over_a_cut() {
     (&dialled).write_all(&[1]).unwrap();
     assert_eq!(hears(&accepted, PATIENCE), Ok(1), "those of another link go on");
     namespaces.set(&ways.clone().map(|way| (way, Way::cut())));
-    namespaces.break_connections(&ways[..1]);
+    namespaces.break_connections(&[both_ways("other", "dialler")[0].clone(), ways[0].clone()]);
     for end in [&dialled, &accepted] {
         assert_eq!(hears(end, PATIENCE), Err(ErrorKind::ConnectionAborted));
     }
