@@ -62,6 +62,8 @@ pub struct Options {
     pub kinds: Vec<Kind>,
     /// A defect to plant in every node: with the feature `planted` only.
     pub plant: Option<String>,
+    /// Whether each node has a network namespace of its own; proxies on loopback otherwise.
+    pub netns: bool,
     /// Where everything is written. It must be empty, or not there.
     pub directory: PathBuf,
 }
@@ -111,6 +113,8 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
         seed: options.seed,
         clocks: options.kinds.contains(&Kind::Clock),
         plant: options.plant.clone(),
+        netns: options.netns,
+        program: std::env::current_exe().context("a running program has a file")?,
     };
     let mut world = World::new(&options.directory, place(options)?, setup)?;
     let mut missing = Vec::new();
@@ -130,7 +134,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
     let faults = inflict(&mut world, &planned, options.time, say);
     say("healed: waiting until everything serves again");
     let patience = HEALED + options.lease * 6;
-    let came_back = settle(&mut world, patience);
+    let came_back = settle(&world, patience);
     let to = event::now();
     world.end()?;
     if let Err(why) = came_back {
@@ -194,8 +198,9 @@ fn aim(world: &World, planned: &Planned, busy: &BTreeSet<String>) -> Option<Aim>
     Some(Aim { node, others: order, draw: planned.draw })
 }
 
-/// Nothing is done any more: everything comes back, what is to be kept is held, and everybody reads it.
-fn settle(world: &mut World, patience: Duration) -> Result<(), String> {
+/// Nothing is done any more: everything comes back, what is to be kept is held, and everybody reads it. If not within
+/// this patience each, says what is missing.
+pub fn settle(world: &World, patience: Duration) -> Result<(), String> {
     world.links.heal_all();
     for (state, tell) in [(node::QUIET, World::quieten as fn(&World)), (node::DONE, World::read_all)] {
         // Again and again: who has just been started may not listen yet.

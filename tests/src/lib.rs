@@ -30,7 +30,7 @@ pub use binary::callsign;
 pub use client::{Answer, Client};
 pub use cluster::Cluster;
 pub use history::{Forgive, History, Life};
-pub use links::{Links, StoreLinks, Way};
+pub use links::{Carried, Ends, Links, NoNamespaces, StoreLinks, Way, both_ways};
 pub use load::Load;
 pub use process::{NodeProcess, Ready, StartOptions, Stopped};
 pub use retrying::{Fared, Retrying};

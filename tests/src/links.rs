@@ -1,68 +1,45 @@
-//! Links that can be cut, slowed and broken, between processes of one machine and without any privilege.
+//! Links that can be cut, slowed and broken, between processes of one machine.
 //!
-//! Every node advertises an address of the test process, which passes bytes on to where the node listens. Which node
-//! dials is found out from the kernel: whose process has the other end of the connection. So each pair of nodes has two
-//! ways of its own, and nothing in the nodes knows of it.
-//!
-//! A connection is TCP, so what a network loses comes late instead: a way that is cut keeps its bytes, its connections'
-//! ends too, and delivers them when it is healed, if both ends still wait. A dial over a cut way is accepted here, and then
-//! hears nothing: the dialler gives up by its deadline, as it would without an answer to its SYN. What cannot be had so is
-//! what is below TCP: reordered, doubled or forged packets.
+//! Two things can carry them: proxies on loopback ([`Links::default`]), which need no privilege, and network namespaces
+//! ([`Links::in_namespaces`]), where real packets are lost. What is done to a link is the same for both.
 
 use std::{
     collections::BTreeMap,
-    io,
     net::SocketAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+    path::Path,
+    process::Command,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{
-    net::{TcpListener, TcpStream},
-    runtime::Runtime,
-    sync::watch,
-};
+use tokio::runtime::Runtime;
 
+mod carrier;
 mod dialler;
+mod faults;
+mod namespaces;
+mod proxies;
 mod pump;
 mod store;
 mod way;
 
+pub use carrier::Carried;
+pub use namespaces::NoNamespaces;
 pub use store::StoreLinks;
 pub use way::Way;
 
-use pump::Ways;
-use way::Now;
+use carrier::Carrier;
+use faults::Faults;
+use namespaces::Namespaces;
+use proxies::Proxies;
 
-/// How long a connection waits for a node that is being started to say where it listens.
-const STARTING: Duration = Duration::from_secs(10);
+/// From whom, to whom.
+pub type Ends = (String, String);
 
 /// The links between the nodes of a cluster. Clones are the same links.
 #[derive(Clone, Debug)]
 pub struct Links {
-    runtime: Arc<Runtime>,
-    state: Arc<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    nodes: Mutex<BTreeMap<String, Node>>,
-    /// By (from, to).
-    ways: Mutex<BTreeMap<(String, String), watch::Sender<Now>>>,
-    strangers: AtomicU64,
-    connections: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Node {
-    /// Where the others reach it.
-    address: SocketAddr,
-    /// Where it listens; none while it is being started.
-    target: watch::Sender<Option<SocketAddr>>,
-    pid: u32,
+    carrier: Arc<dyn Carrier>,
+    faults: Arc<Mutex<BTreeMap<Ends, Faults>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,168 +52,129 @@ fn runtime() -> Arc<Runtime> {
     Arc::new(runtime.expect("a runtime starts"))
 }
 
+/// Both ways between two nodes.
+pub fn both_ways(a: &str, b: &str) -> [Ends; 2] {
+    [(a.to_owned(), b.to_owned()), (b.to_owned(), a.to_owned())]
+}
+
 impl Default for Links {
     fn default() -> Self {
-        Self { runtime: runtime(), state: Arc::default() }
+        Self::over(Proxies::default())
     }
 }
 
 impl Links {
+    fn over(carrier: impl Carrier + 'static) -> Self {
+        Self { carrier: Arc::new(carrier), faults: Arc::default() }
+    }
+
+    /// Between nodes of these names, each in a network namespace of its own. They are gone with the last clone, or with
+    /// this process.
+    pub fn in_namespaces(nodes: &[String]) -> Result<Self, NoNamespaces> {
+        Namespaces::new(nodes).map(Self::over)
+    }
+
     /// Where a node is to be reached: what it advertises. The same at each of its starts.
     pub fn address(&self, node: &str) -> SocketAddr {
-        if let Some(known) = lock(&self.state.nodes).get(node) {
-            return known.address;
-        }
-        let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0"));
-        let listener = listener.expect("loopback has a free port");
-        let address = listener.local_addr().expect("a listener has an address");
-        let target = watch::Sender::new(None);
-        lock(&self.state.nodes).insert(node.to_owned(), Node { address, target, pid: 0 });
-        self.runtime.spawn(accept(self.state.clone(), listener, node.to_owned()));
-        address
+        self.carrier.address(node)
+    }
+
+    /// Where a node has to listen; `None`: wherever it likes.
+    pub fn listen(&self, node: &str) -> Option<SocketAddr> {
+        self.carrier.listen(node)
+    }
+
+    /// What starts a program that stands for a node, where it is to be. The process becomes that program.
+    pub fn command(&self, node: &str, program: &Path) -> Command {
+        self.carrier.command(node, program)
     }
 
     /// A process of this node was started. Where it listens is not known yet.
     pub fn started(&self, node: &str, pid: u32) {
-        if let Some(known) = lock(&self.state.nodes).get_mut(node) {
-            known.pid = pid;
-            known.target.send_replace(None);
-        }
+        self.carrier.started(node, pid);
     }
 
     /// It listens there.
     pub fn listens(&self, node: &str, at: SocketAddr) {
-        if let Some(known) = lock(&self.state.nodes).get(node) {
-            known.target.send_replace(Some(at));
+        self.carrier.listens(node, at);
+    }
+
+    /// Changes what is done to ways.
+    fn change(&self, ways: &[Ends], change: impl Fn(&mut Faults)) {
+        // Held until it is done, so that the last change is the one that stays.
+        let mut faults = lock(&self.faults);
+        let changed: Vec<_> = ways
+            .iter()
+            .filter_map(|ends| {
+                let fault = faults.entry(ends.clone()).or_default();
+                let before = fault.sum();
+                change(fault);
+                let after = fault.sum();
+                (before != after).then(|| (ends.clone(), after))
+            })
+            .collect();
+        if !changed.is_empty() {
+            self.carrier.set(&changed);
         }
     }
 
-    /// What becomes of what one node sends to another, from now on.
-    pub fn set(&self, from: &str, to: &str, way: Way) {
-        self.state.way(from, to).send_modify(|now| now.way = way);
+    /// Does something to ways, beside what is done to them already.
+    pub fn impose(&self, ways: &[Ends], how: &Way) {
+        self.change(ways, |faults| faults.impose(how));
     }
 
-    /// How one node reaches another now.
-    pub fn get(&self, from: &str, to: &str) -> Way {
-        self.state.way(from, to).borrow().way.clone()
+    /// What was imposed so is over. What else is done to these ways goes on.
+    pub fn lift(&self, ways: &[Ends], how: &Way) {
+        self.change(ways, |faults| faults.lift(how));
     }
 
     /// Nothing that `from` sends reaches `to`; the other way stays as it is.
     pub fn cut_way(&self, from: &str, to: &str) {
-        self.set(from, to, Way::cut());
+        self.impose(&[(from.to_owned(), to.to_owned())], &Way::cut());
     }
 
     /// Cuts both ways between two nodes.
     pub fn cut(&self, a: &str, b: &str) {
-        self.cut_way(a, b);
-        self.cut_way(b, a);
-    }
-
-    /// Cuts every way between the nodes of different groups. Ways within a group stay as they are.
-    pub fn split(&self, groups: &[&[&str]]) {
-        for (at, group) in groups.iter().enumerate() {
-            for (a, b) in group
-                .iter()
-                .flat_map(|a| groups[at + 1..].iter().flat_map(move |g| g.iter().map(move |b| (a, b))))
-            {
-                self.cut(a, b);
-            }
-        }
+        self.impose(&both_ways(a, b), &Way::cut());
     }
 
     /// Cuts a node off from every other one that was ever started.
     pub fn isolate(&self, node: &str) {
-        let others: Vec<_> = lock(&self.state.nodes).keys().filter(|other| *other != node).cloned().collect();
-        for other in others {
-            self.cut(node, &other);
-        }
+        let others = self.carrier.nodes().into_iter().filter(|other| other != node);
+        let ways: Vec<_> = others.flat_map(|other| both_ways(node, &other)).collect();
+        self.impose(&ways, &Way::cut());
     }
 
     /// Both ways between two nodes are as if nothing had been.
     pub fn heal(&self, a: &str, b: &str) {
-        self.set(a, b, Way::default());
-        self.set(b, a, Way::default());
+        self.change(&both_ways(a, b), Faults::clear);
     }
 
     /// All ways are.
     pub fn heal_all(&self) {
-        for way in lock(&self.state.ways).values() {
-            way.send_modify(|now| now.way = Way::default());
-        }
+        let ways: Vec<_> = lock(&self.faults).keys().cloned().collect();
+        self.change(&ways, Faults::clear);
     }
 
-    /// Breaks the connections between two nodes, which both learn of at once. They may dial again.
-    pub fn break_connections(&self, a: &str, b: &str) {
-        for (from, to) in [(a, b), (b, a)] {
-            self.state.way(from, to).send_modify(|now| now.breaks += 1);
-        }
+    /// Breaks the connections between the two of each pair, who both learn it at once. They may dial again.
+    pub fn break_connections(&self, between: &[Ends]) {
+        self.carrier.break_connections(between);
     }
 
-    /// How many connections were carried so far.
-    pub fn connections(&self) -> u64 {
-        self.state.connections.load(Ordering::Relaxed)
+    /// Why nothing can be slow or lossy here.
+    pub fn why_no_delay(&self) -> Option<String> {
+        self.carrier.why_no_delay()
     }
 
-    /// How many came from a process that is none of the nodes', or was gone before it could be told. They were closed.
-    pub fn strangers(&self) -> u64 {
-        self.state.strangers.load(Ordering::Relaxed)
-    }
-}
-
-impl State {
-    fn way(&self, from: &str, to: &str) -> watch::Sender<Now> {
-        lock(&self.ways).entry((from.to_owned(), to.to_owned())).or_default().clone()
+    /// Why no connections can be broken here.
+    pub fn why_no_breaks(&self) -> Option<String> {
+        self.carrier.why_no_breaks()
     }
 
-    /// Which node's process made a connection.
-    fn dialler(&self, connection: &TcpStream) -> Option<String> {
-        let (near, far) = (connection.local_addr().ok()?, connection.peer_addr().ok()?);
-        let processes: Vec<_> = lock(&self.nodes)
-            .iter()
-            .map(|(name, node)| (name.clone(), node.pid))
-            .filter(|(_, pid)| *pid != 0)
-            .collect();
-        let inode = dialler::inode_of(far, near)?;
-        processes.into_iter().find(|(_, pid)| dialler::has(*pid, inode)).map(|(name, _)| name)
+    /// What was carried so far.
+    pub fn carried(&self) -> Carried {
+        self.carrier.carried()
     }
-}
-
-/// Takes the connections that are meant for a node.
-async fn accept(state: Arc<State>, listener: TcpListener, to: String) {
-    loop {
-        let Ok((connection, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(10)).await; // out of files, perhaps
-            continue;
-        };
-        tokio::spawn(carry(state.clone(), connection, to.clone()));
-    }
-}
-
-/// Carries one connection to a node, until it ends.
-async fn carry(state: Arc<State>, dialled: TcpStream, to: String) -> io::Result<()> {
-    let Some(from) = state.dialler(&dialled) else {
-        state.strangers.fetch_add(1, Ordering::Relaxed);
-        return Ok(());
-    };
-    let number = state.connections.fetch_add(1, Ordering::Relaxed);
-    let Some(mut target) = lock(&state.nodes).get(&to).map(|node| node.target.subscribe()) else {
-        return Ok(());
-    };
-    let target = tokio::time::timeout(STARTING, target.wait_for(Option::is_some)).await;
-    let Ok(Ok(Some(target))) = target.map(|found| found.map(|target| *target)) else { return Ok(()) };
-    let ways = Ways::new(state.way(&from, &to), state.way(&to, &from));
-    // A way that is cut lets no SYN through, and no answer to it.
-    pump::until_open(&ways).await;
-    if state.dialler(&dialled).is_none() {
-        return Ok(()); // it has given up
-    }
-    // Nobody listens: closed, as it would be refused.
-    let listening = TcpStream::connect(target).await?;
-    for socket in [&dialled, &listening] {
-        socket.set_nodelay(true)?;
-    }
-    pump::carry(dialled, listening, &ways, number).await;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -55,6 +55,10 @@ struct Run {
     /// store-mute, store-stop, clock.
     #[arg(long, value_delimiter = ',', value_parser = kind)]
     only: Vec<Kind>,
+    /// A network namespace for each node, and real packets lost, in place of proxies on loopback. Needs root and iproute2. Links
+    /// are slow and lossy only where the kernel has netem.
+    #[arg(long)]
+    netns: bool,
     /// Where everything is written, and kept. Default: a temporary directory, kept only if something is wrong.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -109,6 +113,7 @@ fn run(run: Run) -> Result<ExitCode> {
         lease: Duration::from_secs_f64(run.lease),
         kinds: if run.only.is_empty() { Kind::ALL.to_vec() } else { run.only },
         plant,
+        netns: run.netns,
         directory: run.out.clone().unwrap_or_else(|| temporary.path().to_owned()),
     };
     println!("seed {}, in {}", options.seed, options.directory.display());

@@ -5,6 +5,7 @@ use std::time::Duration;
 use callsign_sim::rng::Rng;
 
 use super::world::World;
+use crate::links::{Ends, both_ways};
 
 mod clock;
 mod cut;
@@ -63,6 +64,13 @@ pub struct Aim {
     pub others: Vec<String>,
     /// For what else is to be chosen.
     pub draw: u64,
+}
+
+impl Aim {
+    /// All ways between the node and these.
+    fn ways(&self, others: &[String]) -> Vec<Ends> {
+        others.iter().flat_map(|other| both_ways(&self.node, other)).collect()
+    }
 }
 
 /// One idea.

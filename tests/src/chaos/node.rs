@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
-use callsign::{Config, Registry, SessionTiming, Singleton, election::Timing};
+use callsign::{Config, Registry, Secret, SessionTiming, Singleton, election::Timing};
 use serde::{Deserialize, Serialize};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -30,6 +30,8 @@ pub const QUIET: &str = "quiet";
 /// The same for: all of it was read once more.
 pub const DONE: &str = "done";
 
+/// Without one, nodes speak over loopback only.
+const SECRET: &str = "what all nodes of a run know";
 /// How often the node looks at what it knows.
 const LOOK: Duration = Duration::from_millis(50);
 /// Before what failed is tried again.
@@ -53,6 +55,9 @@ pub struct Args {
     /// Where the others reach it.
     #[arg(long)]
     pub advertise: String,
+    /// Where it has to listen. Default: wherever there is a port on loopback.
+    #[arg(long)]
+    pub listen: Option<SocketAddr>,
     /// Where it records what its cores do.
     #[arg(long)]
     pub record: PathBuf,
@@ -104,7 +109,12 @@ pub fn run(args: Args) -> Result<()> {
 
 fn config(args: &Args) -> Config {
     let lease = Duration::from_millis(args.lease_ms);
-    Config::new(&args.name, args.store.as_str())
+    let config = Config::new(&args.name, args.store.as_str());
+    let config = match args.listen {
+        Some(listen) => config.listen(listen).secret(Secret::new(SECRET).expect("it is long enough")),
+        None => config,
+    };
+    config
         .cluster(&args.cluster)
         .advertise(&args.advertise)
         .session_timing(SessionTiming::for_lease(lease))

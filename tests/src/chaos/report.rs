@@ -17,6 +17,7 @@ use super::{
     sink, timeline,
     world::{LIVES, Life, RECORDINGS, World},
 };
+use crate::links::Carried;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub struct Report {
     verdict: Verdict,
     recordings: String,
     sink: sink::Counts,
-    links: (u64, u64),
+    links: Carried,
     longest_gap: Option<(Duration, Duration)>,
 }
 
@@ -124,7 +125,7 @@ pub(super) fn make(
         verdict,
         recordings,
         sink,
-        links: (world.links.connections(), world.links.strangers()),
+        links: world.links.carried(),
         longest_gap,
     })
 }
@@ -132,8 +133,9 @@ pub(super) fn make(
 impl Options {
     fn heading(&self) -> String {
         format!(
-            "{} nodes, lease {:?}, {:?} of faults, seed {}, store {}",
+            "{} nodes{}, lease {:?}, {:?} of faults, seed {}, store {}",
             self.nodes,
+            if self.netns { " in network namespaces" } else { "" },
             self.lease,
             self.time,
             self.seed,
@@ -168,8 +170,7 @@ impl fmt::Display for Report {
         for why in &self.not_done {
             writeln!(f, "            {why}")?;
         }
-        let (connections, strangers) = self.links;
-        writeln!(f, "            {connections} connections carried, {strangers} of nobody known closed")?;
+        writeln!(f, "            {}", self.links)?;
         if self.faults.contains_key(&Kind::Clock) {
             writeln!(f, "            {} times a process found its wall clock set", self.verdict.clocks_set)?;
         }

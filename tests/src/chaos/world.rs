@@ -5,16 +5,16 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    event::{self, At},
+    event::{self, At, Event},
     node::Joined,
     sink::Sink,
 };
@@ -82,6 +82,16 @@ pub struct Setup {
     pub clocks: bool,
     /// A defect to plant in every node.
     pub plant: Option<String>,
+    /// Whether each node has a network namespace of its own.
+    pub netns: bool,
+    /// The program that nodes run: `callsign-chaos`.
+    pub program: PathBuf,
+}
+
+impl Setup {
+    fn names(&self) -> Vec<String> {
+        (b'a'..).take(self.nodes).map(|letter| char::from(letter).to_string()).collect()
+    }
 }
 
 /// See the [module](self).
@@ -107,12 +117,15 @@ pub struct World {
 impl World {
     /// A store and no nodes yet. Everything is written to the directory.
     pub fn new(directory: &Path, place: TestStore, setup: Setup) -> Result<Self> {
+        if setup.netns && !StoreLinks::is_local(&place.url) {
+            bail!("from a network namespace a store is reached by a file or a Unix socket only");
+        }
         for part in ["history", RECORDINGS, "logs"] {
             fs::create_dir_all(directory.join(part)).context("the directory cannot be written")?;
         }
         let shim = if setup.clocks { shim() } else { None };
         let world = Self {
-            links: Links::default(),
+            links: if setup.netns { Links::in_namespaces(&setup.names())? } else { Links::default() },
             lives: Vec::new(),
             breaches: Vec::new(),
             directory: directory.to_owned(),
@@ -134,7 +147,14 @@ impl World {
 
     /// The nodes' names.
     pub fn names(&self) -> Vec<String> {
-        (b'a'..).take(self.setup.nodes).map(|letter| char::from(letter).to_string()).collect()
+        self.setup.names()
+    }
+
+    /// What a node has written so far, in all of its lives.
+    pub fn history(&self, node: &str) -> Vec<Event> {
+        let its = self.lives.iter().filter(|life| life.node == node);
+        // One that has not joined yet has none.
+        its.filter_map(|life| event::read(&self.directory.join(&life.history)).ok()).flatten().collect()
     }
 
     /// What came to the sinks.
@@ -169,8 +189,7 @@ impl World {
         let (history, log) = (file("history", "jsonl"), self.directory.join(file("logs", "log")));
         let store =
             self.store_links.as_ref().map_or(self.place.url.clone(), |ways| ways.url(node, &self.place.url));
-        let program = std::env::current_exe().expect("a running program has a file");
-        let mut command = Command::new(program);
+        let mut command = self.links.command(node, &self.setup.program);
         command
             .args(["node", "--name", node, "--store", &store, "--cluster", &self.place.cluster])
             .args(["--lease-ms", &self.setup.lease.as_millis().to_string()])
@@ -187,6 +206,9 @@ impl World {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).expect("the directory can be written"));
+        if let Some(listen) = self.links.listen(node) {
+            command.args(["--listen", &listen.to_string()]);
+        }
         if let Some(plant) = &self.setup.plant {
             command.args(["--plant", plant]);
         }

@@ -20,6 +20,7 @@ use tokio::{
 use tokio_postgres::config::Host;
 
 use super::{
+    faults::Faults,
     lock,
     pump::{self, Ways},
     runtime,
@@ -38,6 +39,8 @@ pub struct StoreLinks {
 struct Link {
     url: String,
     ways: Both,
+    asks: Faults,
+    answers: Faults,
 }
 
 /// What a node asks, and what it is answered.
@@ -68,6 +71,11 @@ impl StoreLinks {
         server_of(store).is_some()
     }
 
+    /// Whether processes reach this store whatever network they are in: a file, or a socket that is one.
+    pub fn is_local(store: &str) -> bool {
+        store.starts_with("sqlite:") || matches!(server_of(store), Some(Server::Unix(_)))
+    }
+
     /// The URL with which a node reaches this store over a way of its own. The same at each call.
     pub fn url(&self, node: &str, store: &str) -> String {
         if let Some(link) = lock(&self.nodes).get(node) {
@@ -77,7 +85,8 @@ impl StoreLinks {
         let ways = Both::default();
         let authority = self.listen(node, server, ways.clone());
         let url = with_host(store, &authority).expect("a URL with a host");
-        lock(&self.nodes).insert(node.to_owned(), Link { url: url.clone(), ways });
+        let link = Link { url: url.clone(), ways, asks: Faults::default(), answers: Faults::default() };
+        lock(&self.nodes).insert(node.to_owned(), link);
         url
     }
 
@@ -110,27 +119,47 @@ impl StoreLinks {
         address.to_string()
     }
 
-    /// What becomes of what a node sends to the store, and of what it is answered.
-    pub fn set(&self, node: &str, asks: Way, answers: Way) {
-        if let Some(link) = lock(&self.nodes).get(node) {
-            link.ways.asks.send_modify(|now| now.way = asks);
-            link.ways.answers.send_modify(|now| now.way = answers);
+    /// Changes what is done to what a node asks, and to what it is answered.
+    fn change(&self, node: &str, change: impl FnOnce(&mut Faults, &mut Faults)) {
+        if let Some(link) = lock(&self.nodes).get_mut(node) {
+            change(&mut link.asks, &mut link.answers);
+            link.ways.asks.send_modify(|now| now.way = link.asks.sum());
+            link.ways.answers.send_modify(|now| now.way = link.answers.sum());
         }
     }
 
     /// The node cannot reach the store, and its connections say nothing.
     pub fn cut(&self, node: &str) {
-        self.set(node, Way::cut(), Way::cut());
+        self.change(node, |asks, answers| {
+            asks.impose(&Way::cut());
+            answers.impose(&Way::cut());
+        });
+    }
+
+    /// One [`cut`](Self::cut) is over.
+    pub fn end_cut(&self, node: &str) {
+        self.change(node, |asks, answers| {
+            asks.lift(&Way::cut());
+            answers.lift(&Way::cut());
+        });
     }
 
     /// What the node asks for is done, and it does not learn so.
     pub fn cut_answers(&self, node: &str) {
-        self.set(node, Way::default(), Way::cut());
+        self.change(node, |_, answers| answers.impose(&Way::cut()));
+    }
+
+    /// One [`cut_answers`](Self::cut_answers) is over.
+    pub fn end_cut_answers(&self, node: &str) {
+        self.change(node, |_, answers| answers.lift(&Way::cut()));
     }
 
     /// As if nothing had been.
     pub fn heal(&self, node: &str) {
-        self.set(node, Way::default(), Way::default());
+        self.change(node, |asks, answers| {
+            asks.clear();
+            answers.clear();
+        });
     }
 }
 
@@ -173,19 +202,4 @@ fn with_host(url: &str, host: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_url_keeps_all_but_its_host() {
-        let with = |url| with_host(url, "127.0.0.1:1").unwrap_or_default();
-        assert_eq!(
-            with("postgres://me:secret@db:5433/x?sslmode=disable"),
-            "postgres://me:secret@127.0.0.1:1/x?sslmode=disable"
-        );
-        assert_eq!(with("postgresql://db"), "postgresql://127.0.0.1:1");
-        assert!(StoreLinks::can_cut("postgres://me@%2Ftmp%2Fx/db"));
-        assert!(!StoreLinks::can_cut("sqlite:/tmp/x.db"));
-        assert!(!StoreLinks::can_cut("fdb:/etc/fdb.cluster"));
-    }
-}
+mod tests;

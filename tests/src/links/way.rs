@@ -5,15 +5,16 @@ use std::time::Duration;
 /// What becomes of bytes that go one way. Default: they are passed on at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Whether anything passes. What does not is kept, and passes later.
+    /// Whether anything passes. What does not is kept by proxies, and passes later; namespaces lose it, and TCP sends it again.
     pub is_open: bool,
     /// How long everything takes.
     pub delay: Duration,
     /// Up to how much longer, drawn afresh for each piece. Order is kept.
     pub jitter: Duration,
-    /// Of a thousand pieces, so many are lost and sent again by TCP, after 200 ms and more: all behind them wait.
+    /// Of a thousand pieces, so many are lost and sent again by TCP, after 200 ms and more: all behind them wait. In namespaces,
+    /// of a thousand packets, so many are lost.
     pub lost_per_mille: u64,
-    /// Of a thousand pieces, at so many the connection breaks instead.
+    /// Of a thousand pieces, at so many the connection breaks instead. By proxies only.
     pub broken_per_mille: u64,
 }
 
@@ -54,5 +55,18 @@ impl Way {
     /// So many of a thousand pieces are lost.
     pub fn lossy(lost_per_mille: u64) -> Self {
         Self { lost_per_mille, ..Self::default() }
+    }
+
+    /// What both make of a way.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let either = |one: u64, other: u64| one + other - one * other / 1000;
+        Self {
+            is_open: self.is_open && other.is_open,
+            delay: self.delay + other.delay,
+            jitter: self.jitter + other.jitter,
+            lost_per_mille: either(self.lost_per_mille, other.lost_per_mille),
+            broken_per_mille: either(self.broken_per_mille, other.broken_per_mille),
+        }
     }
 }

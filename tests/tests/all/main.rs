@@ -11,6 +11,7 @@ mod idle;
 mod licences;
 mod links;
 mod metrics;
+mod namespaces;
 mod outage;
 mod p1_one_holder;
 mod p3_acknowledged_means_kept;

@@ -1,15 +1,19 @@
 //! Links that carry nothing. Everybody keeps the store.
 
 use super::{Aim, Nemesis};
-use crate::chaos::world::World;
+use crate::{
+    Way,
+    chaos::world::World,
+    links::{Ends, both_ways},
+};
 
 /// One way of one link.
 pub(super) struct CutWay;
 
 impl CutWay {
     /// From whom to whom.
-    fn way(aim: &Aim) -> (&str, &str) {
-        let (node, other) = (aim.node.as_str(), aim.others.first().map_or("", String::as_str));
+    fn way(aim: &Aim) -> Ends {
+        let (node, other) = (aim.node.clone(), aim.others.first().cloned().unwrap_or_default());
         if aim.draw.is_multiple_of(2) { (node, other) } else { (other, node) }
     }
 }
@@ -17,13 +21,12 @@ impl CutWay {
 impl Nemesis for CutWay {
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
         let (from, to) = Self::way(aim);
-        world.links.cut_way(from, to);
+        world.links.cut_way(&from, &to);
         format!("{from} to {to}")
     }
 
     fn end(&self, world: &mut World, aim: &Aim) {
-        let (from, to) = Self::way(aim);
-        world.links.heal(from, to);
+        world.links.lift(&[Self::way(aim)], &Way::cut());
     }
 }
 
@@ -38,16 +41,12 @@ fn some(aim: &Aim) -> &[String] {
 
 impl Nemesis for Cut {
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
-        for other in some(aim) {
-            world.links.cut(&aim.node, other);
-        }
+        world.links.impose(&aim.ways(some(aim)), &Way::cut());
         format!("{} and {}", aim.node, some(aim).join(", "))
     }
 
     fn end(&self, world: &mut World, aim: &Aim) {
-        for other in some(aim) {
-            world.links.heal(&aim.node, other);
-        }
+        world.links.lift(&aim.ways(some(aim)), &Way::cut());
     }
 }
 
@@ -56,14 +55,12 @@ pub(super) struct Isolate;
 
 impl Nemesis for Isolate {
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
-        world.links.isolate(&aim.node);
+        world.links.impose(&aim.ways(&aim.others), &Way::cut());
         "from all".to_owned()
     }
 
     fn end(&self, world: &mut World, aim: &Aim) {
-        for other in &aim.others {
-            world.links.heal(&aim.node, other);
-        }
+        world.links.lift(&aim.ways(&aim.others), &Way::cut());
     }
 }
 
@@ -76,19 +73,21 @@ impl Split {
         let few = few.iter().chain([&aim.node]).map(String::as_str).collect();
         [few, many.iter().map(String::as_str).collect()]
     }
+
+    fn ways(aim: &Aim) -> Vec<Ends> {
+        let [few, many] = Self::sides(aim);
+        few.iter().flat_map(|one| many.iter().flat_map(|other| both_ways(one, other))).collect()
+    }
 }
 
 impl Nemesis for Split {
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
+        world.links.impose(&Self::ways(aim), &Way::cut());
         let [few, many] = Self::sides(aim);
-        world.links.split(&[&few, &many]);
         format!("{} | {}", few.join(", "), many.join(", "))
     }
 
     fn end(&self, world: &mut World, aim: &Aim) {
-        let [few, many] = Self::sides(aim);
-        for (one, other) in few.iter().flat_map(|one| many.iter().map(move |other| (one, other))) {
-            world.links.heal(one, other);
-        }
+        world.links.lift(&Self::ways(aim), &Way::cut());
     }
 }

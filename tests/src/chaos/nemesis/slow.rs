@@ -5,40 +5,53 @@ use std::time::Duration;
 use super::{Aim, Nemesis};
 use crate::{Way, chaos::world::World};
 
-fn set(world: &World, aim: &Aim, way: &Way) {
-    for other in &aim.others {
-        world.links.set(&aim.node, other, way.clone());
-        world.links.set(other, &aim.node, way.clone());
-    }
-}
-
 /// Every piece takes its time.
 pub(super) struct Slow;
 
+impl Slow {
+    fn way(aim: &Aim) -> Way {
+        Way::slow(Duration::from_millis(50 + aim.draw % 950))
+    }
+}
+
 impl Nemesis for Slow {
+    fn missing(&self, world: &World) -> Option<String> {
+        world.links.why_no_delay()
+    }
+
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
-        let delay = Duration::from_millis(50 + aim.draw % 950);
-        set(world, aim, &Way::slow(delay));
-        format!("{} ms and more each way", delay.as_millis())
+        let way = Self::way(aim);
+        world.links.impose(&aim.ways(&aim.others), &way);
+        format!("{} ms and more each way", way.delay.as_millis())
     }
 
     fn end(&self, world: &mut World, aim: &Aim) {
-        set(world, aim, &Way::default());
+        world.links.lift(&aim.ways(&aim.others), &Self::way(aim));
     }
 }
 
 /// Pieces are lost and sent again, and now and then a connection breaks.
 pub(super) struct Lossy;
 
+impl Lossy {
+    fn way(aim: &Aim) -> Way {
+        Way { broken_per_mille: 5, ..Way::lossy(50 + aim.draw % 350) }
+    }
+}
+
 impl Nemesis for Lossy {
+    fn missing(&self, world: &World) -> Option<String> {
+        world.links.why_no_delay()
+    }
+
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
-        let lost_per_mille = 50 + aim.draw % 350;
-        set(world, aim, &Way { broken_per_mille: 5, ..Way::lossy(lost_per_mille) });
-        format!("{lost_per_mille} of 1000 pieces lost")
+        let way = Self::way(aim);
+        world.links.impose(&aim.ways(&aim.others), &way);
+        format!("{} of 1000 pieces lost", way.lost_per_mille)
     }
 
     fn end(&self, world: &mut World, aim: &Aim) {
-        set(world, aim, &Way::default());
+        world.links.lift(&aim.ways(&aim.others), &Self::way(aim));
     }
 }
 
@@ -46,15 +59,18 @@ impl Nemesis for Lossy {
 pub(super) struct Break;
 
 impl Nemesis for Break {
+    fn missing(&self, world: &World) -> Option<String> {
+        world.links.why_no_breaks()
+    }
+
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
         self.go_on(world, aim);
         "all of its links".to_owned()
     }
 
     fn go_on(&self, world: &mut World, aim: &Aim) {
-        for other in &aim.others {
-            world.links.break_connections(&aim.node, other);
-        }
+        let pairs = aim.others.iter().map(|other| (aim.node.clone(), other.clone()));
+        world.links.break_connections(&pairs.collect::<Vec<_>>());
     }
 
     fn end(&self, _: &mut World, _: &Aim) {}

@@ -20,7 +20,7 @@ impl Nemesis for Cut {
 
     fn end(&self, world: &mut World, aim: &Aim) {
         if let Some(ways) = world.store_links() {
-            ways.heal(&aim.node);
+            ways.end_cut(&aim.node);
         }
     }
 }
@@ -41,7 +41,9 @@ impl Nemesis for Mute {
     }
 
     fn end(&self, world: &mut World, aim: &Aim) {
-        Cut.end(world, aim);
+        if let Some(ways) = world.store_links() {
+            ways.end_cut_answers(&aim.node);
+        }
     }
 }
 
