@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::ids::NodeName;
+use callsign_elector::{ids::NodeName, store::Store};
 use callsign_transport::Kind;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -330,6 +330,9 @@ async fn a_singleton_of_a_node_that_drains_ends_here_and_runs_elsewhere_before_t
         nodes[1].lookup("job").is_ok_and(|entry| entry.is_some_and(|entry| entry.node.as_str() == "b"))
     })
     .await;
+    let version = async || cluster.store.connect("z").read(Vec::new()).await.unwrap().version;
+    let before = version().await;
     assert!(matches!(start(0).await, Err(SingletonError::Draining)));
+    assert_eq!(version().await, before, "it did not even take part");
     nodes[0].leave().await.unwrap();
 }

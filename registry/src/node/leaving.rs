@@ -34,6 +34,11 @@ impl Node {
         true
     }
 
+    /// Whether the node has begun to leave.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::SeqCst)
+    }
+
     /// No new names are registered from here on; what runs on exactly one node ends here, and every seat is handed over.
     pub(crate) async fn drain(&self) -> Drained {
         self.is_draining.store(true, Ordering::SeqCst);

@@ -254,6 +254,9 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
 
     async fn start_under(self, parent: Option<ActorCell>) -> Result<Singleton<O, M>, SingletonError> {
         let SingletonBuilder { registry, name, oracle } = self.builder;
+        if registry.node.is_draining() {
+            return Err(SingletonError::Draining); // it would win the seat and have to give it up again
+        }
         let election = ElectionName::new(&name)?;
         let member = MemberId::new(registry.node())?;
         let registered = self.name.as_deref();
