@@ -46,6 +46,18 @@ pub struct Metric {
 }
 
 impl Metric {
+    /// A row of a table. For the crates of this workspace.
+    #[doc(hidden)]
+    pub const fn new(
+        name: &'static str,
+        kind: Kind,
+        unit: Unit,
+        labels: &'static [&'static str],
+        what: &'static str,
+    ) -> Self {
+        Self { name, kind, unit, labels, what }
+    }
+
     /// Tells the recorder that is installed.
     pub fn describe(&self) {
         match self.kind {
@@ -56,87 +68,89 @@ impl Metric {
     }
 }
 
-const fn metric(
-    name: &'static str,
-    kind: Kind,
-    unit: Unit,
-    labels: &'static [&'static str],
-    what: &'static str,
-) -> Metric {
-    Metric { name, kind, unit, labels, what }
-}
-
 /// Everything that this crate counts.
 pub const METRICS: &[Metric] = {
     use Kind::{Counter, Gauge, Histogram};
     use Unit::{Count, Seconds};
     &[
-        metric(
+        Metric::new(
             "callsign_election_leader",
             Gauge,
             Count,
             &["election"],
             "1 while this member may act as leader",
         ),
-        metric(
+        Metric::new(
             "callsign_election_epoch",
             Gauge,
             Count,
             &["election"],
             "the epoch of this member's last term",
         ),
-        metric(
+        Metric::new(
             "callsign_election_transitions_total",
             Counter,
             Count,
             &["election", "to"],
             "changes that subscribers were told: to leading, to following",
         ),
-        metric(
+        Metric::new(
             "callsign_election_lost_total",
             Counter,
             Count,
             &["election", "why"],
             "terms that ended for this member, by why; trust_lapsed: nothing was heard in time",
         ),
-        metric(
+        Metric::new(
             "callsign_election_calls_total",
             Counter,
             Count,
             &["election", "call", "outcome"],
             "claims and refreshes (granted, denied, failed, unknown, abandoned) and abdications (given_back, was_gone, ...)",
         ),
-        metric(
+        Metric::new(
             "callsign_election_call_seconds",
             Histogram,
             Seconds,
             &["election", "call"],
             "how long the oracle took to answer",
         ),
-        metric(
+        Metric::new(
             "callsign_election_events_total",
             Counter,
             Count,
             &["election", "event"],
             "events of the campaign, its role, and the election if it is in a store; by their names in the log",
         ),
-        metric("callsign_session_trusted", Gauge, Count, &[], "1 while this node may trust what it holds"),
-        metric(
+        Metric::new(
+            "callsign_session_trusted",
+            Gauge,
+            Count,
+            &[],
+            "1 while this node may trust what it holds",
+        ),
+        Metric::new(
             "callsign_session_beats_total",
             Counter,
             Count,
             &[],
             "beats that the store took; each prolongs trust",
         ),
-        metric(
+        Metric::new(
             "callsign_session_commits_total",
             Counter,
             Count,
             &["outcome"],
             "commits of the session: beats, and the closing of others'",
         ),
-        metric("callsign_session_commit_seconds", Histogram, Seconds, &[], "how long these commits took"),
-        metric(
+        Metric::new(
+            "callsign_session_commit_seconds",
+            Histogram,
+            Seconds,
+            &[],
+            "how long these commits took",
+        ),
+        Metric::new(
             "callsign_session_events_total",
             Counter,
             Count,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use callsign_elector::{
     Time,
-    elector::View,
+    elector::{self, View},
     ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
     store::{CommitOutcome, Read, ReadResult, StoreError, Transaction},
 };
@@ -177,6 +177,22 @@ pub enum Tell {
     Rejoin {
         empty: bool,
     },
+}
+
+impl From<Tell> for elector::Notice {
+    fn from(tell: Tell) -> Self {
+        match tell {
+            Tell::Heard(epoch) => Self::Heard { epoch },
+            Tell::LinkUp(node) => Self::LinkUp { node },
+            Tell::LinkDown(node) => Self::LinkDown { node },
+            Tell::Synced(epoch, position) => Self::Synced { epoch, position },
+            Tell::Assumed(epoch) => Self::Assumed { epoch },
+            Tell::Refresh => Self::Changed,
+            Tell::Drain => Self::Drain,
+            Tell::Leave => Self::Leave,
+            Tell::Rejoin { empty } => Self::Rejoin { empty },
+        }
+    }
 }
 
 /// What a member asks of its driver, in order.

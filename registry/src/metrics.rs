@@ -25,117 +25,125 @@ use crate::{
     status::Status,
 };
 
-const fn metric(
-    name: &'static str,
-    kind: Kind,
-    unit: Unit,
-    labels: &'static [&'static str],
-    what: &'static str,
-) -> Metric {
-    Metric { name, kind, unit, labels, what }
-}
-
 /// What this crate counts itself.
 const OWN: &[Metric] = {
     use Kind::{Counter, Gauge, Histogram};
     use Unit::{Bytes, Count, Seconds};
     &[
-        metric(
+        Metric::new(
             "callsign_registry_calls_total",
             Counter,
             Count,
             &["registry", "call", "outcome"],
             "register, unregister and consistent reads that this node's member answered, by outcome",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_batch_operations",
             Histogram,
             Count,
             &["registry"],
             "operations of each batch that this node sent to the store, as leader",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_batch_bytes",
             Histogram,
             Bytes,
             &["registry"],
             "bytes of each batch that this node sent to the store, as leader",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_commit_seconds",
             Histogram,
             Seconds,
             &["registry", "what", "outcome"],
             "how long commits of a leader took: batches, and cuts of the log",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_log_position",
             Gauge,
             Count,
             &["registry"],
             "what this node's replica has applied",
         ),
-        metric("callsign_registry_names", Gauge, Count, &["registry"], "names in this node's replica"),
-        metric(
+        Metric::new("callsign_registry_names", Gauge, Count, &["registry"], "names in this node's replica"),
+        Metric::new(
             "callsign_registry_claims",
             Gauge,
             Count,
             &["registry"],
             "names that actors of this node hold",
         ),
-        metric("callsign_registry_members", Gauge, Count, &["registry"], "members, as this node last read"),
-        metric("callsign_registry_links", Gauge, Count, &["registry"], "links to other nodes that are up"),
-        metric(
+        Metric::new(
+            "callsign_registry_members",
+            Gauge,
+            Count,
+            &["registry"],
+            "members, as this node last read",
+        ),
+        Metric::new(
+            "callsign_registry_links",
+            Gauge,
+            Count,
+            &["registry"],
+            "links to other nodes that are up",
+        ),
+        Metric::new(
             "callsign_registry_leader",
             Gauge,
             Count,
             &["registry"],
             "1 while this node leads, and serves",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_synced",
             Gauge,
             Count,
             &["registry"],
             "1 while the replica is known to be complete",
         ),
-        metric("callsign_registry_epoch", Gauge, Count, &["registry"], "the epoch that this node last read"),
-        metric(
+        Metric::new(
+            "callsign_registry_epoch",
+            Gauge,
+            Count,
+            &["registry"],
+            "the epoch that this node last read",
+        ),
+        Metric::new(
             "callsign_registry_handoff_seconds",
             Histogram,
             Seconds,
             &["registry"],
             "from being asked to take over to serving, on the node that did",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_events_total",
             Counter,
             Count,
             &["registry", "event"],
             "term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, claim_lost, lock_broken, ...",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_messages_total",
             Counter,
             Count,
             &["registry", "direction", "kind"],
             "messages between members, by direction (sent, received) and kind",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_message_bytes_total",
             Counter,
             Bytes,
             &["registry", "direction"],
             "their bytes, before they are encrypted",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_messages_unread_total",
             Counter,
             Count,
             &["registry", "why"],
             "messages that were dropped: of another version, not known to this one, or damaged",
         ),
-        metric(
+        Metric::new(
             "callsign_registry_link_events_total",
             Counter,
             Count,

@@ -18,7 +18,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt, stream::BoxStream};
-use serde::{Deserialize, Serialize};
 
 use super::{
     oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Verdict},
@@ -26,33 +25,15 @@ use super::{
 };
 use crate::{
     ids::{Ballot, ClusterName, Epoch, Nonce, next_count},
-    keys::{ClusterKeys, read_key},
-    record::Record,
-    store::{CommitOutcome, Key, SharedStore, Transaction},
+    keys::ClusterKeys,
+    store::{CommitOutcome, SharedStore},
 };
 
-/// The counter, and which term of the inner oracle has the last number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Numbered {
-    epoch: Epoch,
-    ballot: Ballot,
-    inner: Term,
-    nonce: Nonce,
-}
-impl Record for Numbered {}
+mod counter;
 
-/// What others read of it.
 #[cfg(test)]
-pub(crate) fn golden(golden: &mut callsign_golden::Golden) {
-    let inner = Term {
-        leader: crate::ids::MemberId::new("a").unwrap(),
-        incarnation: crate::ids::Incarnation(u64::MAX - 1),
-        epoch: Epoch(7),
-        elected_at: super::term::AuthorityTime(70_000),
-    };
-    let numbered = Numbered { epoch: Epoch(8), ballot: Ballot(9), inner, nonce: Nonce(5) };
-    crate::golden_tests::record(golden, "fenced", numbered);
-}
+pub(crate) use counter::golden;
+use counter::{Counter, Numbered, seen, transient};
 
 /// How often a number is drawn again while others draw, too.
 const TRIES: usize = 32;
@@ -67,46 +48,6 @@ pub struct Fenced<O: Oracle> {
     held: Option<(Term, Grant<O::Fence>)>,
     /// Its epoch there and here, for signals.
     epochs: Arc<Mutex<Option<(Epoch, Epoch)>>>,
-}
-
-/// Where the numbers come from.
-#[derive(Debug)]
-struct Counter {
-    store: SharedStore,
-    /// Known when the oracle is initialised.
-    key: Option<Key>,
-}
-
-impl Counter {
-    fn key(&self) -> Result<Key, Fault> {
-        self.key.clone().ok_or_else(|| Fault::Fatal("it was not initialised".to_owned()))
-    }
-
-    async fn read(&self) -> Result<(Option<Vec<u8>>, Option<Numbered>), Fault> {
-        let read = self.store.read(vec![read_key(self.key()?)]).await;
-        let read = read.map_err(|error| transient(error.to_string()))?;
-        let bytes = read.value(0).cloned();
-        // A counter that cannot be read is not 0.
-        let numbered = bytes.as_deref().map(Numbered::from_value).transpose();
-        Ok((bytes, numbered.map_err(|error| Fault::Fatal(error.to_string()))?))
-    }
-
-    /// Replaces what was read, or not.
-    async fn put(&self, bytes: Option<Vec<u8>>, next: &Numbered) -> Result<CommitOutcome, Fault> {
-        let draw = Transaction::new().check(self.key()?, bytes).put(self.key()?, next.to_value());
-        Ok(self.store.commit(draw).await)
-    }
-
-    /// A denial of the inner oracle, with the leader's epoch as it is here.
-    async fn denied(&self, denial: Denial) -> Verdict<Fence> {
-        let last = match &denial.leader {
-            // Nobody can be named without the store; the denial stands.
-            Some(_) => self.read().await.ok().and_then(|(_, last)| last),
-            None => None,
-        };
-        let leader = last.filter(|last| Some(&last.inner) == denial.leader.as_ref());
-        Verdict::Denied(Denial { leader: leader.map(|last| seen(&last)), ..denial })
-    }
 }
 
 impl<O: Oracle> Fenced<O> {
@@ -163,16 +104,6 @@ impl<O: Oracle> Fenced<O> {
         self.held = None;
         Verdict::Denied(Denial { why: Refusal::TermOver, leader, retry_in: None })
     }
-}
-
-/// The inner oracle may have done its part: the same attempt is made again.
-fn transient(cause: String) -> Fault {
-    Fault::Transient { maybe_committed: true, cause }
-}
-
-/// The term as it is here.
-fn seen(numbered: &Numbered) -> Term {
-    Term { epoch: numbered.epoch, ..numbered.inner.clone() }
 }
 
 impl<O: Oracle> Oracle for Fenced<O> {

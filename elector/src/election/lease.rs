@@ -24,20 +24,16 @@
 //! lease has passed: the old holder's writes fail at a sink that checks. A store that loses both `seat` and `control` has
 //! lost the election, and what sinks have seen must be kept apart from it.
 
-use std::collections::BTreeSet;
-
 use futures::{StreamExt, stream::BoxStream};
 use tokio::sync::mpsc;
 
 use super::{
-    config::ElectionConfig,
     oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Verdict},
     state::{Registration, Who},
     term::Fence,
 };
 use crate::{
-    Clock,
-    ids::{ClusterName, Epoch, Tag},
+    ids::{ClusterName, Epoch},
     keys::{ClusterKeys, ElectionKeys},
     store::SharedStore,
 };
@@ -48,6 +44,7 @@ mod event;
 pub mod member;
 mod memory;
 pub mod operation;
+mod options;
 mod signals;
 mod snapshot;
 
@@ -56,47 +53,8 @@ use driver::{drive, watch};
 pub use event::{Event, What};
 use member::{Answer, Ask, Member};
 pub use memory::Memory;
+pub use options::{LeaseOptions, Mismatch};
 pub use signals::Watcher;
-
-/// How a member takes part.
-#[derive(Clone, Debug)]
-pub struct LeaseOptions {
-    /// Written if nobody has initialised the election. Otherwise what is there decides, and a difference is reported.
-    /// `None`: somebody else initialises it, and until then every claim is a [`Fault`].
-    pub config: Option<ElectionConfig>,
-    /// With which priority it registers.
-    pub priority: u32,
-    /// What it has that the election may ask for.
-    pub tags: BTreeSet<Tag>,
-    /// Whether it registers by itself, at the start and whenever it was evicted. Otherwise [`Election::register`] does.
-    pub register: bool,
-    /// Whether it watches the records, so that it hears of a free seat at once. Otherwise it hears with its next poll.
-    pub watch: bool,
-    /// The clock by which it sees that records do not change.
-    pub clock: Clock,
-}
-
-impl Default for LeaseOptions {
-    fn default() -> Self {
-        Self {
-            config: Some(ElectionConfig::default()),
-            priority: 1,
-            tags: BTreeSet::new(),
-            register: true,
-            watch: true,
-            clock: Clock::boot(),
-        }
-    }
-}
-
-/// A configuration that a member was started with, and that does not hold: the durable one decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    /// The member's own.
-    pub ours: ElectionConfig,
-    /// What holds.
-    pub durable: ElectionConfig,
-}
 
 /// Takes part in an election on a store.
 #[derive(Debug)]

@@ -7,41 +7,27 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use super::*;
 use crate::driver_tests::{Cluster, SOON, counter as actor, until};
 
-/// What was counted so far, as Prometheus is told it.
-struct Seen(Vec<(String, String, u64)>);
+#[path = "../../../elector/src/metrics/tests/seen.rs"]
+mod seen;
+
+/// What this registry, the only one, has counted so far.
+struct Seen(seen::Seen);
 
 impl Seen {
     fn by(prometheus: &PrometheusHandle) -> Self {
-        let text = prometheus.render();
-        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        // Of distributions the count is enough.
-        let counts = lines.filter(|line| !line.contains("_sum") && !line.contains("quantile="));
-        let seen = counts.map(|line| {
-            let (what, value) = line.rsplit_once(' ').unwrap();
-            let (name, labels) = what.split_once('{').unwrap_or((what, ""));
-            let labels = labels.trim_end_matches('}').replace('"', "");
-            (name.to_owned(), labels, value.parse().unwrap())
-        });
-        Self(seen.collect())
+        Self(seen::Seen::by(prometheus))
     }
 
     fn get(&self, name: &str, labels: &str) -> u64 {
         let labels = if labels.is_empty() { String::new() } else { format!(",{labels}") };
-        let at = (format!("callsign_registry_{name}"), format!("registry=default{labels}"));
-        let found = self.0.iter().find(|(name, labels, _)| (name, labels) == (&at.0, &at.1));
-        found.map_or(0, |(_, _, value)| *value)
+        self.0.get(&format!("callsign_registry_{name}"), &format!("registry=default{labels}"))
     }
 
-    /// Everything is in the table, with just its labels, and nobody's name is one.
+    /// Everything is in the table, and nobody's name is a label.
     fn assert_bounded(&self, names: &[&str]) {
-        for (name, labels, _) in &self.0 {
-            let metric = all().find(|metric| metric.name == name.trim_end_matches("_count"));
-            let metric = metric.unwrap_or_else(|| panic!("{name} is not in the table"));
-            let labels: Vec<_> =
-                labels.split(',').filter(|l| !l.is_empty()).map(|l| l.split_once('=').unwrap()).collect();
-            let keys: Vec<_> = labels.iter().map(|(key, _)| *key).collect();
-            assert_eq!(keys, metric.labels, "{name}");
-            assert!(labels.iter().all(|(_, value)| !names.contains(value)), "{name}: {labels:?}");
+        self.0.assert_described(|name| all().find(|metric| metric.name == name).map(|m| m.labels));
+        for (label, said) in self.0.labels() {
+            assert!(!names.contains(&said), "{label}: {said}");
         }
     }
 }
@@ -130,7 +116,7 @@ fn what_comes_rarely_is_counted_once_with_the_next_wake_up() {
             let position = callsign_elector::ids::Position(7);
             metrics.event(&Event::Serving { epoch: Epoch(epoch), position });
         }
-        assert!(Seen::by(&counted).0.iter().all(|(name, ..)| name.ends_with("handoff_seconds_count")));
+        assert!(Seen::by(&counted).0.names().all(|name| name.ends_with("handoff_seconds_count")));
         metrics.tell();
         metrics.tell();
         let seen = Seen::by(&counted);

@@ -253,21 +253,10 @@ impl World {
                     self.oracle.told(self.is_watched(node, actor), node, actor);
                 }
                 Effect::Tell(tell) => {
-                    let notice = match tell {
-                        Tell::Heard(epoch) => Notice::Heard { epoch },
-                        Tell::LinkUp(node) => Notice::LinkUp { node },
-                        Tell::LinkDown(node) => Notice::LinkDown { node },
-                        Tell::Synced(epoch, position) => {
-                            self.oracle.synced(node, epoch, position);
-                            Notice::Synced { epoch, position }
-                        }
-                        Tell::Assumed(epoch) => Notice::Assumed { epoch },
-                        Tell::Refresh => Notice::Changed,
-                        Tell::Drain => Notice::Drain,
-                        Tell::Leave => Notice::Leave,
-                        Tell::Rejoin { empty } => Notice::Rejoin { empty },
-                    };
-                    self.tell_elector(node, Queue::OfMember, notice);
+                    if let Tell::Synced(epoch, position) = tell {
+                        self.oracle.synced(node, epoch, position);
+                    }
+                    self.tell_elector(node, Queue::OfMember, tell.into());
                 }
                 Effect::Suspect { node: of, incarnation } => {
                     let input = SessionInput::Suspect { node: of, incarnation };

@@ -11,10 +11,13 @@ use std::{
 };
 
 use callsign_tests::{Cluster, NodeProcess, Siege, StartOptions, Strangers, callsign, eventually};
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
-    date_time_ymd,
-};
+use rcgen::KeyPair;
+
+use authority::{Authority, Wish};
+
+#[path = "../../../transport/tests/all/support/authority.rs"]
+#[allow(unreachable_pub)] // as it is there
+mod authority;
 
 const LEASE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -183,42 +186,20 @@ fn a_secret_changes_on_three_living_nodes_and_no_link_is_lost() {
     cluster.check();
 }
 
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
+/// Puts a certificate for a node, its key, and the authorities that it believes into its directory.
+fn equip(authority: &Authority, uri: &str, believed: &[&Authority], directory: &Path) {
+    certify(authority, uri, directory);
+    believe(believed, directory);
 }
 
-impl Authority {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
-    }
+fn certify(authority: &Authority, uri: &str, directory: &Path) {
+    let (certificate, key) = authority.issue(&Wish::of(&[uri]));
+    write(directory.join("cert.pem"), certificate);
+    write(directory.join("key.pem"), key);
+}
 
-    /// Puts a certificate for a node, its key, and the authorities that it believes into its directory.
-    fn equip(&self, uri: &str, believed: &[&Self], directory: &Path) {
-        self.certify(uri, directory);
-        Self::believe(believed, directory);
-    }
-
-    fn certify(&self, uri: &str, directory: &Path) {
-        let mut params = CertificateParams::default();
-        params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
-        params.not_after = date_time_ymd(2099, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        write(directory.join("cert.pem"), certificate.pem());
-        write(directory.join("key.pem"), key.serialize_pem());
-    }
-
-    fn believe(believed: &[&Self], directory: &Path) {
-        let all: String = believed.iter().map(|authority| authority.pem.as_str()).collect();
-        write(directory.join("ca.pem"), all);
-    }
+fn believe(authorities: &[&Authority], directory: &Path) {
+    write(directory.join("ca.pem"), Authority::believed(authorities));
 }
 
 const TLS: [&str; 6] = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-ca", "ca.pem"];
@@ -236,7 +217,7 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
     for name in NAMES {
         let directory = files.path().join(name);
         fs::create_dir(&directory).unwrap();
-        old.equip(&uri(name), &[&old], &directory);
+        equip(&old, &uri(name), &[&old], &directory);
         // One is never told.
         let arguments = if name == "c" { &LOOKING[..] } else { &TLS };
         cluster.launch_with(name, &started_with(arguments, &directory));
@@ -248,9 +229,9 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
         for name in NAMES {
             let directory = files.path().join(name);
             match step {
-                0 => Authority::believe(&[&old, &new], &directory),
-                1 => new.certify(&uri(name), &directory),
-                _ => Authority::believe(&[&new], &directory),
+                0 => believe(&[&old, &new], &directory),
+                1 => certify(&new, &uri(name), &directory),
+                _ => believe(&[&new], &directory),
             }
             let node = cluster.node(name);
             if name != "c" {
@@ -276,10 +257,10 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
     // Another name's certificate, and that of an authority that is not believed any more.
     let late = files.path().join("late");
     fs::create_dir(&late).unwrap();
-    new.equip(&uri("e"), &[&new], &late);
+    equip(&new, &uri("e"), &[&new], &late);
     let stopped = cluster.refused("d", &started_with(&TLS, &late));
     assert!(stopped.log.contains(&format!("the certificate is for {}, not for {}", uri("e"), uri("d"))));
-    old.equip(&uri("d"), &[&old, &new], &late);
+    equip(&old, &uri("d"), &[&old, &new], &late);
     let outsider = cluster.launch_aside("d", &started_with(&TLS, &late));
     eventually("both sides say why", PATIENCE, || {
         let (here, there) = (outsider.log(), cluster.node("b").log());
@@ -288,7 +269,7 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
         if is_said { Ok(()) } else { Err(format!("{here}\n{there}")) }
     });
     drop(outsider);
-    new.equip(&uri("d"), &[&new], &late);
+    equip(&new, &uri("d"), &[&new], &late);
     cluster.launch_with("d", &started_with(&TLS, &late));
     cluster.wait_until_ready();
     let left = cluster.node("d").client.status().ok()["doors"]["certificate_expires_in_s"].as_u64();
@@ -302,7 +283,7 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
 fn doctor_looks_at_the_keys_that_a_node_would_be_started_with() {
     let files = tempfile::tempdir().unwrap();
     let authority = Authority::new("ours");
-    authority.equip("callsign://default/a", &[&authority], files.path());
+    equip(&authority, "callsign://default/a", &[&authority], files.path());
     fs::write(files.path().join("secret"), "a secret of sixteen bytes\nand another one, too\n").unwrap();
     let doctor = |more: &[&str]| {
         let of = |file: &str| files.path().join(file);

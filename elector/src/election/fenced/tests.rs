@@ -13,7 +13,8 @@ use crate::{
         test_stores::{Faulty, on_every_store, only_here},
     },
     ids::{ElectionName, Incarnation, MAX_COUNT, MemberId},
-    store::memory::Fate,
+    record::Record,
+    store::{Transaction, memory::Fate},
 };
 
 on_every_store! {

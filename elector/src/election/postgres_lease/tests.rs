@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 
 use super::*;
-use crate::store::postgres::tests::server::Server;
+use crate::{election::term::Term, ids::Ballot, store::postgres::tests::server::Server};
 
 mod bed;
 mod campaign;

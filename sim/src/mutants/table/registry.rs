@@ -337,7 +337,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "foreign-session-verdict",
-        file: "registry/src/host.rs, registry/src/host/verdicts.rs",
+        file: "registry/src/host/session.rs, registry/src/host/verdicts.rs",
         what: "Numbers requests anew in each session, and does not look whose verdict arrives.",
         hazard: "design review; style B5.1",
         scenario: "lapses",
@@ -353,7 +353,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "not-asked-again-in-new-epoch",
-        file: "registry/src/host.rs, registry/src/host/verdicts.rs",
+        file: "registry/src/host/verdicts.rs, registry/src/host/waiting.rs",
         what: "Sends a request once, and waits for whatever comes of it.",
         hazard: "design review; dgen H26; style B5.5",
         scenario: "cuts",
@@ -377,7 +377,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "orphan-not-given-up",
-        file: "registry/src/host.rs, registry/src/host/verdicts.rs",
+        file: "registry/src/host/reconcile.rs, registry/src/host/verdicts.rs",
         what: "Does not give up a name that was granted to an actor that had ended.",
         hazard: "design review; dgen H34",
         scenario: STANDARD,
@@ -385,7 +385,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "claim-puts-row-back",
-        file: "registry/src/host.rs",
+        file: "registry/src/host/reconcile.rs",
         what: "Registers again what it claims and the log has freed, and keeps the claim meanwhile.",
         hazard: "roadmap; dgen H28",
         scenario: "snapshots",
@@ -401,7 +401,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lost-session-keeps-claims",
-        file: "registry/src/host.rs",
+        file: "registry/src/host/session.rs",
         what: "Takes the claims of a lost session along into the next one.",
         hazard: "design review",
         scenario: STANDARD,
@@ -409,7 +409,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unknown-taken-for-no",
-        file: "registry/src/host.rs",
+        file: "registry/src/host/waiting.rs",
         what: "Answers a request of which nothing was heard in time with an error that says that nothing was done.",
         hazard: "roadmap; dgen H19, N4",
         scenario: STANDARD,

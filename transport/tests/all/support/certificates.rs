@@ -1,12 +1,8 @@
-//! Authorities and certificates for tests.
+//! Nodes with certificates, and strangers who show one or none.
 
 use std::{io, sync::Arc};
 
 use callsign_transport::{Carrier, Endpoint, Tls};
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType, date_time_ymd,
-};
 use snow::{
     params::HashChoice,
     resolvers::{CryptoResolver, DefaultResolver},
@@ -27,50 +23,9 @@ use tokio_rustls::{
     },
 };
 
-/// Issues certificates.
-pub struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pub pem: String,
-}
-
-/// A certificate that an authority is asked for.
-#[derive(Clone)]
-pub struct Wish {
-    pub uris: Vec<String>,
-    /// The years in which it is good.
-    pub years: (i32, i32),
-    pub purposes: Vec<ExtendedKeyUsagePurpose>,
-}
-
-impl Wish {
-    pub fn of(uris: &[&str]) -> Self {
-        Self { uris: uris.iter().map(ToString::to_string).collect(), years: (2020, 2120), purposes: vec![] }
-    }
-}
+use super::authority::{Authority, Wish};
 
 impl Authority {
-    pub fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
-    }
-
-    /// A certificate and its key.
-    pub fn issue(&self, wish: &Wish) -> (String, String) {
-        let mut params = CertificateParams::default();
-        let uris = wish.uris.iter().map(|uri| SanType::URI(uri.as_str().try_into().unwrap()));
-        params.subject_alt_names = uris.collect();
-        params.extended_key_usages.clone_from(&wish.purposes);
-        params.not_before = date_time_ymd(wish.years.0, 1, 1);
-        params.not_after = date_time_ymd(wish.years.1, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
     /// What a node of the cluster "prod" is started with, that believes this authority.
     pub fn tls(&self, node: &str) -> Tls {
         self.tls_believing(node, &[self])
@@ -79,12 +34,8 @@ impl Authority {
     /// As [`tls`](Self::tls), for a node that believes these.
     pub fn tls_believing(&self, node: &str, authorities: &[&Self]) -> Tls {
         let (certificate, key) = self.issue(&Wish::of(&[&format!("callsign://prod/{node}")]));
-        Tls::from_pem(certificate, key, believed(authorities)).unwrap()
+        Tls::from_pem(certificate, key, Self::believed(authorities)).unwrap()
     }
-}
-
-pub fn believed(authorities: &[&Authority]) -> String {
-    authorities.iter().map(|authority| authority.pem.as_str()).collect()
 }
 
 pub fn frame(body: &[u8]) -> Vec<u8> {

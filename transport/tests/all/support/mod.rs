@@ -9,10 +9,12 @@ use callsign_transport::{
     Network, PeerId, Refused, Secret, SendError, StartError,
 };
 
+mod authority;
 mod certificates;
 #[cfg(feature = "node-server")]
 mod node_servers;
 
+pub use authority::{Authority, Wish};
 pub use certificates::*;
 
 #[cfg(feature = "node-server")]

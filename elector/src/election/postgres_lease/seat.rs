@@ -1,0 +1,95 @@
+//! The seat as the table says it, for anybody.
+
+use std::time::Duration;
+
+use tokio_postgres::Row;
+
+use super::link::Link;
+use crate::{
+    election::{
+        oracle::Fault,
+        term::{AuthorityTime, Term},
+    },
+    ids::{Ballot, ElectionName, Epoch, Incarnation, MemberId},
+    store::{OpenError, postgres::address::Address},
+};
+
+/// Who has the seat, as the table says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The term, also an expired one; `None` after a resignation.
+    pub term: Option<Term>,
+    /// The greatest ballot so far.
+    pub ballot: Ballot,
+    /// How much of the lease was left when the database looked; zero when it is over.
+    pub left: Duration,
+}
+
+/// The election as anybody sees it, whether or not they take part. Clones share their connection, which ends with the
+/// last of them.
+#[derive(Clone)]
+pub struct PostgresSeat {
+    pub(super) link: Link,
+    pub(super) election: ElectionName,
+}
+
+impl PostgresSeat {
+    /// Starts to connect; see [`open`](crate::store::open()) for the URLs. Needs a tokio runtime. The server need not be there
+    /// yet.
+    pub fn connect(url: &str, election: ElectionName) -> Result<Self, OpenError> {
+        Ok(Self { link: Link::start(Address::parse(url)?), election })
+    }
+
+    /// Who leads: whose lease is not expired by the clock of the database. Nothing to build a write on: use the fence.
+    pub async fn leader(&self) -> Result<Option<Term>, Fault> {
+        Ok(self.raw().await?.filter(|seat| !seat.left.is_zero()).and_then(|seat| seat.term))
+    }
+
+    /// The row as it is, expired or not. `None`: the election was never held.
+    pub async fn raw(&self) -> Result<Option<Seat>, Fault> {
+        let name = self.election.as_str();
+        let row = self.link.ask(|sql| &sql.look, &[&name]).await?;
+        row.map(|row| seat(&row)).transpose()
+    }
+
+    /// Whether the term is the present one, and not expired.
+    pub async fn is_leader(&self, term: &Term) -> Result<bool, Fault> {
+        Ok(self.leader().await?.as_ref() == Some(term))
+    }
+
+    /// Asks the leader to resign: of that epoch, or whoever leads. Whether it hears of it is not known.
+    pub async fn request_resign(&self, epoch: Option<Epoch>) -> Result<(), Fault> {
+        let which = epoch.map_or("*".to_owned(), |epoch| epoch.to_string());
+        let said = format!("{} resign {which}", self.election);
+        self.link.ask(|sql| &sql.tell, &[&said]).await.map(drop)
+    }
+}
+
+impl std::fmt::Debug for PostgresSeat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PostgresSeat").field(&self.election).finish()
+    }
+}
+
+/// Reads a row. One that makes no sense is an error, never a vacant seat.
+pub(super) fn seat(row: &Row) -> Result<Seat, Fault> {
+    let corrupt = |cause: String| Fault::Fatal(format!("the row of the election cannot be read: {cause}"));
+    let number = |at: usize| {
+        let number: Option<i64> = row.try_get(at).map_err(|error| corrupt(error.to_string()))?;
+        Ok::<_, Fault>(number)
+    };
+    let counter = |at: usize| {
+        let n = number(at)?.ok_or_else(|| corrupt("a counter is missing".to_owned()))?;
+        u64::try_from(n).map_err(|_| corrupt(format!("a counter of {n}")))
+    };
+    let (ballot, epoch) = (Ballot(counter(0)?), Epoch(counter(1)?));
+    let leader: Option<&str> = row.try_get(2).map_err(|error| corrupt(error.to_string()))?;
+    let Some(leader) = leader else { return Ok(Seat { term: None, ballot, left: Duration::ZERO }) };
+    let leader = MemberId::new(leader).map_err(|error| corrupt(error.to_string()))?;
+    let incarnation = number(3)?.ok_or_else(|| corrupt("no incarnation".to_owned()))?;
+    let left = number(5)?.ok_or_else(|| corrupt("no expiry".to_owned()))?;
+    let incarnation = Incarnation(incarnation.cast_unsigned());
+    let term = Term { leader, incarnation, epoch, elected_at: AuthorityTime(counter(4)?) };
+    // Over: negative.
+    Ok(Seat { term: Some(term), ballot, left: Duration::from_micros(u64::try_from(left).unwrap_or(0)) })
+}

@@ -1,0 +1,118 @@
+//! What a member asks of its driver is done here.
+#![allow(clippy::disallowed_methods)] // part of the driver
+
+use std::{future::Future, time::Duration};
+
+use callsign_elector::{ids::NodeName, store::CommitOutcome};
+use callsign_transport::Lane;
+use ractor::{ActorId, ActorRef, ActorStatus};
+
+use super::{Driver, Kick};
+use crate::{
+    input::{Effect, Event, Input, OpId},
+    message::Message,
+    metrics::OfCommit,
+};
+
+/// How long a commit may take before its outcome is taken for unknown.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Driver {
+    pub(super) fn perform(&mut self, effect: Effect, myself: &ActorRef<Kick>) {
+        match effect {
+            Effect::Send { to, message } => self.send(to, &message),
+            Effect::Read { id, reads } => {
+                let (read, shared) = (self.store.read(reads), self.shared.clone());
+                // Not awaited here: a slow store must not keep this member from hearing its links.
+                tokio::spawn(async move { shared.push(Input::ReadDone { id, result: read.await }) });
+            }
+            Effect::Commit { id, transaction } => {
+                let operations = self.member.batch_operations();
+                let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
+                let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
+                tokio::spawn(async move { shared.push(commit_done(id, commit, metrics).await) });
+            }
+            Effect::Answer { call, answer } => {
+                self.metrics.answered(&answer);
+                self.shared.answer(call, answer);
+            }
+            Effect::Watch { actor } => self.watch(actor, myself),
+            Effect::Unwatch { actor } => {
+                if let Some(cell) = self.watched.remove(&actor) {
+                    myself.get_cell().unmonitor(cell);
+                }
+                self.shared.unlisten_all(actor);
+            }
+            Effect::Stop { actor } => {
+                if let Some(cell) = self.watched.get(&actor) {
+                    cell.stop(Some("callsign: its session is not trusted".into()));
+                }
+            }
+            Effect::Notify { actor, notice } => self.shared.notify(actor, notice),
+            Effect::Tell(tell) => self.elector.tell(tell.into()),
+            Effect::Suspect { node, incarnation } => self.session.suspect(&node, incarnation),
+            Effect::Event(event) => self.report(&event),
+        }
+    }
+
+    fn send(&mut self, to: NodeName, message: &Message) {
+        let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
+        let sent = match self.links.get(&to) {
+            Some(link) => {
+                let bytes = message.encode();
+                self.metrics.sent(message, bytes.len());
+                self.endpoint.send(*link, lane, &self.channel, bytes)
+            }
+            // It went down; the input that says so is on its way.
+            None => return,
+        };
+        if let Err(error) = sent {
+            tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
+            self.metrics.link("send_failed");
+            self.shared.push(Input::SendFailed { to });
+        }
+    }
+
+    fn watch(&mut self, actor: u64, myself: &ActorRef<Kick>) {
+        if self.watched.contains_key(&actor) {
+            return;
+        }
+        let ended = || self.shared.push(Input::ActorEnded { actor });
+        let Some(cell) = ractor::registry::where_is_pid(ActorId::Local(actor)) else { return ended() };
+        myself.get_cell().monitor(cell.clone());
+        // Monitoring what has ended already gives no event.
+        if cell.get_status() >= ActorStatus::Stopping {
+            return ended();
+        }
+        self.watched.insert(actor, cell);
+    }
+
+    fn report(&mut self, event: &Event) {
+        self.metrics.event(event);
+        let (registry, node) = (&self.channel, &self.shared.status.load().node);
+        match event {
+            Event::Corrupt { reason } => {
+                // It is read again and again, until somebody mends it.
+                let times = if self.corrupt.0 == *reason { self.corrupt.1 + 1 } else { 1 };
+                self.corrupt = (reason.clone(), times);
+                if times.is_power_of_two() {
+                    tracing::error!(registry, %node, reason, times, "the log cannot be read");
+                }
+            }
+            Event::ClaimLost { .. } => tracing::warn!(registry, %node, ?event, "registry"),
+            _ => tracing::info!(registry, %node, ?event, "registry"),
+        }
+        match event {
+            Event::Serving { .. } => (self.on_lead)(true),
+            Event::Deposed { .. } => (self.on_lead)(false),
+            _ => {}
+        }
+    }
+}
+
+async fn commit_done(id: OpId, commit: impl Future<Output = CommitOutcome>, metrics: OfCommit) -> Input {
+    let outcome = tokio::time::timeout(COMMIT_TIMEOUT, commit).await;
+    let outcome = outcome.unwrap_or(CommitOutcome::Unknown);
+    metrics.ended(&outcome);
+    Input::CommitDone { id, outcome }
+}
