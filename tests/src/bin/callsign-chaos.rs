@@ -26,7 +26,7 @@ struct Cli {
 enum Command {
     /// A node of a run; for this program itself.
     #[command(hide = true)]
-    Node(node::Args),
+    Node(Box<node::Args>),
     /// Judges a run again that was kept: its histories and its recordings.
     Judge {
         /// Where it was kept.
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Some(Command::Node(args)) => {
-            chaos::die_with_parent().and_then(|()| node::run(args)).map(|()| ExitCode::SUCCESS)
+            chaos::die_with_parent().and_then(|()| node::run(*args)).map(|()| ExitCode::SUCCESS)
         }
         Some(Command::Judge { directory }) => judge_again(&directory),
         None => run(cli.run),
