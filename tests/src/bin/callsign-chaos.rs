@@ -103,7 +103,11 @@ fn run(run: Run) -> Result<ExitCode> {
     let plant = run.plant;
     #[cfg(not(feature = "planted"))]
     let plant = None;
-    let temporary = tempfile::Builder::new().prefix("callsign-chaos-").tempdir()?;
+    let temporary = match run.out {
+        Some(_) => None,
+        None => Some(tempfile::Builder::new().prefix("callsign-chaos-").tempdir()?),
+    };
+    let directory = temporary.as_ref().map(|temporary| temporary.path().to_owned()).or(run.out);
     let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let options = Options {
         time: Duration::from_secs_f64(run.minutes * 60.0),
@@ -114,7 +118,7 @@ fn run(run: Run) -> Result<ExitCode> {
         kinds: if run.only.is_empty() { Kind::ALL.to_vec() } else { run.only },
         plant,
         netns: run.netns,
-        directory: run.out.clone().unwrap_or_else(|| temporary.path().to_owned()),
+        directory: directory.context("there is one or the other")?,
     };
     println!("seed {}, in {}", options.seed, options.directory.display());
     let report = chaos::run(&options, &mut |what| {
@@ -123,13 +127,13 @@ fn run(run: Run) -> Result<ExitCode> {
         }
     })?;
     println!("{report}");
-    if run.out.is_some() {
+    if temporary.is_none() {
         println!("kept in {}; the timeline is timeline.svg", options.directory.display());
     }
     if report.breaches.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    if run.out.is_none() {
+    if let Some(temporary) = temporary {
         keep(temporary, &report.directory)?;
     }
     Ok(ExitCode::from(1))
