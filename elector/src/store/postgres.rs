@@ -64,6 +64,7 @@ pub(crate) mod address;
 mod commit;
 mod examine;
 pub(crate) mod line;
+mod newest;
 mod pipeline;
 mod read;
 pub(crate) mod schema;

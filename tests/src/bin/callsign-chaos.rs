@@ -26,7 +26,7 @@ struct Cli {
 enum Command {
     /// A node of a run; for this program itself.
     #[command(hide = true)]
-    Node(node::Args),
+    Node(Box<node::Args>),
     /// Judges a run again that was kept: its histories and its recordings.
     Judge {
         /// Where it was kept.
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Some(Command::Node(args)) => {
-            chaos::die_with_parent().and_then(|()| node::run(args)).map(|()| ExitCode::SUCCESS)
+            chaos::die_with_parent().and_then(|()| node::run(*args)).map(|()| ExitCode::SUCCESS)
         }
         Some(Command::Judge { directory }) => judge_again(&directory),
         None => run(cli.run),
@@ -103,7 +103,11 @@ fn run(run: Run) -> Result<ExitCode> {
     let plant = run.plant;
     #[cfg(not(feature = "planted"))]
     let plant = None;
-    let temporary = tempfile::Builder::new().prefix("callsign-chaos-").tempdir()?;
+    let temporary = match run.out {
+        Some(_) => None,
+        None => Some(tempfile::Builder::new().prefix("callsign-chaos-").tempdir()?),
+    };
+    let directory = temporary.as_ref().map(|temporary| temporary.path().to_owned()).or(run.out);
     let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let options = Options {
         time: Duration::from_secs_f64(run.minutes * 60.0),
@@ -114,7 +118,7 @@ fn run(run: Run) -> Result<ExitCode> {
         kinds: if run.only.is_empty() { Kind::ALL.to_vec() } else { run.only },
         plant,
         netns: run.netns,
-        directory: run.out.clone().unwrap_or_else(|| temporary.path().to_owned()),
+        directory: directory.context("there is one or the other")?,
     };
     println!("seed {}, in {}", options.seed, options.directory.display());
     let report = chaos::run(&options, &mut |what| {
@@ -123,13 +127,13 @@ fn run(run: Run) -> Result<ExitCode> {
         }
     })?;
     println!("{report}");
-    if run.out.is_some() {
+    if temporary.is_none() {
         println!("kept in {}; the timeline is timeline.svg", options.directory.display());
     }
     if report.breaches.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    if run.out.is_none() {
+    if let Some(temporary) = temporary {
         keep(temporary, &report.directory)?;
     }
     Ok(ExitCode::from(1))

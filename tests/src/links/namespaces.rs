@@ -107,8 +107,11 @@ impl Namespaces {
         };
         let nodes = names.iter().map(node).collect::<io::Result<Vec<_>>>().map_err(NoNamespaces::Refused)?;
         join(&nodes).map_err(NoNamespaces::Refused)?;
+        if let Some(node) = nodes.first() {
+            node.try_discipline("blackhole").map_err(NoNamespaces::Refused)?;
+        }
         let why_no_delay = nodes.first().and_then(|node| {
-            let tried = node.run("tc qdisc replace dev lo root netem delay 1ms; tc qdisc del dev lo root");
+            let tried = node.try_discipline("netem delay 1ms");
             tried.err().map(|why| format!("the kernel has no netem ({})", one_line(&why.to_string())))
         });
         let why_no_breaks =
@@ -133,6 +136,12 @@ impl Namespaces {
 impl Node {
     fn run(&self, script: &str) -> io::Result<String> {
         lock(&self.held).run(script)
+    }
+
+    /// Whether the kernel has a queueing discipline.
+    fn try_discipline(&self, discipline: &str) -> io::Result<()> {
+        let script = format!("tc qdisc replace dev lo root {discipline}\ntc qdisc del dev lo root");
+        self.run(&script).map(drop)
     }
 
     /// The namespace, as a file.

@@ -3,10 +3,7 @@
 use std::{
     fmt,
     future::poll_fn,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -20,7 +17,9 @@ use tokio_postgres::{AsyncMessage, Client, Error, Statement};
 use super::{
     ANSWER,
     address::Address,
-    commit, read, schema,
+    commit,
+    newest::Newest,
+    read, schema,
     trouble::in_words,
     watches::{self, Event},
 };
@@ -53,28 +52,14 @@ pub(super) struct Session {
 pub(super) struct Place {
     address: Address,
     identity: i64,
-    /// The newest version that was seen in it.
-    newest: AtomicU64,
+    newest: Newest,
     /// Rung when a connection comes up: the others need not wait any longer.
     reachable: Notify,
 }
 
 impl Place {
     pub(super) fn new(address: Address, identity: i64) -> Self {
-        Self { address, identity, newest: AtomicU64::new(0), reachable: Notify::new() }
-    }
-
-    /// Notes with which version a connection begins: no earlier one than was seen before.
-    fn begins_with(&self, version: Version) {
-        let before = self.newest.fetch_max(version.0, Ordering::SeqCst);
-        if version.0 < before {
-            let after = version.0;
-            tracing::error!(
-                before,
-                after,
-                "the database has lost commits: fencing tokens may be given out twice"
-            );
-        }
+        Self { address, identity, newest: Newest::default(), reachable: Notify::new() }
     }
 }
 
@@ -125,7 +110,7 @@ impl Session {
 
     /// Notes how far the database has come.
     pub(super) fn saw(&self, version: Version) {
-        self.place.newest.fetch_max(version.0, Ordering::SeqCst);
+        self.place.newest.saw(version);
     }
 }
 
@@ -268,11 +253,20 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
     };
     let mut driven = AbortOnDrop(tokio::spawn(driven));
     let ready = async {
+        let known = place.newest.known();
         let row = client.query_one(schema::STATE, &[]).await?;
         if row.try_get::<_, i64>(1)? != place.identity {
             return Err(NotConnected::Replaced);
         }
-        place.begins_with(commit::seen(row.try_get(2)?));
+        let version = commit::seen(row.try_get(2)?);
+        if place.newest.begins_with(known, version) {
+            let (before, after) = (known.0, version.0);
+            tracing::error!(
+                before,
+                after,
+                "the database has lost commits: fencing tokens may be given out twice"
+            );
+        }
         if let Role::Listens(events) = role {
             client.batch_execute(&format!("LISTEN {}", watches::CHANNEL)).await?;
             // Whatever was committed before is looked for, whatever comes later is heard.
