@@ -104,6 +104,8 @@ mod rows {
                 heirs: e11_e13_a_seat_that_was_given_up_for_a_better_one_is_left_to_it,
                 heirs: e11_e13_a_seat_that_was_given_up_for_one_that_died_is_free_a_lease_later,
                 heirs: e11_b9_a_holder_that_is_deposed_leaves_the_seat_to_the_better_one_after_the_lock_delay,
+                heirs: e10_e11_whoever_waits_for_the_seat_that_it_vacated_is_heard_and_not_passed_over,
+                heirs: e10_whoever_waits_is_told_to_ask_in_time_for_its_heartbeat,
                 choice: e16_a_top_candidate_that_dies_again_and_again_does_not_move_the_seat,
                 choice: e18_who_lacks_what_is_required_takes_part_and_is_never_elected,
                 choice: h2_h3_a_disabled_election_takes_nothing_and_drains_or_stops_its_leader,

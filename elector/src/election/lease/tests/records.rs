@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     beds::{LEASE, Stores, cluster},
-    people::{MS, Place, id, refused, registration, surely},
+    people::{MS, PATIENT, Place, id, refused, registration, surely},
 };
 use crate::{
     election::{
@@ -190,6 +190,8 @@ pub(super) async fn a11_a_counter_at_its_end_is_an_error_and_writes_nothing(stor
 pub(super) async fn h9_a_lost_seat_goes_to_nobody_for_a_lease_and_its_ballots_are_not_given_out_again(
     stores: Stores,
 ) {
+    let config = ElectionConfig { candidate_timeout: PATIENT, ..stores.config.clone() };
+    let stores = stores.with(config);
     let place = Place::new(&stores).await;
     let (mut a, mut b) = (place.player("a").await, place.player("b").await);
     let mut held = a.win().await;
