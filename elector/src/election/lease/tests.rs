@@ -91,6 +91,7 @@ mod rows {
                 records: a11_what_cannot_work_is_refused_before_anything_is_written,
                 records: a11_a_counter_at_its_end_is_an_error_and_writes_nothing,
                 records: h9_a_lost_seat_goes_to_nobody_for_a_lease_and_its_ballots_are_not_given_out_again,
+                records: h9_h2_a_lost_seat_is_waited_for_as_long_as_was_configured_when_it_was_lost,
                 records: h9_h1_a_lost_configuration_is_initialised_anew_and_the_ballots_go_on,
                 records: h1_the_first_configuration_stands_and_before_it_there_is_nothing,
                 records: h5_ten_members_start_at_once_on_an_empty_store,

@@ -63,7 +63,7 @@ fn d8_a_term_that_was_over_before_the_stop_is_not_said_to_stand_in_anybodys_way(
     assert_eq!(story.count("abdicate"), 3);
     // A moment before the end of trust it is another matter.
     let mut story = leading(config(), grant(1, 1));
-    story.pause(left - Duration::from_nanos(1));
+    story.pause(left.saturating_sub(Duration::from_nanos(1)));
     story.step(Input::Stop);
     story.role_stopped();
     story.pass(s(20));
