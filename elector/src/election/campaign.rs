@@ -68,9 +68,19 @@ pub enum StartError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopError {
-    /// The seat was not given back: others get it when its lease ends.
+    /// The seat was not given back, and the term was trusted until the stop: others get it when its lease ends. If the fault
+    /// is `Transient` and `maybe_committed`, it may have been given back, and only the answer was lost.
+    ///
+    /// Not said of a term that was over, by this member's clock, before the stop: nothing of it has to be waited for, although
+    /// its record may name this member until its lease ends. [`Release::Expired`] tells.
     #[error("the seat was not given back, others get it when its lease ends: {0}")]
     NotReleased(Fault),
+    /// Nobody knows whether there is a seat to give back: the answer to the last claim was lost, and asking again brought
+    /// none. If the claim was granted, others get the seat when its lease ends.
+    #[error(
+        "whether the last claim was granted is not known; if it was, others get the seat when its lease ends"
+    )]
+    Unknown,
     /// The role blocks its thread, and could not be aborted: it may still run. The seat was not given back.
     #[error("the role could not be stopped, and may still run")]
     RoleStuck,
@@ -182,6 +192,10 @@ impl<O: Oracle> Campaign<O> {
     ///
     /// Takes at most the stop budget and the abdication tries together; with a dead authority the end of the lease
     /// frees the seat. May be called again, and answers the same.
+    ///
+    /// `Ok`: nobody waits for this member. The seat was given back, or there was none to give back, or its term was over by
+    /// this member's clock before this was called. Which of them, [`ended`](Self::ended) tells. It is never said where the
+    /// answer is not known. An error does not mean that the member leads: it does not.
     pub async fn stop(&self) -> Result<(), StopError> {
         self.handle.stop().await
     }

@@ -62,7 +62,8 @@ pub struct Denial {
     pub why: Refusal,
     /// Who has it, if anybody.
     pub leader: Option<Term>,
-    /// When to ask again at the earliest, if the oracle knows better than the campaign's poll.
+    /// When to ask again, if the oracle knows better than the campaign's poll: when the seat may be had, or earlier, where
+    /// asking is also how a candidate is heard. So it says nothing certain about how long the seat stays empty.
     pub retry_in: Option<Duration>,
 }
 

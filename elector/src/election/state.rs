@@ -93,8 +93,14 @@ impl ElectionState {
                     effects.push(Effect::Nothing);
                     return Ok(());
                 }
+                // Whoever had a seat whose record is lost believes in it for as long as was configured then.
+                let wait = control.config.lease.saturating_add(control.config.lock_delay);
+                let lost = if self.seat.is_none() { Some(self.next_ballot()?) } else { None };
                 let config = config.clone();
                 self.rewrite(|control| control.config = config)?;
+                if let Some(ballot) = lost {
+                    self.seat = Some(Seat { ballot, epoch: Epoch(ballot.0), holder: None, wait, heir: None });
+                }
                 effects.push(Effect::Configured);
                 Ok(())
             }

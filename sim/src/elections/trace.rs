@@ -12,3 +12,23 @@ impl Trace {
         Ok(replay(self.scenario()?, self.seed, &self.actions).0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// What failed once does not fail any more.
+    #[test]
+    fn pinned_traces_of_elections_are_clean() {
+        let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces/elections");
+        let mut count = 0;
+        for entry in fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            let world = Trace::read(&path).unwrap().replay().unwrap();
+            assert_eq!(world.judge.violation(), None, "{}", path.display());
+            count += 1;
+        }
+        assert!(count > 0, "no trace in {}", dir.display());
+    }
+}

@@ -25,7 +25,7 @@ use std::{any::Any, time::Duration};
 pub use self::words::{CallId, Config, Effect, End, Input, Release, RunId};
 use self::{
     calls::{Call, Kind, Unsettled},
-    release::Releasing,
+    release::{Left, Releasing},
     role::{Ending, Held, Work},
 };
 use super::{
@@ -92,6 +92,10 @@ pub struct Core<F> {
     lost: Option<Lost>,
     trouble: Option<Trouble>,
     course: Course,
+    /// When it was to end, since it was.
+    ends_since: Option<Time>,
+    /// The last term, if it was not given back.
+    left: Option<Left>,
     release: Release,
 }
 
@@ -150,6 +154,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             lost: None,
             trouble: None,
             course: Course::Runs,
+            ends_since: None,
+            left: None,
             release: Release::NotHeld,
         })
     }
@@ -285,6 +291,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         if self.course == Course::Runs {
             self.course = Course::Stops;
         }
+        self.ends_since.get_or_insert(now);
         if matches!(self.seat, Seat::Held(_)) {
             self.lose(now, Lost::Shutdown, true, out);
         }
@@ -294,7 +301,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     fn finish(&mut self, why: Lost, out: &mut Vec<Effect<F>>) {
         self.course = Course::Over;
         self.abandon(out);
-        out.push(Effect::End(End { why, release: self.release.clone() }));
+        let release = self.at_end();
+        out.push(Effect::End(End { why, release }));
     }
 
     fn publish(&mut self, transition: Transition<F>, out: &mut Vec<Effect<F>>) {

@@ -271,8 +271,9 @@ impl<F: Clone, I> Handle<F, I> {
     pub(super) async fn stop(&self) -> Result<(), StopError> {
         self.mailbox.stop();
         match self.ended().await?.release {
-            Release::NotHeld | Release::Released | Release::WasGone => Ok(()),
+            Release::NotHeld | Release::Released | Release::WasGone | Release::Expired(_) => Ok(()),
             Release::Failed(fault) => Err(StopError::NotReleased(fault)),
+            Release::Unknown => Err(StopError::Unknown),
             Release::RoleStuck => Err(StopError::RoleStuck),
         }
     }

@@ -16,6 +16,7 @@ use crate::{
         oracle::{Denial, Grant, Refusal, Validity, Verdict},
         state::{Command, Effect, ElectionState, Evidence, Refused, Registration, Who},
         term::Fence,
+        timing::MIN_EVERY,
     },
     ids::{Epoch, Nonce},
     keys::ElectionKeys,
@@ -27,7 +28,7 @@ use crate::{
 pub enum Ask {
     /// Initialise the election, if there is a configuration to do it with, and register. Answered [`Answer::Ready`].
     Prepare(Option<ElectionConfig>),
-    /// Claim the seat. Answered [`Answer::Verdict`].
+    /// Claim the seat. Answered [`Answer::Verdict`]; a denial never asks for a pause beyond the next heartbeat.
     Claim(Nonce),
     /// Keep the term of this epoch; the last grant of it that was answered may be believed for so long. Answered
     /// [`Answer::Verdict`].
@@ -203,13 +204,17 @@ impl Member {
                 Step::Commit(transaction)
             }
             Step::Done(result) => {
-                let step = self.over(now, doing, result);
-                if let Step::Done(Ok(Answer::Verdict(Verdict::Granted(Grant {
-                    validity: Validity::For(lease),
-                    ..
-                })))) = &step
-                {
-                    self.granted = *lease;
+                let mut step = self.over(now, doing, result);
+                match &mut step {
+                    Step::Done(Ok(Answer::Verdict(Verdict::Granted(Grant {
+                        validity: Validity::For(lease),
+                        ..
+                    })))) => self.granted = *lease,
+                    // Whoever waits longer than it counts as alive would be passed over, again and again.
+                    Step::Done(Ok(Answer::Verdict(Verdict::Denied(Denial {
+                        retry_in: Some(wait), ..
+                    })))) => *wait = self.beat_due.since(now).max(MIN_EVERY).min(*wait),
+                    _ => {}
                 }
                 step
             }

@@ -300,7 +300,7 @@ impl ElectionState {
     }
 
     /// One ballot more than was ever given out, also if the seat's record is gone.
-    fn next_ballot(&mut self) -> Result<Ballot, Refused> {
+    pub(super) fn next_ballot(&mut self) -> Result<Ballot, Refused> {
         let reserved = self.control()?.reserved;
         let last = self.seat.as_ref().map_or(reserved, |seat| seat.ballot);
         let next = next_count(last.0).map(Ballot).ok_or(Refused::Exhausted)?;

@@ -227,6 +227,11 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             }
         }
         self.leader = leader;
+        // Where another has it, there is nothing to give back.
+        let is_mine = !matches!(why, Refusal::Held | Refusal::TermOver | Refusal::DuplicateIdentity);
+        if !is_mine {
+            self.left = None;
+        }
         if !matches!(why, Refusal::Held | Refusal::TooEarly | Refusal::TermOver) {
             self.trouble = Some(Trouble::Refused(why.clone()));
         }
@@ -235,8 +240,6 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             if is_duplicate {
                 self.emit(now, What::DuplicateIdentity, out);
             }
-            // Where another has it, there is nothing to give back.
-            let is_mine = !matches!(why, Refusal::Held | Refusal::TermOver | Refusal::DuplicateIdentity);
             self.lose(now, Lost::Denied, is_mine, out);
             return;
         }

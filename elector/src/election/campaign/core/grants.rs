@@ -25,6 +25,16 @@ struct Worth {
     patience: Duration,
 }
 
+impl Unusable {
+    /// Until when a grant could be trusted that is not used.
+    fn trusted(self, now: Time) -> Until {
+        match self {
+            Self::TooLate { .. } | Self::TooShort { .. } => Until::At(now),
+            Self::UnfencedForever | Self::OtherTerm => Until::Revoked,
+        }
+    }
+}
+
 impl<F: Clone + PartialEq + 'static> Core<F> {
     /// What a grant is worth at `now`, if its attempt was first sent at `anchor`.
     fn judge(&self, now: Time, grant: &Grant<F>, anchor: Time) -> Result<Worth, Unusable> {
@@ -61,6 +71,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             return;
         }
         let epoch = grant.term.epoch;
+        // If it is the same, it has it again.
+        self.left = None;
         let is_revoked = self.revoked.take() == Some(epoch);
         let is_asked = self.asked.take().is_some_and(|Asked(asked)| asked.is_none_or(|asked| asked == epoch));
         if is_revoked {
@@ -73,7 +85,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 self.failures = self.failures.saturating_add(1);
                 self.trouble = Some(Trouble::Unusable(why));
                 let lost = if self.is_stopping() { Lost::Shutdown } else { Lost::TrustLapsed };
-                self.seat = Seat::Releasing(Releasing::new(now, grant, lost));
+                self.seat = Seat::Releasing(Releasing::new(now, grant, why.trusted(now), lost));
                 self.emit(now, What::UnusableGrant { why }, out);
                 return;
             }
@@ -84,7 +96,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             let lost = if self.is_stopping() { Lost::Shutdown } else { Lost::ResignRequested };
             self.lost = Some(lost);
             self.leader = None;
-            self.seat = Seat::Releasing(Releasing::new(now, grant, lost));
+            self.seat = Seat::Releasing(Releasing::new(now, grant, worth.until, lost));
             self.emit(now, What::Claimed, out);
             self.emit(now, What::Lost { why: lost }, out);
             return;
@@ -109,7 +121,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             let why = Unusable::OtherTerm;
             self.trouble = Some(Trouble::Unusable(why));
             self.emit(now, What::UnusableGrant { why }, out);
-            self.lose_for(now, Lost::Denied, Some(grant), out);
+            let trusted = worth.map_or_else(|why| why.trusted(now), |worth| worth.until);
+            self.lose_for(now, Lost::Denied, Some((grant, trusted)), out);
             return;
         }
         match worth {
@@ -124,7 +137,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             }
             // A validity that shrank, or a lie: whatever the former grant said does not count any more.
             Err(why) => {
-                held.grant = grant;
+                (held.grant, held.until) = (grant, why.trusted(now));
                 self.trouble = Some(Trouble::Unusable(why));
                 self.emit(now, What::UnusableGrant { why }, out);
                 self.lose(now, Lost::TrustLapsed, true, out);

@@ -7,7 +7,7 @@ use callsign_planted::planted;
 use super::{CallId, Core, Ears, Effect, Kind, Lost, Release, Seat, Told};
 use crate::{
     election::{
-        campaign::{event::What, settings::OnLoss, status::Trouble},
+        campaign::{event::What, leadership::Until, settings::OnLoss, status::Trouble},
         oracle::{Fault, Grant},
     },
     time::Time,
@@ -18,17 +18,29 @@ use crate::{
 pub(super) struct Releasing<F> {
     pub(super) grant: Grant<F>,
     why: Lost,
+    /// Until when it would have been trusted.
+    trusted: Until,
     /// How many tries were made.
     tried: usize,
+    /// Whether one of them may have been carried out.
+    is_uncertain: bool,
     since: Time,
     /// When the next try is made.
     pub(super) next_at: Time,
 }
 
 impl<F> Releasing<F> {
-    pub(super) fn new(now: Time, grant: Grant<F>, why: Lost) -> Self {
-        Self { grant, why, tried: 0, since: now, next_at: now }
+    pub(super) fn new(now: Time, grant: Grant<F>, trusted: Until, why: Lost) -> Self {
+        Self { grant, why, trusted, tried: 0, is_uncertain: false, since: now, next_at: now }
     }
+}
+
+/// A term that was not given back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Left {
+    fault: Fault,
+    /// Until when it would have been trusted.
+    trusted: Until,
 }
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
@@ -63,6 +75,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         match answer {
             Ok(was_there) => {
                 self.release = if was_there { Release::Released } else { Release::WasGone };
+                self.left = None;
                 self.emit(now, What::Resigned { was_there }, out);
                 self.released(now, out);
             }
@@ -72,6 +85,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     pub(super) fn abdication_failed(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
         let tries = &self.config.abdicate_tries;
+        let Seat::Releasing(releasing) = &mut self.seat else { return };
+        releasing.is_uncertain |= matches!(fault, Fault::Transient { maybe_committed: true, .. });
         let Seat::Releasing(releasing) = &self.seat else { return };
         let pause = self.backoff(u32::try_from(releasing.tried).unwrap_or(u32::MAX));
         let end = releasing.since + tries.iter().sum::<Duration>();
@@ -85,8 +100,16 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     fn not_released(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
+        let Seat::Releasing(releasing) = &self.seat else { return };
+        // A last try that failed for certain says nothing about those before it.
+        let fault = match fault {
+            Fault::Transient { cause, .. } | Fault::Fatal(cause) if releasing.is_uncertain => {
+                Fault::Transient { maybe_committed: true, cause }
+            }
+            fault => fault,
+        };
+        self.left = Some(Left { fault: fault.clone(), trusted: releasing.trusted });
         self.trouble = Some(Trouble::NotReleased(fault.to_string()));
-        self.release = Release::Failed(fault.clone());
         self.emit(now, What::ResignFailed { fault }, out);
         self.released(now, out);
     }
@@ -139,10 +162,27 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             self.finish(why, out);
             return;
         }
+        self.release = Release::NotHeld;
         self.poll_later(now);
         self.ears = if is_own { Ears::Deaf } else { Ears::Open };
         self.told = None;
         self.follow(out);
+    }
+
+    /// What there is to say of the seat, now that it ends.
+    pub(super) fn at_end(&self) -> Release {
+        match (&self.release, &self.left) {
+            (Release::NotHeld, Some(Left { fault, trusted })) => {
+                // What was over before anybody asked it to end, nobody need wait for.
+                let was_over = self.ends_since.is_some_and(|since| trusted.is_over(since));
+                if self.unsettled.is_some() && was_over {
+                    return Release::Unknown;
+                }
+                if was_over { Release::Expired(fault.clone()) } else { Release::Failed(fault.clone()) }
+            }
+            (Release::NotHeld, None) if self.unsettled.is_some() => Release::Unknown,
+            (release, _) => release.clone(),
+        }
     }
 
     /// Tells the role who leads, if that is news.

@@ -7,7 +7,7 @@ use callsign_planted::planted;
 use super::{Core, Ears, Effect, Lost, Release, Releasing, RunId, Seat, Transition, Until};
 use crate::{
     election::{
-        campaign::{event::What, status::Trouble},
+        campaign::{event::What, settings::OnLoss, status::Trouble},
         oracle::Grant,
         role::Abort,
     },
@@ -48,8 +48,8 @@ pub(super) struct Ending<F> {
     pub(super) why: Lost,
     /// The last grant of the term.
     pub(super) grant: Grant<F>,
-    /// What to give back after it.
-    pub(super) give_back: Option<Grant<F>>,
+    /// What to give back after it, and until when that would have been trusted.
+    pub(super) give_back: Option<(Grant<F>, Until)>,
     run: RunId,
     since: Time,
     /// It is aborted then. If it is being aborted: it is stuck then.
@@ -135,7 +135,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     /// The term that is held is over for this member: lapse, tell, stop the role.
     pub(super) fn lose(&mut self, now: Time, why: Lost, give_back: bool, out: &mut Vec<Effect<F>>) {
         let Seat::Held(held) = &self.seat else { return };
-        let give_back = give_back.then(|| held.grant.clone());
+        let give_back = give_back.then(|| (held.grant.clone(), held.until));
         self.lose_for(now, why, give_back, out);
     }
 
@@ -144,7 +144,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         &mut self,
         now: Time,
         why: Lost,
-        give_back: Option<Grant<F>>,
+        give_back: Option<(Grant<F>, Until)>,
         out: &mut Vec<Effect<F>>,
     ) {
         let Seat::Held(held) = std::mem::replace(&mut self.seat, Seat::Vacant) else { return };
@@ -153,6 +153,9 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         self.unsettled = None;
         self.ears = Ears::Open;
         self.lost = Some(why);
+        if self.config.on_loss == OnLoss::Stop {
+            self.ends_since.get_or_insert(now);
+        }
         if self.leader.as_ref() == Some(&held.grant.term) {
             self.leader = None;
         }
@@ -164,8 +167,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let Some(run) = run else {
             // The role never heard of the term.
             let is_given_back = give_back.is_some();
-            let grant = give_back.unwrap_or(held.grant);
-            self.seat = Seat::Releasing(Releasing::new(now, grant, why));
+            let (grant, trusted) = give_back.unwrap_or((held.grant, held.until));
+            self.seat = Seat::Releasing(Releasing::new(now, grant, trusted, why));
             out.push(Effect::Lapse);
             self.emit(now, What::Lost { why }, out);
             if !is_given_back {
@@ -223,7 +226,9 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     fn role_ended(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
         let Seat::Ending(ending) = std::mem::replace(&mut self.seat, Seat::Vacant) else { return };
         match ending.give_back {
-            Some(grant) => self.seat = Seat::Releasing(Releasing::new(now, grant, ending.why)),
+            Some((grant, trusted)) => {
+                self.seat = Seat::Releasing(Releasing::new(now, grant, trusted, ending.why));
+            }
             None => self.end_term(now, ending.why, out),
         }
     }

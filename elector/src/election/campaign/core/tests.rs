@@ -1,6 +1,7 @@
 //! Stories told step by step, under virtual time.
 
 mod answers;
+mod ends;
 mod losses;
 mod polling;
 mod random;

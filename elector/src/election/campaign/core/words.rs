@@ -136,17 +136,26 @@ pub enum Effect<F> {
     End(End),
 }
 
-/// What became of the seat at the end.
+/// What became of the seat at the end. It is about the last term alone, and about nothing that is known to be another's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Release {
-    /// The campaign had none, or it was another's already.
+    /// The campaign had none to give back: it never led, it gave its last term back before it was to end, or the oracle said
+    /// that another has the seat.
     NotHeld,
     /// It was given back.
     Released,
     /// It was to be given back, and was not there any more.
     WasGone,
-    /// It was not given back: it is free when its lease ends.
+    /// It was not given back, and its trust had ended by this member's clock before the campaign was to end. Nobody need
+    /// wait for this member: the record may name it until its lease ends, as after any loss that nobody could report. The
+    /// fault says why it was not given back; unless it is `Transient` and `maybe_committed`, it certainly was not.
+    Expired(Fault),
+    /// It was not given back, and was trusted until the campaign was to end: it is free when its lease ends. Of a fault that
+    /// is `Transient` and `maybe_committed` nobody knows: it may have been given back, too.
     Failed(Fault),
+    /// Nobody knows whether there is one: the answer to a claim was lost, and asking again brought none. If it was granted,
+    /// it is free when its lease ends.
+    Unknown,
     /// It was not given back, because the role could not be aborted and may still work.
     RoleStuck,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     beds::{LEASE, Stores, cluster},
-    people::{MS, Place, id, refused, surely},
+    people::{MS, PATIENT, Place, id, refused, surely},
 };
 use crate::{
     election::{
@@ -261,7 +261,7 @@ pub(super) async fn c10_a_holder_counts_from_the_start_of_its_attempt(stores: St
 
 pub(super) async fn b9_after_a_lease_that_was_not_given_back_the_seat_stays_empty(stores: Stores) {
     let delay = Duration::from_secs(4);
-    let config = ElectionConfig { lock_delay: delay, ..stores.config.clone() };
+    let config = ElectionConfig { lock_delay: delay, candidate_timeout: PATIENT, ..stores.config.clone() };
     let stores = stores.with(config);
     let place = Place::new(&stores).await;
     let (mut a, mut b) = (place.player("a").await, place.player("b").await);

@@ -23,6 +23,9 @@ use crate::{
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 
+/// As a candidate timeout: nobody has to ask only to be heard, so everybody is told how long the seat stays empty.
+pub(super) const PATIENT: Duration = Duration::from_secs(24 * 3600);
+
 pub(super) fn id(name: &str) -> MemberId {
     MemberId::new(name).unwrap()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     beds::{LEASE, Stores, cluster},
-    people::{MS, Place, id, refused, registration, surely},
+    people::{MS, PATIENT, Place, id, refused, registration, surely},
 };
 use crate::{
     election::{
@@ -190,6 +190,8 @@ pub(super) async fn a11_a_counter_at_its_end_is_an_error_and_writes_nothing(stor
 pub(super) async fn h9_a_lost_seat_goes_to_nobody_for_a_lease_and_its_ballots_are_not_given_out_again(
     stores: Stores,
 ) {
+    let config = ElectionConfig { candidate_timeout: PATIENT, ..stores.config.clone() };
+    let stores = stores.with(config);
     let place = Place::new(&stores).await;
     let (mut a, mut b) = (place.player("a").await, place.player("b").await);
     let mut held = a.win().await;
@@ -226,6 +228,27 @@ pub(super) async fn h9_a_lost_seat_goes_to_nobody_for_a_lease_and_its_ballots_ar
 }
 
 /// H9, the other record: without it nothing is done, and initialised anew it goes on counting.
+/// Whoever had it believes in the lease that was granted.
+pub(super) async fn h9_h2_a_lost_seat_is_waited_for_as_long_as_was_configured_when_it_was_lost(
+    stores: Stores,
+) {
+    let config = ElectionConfig { candidate_timeout: PATIENT, ..stores.config.clone() };
+    let stores = stores.with(config);
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    let held = a.win().await;
+    commit(&stores, Transaction::new().clear(keys(&place).seat())).await;
+    b.lose().await;
+    stores.pass(LEASE / 2);
+    place.config(&ElectionConfig { lease: LEASE / 10, ..stores.config.clone() }).await;
+    let denial = b.lose().await;
+    assert_eq!((denial.why, denial.retry_in), (Refusal::TooEarly, Some(LEASE)));
+    stores.pass(LEASE - MS);
+    assert_eq!(b.lose().await.retry_in, Some(MS));
+    stores.pass(MS);
+    assert!(b.win().await.fence.ballot > held.fence.ballot);
+}
+
 pub(super) async fn h9_h1_a_lost_configuration_is_initialised_anew_and_the_ballots_go_on(stores: Stores) {
     let place = Place::new(&stores).await;
     let mut a = place.player("a").await;

@@ -156,6 +156,11 @@ impl Model {
             Command::Configure(config) => {
                 valid(config)?;
                 let same = self.config.as_ref() == Some(config);
+                if let (false, Some(old), None) = (same, self.config.clone(), self.counter) {
+                    self.epoch = self.count();
+                    (self.epoch_since, self.touched) = (now, now);
+                    self.wait = old.lease.as_secs() + old.lock_delay.as_secs();
+                }
                 self.config = Some(config.clone());
                 said.say(if same { "nothing" } else { "configured" });
             }

@@ -110,6 +110,13 @@ impl<F: Clone + PartialEq + std::fmt::Debug + 'static> Story<F> {
         }
     }
 
+    /// Time passes until something is due.
+    pub(super) fn until_due(&mut self) {
+        let at = self.core.wake_at().expect("something is due");
+        self.now = at.max(self.now);
+        self.step(Input::Wake);
+    }
+
     /// Time passes, and nothing runs: a stopped process.
     pub(super) fn pause(&mut self, by: Duration) {
         self.now = self.now + by;

@@ -88,6 +88,27 @@ async fn d8_a_stop_with_a_dead_authority_is_bounded() {
     }
 }
 
+/// Nobody answers, so that a claim may have been granted; or everything fails for certain.
+#[tokio::test(start_paused = true)]
+async fn d8_a_stop_long_after_a_loss_is_clean_unless_something_is_not_known() {
+    for silent in [true, false] {
+        let authority = Authority::default();
+        let mut a = member(&authority, "a").await;
+        a.leads().await;
+        authority.set(silent, !silent);
+        a.follows().await;
+        sleep(s(60)).await;
+        let stopped = a.campaign.stop().await;
+        let release = a.campaign.ended().await.unwrap().release;
+        if silent {
+            assert_eq!((stopped, release), (Err(StopError::Unknown), Release::Unknown));
+        } else {
+            assert_eq!(stopped, Ok(()));
+            assert!(matches!(release, Release::Expired(_)), "{release:?}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn j16_a_role_that_ignores_its_stop_is_aborted_before_the_lease_ends() {
     let authority = Authority::default();
