@@ -15,8 +15,9 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::PathBuf};
+
     use super::*;
-    use std::path::PathBuf;
 
     /// What failed once does not fail any more.
     #[test]
