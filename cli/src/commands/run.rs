@@ -100,9 +100,9 @@ CALLSIGN_BALLOT in its environment.
 
 SIGTERM, SIGINT, SIGHUP: the program is ended, then the lease is given back. A second one: the program is killed at once.
 
-Exit status: 0 stopped by a signal, the lease is given back; 1 failed; 2 wrong usage, nothing was started; 3 stopped, but whether
-the lease was given back is not known (others take over when it ends). With --on-exit stop: the program's own, or 128 + its
-signal.";
+Exit status: 0 stopped by a signal, the lease is given back, or had ended before; 1 failed; 2 wrong usage, nothing was started;
+3 stopped, but whether the lease was given back is not known (others take over when it ends). With --on-exit stop: the program's
+own, or 128 + its signal.";
 
 /// What the parts of the command share.
 #[derive(Debug)]
@@ -305,9 +305,18 @@ async fn take_part(args: &Args, part: Part, say: Say) -> Result<ExitCode> {
     };
     match (stopped, ended) {
         (Ok(()), None) => {
-            let had_it = campaign.ended().await.is_ok_and(|end| end.release != Release::NotHeld);
-            let held = "stopped: nothing of the program is left, and the lease is given back";
-            say.line(if had_it { held } else { "stopped: the program did not run here" });
+            // A lease that was over before is nobody's concern any more; a process that is left is.
+            if let Err(cause) = release::nobody_is_left().await {
+                say.line(cause);
+                return Ok(reply::Verdict::Unknown.exit_status().into());
+            }
+            match campaign.ended().await.map(|end| end.release) {
+                Ok(Release::NotHeld) | Err(_) => say.line("stopped: the program did not run here"),
+                Ok(Release::Expired(_) | Release::WasGone) => {
+                    say.line("stopped: nothing of the program is left, and the lease had ended before");
+                }
+                Ok(_) => say.line("stopped: nothing of the program is left, and the lease is given back"),
+            }
             Ok(ExitCode::SUCCESS)
         }
         (Err(error), None) => {

@@ -10,6 +10,15 @@ use crate::guard;
 /// How long one try waits for processes that were killed.
 const DYING: Duration = Duration::from_millis(500);
 
+/// Makes sure that no process of the program is there; an error says why that is not known.
+pub(crate) async fn nobody_is_left() -> Result<(), String> {
+    let alone = tokio::task::spawn_blocking(|| guard::own_no_orphans(Duration::ZERO, DYING)).await;
+    match alone {
+        Ok(Ok(true)) => Ok(()),
+        other => Err(format!("a process of the program is still there: {other:?}")),
+    }
+}
+
 /// An oracle whose seat stays taken while a process of the program is there: one that the kernel cannot kill now, say.
 /// The end of the lease frees it then.
 pub(crate) struct AfterTheProgram<O>(pub(crate) O);
@@ -35,13 +44,9 @@ impl<O: Oracle> Oracle for AfterTheProgram<O> {
     }
 
     async fn abdicate(&mut self, held: &Grant<O::Fence>) -> Result<bool, Fault> {
-        let alone = tokio::task::spawn_blocking(|| guard::own_no_orphans(Duration::ZERO, DYING)).await;
-        match alone {
-            Ok(Ok(true)) => self.0.abdicate(held).await,
-            other => {
-                let cause = format!("a process of the program is still there: {other:?}");
-                Err(Fault::Transient { maybe_committed: false, cause })
-            }
+        match nobody_is_left().await {
+            Ok(()) => self.0.abdicate(held).await,
+            Err(cause) => Err(Fault::Transient { maybe_committed: false, cause }),
         }
     }
 
