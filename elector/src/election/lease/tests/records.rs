@@ -227,7 +227,6 @@ pub(super) async fn h9_a_lost_seat_goes_to_nobody_for_a_lease_and_its_ballots_ar
     assert!(control.reserved >= third.fence.ballot);
 }
 
-/// H9, the other record: without it nothing is done, and initialised anew it goes on counting.
 /// Whoever had it believes in the lease that was granted.
 pub(super) async fn h9_h2_a_lost_seat_is_waited_for_as_long_as_was_configured_when_it_was_lost(
     stores: Stores,
@@ -249,6 +248,7 @@ pub(super) async fn h9_h2_a_lost_seat_is_waited_for_as_long_as_was_configured_wh
     assert!(b.win().await.fence.ballot > held.fence.ballot);
 }
 
+/// H9, the other record: without it nothing is done, and initialised anew it goes on counting.
 pub(super) async fn h9_h1_a_lost_configuration_is_initialised_anew_and_the_ballots_go_on(stores: Stores) {
     let place = Place::new(&stores).await;
     let mut a = place.player("a").await;
