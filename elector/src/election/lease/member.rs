@@ -123,6 +123,11 @@ impl Member {
         self.beat_due = Time::ZERO;
     }
 
+    /// Its priority; written, or to be written with its next operation.
+    pub fn priority(&self) -> u32 {
+        self.me.priority
+    }
+
     /// The epoch that it holds and is asked to resign, as the last operation saw it.
     pub fn asked_to_resign(&self) -> Option<Epoch> {
         self.asked.filter(|asked| self.memory.held() == Some(*asked))

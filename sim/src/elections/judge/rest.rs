@@ -9,7 +9,7 @@ use callsign_elector::{
 };
 
 use super::{Judge, Records, is_eligible, member, read};
-use crate::elections::{checks::Check, world::World};
+use crate::elections::{Slot, checks::Check, world::World};
 
 impl Judge {
     /// What is missing to rest, and which check that is.
@@ -43,9 +43,29 @@ impl Judge {
                 return Some((Check::I11, format!("machine {at} knows of {knows:?}, and there is {term:?}")));
             }
         }
+        if let Some(member) = unsaid(world) {
+            return Some((Check::I12, format!("{member} has still to register, or to say its priority")));
+        }
         let better = better_than(world, &control.config.policy, holder);
         better.map(|better| (Check::I12, format!("{better} is to lead before {holder:?}")))
     }
+}
+
+/// Who was evicted and did not hear of it yet, or has a priority that is not written: with that, the seat may change hands.
+fn unsaid(world: &World) -> Option<MemberId> {
+    let said = |at: Slot, member: &MemberId| {
+        let row: Option<Row> = read(world, &world.setup.keys.candidate(member));
+        row.zip(world.process(at)).is_some_and(|(row, process)| {
+            row.incarnation == process.incarnation && row.priority == process.member.priority()
+        })
+    };
+    // Of namesakes, one is registered.
+    let is_said = |name: &MemberId| {
+        let mut namesakes = world.slots().filter(|at| member(world, *at) == Some(name));
+        namesakes.any(|at| said(at, name))
+    };
+    let mut all = world.slots().filter_map(|at| member(world, at));
+    all.find(|name| !is_said(name)).cloned()
 }
 
 /// Who should have the seat instead: decided anew, in other words than the policy's own.
