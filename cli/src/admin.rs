@@ -1,7 +1,8 @@
 //! What a running node answers over HTTP, to programs on the same machine.
 //!
-//! Bodies and answers are JSON. `registry` may be left out everywhere: it is the node's first then. Anything but 200
-//! is a [`Refusal`]: `{"error": CODE, "verdict": "no" | "unknown" | "usage", "message": TEXT, ...facts}`.
+//! Bodies and answers are JSON. `registry` may be left out everywhere: it is the node's first then. A field that a route does
+//! not know is refused, in a body as in a query, and named. Numbers that a parser of JSON may round (incarnations and kinds) are
+//! strings of 16 hexadecimal digits. Anything but 200 is a [`Refusal`]: `{"error": CODE, "verdict": "no" | "unknown" | "usage", "message": TEXT, ...facts}`.
 //!
 //! | route | asked with | answers |
 //! |---|---|---|
@@ -39,6 +40,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
+    body::Bytes,
     extract::{FromRequest, FromRequestParts, Request, State},
     http::header,
     http::request::Parts,
@@ -48,7 +50,6 @@ use axum::{
 };
 use callsign::{Drained, Entry, Position, Registry};
 use futures::{StreamExt, stream};
-use metrics_exporter_prometheus::PrometheusHandle;
 use ractor::rpc::CallResult;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -57,7 +58,8 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     echo::Echo,
     hosted::{Hosted, How},
-    reply::Refusal,
+    metrics::Counted,
+    reply::{Refusal, exact, holder},
 };
 
 pub(crate) use self::{
@@ -76,16 +78,11 @@ pub(crate) struct Admin {
     hosted: Arc<Hosted>,
     /// Set when the node was told to leave, and has.
     left: watch::Sender<bool>,
-    metrics: PrometheusHandle,
+    metrics: Counted,
 }
 
 /// The routes of a node, behind its door. `left` becomes true when it was told to leave, and has.
-pub(crate) fn routes(
-    hosted: Arc<Hosted>,
-    left: watch::Sender<bool>,
-    door: Door,
-    metrics: PrometheusHandle,
-) -> Router {
+pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>, door: Door, metrics: Counted) -> Router {
     Router::new()
         .route("/register", post(register))
         .route("/register-many", post(register_many))
@@ -106,6 +103,7 @@ pub(crate) fn routes(
         .route("/drain", post(drain))
         .route("/leave", post(leave))
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
+        .method_not_allowed_fallback(async || Refusal::wrong_method())
         .layer(middleware::from_fn_with_state(door, door::guard))
         .with_state(Admin { hosted, left, metrics })
 }
@@ -118,6 +116,28 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
         Ok(Self(Json::from_request(request, state).await?.0))
+    }
+}
+
+/// No body, or one without any field.
+struct Nothing;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoFields {}
+
+impl<S: Send + Sync> FromRequest<S> for Nothing {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        let body = Bytes::from_request(request, state).await;
+        // The door has read it already.
+        let body = body.map_err(|error| Refusal::usage("bad_body", error.body_text()))?;
+        if !body.trim_ascii().is_empty() {
+            let read = serde_json::from_slice::<NoFields>(&body);
+            read.map_err(|error| Refusal::usage("bad_body", format!("nothing is expected: {error}")))?;
+        }
+        Ok(Self)
     }
 }
 
@@ -176,6 +196,7 @@ enum OnLapse {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RegisterBody {
     name: String,
     registry: Option<String>,
@@ -197,6 +218,7 @@ async fn register(State(admin): State<Admin>, Body(body): Body<RegisterBody>) ->
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RegisterManyBody {
     prefix: String,
     from: u64,
@@ -242,6 +264,7 @@ async fn register_many(State(admin): State<Admin>, Body(body): Body<RegisterMany
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct NameBody {
     name: String,
     registry: Option<String>,
@@ -258,6 +281,7 @@ async fn end_actor(State(admin): State<Admin>, Body(body): Body<NameBody>) -> An
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WhereisQuery {
     name: String,
     #[serde(default)]
@@ -267,7 +291,7 @@ struct WhereisQuery {
 }
 
 fn with_name(name: &str, entry: &Entry) -> Value {
-    let mut value = json!(entry);
+    let mut value = holder(entry);
     value["name"] = name.into();
     value
 }
@@ -284,6 +308,7 @@ async fn whereis(State(admin): State<Admin>, Query(query): Query<WhereisQuery>) 
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct CallBody {
     name: String,
     text: String,
@@ -311,6 +336,7 @@ async fn call(State(admin): State<Admin>, Body(body): Body<CallBody>) -> Answer 
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PrefixQuery {
     #[serde(default)]
     prefix: String,
@@ -342,6 +368,7 @@ async fn entries(State(admin): State<Admin>, Query(query): Query<PrefixQuery>) -
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct CountQuery {
     node: Option<String>,
     registry: Option<String>,
@@ -358,6 +385,7 @@ async fn count(State(admin): State<Admin>, Query(query): Query<CountQuery>) -> A
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RangeQuery {
     prefix: String,
     from: u64,
@@ -381,6 +409,7 @@ async fn contains_all(State(admin): State<Admin>, Query(query): Query<RangeQuery
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PositionQuery {
     position: Position,
     wait_ms: Option<u64>,
@@ -400,6 +429,7 @@ async fn held(State(admin): State<Admin>) -> Answer {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RegistryQuery {
     registry: Option<String>,
 }
@@ -412,7 +442,7 @@ async fn members(State(admin): State<Admin>, Query(query): Query<RegistryQuery>)
 async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) -> Answer {
     let registry = admin.hosted.registry(query.registry.as_deref())?;
     let mut status = json!(registry.status());
-    status["incarnation"] = registry.incarnation().into();
+    status["incarnation"] = exact(registry.incarnation()).into();
     status["pid"] = std::process::id().into();
     status["listen"] = registry.local_addr().to_string().into();
     status["registry"] = query.registry.as_deref().unwrap_or(&admin.hosted.default).into();
@@ -429,6 +459,7 @@ async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) 
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WaitQuery {
     wait_ms: Option<u64>,
     registry: Option<String>,
@@ -443,7 +474,7 @@ async fn ready(State(admin): State<Admin>, Query(query): Query<WaitQuery>) -> An
     Err(Refusal::unavailable("not_ready", "the node is not synced, has no trusted session, or no leader"))
 }
 
-async fn drain(State(admin): State<Admin>) -> Answer {
+async fn drain(State(admin): State<Admin>, _: Nothing) -> Answer {
     let registry = &admin.hosted.registries[&admin.hosted.default];
     Ok(Json(match registry.drain().await {
         Drained::Led { by } => json!({"drained": "led", "by": by}),
@@ -453,7 +484,7 @@ async fn drain(State(admin): State<Admin>) -> Answer {
     }))
 }
 
-async fn leave(State(admin): State<Admin>) -> Response {
+async fn leave(State(admin): State<Admin>, _: Nothing) -> Response {
     let registry = &admin.hosted.registries[&admin.hosted.default];
     let left = registry.leave().await;
     admin.left.send_replace(true);

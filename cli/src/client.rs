@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use ureq::{Agent, RequestBuilder};
 
-use crate::{reply::Verdict, token::Token};
+use crate::{node_url::NodeUrl, reply::Verdict, token::Token};
 
 /// Beyond what a node itself waits before it answers.
 const GRACE: Duration = Duration::from_secs(5);
@@ -61,13 +61,13 @@ impl Answer {
 
 impl Client {
     /// `wait`: how long the node itself may take for an answer.
-    pub(crate) fn new(url: &str, wait: Duration) -> Self {
+    pub(crate) fn new(url: &NodeUrl, wait: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(wait + GRACE))
             .proxy(None) // a node is on this machine
             .build();
-        Self { agent: config.into(), url: url.trim_end_matches('/').to_owned(), authorization: None }
+        Self { agent: config.into(), url: url.to_string(), authorization: None }
     }
 
     /// Presents a token with every question.

@@ -22,6 +22,7 @@ use crate::{
     admin::{self, Door},
     duration, echo,
     hosted::Hosted,
+    metrics::Counted,
     output::printable,
     reply::Verdict,
     token::Token,
@@ -110,7 +111,7 @@ pub fn admin(bytes: &[u8]) {
     if status == StatusCode::OK {
         assert!(admitted, "{path} was answered");
         assert!(answer.is_object() || path == "/metrics", "{answer}");
-    } else if status != StatusCode::METHOD_NOT_ALLOWED {
+    } else {
         assert!(answer["error"].is_string(), "{path}: {status} {answer}");
         assert!(serde::Deserialize::deserialize(&answer["verdict"]).is_ok_and(|_: Verdict| true), "{answer}");
         if !admitted {
@@ -171,7 +172,7 @@ impl World {
             let registries = BTreeMap::from([("default".to_owned(), registry)]);
             let hosted = Arc::new(Hosted::new("a".to_owned(), registries, "default".to_owned(), shared));
             let token = Token::new(TOKEN).expect("sixteen letters");
-            let metrics = PrometheusBuilder::new().build_recorder().handle();
+            let metrics = Counted::by(PrometheusBuilder::new().build_recorder().handle());
             let routes = |token| {
                 admin::routes(hosted.clone(), watch::channel(false).0, Door { token }, metrics.clone())
             };

@@ -7,7 +7,8 @@ use std::{
 };
 
 use callsign::{
-    Notice, Position, RegisterError, RegisterOptions, Registration, Registry, UnregisterError, WhenLapsed,
+    NotHeld, Notice, Position, RegisterError, RegisterOptions, Registration, Registry, UnregisterError,
+    WhenLapsed,
 };
 use ractor::{ActorRef, ActorStatus};
 use serde::Serialize;
@@ -30,12 +31,78 @@ pub(crate) struct Hosted {
     actors: Mutex<HashMap<Place, Hosting>>,
 }
 
-/// An actor under a name.
+/// What an actor is told by.
+type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
+
+/// An actor under a name, shared by all who ask to register that name here. It ends when nobody needs it any more, and never
+/// because of the answer to one of them alone.
 struct Hosting {
     actor: ActorRef<Echo>,
-    /// None while no verdict is known: asking again has to be for the same actor.
     registration: Option<Registration>,
+    /// How many requests for it are under way.
+    asking: usize,
+    /// A request for it went without a verdict: it may be held, now or later. Asking again has to be for the same actor.
+    is_unknown: bool,
     notices: Arc<Mutex<Vec<Notice>>>,
+    /// One for all requests, so that it is told of everything once.
+    listener: Listener,
+}
+
+impl Hosting {
+    fn new(actor: ActorRef<Echo>) -> Self {
+        let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
+        let heard = notices.clone();
+        let listener: Listener = Arc::new(move |notice| lock(&heard).push(notice));
+        Self { actor, registration: None, asking: 0, is_unknown: false, notices, listener }
+    }
+
+    /// The registration, unless it has ended for good.
+    fn registration(&self) -> Option<&Registration> {
+        self.registration.as_ref().filter(|registration| registration.check() != Err(NotHeld::Ended))
+    }
+
+    fn is_needed(&self) -> bool {
+        is_running(&self.actor) && (self.asking > 0 || self.is_unknown || self.registration().is_some())
+    }
+}
+
+/// A request for an actor that is under way. One that is dropped was given up by its caller, without a verdict.
+struct Asking<'a> {
+    hosted: &'a Hosted,
+    place: Place,
+    actor: ActorRef<Echo>,
+    listener: Listener,
+    verdict: Option<Result<Registration, RegisterError>>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut actors = lock(&self.hosted.actors);
+        let is_its = |hosting: &&mut Hosting| hosting.actor.get_id() == self.actor.get_id();
+        let Some(hosting) = actors.get_mut(&self.place).filter(is_its) else { return };
+        hosting.asking -= 1;
+        match self.verdict.take() {
+            Some(Ok(registration)) => {
+                // The answer to an earlier request may come later.
+                if hosting.registration().is_none_or(|known| known.token() < registration.token()) {
+                    hosting.registration = Some(registration);
+                }
+                hosting.is_unknown = false;
+            }
+            // An answer of the registry: whatever was asked before for this actor is decided, too.
+            Some(Err(
+                RegisterError::Taken { .. } | RegisterError::ActorEnded | RegisterError::SessionLost { .. },
+            )) => {
+                hosting.is_unknown = false;
+            }
+            Some(Err(RegisterError::Unknown { .. } | RegisterError::NoLeader)) | None => {
+                hosting.is_unknown = true;
+            }
+            // Nothing was asked for by this request, which says nothing of others.
+            Some(Err(_)) => {}
+        }
+        self.hosted.let_go(&mut actors, &self.place);
+    }
 }
 
 /// A name that an actor of this node holds, as far as this node knows.
@@ -102,45 +169,18 @@ impl Hosted {
     ) -> Result<Registration, Refusal> {
         let place = self.place(registry, name);
         let registry = self.registry(registry)?;
-        let (actor, notices) = self.actor_for(&place, how.shared).await?;
-        let when_lapsed = if how.tell {
-            let notices = notices.clone();
-            WhenLapsed::Tell(Arc::new(move |notice| lock(&notices).push(notice)))
-        } else {
-            WhenLapsed::Stop
-        };
+        let mut asking = self.actor_for(place, how.shared).await?;
+        let when_lapsed = if how.tell { WhenLapsed::Tell(asking.listener.clone()) } else { WhenLapsed::Stop };
         let options = RegisterOptions { when_lapsed, wait: how.wait, on_outage: None };
-        let result = registry.register_with(name, &actor, options).await;
-        let mut actors = lock(&self.actors);
-        let hosting = actors.get_mut(&place).filter(|hosting| hosting.actor.get_id() == actor.get_id());
-        match &result {
-            Ok(registration) => {
-                if let Some(hosting) = hosting {
-                    hosting.registration = Some(registration.clone());
-                }
-            }
-            // It may be held by now or later: the actor stays, so that asking again finds out.
-            Err(RegisterError::Unknown { .. } | RegisterError::NoLeader) => {}
-            Err(_) if hosting.is_some_and(|hosting| hosting.registration.is_none()) => {
-                actors.remove(&place);
-                self.discard(&actor);
-            }
-            Err(_) => {}
-        }
+        let result = registry.register_with(name, &asking.actor, options).await;
+        asking.verdict = Some(result.clone());
         Ok(result?)
     }
 
-    async fn actor_for(
-        &self,
-        place: &Place,
-        shared: bool,
-    ) -> Result<(ActorRef<Echo>, Arc<Mutex<Vec<Notice>>>), Refusal> {
-        let find = |actors: &HashMap<Place, Hosting>| {
-            let hosting = actors.get(place).filter(|hosting| is_running(&hosting.actor));
-            hosting.map(|hosting| (hosting.actor.clone(), hosting.notices.clone()))
-        };
-        if let Some(found) = find(&lock(&self.actors)) {
-            return Ok(found);
+    /// The actor for a name: the one that is there, or a new one.
+    async fn actor_for(&self, place: Place, shared: bool) -> Result<Asking<'_>, Refusal> {
+        if let Some(asking) = self.ask_for(&mut lock(&self.actors), &place) {
+            return Ok(asking);
         }
         let actor = if shared {
             self.shared.clone()
@@ -149,14 +189,32 @@ impl Hosted {
             spawned.map_err(|error| Refusal::unavailable("no_actor", error.to_string()))?
         };
         let mut actors = lock(&self.actors);
-        if let Some(found) = find(&actors) {
+        if let Some(asking) = self.ask_for(&mut actors, &place) {
             self.discard(&actor);
-            return Ok(found);
+            return Ok(asking);
         }
-        let notices = Arc::default();
-        let hosting = Hosting { actor: actor.clone(), registration: None, notices: Arc::clone(&notices) };
-        actors.insert(place.clone(), hosting);
-        Ok((actor, notices))
+        let hosting = actors.entry(place.clone()).insert_entry(Hosting::new(actor)).into_mut();
+        Ok(self.begin(hosting, place))
+    }
+
+    fn ask_for(&self, actors: &mut HashMap<Place, Hosting>, place: &Place) -> Option<Asking<'_>> {
+        let hosting = actors.get_mut(place).filter(|hosting| is_running(&hosting.actor))?;
+        Some(self.begin(hosting, place.clone()))
+    }
+
+    fn begin(&self, hosting: &mut Hosting, place: Place) -> Asking<'_> {
+        hosting.asking += 1;
+        let (actor, listener) = (hosting.actor.clone(), hosting.listener.clone());
+        Asking { hosted: self, place, actor, listener, verdict: None }
+    }
+
+    /// Ends the actor of a name that nobody needs any more.
+    fn let_go(&self, actors: &mut HashMap<Place, Hosting>, place: &Place) {
+        if actors.get(place).is_some_and(|hosting| !hosting.is_needed())
+            && let Some(hosting) = actors.remove(place)
+        {
+            self.discard(&hosting.actor);
+        }
     }
 
     fn discard(&self, actor: &ActorRef<Echo>) {
@@ -165,19 +223,18 @@ impl Hosted {
         }
     }
 
-    /// Gives a name up, and ends its actor; not if that was refused before anything was done.
+    /// Gives a name up, and ends its actor if nobody asks for the name meanwhile; not if that was refused before anything was
+    /// done.
     pub(crate) async fn unregister(&self, registry: Option<&str>, name: &str) -> Result<Position, Refusal> {
         let place = self.place(registry, name);
-        let registry = self.registry(registry)?;
-        // The host drops its claim before it asks for anything, so the name is not held from here on.
-        let hosting = lock(&self.actors).remove(&place);
-        let result = registry.unregister(name).await;
-        if let Some(hosting) = hosting {
-            if matches!(result, Err(UnregisterError::StoreUnavailable { .. })) {
-                lock(&self.actors).entry(place).or_insert(hosting);
-            } else {
-                self.discard(&hosting.actor);
+        let result = self.registry(registry)?.unregister(name).await;
+        if !matches!(result, Err(UnregisterError::StoreUnavailable { .. })) {
+            let mut actors = lock(&self.actors);
+            if let Some(hosting) = actors.get_mut(&place) {
+                // What was asked before is decided. What is asked meanwhile says for itself.
+                hosting.is_unknown = false;
             }
+            self.let_go(&mut actors, &place);
         }
         Ok(result?)
     }
@@ -205,9 +262,15 @@ impl Hosted {
     /// The names whose registered actors run here, in order.
     pub(crate) fn held(&self) -> Vec<Held> {
         let mut actors = lock(&self.actors);
-        actors.retain(|_, hosting| is_running(&hosting.actor));
+        actors.retain(|_, hosting| {
+            let is_needed = hosting.is_needed();
+            if !is_needed {
+                self.discard(&hosting.actor);
+            }
+            is_needed
+        });
         let held = actors.iter().filter_map(|((registry, name), hosting)| {
-            let registration = hosting.registration.as_ref()?;
+            let registration = hosting.registration()?;
             Some(Held {
                 registry: registry.clone(),
                 name: name.clone(),
@@ -228,5 +291,71 @@ fn word(notice: Notice) -> &'static str {
         Notice::Resumed => "resumed",
         Notice::Lost => "lost",
         Notice::Draining => "draining",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use callsign::{Clock, Config, MemoryNetwork, Network, SharedStore};
+    use callsign_elector::store::memory::MemoryStore;
+
+    use super::*;
+
+    /// Two nodes of a cluster in memory.
+    async fn two() -> [Hosted; 2] {
+        let (store, network) = (MemoryStore::new(), MemoryNetwork::new());
+        let node = async |name: &str, port: u16| {
+            let store: SharedStore = Arc::new(store.connect(name));
+            let config = Config::new(name, store)
+                .listen(([127, 0, 0, 1], port).into())
+                .network(Network::Memory(network.clone()))
+                .clock(Clock::runtime());
+            let registry = Registry::join(config).await.unwrap();
+            assert!(registry.ready(Duration::from_secs(60)).await, "{:?}", registry.status());
+            let registries = BTreeMap::from([("default".to_owned(), registry)]);
+            Hosted::new(name.to_owned(), registries, "default".to_owned(), echo::spawn(name).await.unwrap())
+        };
+        [node("a", 7001).await, node("b", 7002).await]
+    }
+
+    /// How requests ended that ask for a name at one node, two at a time, while it comes and goes there and elsewhere.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_refusal_ends_no_actor_that_another_request_asks_for() {
+        let nodes = two().await;
+        let churn = async |node: &Hosted| {
+            let (mut granted, mut refused) = (0, Vec::new());
+            for _ in 0..200 {
+                let (one, other) = tokio::join!(
+                    node.register(None, "x", How::default()),
+                    node.register(None, "x", How::default())
+                );
+                let is_held = one.is_ok() || other.is_ok();
+                for result in [one, other] {
+                    match result {
+                        Ok(_) => granted += 1,
+                        Err(refusal) => refused.push(refusal.code),
+                    }
+                }
+                if is_held {
+                    // Beside it, somebody asks anew.
+                    let (given_up, again) =
+                        tokio::join!(node.unregister(None, "x"), node.register(None, "x", How::default()));
+                    given_up.map_err(|refusal| refusal.code).unwrap();
+                    refused.extend(again.err().map(|refusal| refusal.code));
+                    let _ = node.unregister(None, "x").await;
+                }
+            }
+            (granted, refused)
+        };
+        let ((a, refused_by_a), (b, refused_by_b)) = tokio::join!(churn(&nodes[0]), churn(&nodes[1]));
+        assert!(a > 0 && b > 0, "both got it sometimes: {a}, {b}");
+        let others: Vec<_> =
+            refused_by_a.iter().chain(&refused_by_b).filter(|code| **code != "taken").collect();
+        assert!(others.is_empty(), "{others:?}");
+        // Nobody needs an actor any more.
+        for node in &nodes {
+            assert!(node.held().is_empty());
+            assert!(lock(&node.actors).is_empty());
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! Exit status: 0 done, 1 "no" or failed, 2 wrong usage, 3 "don't know".
 
 #![forbid(unsafe_code)]
+// They panic where nobody reads, and wait for who reads slowly: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![allow(unreachable_pub)] // a library only so that its parts can be fuzzed
 
 mod admin;
@@ -18,18 +20,23 @@ pub mod fuzz;
 mod guard;
 mod hosted;
 mod keys;
+mod lease;
+mod logging;
 mod measure;
 mod metrics;
+mod node_url;
 mod output;
 mod pause;
 mod reply;
 mod token;
+mod usage;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use commands::{ask, bench, bench_node, demo, doctor, node, run, wipe, witness};
+use output::tell;
 
 /// Gives running actors names that a whole cluster agrees on.
 #[derive(Parser)]
@@ -40,7 +47,8 @@ struct Cli {
 }
 
 const EXIT_STATUS: &str = "Exit status: 0 done, 1 \"no\" (taken, not found) or failed, 2 wrong usage, \
-    3 \"don't know\" (no answer, no leader, outcome unknown).";
+    3 \"don't know\" (no answer, no leader, outcome unknown; or an answer that could not be printed, of a command that \
+    only asks).";
 
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant)] // there is one of it
@@ -89,12 +97,12 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Err(error) = child::die_with_parent() {
-        eprintln!("callsign: {error:#}");
+        tell(format_args!("callsign: {error:#}"));
         return ExitCode::FAILURE;
     }
     let result = match cli.command {
-        Command::Node(args) => node::run(&args),
-        Command::Run(args) => run::run(&args),
+        Command::Node(args) => Ok(node::run(&args)),
+        Command::Run(args) => Ok(run::run(&args)),
         Command::Register(args) => Ok(ask::register(&args)),
         Command::Unregister(args) => Ok(ask::unregister(&args)),
         Command::Whereis(args) => Ok(ask::whereis(&args)),
@@ -112,7 +120,25 @@ pub fn main() -> ExitCode {
         Command::Witness(args) => witness::run(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("callsign: {error:#}");
-        ExitCode::FAILURE
+        tell(format_args!("callsign: {error:#}"));
+        usage::exit_status(&error).into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_takes_every_command_that_the_docs_tell_people_to_type() {
+        let mut taken = 0;
+        for command in callsign_golden::documented(concat!(env!("CARGO_MANIFEST_DIR"), "/..").as_ref()) {
+            for words in command.calls_of("callsign") {
+                let parsed = Cli::try_parse_from(std::iter::once("callsign".to_owned()).chain(words));
+                assert!(parsed.is_ok(), "{}: {}\n{}", command.place, command.text(), parsed.err().unwrap());
+                taken += 1;
+            }
+        }
+        assert!(taken >= 20, "README tells of more commands than {taken}");
+    }
 }

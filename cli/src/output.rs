@@ -1,4 +1,12 @@
-//! What people read.
+//! What people read: texts, and the ways by which they get there.
+
+mod lossy;
+mod print;
+
+pub(crate) use self::{
+    lossy::LossyLines,
+    print::{Work, answer, tell},
+};
 
 /// Lays out rows in columns, each as wide as its widest cell.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {

@@ -11,7 +11,9 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use callsign::{ConsistentError, LookupError, RegisterError, ResolveError, UnregisterError, WhereisError};
+use callsign::{
+    ConsistentError, Entry, LookupError, RegisterError, ResolveError, UnregisterError, WhereisError,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -75,6 +77,11 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, "forbidden", Verdict::Usage, message.into())
     }
 
+    pub(crate) fn wrong_method() -> Self {
+        let message = "this path is asked by another method, which the header Allow says";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", Verdict::Usage, message.to_owned())
+    }
+
     pub(crate) fn unauthorized() -> Self {
         let message = "this node's admin endpoint needs its token: --token-file, or Authorization: Bearer";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", Verdict::Usage, message.to_owned())
@@ -116,14 +123,28 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// A number that may be greater than 2^53, as JSON can carry it: parsers that make a `double` of every number round it.
+pub(crate) fn exact(number: u64) -> String {
+    format!("{number:016x}")
+}
+
+/// Who holds a name.
+pub(crate) fn holder(entry: &Entry) -> Value {
+    let mut value = json!(entry);
+    value["incarnation"] = exact(entry.incarnation.0).into();
+    value["kind"] = exact(entry.kind.0).into();
+    value
+}
+
 impl From<RegisterError> for Refusal {
     fn from(error: RegisterError) -> Self {
         let text = error.to_string();
         match error {
             RegisterError::BadName(_) => Self::usage("bad_name", text),
             RegisterError::Taken { holder, .. } => {
-                Self::no(StatusCode::CONFLICT, "taken", text).with("holder", holder)
+                Self::no(StatusCode::CONFLICT, "taken", text).with("holder", self::holder(&holder))
             }
+            RegisterError::NotLocal { node } => Self::usage("not_local", text).with("runs_on", node),
             RegisterError::ActorEnded => Self::no(StatusCode::GONE, "actor_ended", text),
             RegisterError::NotSynced => Self::unavailable("not_synced", text),
             RegisterError::NoLeader => Self::unavailable("no_leader", text),
@@ -140,6 +161,7 @@ impl From<RegisterError> for Refusal {
             }
             RegisterError::Draining { ask } => Self::unavailable("draining", text).with("ask", ask),
             RegisterError::Left => Self::unavailable("left", text),
+            RegisterError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
             _ => Self::unavailable("other", text),
         }
     }
@@ -151,6 +173,7 @@ impl From<UnregisterError> for Refusal {
         match error {
             UnregisterError::BadName(_) => Self::usage("bad_name", text),
             UnregisterError::NotHeldHere { holder, .. } => {
+                let holder = holder.as_ref().map(self::holder);
                 Self::no(StatusCode::NOT_FOUND, "not_held_here", text).with("holder", holder)
             }
             UnregisterError::Pending { waited, .. } => {
@@ -160,6 +183,7 @@ impl From<UnregisterError> for Refusal {
                 Self::unavailable("store_unavailable", text).with("lasting_ms", lasting.as_millis())
             }
             UnregisterError::Left => Self::unavailable("left", text),
+            UnregisterError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
             _ => Self::unavailable("other", text),
         }
     }
@@ -172,8 +196,9 @@ impl From<LookupError> for Refusal {
             LookupError::BadName(_) => Self::usage("bad_name", text),
             LookupError::NotSynced => Self::unavailable("not_synced", text),
             LookupError::Lapsed { last_known } => {
-                Self::unavailable("lapsed", text).with("last_known", last_known)
+                Self::unavailable("lapsed", text).with("last_known", last_known.as_ref().map(holder))
             }
+            LookupError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
             _ => Self::unavailable("other", text),
         }
     }
@@ -190,6 +215,7 @@ impl From<ConsistentError> for Refusal {
             }
             ConsistentError::Unanswered { .. } => Self::timed_out("unanswered", text),
             ConsistentError::Left => Self::unavailable("left", text),
+            ConsistentError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
             _ => Self::unavailable("other", text),
         }
     }
@@ -208,7 +234,7 @@ impl From<WhereisError> for Refusal {
                     ResolveError::Gone => "actor_ended",
                     _ => "unreachable",
                 };
-                Self::unavailable(code, text).with("holder", entry)
+                Self::unavailable(code, text).with("holder", holder(&entry))
             }
             _ => Self::unavailable("other", text),
         }

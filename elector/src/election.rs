@@ -1,11 +1,13 @@
 //! Elections for everyone: who of several may do what only one may do, now.
 //!
-//! Eight concepts; nothing else is public.
+//! Eight concepts. What else is public serves one of them: how it is set up ([`config`], [`timing`]), oracles that are there
+//! ([`lease`], [`follow`], [`fenced`]), and the suite for those that are not ([`conformance`]).
 //!
 //! 1. **Identity**: a [`MemberId`](crate::ids::MemberId) and a fresh [`Incarnation`](crate::ids::Incarnation) per start.
 //! 2. **[`Term`]** and **[`Fence`]**: one counter with two views. The ballot moves with every win and every refresh,
 //!    the epoch is the ballot at the win. Neither ever goes back.
 //! 3. **[`Policy`]**: who should have the seat, a pure function of the candidates.
+//! 4. **[`ElectionState`](state::ElectionState)**: what is kept of an election, and its pure `apply(evidence, command)`.
 //! 5. **[`Oracle`]**: the only part that can be exchanged. It claims, refreshes and gives back, and answers
 //!    [`Verdict::Granted`], [`Verdict::Denied`], or a [`Fault`]: "don't know" is never "no".
 //! 6. **[`Campaign`]**: the only loop, and the only local clock. It measures trust, and on a loss it lapses, tells, stops

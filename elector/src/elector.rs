@@ -26,9 +26,13 @@ mod plan;
 mod reading;
 mod seed;
 mod silence;
+mod sweeper;
 mod types;
+mod wanted;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use callsign_planted::planted;
 
 use self::{
     act::Action,
@@ -36,6 +40,7 @@ use self::{
     reading::Reading,
     seed::Seed,
     silence::Silence,
+    wanted::Wanted,
 };
 pub use self::{
     reading::MAX_MEMBERS,
@@ -43,10 +48,11 @@ pub use self::{
 };
 use crate::{
     Time,
-    ids::{Epoch, Position, Sequence, SessionId, Token},
+    ids::{Epoch, NodeName, Position, Sequence, SessionId, Token},
     keys::{ClusterKeys, RegistryKeys},
     record::MembershipEvent,
     store::{CommitOutcome, Key, ReadResult, StoreError},
+    sweep::Walk,
 };
 
 /// How many entries of the queue are read at a time, while the first can be applied.
@@ -79,6 +85,12 @@ enum Leaving {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Read,
+    /// A page of authors, to see which are of no use.
+    SweepPage,
+    /// What the store has of authors that may be swept.
+    SweepLook(Vec<NodeName>),
+    /// They are swept.
+    Sweep,
     Commit {
         /// What to report when it is known to be committed.
         report: Vec<ElectorEvent>,
@@ -112,9 +124,11 @@ pub struct Elector {
     led: Option<Epoch>,
     silence: Silence,
     handoff: Handoff,
+    walk: Walk,
 
     reading: Option<Reading>,
     queue_limit: usize,
+    wanted: Wanted,
     doing: Option<(OpId, Doing)>,
     next_op: OpId,
     /// Whether to read as soon as possible.
@@ -141,6 +155,7 @@ impl Elector {
         Self {
             seed: Seed::new(config.seed, &config.node),
             silence: Silence::new(timing.silence, timing.lock + timing.silence * 2, timing.poll * 2),
+            wanted: Wanted::new(&config.node),
             config,
             keys,
             session: None,
@@ -154,6 +169,7 @@ impl Elector {
             leaving: Leaving::No,
             led: None,
             handoff: Handoff::default(),
+            walk: Walk::default(),
             reading: None,
             queue_limit: QUEUE_LIMIT,
             doing: None,
@@ -180,18 +196,32 @@ impl Elector {
         match input {
             Input::Wake => self.wake_at = None,
             Input::Notice(notice) => self.on_notice(now, notice),
-            Input::ReadDone { id, result } => {
-                if self.doing == Some((id, Doing::Read)) {
-                    self.doing = None;
-                    fresh = self.on_read(now, result, effects);
+            Input::ReadDone { id, result } => match self.doing.take() {
+                Some((doing, Doing::Read)) if doing == id => fresh = self.on_read(now, result, effects),
+                Some((doing, Doing::SweepPage)) if doing == id => match result {
+                    Ok(read) => self.on_sweep_page(now, &read, effects),
+                    Err(_) => self.walk.put_off(now, self.config.timing.sweep_after),
+                },
+                Some((doing, Doing::SweepLook(nodes))) if doing == id => {
+                    // Without an answer they wait for a later walk.
+                    if let Ok(read) = result {
+                        self.on_sweep_look(&nodes, &read, effects);
+                    }
                 }
-            }
+                other => self.doing = other,
+            },
             Input::CommitDone { id, outcome } => match self.doing.take() {
                 Some((doing, Doing::Commit { report, join, drain })) if doing == id => {
                     if drain && matches!(outcome, CommitOutcome::Committed(_)) {
                         self.leaving = Leaving::Said;
                     }
                     self.on_commit(now, outcome, report, join, effects);
+                }
+                Some((doing, Doing::Sweep)) if doing == id => {
+                    // One record of many has changed, say.
+                    if !matches!(outcome, CommitOutcome::Committed(_)) {
+                        self.walk.again(now, self.config.timing.sweep_after);
+                    }
                 }
                 other => self.doing = other,
             },
@@ -241,6 +271,9 @@ impl Elector {
                     self.leaving = Leaving::ToSay;
                 }
             }
+            Notice::Concerned { nodes } => {
+                self.stale |= self.wanted.name(nodes);
+            }
             Notice::Resign { epoch } => self.resign = Some(epoch),
         }
     }
@@ -248,7 +281,7 @@ impl Elector {
     /// From now on no row is our own but that of a join yet to be enqueued.
     fn forget_join(&mut self) {
         (self.joined, self.unsettled, self.synced, self.resign) = (None, None, None, None);
-        if self.leaving == Leaving::Said {
+        if self.leaving == Leaving::Said && !planted!("drain-said-once") {
             self.leaving = Leaving::ToSay;
         }
         if let Some((_, Doing::Commit { join, drain, .. })) = &mut self.doing {
@@ -276,9 +309,13 @@ impl Elector {
             }
         };
         self.read_failures = 0;
-        let reading = Reading::new(&self.keys, &self.config.node, self.queue_limit, &result);
+        let node = &self.config.node;
+        let reading = Reading::new(&self.keys, node, self.queue_limit, self.wanted.nodes(), &result);
+        let (reading, is_incomplete) = self.wanted.of(node, reading);
+        self.stale |= is_incomplete;
+        let Some(reading) = reading else { return false };
         self.poll_at = now + self.config.timing.poll + self.seed.below(self.config.timing.poll / 4);
-        if callsign_planted::planted!("watch-without-poll") {
+        if planted!("watch-without-poll") {
             self.poll_at = now + Duration::from_secs(24 * 3600);
         }
         effects.push(Effect::Watch {
@@ -310,7 +347,7 @@ impl Elector {
     /// A join whose outcome was unknown was appended if the author's number has moved: nothing else moves it.
     fn settle_join(&mut self, reading: &Reading) {
         if let (Some(unsettled), Some(author)) = (self.unsettled, reading.author)
-            && author.sequence >= unsettled
+            && author >= unsettled
         {
             self.joined = Some(Token(unsettled.0));
             self.unsettled = None;
@@ -382,9 +419,10 @@ impl Elector {
             commit: reading.commit,
             floor: reading.floor,
             me,
-            queue: reading.raw(&self.keys.queue()),
+            raw: Arc::clone(&reading.raw),
+            queued: reading.queued_authors(),
         };
-        if self.view.as_ref().is_none_or(|shown| !shown.shows_the_same(&view)) {
+        if self.view.as_ref().is_none_or(|shown| !shown.shows_the_same(&view, &self.keys)) {
             let view = Arc::new(view);
             self.view = Some(Arc::clone(&view));
             effects.push(Effect::Emit(ElectorEvent::View(view)));
@@ -400,7 +438,7 @@ impl Elector {
             let row = state.members.get(&session.node).is_some_and(|row| row.session == *session);
             row || reading.queue_is_longer || reading.queued_by(session).next().is_some()
         });
-        if !is_in {
+        if !is_in || planted!("left-before-it-is-said") {
             self.wish = Wish::Gone;
             (self.joined, self.unsettled) = (None, None);
             effects.push(Effect::Emit(ElectorEvent::Left));
@@ -433,16 +471,20 @@ impl Elector {
         if self.stale {
             return self.read(effects);
         }
+        if self.sweep(now, effects) {
+            return;
+        }
         let turn = self.turns.iter().map(|(_, due)| *due).min();
         let silence = self.silence_due().filter(|due| *due > now);
-        let wake = [turn, silence, self.retry_assume_at(now)].into_iter().flatten().min();
+        let wake = [turn, silence, self.retry_assume_at(now), self.sweep_due()].into_iter().flatten().min();
         self.wake(wake.map_or(self.poll_at, |at| at.min(self.poll_at)), effects);
     }
 
     fn read(&mut self, effects: &mut Vec<Effect>) {
         self.stale = false;
         let id = self.begin(Doing::Read);
-        let reads = reading::reads(&self.keys, &self.config.node, self.queue_limit);
+        let nodes = self.wanted.nodes();
+        let reads = reading::reads(&self.keys, &self.config.node, self.queue_limit, nodes);
         effects.push(Effect::Read { id, reads });
     }
 

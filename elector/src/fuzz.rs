@@ -20,7 +20,9 @@ use crate::{
     elector::{self, Elector, ElectorConfig, ElectorTiming, Notice},
     ids::{ClusterName, ElectionName, Incarnation, MemberId, NodeName, Nonce, RegistryName, SessionId, Tag},
     keys::{ClusterKeys, ElectionKeys, RegistryKeys},
-    record::{AuthorRecord, Lock, MemberRow, PositionRecord, QueueEntry, Record, SessionRecord, Term},
+    record::{
+        AuthorRecord, Lock, LogEnd, MemberRow, PositionRecord, QueueEntry, Record, SessionRecord, Term,
+    },
     session::{self, SessionConfig, SessionTiming},
     store::{
         CommitOutcome, Key, Limits, Proof, Read, ReadResult, SharedStore, StoreError, Transaction, Value,
@@ -73,6 +75,7 @@ fn place(number: u8, value: &[u8]) -> Option<Key> {
         }
         2 => {
             reads_back::<PositionRecord>(value);
+            reads_back::<LogEnd>(value);
             registry.commit()
         }
         3 => registry.floor(),

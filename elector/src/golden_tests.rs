@@ -19,8 +19,8 @@ use crate::{
     },
     keys::ClusterKeys,
     record::{
-        Accusation, AuthorRecord, CorruptRecord, Evidence, Leader, Lock, MemberRow, MembershipEvent,
-        PositionRecord, QueueEntry, Record, SessionRecord, Term,
+        Accusation, AuthorFloor, AuthorRecord, CorruptRecord, Evidence, Leader, Lock, LogEnd, MemberRow,
+        MembershipEvent, OpenMark, PositionRecord, QueueEntry, Record, SessionFloor, SessionRecord, Term,
     },
     recording::{Core, Header},
     store::Version,
@@ -101,6 +101,10 @@ fn of_a_registry(golden: &mut Golden) {
     }
     record(golden, "lock", Lock { epoch: Epoch(7), owner: node("a"), nonce: Nonce(u64::MAX) });
     record(golden, "author", AuthorRecord { sequence: Sequence(300) });
+    record(golden, "end", LogEnd { position: Position(70_000), nonce: Nonce(u64::MAX) });
+    record(golden, "floor/authors", AuthorFloor(Sequence(70_000)));
+    record(golden, "floor/sessions", SessionFloor(SessionNumber(70_000)));
+    record(golden, "open", OpenMark(SessionNumber(2)));
     record(golden, "position", PositionRecord(Position(70_000)));
     for (name, event) in events() {
         let entry = QueueEntry { author: session("b"), sequence: Sequence(301), event };
@@ -189,8 +193,11 @@ fn keys(golden: &mut Golden) {
     let member = MemberId::new("a").unwrap();
     for (name, key) in [
         ("session", cluster.session(&node("a"))),
+        ("session_floor", cluster.session_floor()),
+        ("open", cluster.open_mark(&node("a"))),
         ("queue", registry.queue()),
         ("author", registry.author(&node("a"))),
+        ("author_floor", registry.author_floor()),
         ("member", registry.member(&node("a"))),
         ("term", registry.term()),
         ("lock", registry.lock()),

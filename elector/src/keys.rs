@@ -34,9 +34,29 @@ impl ClusterKeys {
         format!("{}/session/{node}", self.prefix).into_bytes()
     }
 
-    /// The sessions of all nodes.
+    /// The records of all nodes, also of those that are no more.
     pub fn sessions(&self) -> Range<Key> {
         below(&format!("{}/session/", self.prefix))
+    }
+
+    /// The mark of a node whose session is open.
+    pub fn open_mark(&self, node: &NodeName) -> Key {
+        format!("{}/open/{node}", self.prefix).into_bytes()
+    }
+
+    /// The marks of all nodes whose sessions are open.
+    pub fn open_marks(&self) -> Range<Key> {
+        below(&format!("{}/open/", self.prefix))
+    }
+
+    /// The node whose mark the key holds.
+    pub fn open_node(&self, key: &[u8]) -> Option<NodeName> {
+        last_part(key, &format!("{}/open/", self.prefix))
+    }
+
+    /// The number that no new session may have, nor one below: closed records up to it were swept away.
+    pub fn session_floor(&self) -> Key {
+        format!("{}/session_floor", self.prefix).into_bytes()
     }
 
     /// The node whose session the key holds.
@@ -142,6 +162,21 @@ impl RegistryKeys {
         format!("{}/author/{node}", self.prefix).into_bytes()
     }
 
+    /// The records of all authors.
+    pub fn authors(&self) -> Range<Key> {
+        below(&format!("{}/author/", self.prefix))
+    }
+
+    /// The author whose record the key holds.
+    pub fn author_node(&self, key: &[u8]) -> Option<NodeName> {
+        last_part(key, &format!("{}/author/", self.prefix))
+    }
+
+    /// The sequence number that no author without a record may use again, nor one below.
+    pub fn author_floor(&self) -> Key {
+        format!("{}/author_floor", self.prefix).into_bytes()
+    }
+
     /// A member's row.
     pub fn member(&self, node: &NodeName) -> Key {
         format!("{}/member/{node}", self.prefix).into_bytes()
@@ -167,7 +202,7 @@ impl RegistryKeys {
         format!("{}/lock", self.prefix).into_bytes()
     }
 
-    /// The position of the last batch. Absent: the registry was never opened.
+    /// The position and the nonce of the last batch. Absent: the registry was never opened.
     pub fn commit(&self) -> Key {
         format!("{}/commit", self.prefix).into_bytes()
     }

@@ -29,8 +29,11 @@ pub mod policy;
 pub mod record;
 pub mod recording;
 pub mod session;
+pub mod sessions;
 pub mod state;
 pub mod store;
+pub mod supervision;
+mod sweep;
 pub mod time;
 pub mod wipe;
 

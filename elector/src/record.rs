@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
 use crate::{
     ids::{
         Ballot, Beat, Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber,
         Token,
     },
+    session::timing::MAX_LEASE,
     store::{Value, Version},
 };
 
@@ -76,7 +77,9 @@ pub struct SessionRecord {
     pub incarnation: Incarnation,
     /// Its number among the sessions of the node.
     pub number: SessionNumber,
-    /// How long an observer must see the beat unmoved before it may close the session.
+    /// How long an observer must see the beat unmoved before it may close the session. At most [`MAX_LEASE`], also as
+    /// read.
+    #[serde(deserialize_with = "at_most_the_longest")]
     pub lease: Duration,
     /// Moves while the node lives.
     pub beat: Beat,
@@ -84,6 +87,11 @@ pub struct SessionRecord {
     pub open: bool,
 }
 impl Record for SessionRecord {}
+
+/// Nobody waits longer than this for a record that says more: its writer may not have meant it, and is not waited for.
+fn at_most_the_longest<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    Ok(Duration::deserialize(from)?.min(MAX_LEASE))
+}
 
 impl SessionRecord {
     /// Whether this is the given session, open.
@@ -185,6 +193,25 @@ pub struct Lock {
 }
 impl Record for Lock {}
 
+/// The mark of a node whose session is open, by its number: so that the open ones are found among all records. Written with
+/// the record that opens the session, and cleared with the one that closes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OpenMark(pub SessionNumber);
+impl Record for OpenMark {}
+
+/// `session_floor`: no session that has no record, and at most this number, is open, or ever will be. Never lowered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionFloor(pub SessionNumber);
+impl Record for SessionFloor {}
+
+/// `author_floor`: authors that have no record used at most this number. Never lowered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AuthorFloor(pub Sequence);
+impl Record for AuthorFloor {}
+
 /// The last sequence number that an author used. It also orders the author's unknown enqueues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AuthorRecord {
@@ -278,7 +305,25 @@ pub struct QueueEntry {
 }
 impl Record for QueueEntry {}
 
-/// A position as a record: `commit` and `floor`.
+/// A batch of the log by its position and by the nonce that its leader drew for it: `commit` is the last one. Positions alone
+/// do not tell two logs apart: a store that lost its last commits grows back to the same position with another batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LogEnd {
+    /// Where the batch is. 0: before the first.
+    pub position: Position,
+    /// Its nonce. 0 before the first.
+    pub nonce: Nonce,
+}
+impl Record for LogEnd {}
+
+impl LogEnd {
+    /// The record of this end: absent before the first batch.
+    pub fn to_record(self) -> Option<Value> {
+        (self.position > Position(0)).then(|| self.to_value())
+    }
+}
+
+/// A position as a record: `floor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PositionRecord(pub Position);

@@ -11,7 +11,7 @@
 //! - while a node trusts its session, the session is open (P1): trust counts from the *start* of a beat that
 //!   committed, closing from the *end* of a read that showed it, and closing is atomic with the beat it races;
 //! - a node that died is closed within S and one observation, at once where the store proves the death (P8);
-//! - every closing that this node can see is reported once.
+//! - every closing of a session that this node saw open is reported once.
 //!
 //! Does not promise that a node with a session can be reached, or that one without is dead.
 //!
@@ -44,6 +44,7 @@ pub(crate) mod jitter;
 mod observe;
 mod own;
 mod suspicion;
+mod sweeper;
 mod watch;
 
 #[cfg(test)]
@@ -53,7 +54,7 @@ mod test_store;
 
 pub use self::{
     core::{Effect, Input, RequestId, Session},
-    driver::{LeaveError, NodeSession, OpenSessionError},
+    driver::{LeaveError, NodeSession, OpenSessionError, Patience},
     timing::{SessionTiming, TimingError},
     trust::{Lapsed, TrustHandle},
 };
@@ -104,7 +105,7 @@ pub enum SessionEvent {
         /// The other process.
         incarnation: Incarnation,
     },
-    /// A session of another node is closed. Once for each.
+    /// A session of another node, which this one saw open, is closed. Once for each.
     PeerClosed(SessionId),
     /// This node's own record cannot be read. It is left as it is, and read again until it is repaired; meanwhile
     /// the node cannot beat, so trust runs out.

@@ -16,9 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ids::{Epoch, NodeName, Nonce, Position, SessionId, Token},
     policy::{self, Candidate, Decision, Election, Opening},
-    record::{
-        Accusation, Evidence, Leader, Lock, MemberRow, MembershipEvent, QueueEntry, SessionRecord, Term,
-    },
+    record::{Accusation, Evidence, Leader, Lock, MemberRow, MembershipEvent, QueueEntry, Term},
+    sessions::Sessions,
     store::Version,
 };
 
@@ -42,8 +41,8 @@ impl Default for ElectionState {
 /// What was read beside the state, at the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// The sessions of all nodes. A node without one is known neither to live nor to be gone.
-    pub sessions: BTreeMap<NodeName, SessionRecord>,
+    /// The sessions of the members, and of the authors of entries.
+    pub sessions: Sessions,
     /// The log's end. `None`: the registry was never opened.
     pub commit: Option<Position>,
     /// The first position that the log still has.
@@ -62,12 +61,12 @@ pub struct Facts {
 impl Facts {
     /// Whether the session is open.
     pub fn is_open(&self, session: &SessionId) -> bool {
-        self.sessions.get(&session.node).is_some_and(|record| record.is_open_as(session))
+        self.sessions.is_open(session)
     }
 
     /// Whether the session is proven to be over.
     pub fn is_closed(&self, session: &SessionId) -> bool {
-        self.sessions.get(&session.node).is_some_and(|record| record.has_closed(session))
+        self.sessions.is_closed(session)
     }
 }
 
@@ -258,15 +257,16 @@ impl ElectionState {
 /// sessions.
 pub fn opening(
     members: &BTreeMap<NodeName, MemberRow>,
-    sessions: &BTreeMap<NodeName, SessionRecord>,
+    sessions: &Sessions,
     commit: Option<Position>,
 ) -> Option<Opening> {
-    let is_closed = |session: &SessionId| sessions.get(&session.node).is_some_and(|r| r.has_closed(session));
     match commit {
         None => Some(Opening::First),
         Some(_) => members
             .values()
-            .all(|row| row.empty || is_closed(&row.session) || planted!("opens-empty-while-session-lives"))
+            .all(|row| {
+                row.empty || sessions.is_closed(&row.session) || planted!("opens-empty-while-session-lives")
+            })
             .then_some(Opening::Reset),
     }
 }

@@ -341,6 +341,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Asks whether an incarnation is proven dead.
     fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof>;
+
+    /// Ends, saying how, once a thread or task of this store has ended that nobody had asked to: it answers nothing any
+    /// more, and a node that uses it has failed. By default there is none, and it never ends.
+    fn broken(&self) -> BoxFuture<'static, String> {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// A store that many share.

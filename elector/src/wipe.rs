@@ -15,16 +15,16 @@
 //! closes them in the same transaction: their nodes lose all their names, in every registry of the cluster, and notice it with
 //! their next beat. Until then P1 does not hold for these names; their fencing tokens still tell old from new.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     ids::{Ballot, Epoch, NodeName, Position},
     keys::{RegistryKeys, read_key, read_range},
-    record::{MemberRow, PositionRecord, QueueEntry, Record, SessionRecord, Term},
+    record::{LogEnd, MemberRow, PositionRecord, QueueEntry, Record, SessionRecord, Term},
     store::{Key, Read, ReadResult, Transaction, Value, Version},
 };
 
-/// The most members, entries of the queue, or sessions, that a wipe takes in. Of more, it cannot say who lives.
+/// The most members, or entries of the queue, that a wipe takes in. Of more, it cannot say who lives.
 const MOST: usize = 10_000;
 
 /// How many positions of the log are cleared at once: little enough for every store's time limit.
@@ -37,9 +37,10 @@ const FLOOR: usize = 3;
 const QUEUE_MARK: usize = 4;
 const MEMBERS: usize = 5;
 const QUEUE: usize = 6;
-const SESSIONS: usize = 7;
-const OLDEST: usize = 8;
-const ANYTHING: usize = 9;
+const OLDEST: usize = 7;
+const ANYTHING: usize = 8;
+/// The session of the first of the nodes that were asked for; those of the others follow.
+const SESSIONS: usize = 9;
 
 /// What there is of a registry, at one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,12 +60,15 @@ pub struct Found {
     is_bare: bool,
     counters_unread: Vec<String>,
     others_unread: Vec<String>,
+    /// The nodes whose sessions decide, and have to be asked for.
+    concerned: BTreeSet<NodeName>,
+    is_complete: bool,
     raw: BTreeMap<Key, Value>,
 }
 
-/// What to read: [`Found::new`] takes in the answer.
-pub fn reads(keys: &RegistryKeys) -> Vec<Read> {
-    vec![
+/// What to read: [`Found::new`] takes in the answer. Of sessions only those of `nodes`: see [`Found::lacks`].
+pub fn reads(keys: &RegistryKeys, nodes: &BTreeSet<NodeName>) -> Vec<Read> {
+    let mut reads = vec![
         read_key(keys.term()),
         read_key(keys.lock()),
         read_key(keys.commit()),
@@ -72,15 +76,16 @@ pub fn reads(keys: &RegistryKeys) -> Vec<Read> {
         read_key(keys.queue()),
         read_range(keys.members(), MOST),
         read_range(keys.queue_entries(), MOST),
-        read_range(keys.cluster().sessions(), MOST),
         read_range(keys.log(Position(0))..keys.log(Position(u64::MAX)), 1),
         read_range(keys.all(), 1),
-    ]
+    ];
+    reads.extend(nodes.iter().map(|node| read_key(keys.cluster().session(node))));
+    reads
 }
 
 impl Found {
     /// Takes in the answer to [`reads`].
-    pub fn new(keys: &RegistryKeys, result: &ReadResult) -> Self {
+    pub fn new(keys: &RegistryKeys, nodes: &BTreeSet<NodeName>, result: &ReadResult) -> Self {
         let (mut counters_unread, mut others_unread) = (Vec::new(), Vec::new());
         let mut raw = BTreeMap::new();
         for index in [TERM, LOCK, COMMIT, FLOOR, QUEUE_MARK] {
@@ -90,22 +95,21 @@ impl Found {
             let value: Option<PositionRecord> = decoded(result.value(index), what, unread);
             value.map(|PositionRecord(position)| position)
         };
+        let end: Option<LogEnd> = decoded(result.value(COMMIT), "the end of the log", &mut counters_unread);
         let term = decoded(result.value(TERM), "the term", &mut counters_unread);
-        let commit = position(COMMIT, "the end of the log", &mut counters_unread);
+        let commit = end.map(|end| end.position);
         let floor = position(FLOOR, "the floor of the log", &mut counters_unread);
 
-        for (index, what) in [(MEMBERS, "members"), (QUEUE, "entries of the queue"), (SESSIONS, "sessions")] {
+        for (index, what) in [(MEMBERS, "members"), (QUEUE, "entries of the queue")] {
             if result.entries(index).len() >= MOST {
                 others_unread.push(format!("there are more than {MOST} {what}"));
             }
         }
         let mut stored = BTreeMap::new();
-        for (key, value) in result.entries(SESSIONS) {
-            if let Some(node) = keys.cluster().session_node(key) {
-                stored.insert(node, value.clone());
-            }
+        for (nth, node) in nodes.iter().enumerate() {
+            stored.extend(result.value(SESSIONS + nth).map(|value| (node.clone(), value.clone())));
         }
-        let mut concerned = Vec::new();
+        let mut concerned = BTreeSet::new();
         let mut members = BTreeMap::new();
         for (key, value) in result.entries(MEMBERS) {
             let Some(node) = keys.member_node(key) else { continue };
@@ -119,17 +123,19 @@ impl Found {
             concerned.extend(QueueEntry::from_value(value).ok().map(|entry| entry.author.node));
         }
         let (mut open, mut sessions) = (BTreeMap::new(), BTreeMap::new());
-        for node in concerned {
-            let value = stored.get(&node).cloned();
+        for node in &concerned {
+            let value = stored.get(node).cloned();
             let what = format!("the session of {node}");
             let record: Option<SessionRecord> = decoded(value.as_ref(), &what, &mut others_unread);
             // Whatever session it is by now: the node lives, and will join again.
             if let Some(record) = record.filter(|record| record.open) {
                 open.insert(node.clone(), record);
             }
-            sessions.insert(node, value);
+            sessions.insert(node.clone(), value);
         }
         Self {
+            is_complete: concerned.is_subset(nodes),
+            concerned,
             version: result.version,
             term,
             commit,
@@ -145,6 +151,11 @@ impl Found {
             others_unread,
             raw,
         }
+    }
+
+    /// The nodes that have to be asked for, if not all of them were: then nothing else that is said here counts.
+    pub fn lacks(&self) -> Option<&BTreeSet<NodeName>> {
+        (!self.is_complete).then_some(&self.concerned)
     }
 
     /// Whether anything is stored of this registry.
@@ -222,7 +233,9 @@ pub fn fence(keys: &RegistryKeys, found: &Found) -> Transaction {
     }
     for (node, record) in &found.open {
         let closed = SessionRecord { open: false, ..record.clone() };
-        transaction = transaction.put(keys.cluster().session(node), closed.to_value());
+        transaction = transaction
+            .put(keys.cluster().session(node), closed.to_value())
+            .clear(keys.cluster().open_mark(node));
     }
     if let Some(term) = &found.term {
         let after = Term {

@@ -4,21 +4,18 @@
 //! of the protocol found here is in the wrong place.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the driver is where time and tasks come from
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use callsign_elector::{
     Clock, Time,
     elector::{ElectorEvent, driver::ElectorHandle},
     ids::{NodeName, RegistryName},
-    record::SessionRecord,
     recording::Recorder,
     session::NodeSession,
     store::SharedStore,
+    supervision::{Part, Supervisor},
 };
-use callsign_transport::{Endpoint, LinkId, PeerId};
+use callsign_transport::{Endpoint, PeerId};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use ractor_cluster_derive::RactorMessage;
 use tokio::sync::{mpsc, watch};
@@ -33,9 +30,11 @@ use crate::{
 
 mod callers;
 mod effects;
+mod failing;
 mod pumps;
+mod watched;
 
-pub(crate) use callers::Shared;
+pub(crate) use callers::{Flag, Listener, Shared};
 
 /// There are inputs to take.
 #[derive(Debug, RactorMessage)]
@@ -59,17 +58,26 @@ pub(crate) struct Parts {
     pub(crate) on_members: OnMembers,
     pub(crate) on_lead: Box<dyn Fn(bool) + Send + Sync>,
     pub(crate) recorder: Option<Recorder>,
+    pub(crate) supervisor: Supervisor,
+}
+
+/// A member that runs.
+pub(crate) struct Started {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) actor: ActorCell,
+    pub(crate) part: Part,
 }
 
 /// Starts a member.
-pub(crate) async fn start(parts: Parts) -> Result<(Arc<Shared>, ActorRef<Kick>), ractor::SpawnErr> {
+pub(crate) async fn start(parts: Parts) -> Result<Started, ractor::SpawnErr> {
     // A recording can be replayed only if the order of the table is in it, or none of it.
     let table = if parts.recorder.is_some() { SharedTable::in_order() } else { SharedTable::new() };
     let shared = Arc::new(Shared::new(&parts, &table));
+    let (supervisor, name) = (parts.supervisor.clone(), format!("the member of registry {}", parts.registry));
     let arguments = (shared.clone(), parts, table);
-    let (actor, _) = Actor::spawn(None, MemberActor, arguments).await?;
+    let (actor, part) = supervisor.actor(name, MemberActor, arguments).await?;
     shared.runs_in(actor.clone());
-    Ok((shared, actor))
+    Ok(Started { shared, actor: actor.get_cell(), part })
 }
 
 struct MemberActor;
@@ -84,8 +92,8 @@ struct Driver {
     endpoint: Endpoint,
     elector: ElectorHandle,
     channel: String,
-    links: BTreeMap<NodeName, LinkId>,
-    watched: HashMap<u64, ActorCell>,
+    /// How many were up when it was last counted.
+    links: usize,
     wake: watch::Sender<Time>,
     effects: Vec<Effect>,
     on_members: OnMembers,
@@ -95,7 +103,18 @@ struct Driver {
     known: Vec<(NodeName, String)>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     recorder: Option<Recorder>,
+    supervisor: Supervisor,
     metrics: OfRegistry,
+}
+
+/// Also after a panic, when nothing else is run.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.metrics.ended();
+    }
 }
 
 impl Actor for MemberActor {
@@ -111,15 +130,18 @@ impl Actor for MemberActor {
         let (wake, wakes) = watch::channel(Time::ZERO);
         let metrics = OfRegistry::new(parts.registry.as_str());
         metrics.links(0);
+        let (links, session) = (parts.endpoint.subscribe(&parts.channel), parts.session.subscribe());
+        let links = pumps::links(shared.clone(), links, metrics.pump());
+        let session = pumps::session(shared.clone(), session, parts.elector.clone());
+        let elector = pumps::elector(shared.clone(), parts.elector_events, metrics.pump());
+        let time = pumps::time(shared.clone(), parts.clock.clone(), wakes);
+        let supervisor = parts.supervisor;
+        // Session and elector are parts of the node themselves: their streams end when they do.
         let tasks = vec![
-            tokio::spawn(pumps::links(
-                shared.clone(),
-                parts.endpoint.subscribe(&parts.channel),
-                metrics.pump(),
-            )),
-            tokio::spawn(pumps::session(shared.clone(), parts.session.subscribe(), parts.elector.clone())),
-            tokio::spawn(pumps::elector(shared.clone(), parts.elector_events, metrics.pump())),
-            tokio::spawn(pumps::time(shared.clone(), parts.clock.clone(), wakes)),
+            supervisor.service("what comes over links to a registry", links),
+            supervisor.task("what the session says to a registry", session),
+            supervisor.task("what the elector says to a registry", elector),
+            supervisor.task("the timer of a registry", time),
         ];
         Ok(Driver {
             member: Member::new(parts.config, table),
@@ -130,8 +152,7 @@ impl Actor for MemberActor {
             endpoint: parts.endpoint,
             elector: parts.elector,
             channel: parts.channel,
-            links: BTreeMap::new(),
-            watched: HashMap::new(),
+            links: 0,
             wake,
             effects: Vec::new(),
             on_members: parts.on_members,
@@ -140,6 +161,7 @@ impl Actor for MemberActor {
             known: Vec::new(),
             tasks,
             recorder: parts.recorder,
+            supervisor,
             metrics,
         })
     }
@@ -162,16 +184,16 @@ impl Actor for MemberActor {
 
     async fn handle_supervisor_evt(
         &self,
-        myself: ActorRef<Kick>,
+        _myself: ActorRef<Kick>,
         event: SupervisionEvent,
         driver: &mut Driver,
     ) -> Result<(), ActorProcessingErr> {
         // A watched actor is not a child: its end is an input, and never this actor's.
         if let SupervisionEvent::ActorTerminated(who, ..) | SupervisionEvent::ActorFailed(who, _) = event {
             let actor = who.get_id().pid();
-            if driver.watched.remove(&actor).is_some() {
-                let _ = driver.shared.inbox.push(Input::ActorEnded { actor });
-                driver.take_all(&myself);
+            if driver.shared.watched.remove(actor).is_some() {
+                // Not taken at once: ends that come together go together.
+                driver.shared.actor_ended(actor);
             }
         }
         Ok(())
@@ -182,11 +204,7 @@ impl Actor for MemberActor {
         _myself: ActorRef<Kick>,
         driver: &mut Driver,
     ) -> Result<(), ActorProcessingErr> {
-        for task in &driver.tasks {
-            task.abort();
-        }
         driver.shared.ends();
-        driver.metrics.ended();
         if let Some(recorder) = &mut driver.recorder {
             recorder.finish();
         }
@@ -242,16 +260,8 @@ impl Driver {
     /// Keeps what the driver needs itself to carry out effects.
     fn note(&mut self, input: &Input) {
         match input {
-            Input::LinkUp { node, link, .. } => {
-                self.links.insert(node.clone(), LinkId(*link));
-                self.metrics.link("up");
-                self.metrics.links(self.links.len());
-            }
-            Input::LinkDown { node, .. } => {
-                self.links.remove(node);
-                self.metrics.link("down");
-                self.metrics.links(self.links.len());
-            }
+            Input::LinkUp { .. } => self.metrics.link("up"),
+            Input::LinkDown { .. } => self.metrics.link("down"),
             Input::Message { message, .. } => self.metrics.received(message),
             Input::Assume { leader, epoch } if *leader == self.shared.status.load().node => {
                 self.metrics.assumes(*epoch);
@@ -262,8 +272,7 @@ impl Driver {
                 let view_of = self.shared.status.load().node.clone();
                 // The transport cannot tell which of two incarnations is the later one; the store can.
                 for (_, row) in view.members.iter().filter(|(node, _)| *node != &view_of) {
-                    let is_open = |r: &SessionRecord| r.is_open_as(&row.session);
-                    if view.sessions.get(&row.session.node).is_some_and(is_open) {
+                    if view.sessions.is_open(&row.session) {
                         let session = &row.session;
                         self.endpoint.confirm(&PeerId::new(session.node.as_str(), session.incarnation.0));
                     }
@@ -277,7 +286,10 @@ impl Driver {
         }
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
+        if std::mem::replace(&mut self.links, self.member.links()) != self.links {
+            self.metrics.links(self.links);
+        }
         let status = Status::of(&self.member);
         self.shared.set_synced(status.synced);
         let term = &self.member.view().term;

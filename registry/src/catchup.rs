@@ -4,6 +4,9 @@
 //! member itself before its epoch is open; as a snapshot if the log no longer goes back so far, or there is no base.
 //! One request at a time. A source that does not answer is given up, and another one is asked.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +14,7 @@ use callsign_elector::{
     Time,
     ids::{Epoch, NodeName, Position},
     keys::{RegistryKeys, read_key, read_range},
-    record::{PositionRecord, Record},
+    record::{LogEnd, PositionRecord, Record},
     store::{Read, ReadResult},
 };
 
@@ -19,6 +22,7 @@ use callsign_planted::planted;
 
 use crate::{
     input::{Effect, Event, OpId},
+    leader::splitmix,
     log::{Batch, CorruptBatch},
     message::{Chunk, Message},
     replica::{Applied, Replica, Staged},
@@ -73,7 +77,8 @@ pub(crate) struct CatchUp<T> {
     prefer_log: bool,
     /// The log does not go back so far.
     too_far: bool,
-    next_snapshot: u64,
+    /// The number of the last snapshot. Drawn: a former incarnation of this node asked under others.
+    last_snapshot: u64,
     /// Counts the donors that failed, so that the next is tried.
     turn: usize,
     /// Nothing is asked before: whoever was asked had nothing, and would have nothing at once again.
@@ -81,14 +86,15 @@ pub(crate) struct CatchUp<T> {
 }
 
 impl<T: Table> CatchUp<T> {
-    pub(crate) fn new() -> Self {
+    /// `seed`: where the numbers of its snapshots begin.
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             wanted: Position(0),
             wanted_since: Time::ZERO,
             asked: Asked::Nothing,
             prefer_log: false,
             too_far: false,
-            next_snapshot: 0,
+            last_snapshot: seed,
             turn: 0,
             not_before: Time::ZERO,
         }
@@ -135,7 +141,8 @@ impl<T: Table> CatchUp<T> {
             }
         };
         if let Some(since) = waiting_since {
-            if now < since + SOURCE_TIMEOUT {
+            let is_log = matches!(self.asked, Asked::Log { .. });
+            if now < since + SOURCE_TIMEOUT || (is_log && planted!("log-waited-for-ever")) {
                 return Some(since + SOURCE_TIMEOUT);
             }
             self.give_up();
@@ -165,16 +172,16 @@ impl<T: Table> CatchUp<T> {
                 return Some(now + SOURCE_TIMEOUT);
             }
             let from = donors[self.turn % donors.len()].clone();
-            self.next_snapshot += 1;
-            let id = self.next_snapshot;
-            effects.push(Effect::Send { to: from.clone(), message: Message::SnapshotWanted { id } });
+            self.last_snapshot = splitmix(self.last_snapshot);
+            let id = self.last_snapshot;
+            effects.push(Effect::send(from.clone(), Message::SnapshotWanted { id }));
             self.asked = Asked::Snapshot { from, id, index: 0, since: now, staged: None };
             return Some(now + SOURCE_TIMEOUT);
         }
         match &sources.leader {
             Some(leader) if !self.prefer_log => {
                 let message = Message::Fetch { epoch: sources.epoch, after: replica.position() };
-                effects.push(Effect::Send { to: leader.clone(), message });
+                effects.push(Effect::send(leader.clone(), message));
                 self.asked = Asked::Leader { since: now };
             }
             _ => self.ask_log(now, replica, keys, next_op, effects),
@@ -203,7 +210,7 @@ impl<T: Table> CatchUp<T> {
     fn give_up(&mut self) {
         match std::mem::replace(&mut self.asked, Asked::Nothing) {
             Asked::Leader { .. } => self.prefer_log = true,
-            Asked::Snapshot { .. } => self.turn += 1,
+            Asked::Snapshot { .. } => self.turn += usize::from(!planted!("donors-take-no-turns")),
             Asked::Log { .. } | Asked::Nothing => {}
         }
     }
@@ -239,15 +246,14 @@ impl<T: Table> CatchUp<T> {
         now: Time,
         replica: &mut Replica<T>,
         epoch: Epoch,
-        after: Position,
-        batches: Vec<(Position, Bytes)>,
+        batches: &[(Position, Bytes)],
     ) -> Result<Applied, CorruptBatch> {
         if !matches!(self.asked, Asked::Leader { .. }) {
             return Ok(Applied::default());
         }
         self.asked = Asked::Nothing;
         self.prefer_log = batches.is_empty();
-        let result = offer_all(replica, epoch, after, batches);
+        let result = offer_all(replica, epoch, batches);
         if result.is_err() {
             self.not_before = now + UNREADABLE;
         }
@@ -276,12 +282,10 @@ impl<T: Table> CatchUp<T> {
         // Unless it brings the replica on, nothing else would come of reading it again at once.
         self.not_before = now + NOBODY;
         let corrupt = |e: callsign_elector::record::CorruptRecord| CorruptBatch::Malformed(e.to_string());
-        let position = |index| {
-            let value = result.value(index);
-            value.map(|v| PositionRecord::from_value(v)).transpose().map_err(corrupt).map(|p| p.map(|p| p.0))
-        };
-        let floor = position(0)?.unwrap_or(Position(1));
-        let commit = position(1)?.unwrap_or(Position(0));
+        let floor = result.value(0).map(|v| PositionRecord::from_value(v)).transpose().map_err(corrupt)?;
+        let floor = floor.map_or(Position(1), |floor| floor.0);
+        let commit = result.value(1).map(|v| LogEnd::from_value(v)).transpose().map_err(corrupt)?;
+        let commit = commit.unwrap_or_default().position;
         self.want(now, commit);
         if !replica.is_based() {
             if floor > Position(1) {
@@ -298,11 +302,12 @@ impl<T: Table> CatchUp<T> {
         let before = replica.position();
         for (key, value) in result.entries(2) {
             let Some(at) = keys.log_position(key) else { continue };
-            if at != replica.position().next() || at > commit {
+            if at > commit {
                 break;
             }
-            let batch = match Batch::decode_at(at, value) {
-                Ok(batch) => batch,
+            let batch = match Batch::decode_at(at, value).and_then(|b| Ok((replica.is_next(&b)?, b))) {
+                Ok((true, batch)) => batch,
+                Ok((false, _)) => break,
                 // What was applied before it has to be told. The next reading begins with this one.
                 Err(_) if replica.position() > before => break,
                 Err(corrupt) => {
@@ -318,7 +323,7 @@ impl<T: Table> CatchUp<T> {
         Ok(applied)
     }
 
-    /// A chunk of a snapshot arrived.
+    /// A chunk of a snapshot arrived. Returns what the batches that waited for the whole have changed.
     pub(crate) fn on_chunk(
         &mut self,
         now: Time,
@@ -326,13 +331,13 @@ impl<T: Table> CatchUp<T> {
         from: &NodeName,
         chunk: ArrivedChunk,
         effects: &mut Vec<Effect>,
-    ) -> Result<(), CorruptBatch> {
+    ) -> Result<Applied, CorruptBatch> {
         let Asked::Snapshot { from: asked, id, index, since, staged } = &mut self.asked else {
-            return Ok(());
+            return Ok(Applied::default());
         };
         let is_next = asked == from && *id == chunk.id && *index == chunk.index;
         if !is_next && !planted!("chunk-of-another-snapshot") {
-            return Ok(());
+            return Ok(Applied::default());
         }
         let expected = usize::try_from(chunk.names).unwrap_or(0).min(1 << 24);
         let arriving = staged.get_or_insert_with(|| Staged::new(replica, expected));
@@ -341,24 +346,26 @@ impl<T: Table> CatchUp<T> {
             self.give_up();
             return Err(corrupt);
         }
-        let Some((epoch, position)) = chunk.end else {
+        let Some((epoch, end)) = chunk.end else {
             *index += 1;
-            *since = now;
+            if !planted!("snapshot-timed-as-a-whole") {
+                *since = now;
+            }
             let message = Message::SnapshotNext { id: *id, index: *index };
-            effects.push(Effect::Send { to: from.clone(), message });
-            return Ok(());
+            effects.push(Effect::send(from.clone(), message));
+            return Ok(Applied::default());
         };
-        let Some(complete) = staged.take() else { return Ok(()) };
+        let Some(complete) = staged.take() else { return Ok(Applied::default()) };
         let names = complete.count();
         self.asked = Asked::Nothing;
-        if replica.install(complete, epoch, position) {
-            self.too_far = false;
-            effects.push(Effect::Event(Event::SnapshotInstalled { position, names }));
-        } else {
+        let Some(applied) = replica.install(complete, epoch, end) else {
             self.turn += 1;
             self.not_before = now + NOBODY;
-        }
-        Ok(())
+            return Ok(Applied::default());
+        };
+        self.too_far = false;
+        effects.push(Effect::Event(Event::SnapshotInstalled { position: end.position, names }));
+        Ok(applied)
     }
 
     /// The one asked for a snapshot has none.
@@ -377,29 +384,26 @@ pub(crate) struct ArrivedChunk {
     pub(crate) index: u64,
     pub(crate) names: u64,
     pub(crate) chunk: Chunk,
-    pub(crate) end: Option<(Epoch, Position)>,
+    pub(crate) end: Option<(Epoch, LogEnd)>,
 }
 
-/// Offers batches that follow one another, the first of them after `after`.
+/// Offers batches that follow one another.
 pub(crate) fn offer_all<T: Table>(
     replica: &mut Replica<T>,
     epoch: Epoch,
-    after: Position,
-    batches: Vec<(Position, Bytes)>,
+    batches: &[(Position, Bytes)],
 ) -> Result<Applied, CorruptBatch> {
     let mut applied = Applied::default();
-    let mut prev = after;
-    for (position, batch) in batches {
+    for (nth, (position, batch)) in batches.iter().enumerate() {
         // A batch keeps the epoch of its author; `epoch` is that of the leader who passed it on.
-        let mut one = match replica.offer(epoch, prev, position, batch) {
+        let mut one = match replica.offer(epoch, *position, batch) {
             Ok(one) => one,
             // What was applied before it has to be told. It is missing then, and asked for again.
-            Err(_) if prev != after => break,
+            Err(_) if nth > 0 => break,
             Err(corrupt) => return Err(corrupt),
         };
         applied.own_freed.append(&mut one.own_freed);
         applied.gone.append(&mut one.gone);
-        prev = position;
     }
     Ok(applied)
 }

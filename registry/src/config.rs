@@ -47,7 +47,7 @@ pub struct Config {
     pub(crate) keys: Keys,
     pub(crate) priority: u32,
     pub(crate) request_timeout: Duration,
-    pub(crate) join_timeout: Duration,
+    pub(crate) join_timeout: Option<Duration>,
     pub(crate) drain_timeout: Duration,
     pub(crate) on_outage: OnOutage,
     pub(crate) session: SessionTiming,
@@ -75,7 +75,7 @@ impl Config {
             keys: Keys::default(),
             priority: 1,
             request_timeout: Duration::from_secs(5),
-            join_timeout: Duration::from_secs(15),
+            join_timeout: None,
             drain_timeout: Duration::from_secs(5),
             on_outage: OnOutage::Wait,
             session: SessionTiming::default(),
@@ -156,11 +156,13 @@ impl Config {
         self
     }
 
-    /// How long [`Registry::join`](crate::Registry::join) waits for the node's session. Shorter than the lease: a
-    /// node that is started again after it died without proof is refused. Default 15 s.
+    /// How long [`Registry::join`](crate::Registry::join) waits for the node's session at most, whatever is in its way.
+    /// Shorter than the lease that its former self had: a node that is started again after it died without proof is
+    /// refused. Default: 15 s for the store, and for a former self that is silent as long as its own lease asks. A name
+    /// that another process holds, and lives, is refused at once.
     #[must_use]
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
-        self.join_timeout = timeout;
+        self.join_timeout = Some(timeout);
         self
     }
 

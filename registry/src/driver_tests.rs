@@ -3,12 +3,21 @@
 
 use std::{net::SocketAddr, sync::Arc, sync::Mutex, time::Duration};
 
-use callsign_elector::{Clock, store::SharedStore, store::memory::MemoryStore};
-use callsign_transport::{MemoryNetwork, Network, P, RactorClusterMessage, remote_message};
+use callsign_elector::{
+    Clock,
+    ids::NodeName,
+    keys::RegistryKeys,
+    record::{Record, SessionRecord},
+    store::{CommitOutcome, SharedStore, Store, Transaction, Write, memory::MemoryStore},
+};
+use callsign_transport::{
+    Endpoint, EndpointConfig, MemoryNetwork, Network, P, RactorClusterMessage, remote_message,
+};
+use futures::{FutureExt, future::BoxFuture};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
 
 use crate::{
-    BadName, Config, ConsistentError, JoinError, LookupError, Notice, OnOutage, RegisterError,
+    BadName, Config, ConsistentError, ElectorTiming, JoinError, LookupError, Notice, OnOutage, RegisterError,
     RegisterOptions, Registry, UnregisterError, WhenLapsed, WhereisError,
 };
 
@@ -324,6 +333,91 @@ async fn registries_of_one_node_share_nothing_but_the_session() {
     let here = nodes[2].lookup_consistent("x", SOON).await.unwrap().unwrap();
     let there = orders[2].lookup_consistent("x", SOON).await.unwrap().unwrap();
     assert_eq!((here.node.as_str(), there.node.as_str()), ("a", "b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_closed_is_noticed_long_before_the_poll() {
+    let cluster = Cluster::new();
+    let slow = ElectorTiming { poll: Duration::from_secs(3600), ..ElectorTiming::default() };
+    let node = Registry::join(cluster.config("a").elector_timing(slow)).await.unwrap();
+    assert!(node.ready(SOON).await);
+    let _silent = cluster.node("b").await;
+    // It writes nothing more that would wake the other.
+    cluster.store.connect("b").outage();
+    until("it is a member no more", || node.members().iter().all(|member| member.node.as_str() != "b")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_present_incarnation_of_a_node_is_linked_again_though_a_former_one_came_behind_it() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let linked = || node.endpoint().link_to("b").map(|(_, peer)| peer.incarnation);
+    // It meets the present one without having read of it.
+    cluster.store.connect("a").outage();
+    let other = Registry::join(cluster.config("b")).await.unwrap();
+    until("it has met the present one", || linked() == Some(other.incarnation())).await;
+    // A process that was stopped for long, and does not know yet that it was replaced.
+    let address = SocketAddr::from(([127, 0, 0, 1], 7998));
+    let config = EndpointConfig {
+        network: Network::Memory(cluster.network.clone()),
+        ..EndpointConfig::new(node.node.cluster.to_string(), "b", 1, address)
+    };
+    let former = Endpoint::start(config).await.unwrap();
+    former.set_peers(vec![("a".into(), Cluster::address("a").to_string())]);
+    until("the former one is taken for the newer", || linked() == Some(1)).await;
+    cluster.store.connect("a").heal();
+    until("the present one is linked again", || linked() == Some(other.incarnation())).await;
+}
+
+/// Notes when commits were sent and answered.
+#[derive(Debug)]
+struct Tapped {
+    store: MemoryStore,
+    keys: RegistryKeys,
+    said: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Store for Tapped {
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
+        let (queue, session) = (self.keys.queue(), self.keys.cluster().session(&NodeName::new("b").unwrap()));
+        let closes = |value: &Vec<u8>| SessionRecord::from_value(value).is_ok_and(|record| !record.open);
+        let what = transaction.writes.iter().find_map(|write| match write {
+            Write::Append { prefix, .. } if *prefix == queue => Some("enqueued"),
+            Write::Put { key, value } if *key == session && closes(value) => Some("closes"),
+            _ => None,
+        });
+        let (commit, said) = (self.store.commit(transaction), self.said.clone());
+        if what == Some("closes") {
+            said.lock().unwrap().push("closes");
+        }
+        async move {
+            let outcome = commit.await;
+            if what == Some("enqueued") && matches!(outcome, CommitOutcome::Committed(_)) {
+                said.lock().unwrap().push("enqueued");
+            }
+            outcome
+        }
+        .boxed()
+    }
+
+    callsign_elector::forward_to_store! { store: read watch nature }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_has_said_in_the_queue_that_it_leaves_before_it_closes_its_session() {
+    let cluster = Cluster::new();
+    let first = cluster.node("a").await;
+    let keys = first.shared.keys.clone();
+    let said: Arc<Mutex<Vec<&str>>> = Arc::default();
+    let store = Tapped { store: cluster.store.connect("b"), keys, said: said.clone() };
+    let store: SharedStore = Arc::new(store);
+    let node = Registry::join(Config { store: store.into(), ..cluster.config("b") }).await.unwrap();
+    assert!(node.ready(SOON).await);
+    node.drain().await;
+    cluster.store.connect("b").set_latency(Duration::from_millis(20));
+    said.lock().unwrap().clear();
+    node.leave().await.unwrap();
+    assert_eq!(*said.lock().unwrap(), ["enqueued", "closes"]);
 }
 
 #[tokio::test]

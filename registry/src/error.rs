@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use callsign_elector::{
     ids::{Incarnation, InvalidName, NodeName, Position},
     store::OpenError,
+    supervision::NodeFailure,
 };
 use callsign_transport::{ResolveError, StartError};
 
@@ -29,7 +30,7 @@ pub enum JoinError {
     #[error(transparent)]
     Transport(#[from] StartError),
     /// Another process runs under this node's name, and lives. Nothing was changed.
-    #[error("a node {node} is alive already (incarnation {incarnation:?})")]
+    #[error("a node {node} is alive already (incarnation {incarnation})")]
     NameInUse {
         /// The name that both have.
         node: NodeName,
@@ -38,7 +39,7 @@ pub enum JoinError {
     },
     /// A former process of this node's name left its session open, and may be dead. Nothing was changed. Waiting
     /// longer than its lease lets it be closed.
-    #[error("the session of a former node {node} (incarnation {incarnation:?}) is still open")]
+    #[error("the session of a former node {node} (incarnation {incarnation}) is still open")]
     FormerOpen {
         /// The name that both have.
         node: NodeName,
@@ -60,6 +61,9 @@ pub enum JoinError {
     /// The node has left, or is leaving.
     #[error("the node has left")]
     Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has. Nothing was changed.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
 }
 
 /// Why a name was not registered.
@@ -81,6 +85,13 @@ pub enum RegisterError {
     /// meanwhile is given up.
     #[error("the actor has ended")]
     ActorEnded,
+    /// The actor runs on another node, and only its own node can register it: nobody else hears when it ends. Nothing was
+    /// sent.
+    #[error("the actor runs on {}, and only its own node can register it", of(node.as_ref()))]
+    NotLocal {
+        /// Where it runs. `None`: the reference is not one of this node's links, or that link is down.
+        node: Option<NodeName>,
+    },
     /// This node's replica is not complete yet. Nothing was sent.
     #[error("this node is not synced yet")]
     NotSynced,
@@ -126,6 +137,10 @@ pub enum RegisterError {
     /// The node has left the registry. Nothing was sent.
     #[error("the node has left")]
     Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has. If anything was granted, it ends with the
+    /// node's session.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
 }
 
 /// A node that can be asked in another's place.
@@ -135,6 +150,10 @@ pub struct Elsewhere {
     pub node: NodeName,
     /// Where it listens for links, `host:port`.
     pub address: String,
+}
+
+fn of(node: Option<&NodeName>) -> String {
+    node.map_or_else(|| "another node".to_owned(), |node| format!("node {node}"))
 }
 
 fn nodes(ask: &[Elsewhere]) -> String {
@@ -175,6 +194,10 @@ pub enum UnregisterError {
     /// The node has left the registry. Its session is closed, or will be, and frees all its names.
     #[error("the node has left")]
     Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has. The end of its session frees all its
+    /// names.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
 }
 
 /// Why a local read did not answer.
@@ -193,6 +216,9 @@ pub enum LookupError {
         /// What the replica had last.
         last_known: Option<Entry>,
     },
+    /// A part of the node has ended that nobody had asked to, so the whole node has: nothing is known here any more.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
 }
 
 /// Why a name did not lead to an actor.
@@ -255,6 +281,9 @@ pub enum ConsistentError {
     /// The node has left the registry.
     #[error("the node has left")]
     Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
 }
 
 /// Why a node did not leave in good order. It does not serve any more, whatever this says.
@@ -264,4 +293,7 @@ pub enum LeaveError {
     /// The store could not be told in time: the session is closed by the others when its lease has run out.
     #[error("the store could not be told: {0}; the others free this node's names when its lease has run out")]
     StoreUnavailable(String),
+    /// The node had failed before, and was closed then, or tried to be.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
 }

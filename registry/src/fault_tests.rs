@@ -1,6 +1,10 @@
 //! Histories in which something was given up, lost or late, and that once went wrong.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use callsign_elector::{
     Time,
@@ -10,7 +14,7 @@ use callsign_elector::{
         SessionNumber, Token,
     },
     keys::{ClusterKeys, RegistryKeys},
-    record::{MemberRow, PositionRecord, Record, SessionRecord, Term},
+    record::{LogEnd, MemberRow, PositionRecord, Record, SessionRecord, Term},
     store::{CommitOutcome, Limits, Transaction, Version, mvcc::Mvcc},
 };
 use callsign_transport::Kind;
@@ -19,14 +23,15 @@ use crate::{
     Event,
     catchup::{CatchUp, Sources},
     error::{RegisterError, UnregisterError},
-    handoff::{Handoff, Step, reset_conditions},
+    handoff::{End, Handoff, Step, reset_conditions},
     host::{Host, Surroundings},
-    input::{Answer, Call, CallId, Effect, Notice, Now, OnLapse},
-    leader::Leader,
-    log::{Batch, Op},
+    input::{Answer, Call, CallId, Effect, Granted, Input, Notice, Now, OnLapse},
+    leader::{Fence, Leader},
+    log::{Batch, CorruptBatch, Op},
+    member::{Member, MemberConfig, Tuning},
     message::{Message, Request, Verdict, Wish},
     name::Name,
-    replica::Replica,
+    replica::{Replica, Staged},
     table::{RequestNumber, Row},
     world::{Faults, World, name},
 };
@@ -133,7 +138,7 @@ fn a_register_that_ends_because_nothing_was_sent_is_not_sent_later() {
     let later = world.call("a", register(6), Duration::from_secs(20));
     assert_eq!(world.answer(call), Answer::Registered(Err(RegisterError::NotSynced)));
     // Who waited behind it is not forgotten.
-    let Answer::Registered(Ok((token, _))) = world.answer(later) else { panic!() };
+    let Answer::Registered(Ok(Granted { token, .. })) = world.answer(later) else { panic!() };
     world.run_for(Duration::from_secs(3));
     let row = world.row("a", "x").unwrap();
     assert_eq!((row.actor, row.position), (6, token));
@@ -192,6 +197,10 @@ fn requests(messages: &[Message]) -> Vec<crate::message::Request> {
     all.collect()
 }
 
+fn end(position: u64) -> LogEnd {
+    LogEnd { position: Position(position), nonce: Nonce(position) }
+}
+
 #[test]
 fn a_grant_of_a_log_that_was_given_up_is_asked_for_again_and_not_believed() {
     let mut alone = Alone::new();
@@ -201,7 +210,7 @@ fn a_grant_of_a_log_that_was_given_up_is_asked_for_again_and_not_believed() {
     alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), granted.clone());
     assert!(alone.settle().is_empty(), "the replica is not there");
     alone.host.drop_all_claims(&mut Vec::new());
-    alone.replica.skip_to(Position(9));
+    alone.replica.skip_to(end(9));
     assert!(alone.settle().is_empty());
     assert!(alone.host.claims().is_empty());
     let again = requests(&alone.flush(2));
@@ -216,13 +225,19 @@ fn a_suspended_actor_is_told_of_a_lost_claim_while_it_is_still_listened_for() {
     let asked = requests(&alone.flush(1));
     let granted = vec![(asked[0].number, Verdict::Granted { token: Position(7) })];
     alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), granted);
-    alone.replica.skip_to(Position(7));
+    alone.replica.skip_to(end(7));
     assert_eq!(alone.settle().len(), 1);
     let mut effects = Vec::new();
     alone.host.drop_all_claims(&mut effects);
-    let told = effects.iter().position(|e| *e == Effect::Notify { actor: 5, notice: Notice::Lost });
-    let forgotten = effects.iter().position(|e| *e == Effect::Unwatch { actor: 5 });
-    assert!(told.unwrap() < forgotten.unwrap(), "{effects:?}");
+    let claim = CallId(5);
+    let order = [
+        Effect::Flag { claim },
+        Effect::Notify { actor: 5, claims: vec![claim], notice: Notice::Lost },
+        Effect::Unwatch { actor: 5 },
+        Effect::Forget { claim },
+    ]
+    .map(|wanted| effects.iter().position(|effect| *effect == wanted).expect("it is there"));
+    assert!(order.is_sorted(), "{effects:?}");
 }
 
 #[test]
@@ -230,7 +245,7 @@ fn a_member_without_a_base_asks_whoever_is_linked_when_the_log_is_too_short_and_
     let cluster = ClusterName::new("test").unwrap();
     let keys = ClusterKeys::new(&cluster).registry(&RegistryName::new("r").unwrap());
     let mut replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
-    let mut catchup = CatchUp::new();
+    let mut catchup = CatchUp::new(7);
     let sources = Sources { is_taking_over: true, others: vec![name("b")], ..Sources::default() };
     let (mut now, mut next_op, mut effects) = (Time(Duration::from_secs(100)), 0, Vec::new());
     catchup.want(now, Position(900));
@@ -239,13 +254,13 @@ fn a_member_without_a_base_asks_whoever_is_linked_when_the_log_is_too_short_and_
     let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
     let cut = Transaction::new()
         .put(keys.floor(), PositionRecord(Position(600)).to_value())
-        .put(keys.commit(), PositionRecord(Position(900)).to_value());
+        .put(keys.commit(), end(900).to_value());
     assert!(matches!(store.apply(&cut), CommitOutcome::Committed(_)));
     let read = store.read(&reads, None).unwrap();
     catchup.on_log(now, &mut replica, id, Some(&read), &keys).unwrap();
     now = now + Duration::from_secs(1);
     catchup.drive(now, &replica, &sources, &keys, &mut next_op, &mut effects);
-    let asks = |e: &Effect| matches!(e, Effect::Send { to, message: Message::SnapshotWanted { .. } } if *to == name("b"));
+    let asks = |e: &Effect| matches!(e, Effect::Send { to, message: Message::SnapshotWanted { .. }, .. } if *to == name("b"));
     assert!(effects.iter().any(asks), "{effects:?}");
 }
 
@@ -278,6 +293,42 @@ fn an_unregister_frees_only_the_registration_that_it_quotes_and_only_for_its_own
     }
 }
 
+/// A batch with the nonce `nonce` behind another one. Positions alone would let it follow.
+fn behind(prev: LogEnd, nonce: u64) -> Batch {
+    let position = prev.position.next();
+    let (nonce, ops) = (Nonce(nonce), vec![Op::Open]);
+    Batch { epoch: Epoch(1), nonce, position, prev, sessions: Vec::new(), ops }
+}
+
+#[test]
+fn a_batch_that_follows_another_one_at_the_same_position_is_of_another_log() {
+    let mut replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
+    replica.base_on_nothing();
+    let first = behind(LogEnd::default(), 1);
+    let other = behind(LogEnd::default(), 2);
+    replica.offer(Epoch(1), Position(1), &first.encode()).unwrap();
+    // The other log's batch at this position, the one behind it, and one behind all that is here.
+    let leaves_out = Batch { position: Position(3), ..behind(LogEnd::default(), 4) };
+    for wrong in [other.clone(), behind(other.end(), 3), leaves_out] {
+        let offered = replica.offer(Epoch(1), wrong.position, &wrong.encode());
+        assert_eq!(offered, Err(CorruptBatch::Diverged { at: first.end() }));
+        assert_eq!(replica.end(), first.end());
+    }
+    // What waited for the other one is not applied either.
+    let (second, stray) = (behind(first.end(), 5), behind(behind(other.end(), 3).end(), 6));
+    replica.offer(Epoch(1), stray.position, &stray.encode()).unwrap();
+    replica.offer(Epoch(1), second.position, &second.encode()).unwrap();
+    assert_eq!(replica.end(), second.end());
+    // Nor is it behind a snapshot, which says with which batch it ends.
+    let mut fresh = Replica::new(name("b"), BTreeMap::<Name, Row>::new());
+    assert!(fresh.install(Staged::new(&fresh, 0), Epoch(1), second.end()).is_some());
+    let behind_the_other = behind(LogEnd { nonce: Nonce(6), ..second.end() }, 7);
+    let offered = fresh.offer(Epoch(1), Position(3), &behind_the_other.encode());
+    assert_eq!(offered, Err(CorruptBatch::Diverged { at: second.end() }));
+    fresh.offer(Epoch(1), Position(3), &behind(second.end(), 7).encode()).unwrap();
+    assert_eq!(fresh.position(), Position(3));
+}
+
 #[test]
 fn a_replica_frees_only_the_registration_that_the_log_quotes() {
     let mut alone = Alone::new();
@@ -287,6 +338,7 @@ fn a_replica_frees_only_the_registration_that_the_log_quotes() {
         epoch: Epoch(1),
         nonce: Nonce(position),
         position: Position(position),
+        prev: LogEnd { position: Position(position - 1), nonce: Nonce(position - 1) },
         sessions: vec![alone.session.clone()],
         ops: vec![op],
     };
@@ -346,7 +398,7 @@ fn b6_an_answer_of_an_older_epoch_or_another_session_is_not_taken() {
     let mut alone = Alone::new();
     alone.register("x", 5);
     let asked = requests(&alone.flush(2));
-    alone.replica.skip_to(Position(9));
+    alone.replica.skip_to(end(9));
     let granted = vec![(asked[0].number, Verdict::Granted { token: Position(7) })];
     let session = alone.session.clone();
     let former = SessionId { number: SessionNumber(0), ..SessionId::clone(&session) };
@@ -377,6 +429,42 @@ fn two_terms() -> (RegistryKeys, Term, Term) {
     (keys, later(1), later(2))
 }
 
+/// As on a disk that is full: the log line that said so of each commit, and the core that they took, were the symptom.
+#[test]
+fn a_leader_waits_between_commits_that_the_store_refuses() {
+    for (kind, faults) in [
+        ("unknown, lost", Faults { unknown_lost: 1000, ..Faults::default() }),
+        ("unavailable", Faults { unavailable: 1000, ..Faults::default() }),
+        ("conflict", Faults { conflict: 1000, ..Faults::default() }),
+    ] {
+        let mut world = cluster(1, &["a"]);
+        world.hit.clear();
+        world.faults = faults;
+        let call = world.begin_register("a", "x", 100);
+        world.run_for(Duration::from_secs(21));
+        assert!(world.answers.contains_key(&call), "its deadline is over");
+        // The elector's and the session's commits are among them.
+        let refused = world.hit.get(kind).copied().unwrap_or(0);
+        assert!((20..150).contains(&refused), "{refused} commits in 21 s: {kind}");
+        // And it is found soon that the store takes commits again.
+        world.faults = Faults::default();
+        let begun = world.now;
+        let call = world.begin_register("a", "y", 101);
+        world.run_until("it is granted", Duration::from_secs(5), |w| w.answers.contains_key(&call));
+        assert!(world.now.since(begun) < Duration::from_secs(2), "{kind}");
+    }
+}
+
+/// The fence of a term, as this version writes it.
+fn fence(term: &Term, end: LogEnd) -> Fence {
+    Fence { term: term.to_value(), commit: end.to_record() }
+}
+
+fn leader_of(keys: &RegistryKeys, term: &Term, fence: Fence) -> Leader {
+    let tuning = Tuning { memory_bytes: 4 << 10, ..Tuning::default() };
+    Leader::new(name("a"), keys.clone(), term.epoch, fence, 1, tuning)
+}
+
 #[test]
 fn an_opening_batch_of_a_term_that_is_over_is_not_committed() {
     let (keys, mine, later) = two_terms();
@@ -384,7 +472,7 @@ fn an_opening_batch_of_a_term_that_is_over_is_not_committed() {
     for (term, is_mine) in [(&later, false), (&mine, true)] {
         let replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
         let mut effects = Vec::new();
-        let mut leader = Leader::new(name("a"), keys.clone(), &mine, 1, 4 << 10);
+        let mut leader = leader_of(&keys, &mine, fence(&mine, LogEnd::default()));
         leader.open(Alone::NOW.time, &replica, true, Vec::new(), &mut 0, &mut effects);
         let Some(Effect::Commit { transaction, .. }) = effects.pop() else { panic!("{effects:?}") };
         let elected = Transaction::new().put(keys.term(), term.to_value());
@@ -400,7 +488,8 @@ fn an_end_of_the_log_that_was_read_in_another_term_is_not_taken_for_the_end() {
     let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
     let (now, mut next_op, mut effects) = (Alone::NOW.time, 0, Vec::new());
     let mut handoff = Handoff::begin(now, mine.clone(), None, &mut effects);
-    for (at, term, step) in [(0, &later, Step::Wait), (1, &mine, Step::CatchUp(None))] {
+    let end = End { fence: fence(&mine, LogEnd::default()), at: None };
+    for (at, term, step) in [(0, &later, Step::Wait), (1, &mine, Step::CatchUp(end))] {
         let now = now + Duration::from_secs(at);
         let elected = Transaction::new().put(keys.term(), term.to_value());
         assert!(matches!(store.apply(&elected), CommitOutcome::Committed(_)));
@@ -437,11 +526,15 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
         term: mine.clone(),
         lock: None,
         members: BTreeMap::from([(name("b"), row(empty))]),
-        sessions: BTreeMap::from([(name("b"), record(open))]),
-        commit: Some(Position(9)),
+        sessions: [(name("b"), record(open))].into_iter().collect(),
+        commit: Some(end(9)),
         floor: Position(5),
         me: None,
-        queue: None,
+        raw: Arc::new(BTreeMap::from([
+            (keys.member(&name("b")), row(empty).to_value()),
+            (keys.cluster().session(&name("b")), record(open).to_value()),
+        ])),
+        queued: Some(BTreeSet::new()),
     };
     assert_eq!(reset_conditions(&view(true, false), &keys), None);
     assert!(reset_conditions(&view(true, true), &keys).is_some());
@@ -456,18 +549,137 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
         (record(false).to_value(), full, true),
     ] {
         let mut replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
-        replica.skip_to(Position(9));
+        replica.skip_to(end(9));
         let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
         let state = Transaction::new()
             .put(keys.term(), mine.to_value())
-            .put(keys.commit(), PositionRecord(Position(9)).to_value())
+            .put(keys.commit(), end(9).to_value())
             .put(session_key.clone(), session)
             .put(row_key.clone(), row);
         assert!(matches!(store.apply(&state), CommitOutcome::Committed(_)));
         let mut effects = Vec::new();
-        let mut leader = Leader::new(name("a"), keys.clone(), &mine, 1, 4 << 10);
+        let mut leader = leader_of(&keys, &mine, fence(&mine, end(9)));
         leader.open(Alone::NOW.time, &replica, true, conditions.clone(), &mut 0, &mut effects);
         let Some(Effect::Commit { transaction, .. }) = effects.pop() else { panic!("{effects:?}") };
         assert_eq!(matches!(store.apply(&transaction), CommitOutcome::Committed(_)), is_right);
     }
+}
+
+/// A snapshot that another node began to take from the leader, and that it asks nothing more of.
+fn with_abandoned_snapshot(names: u64) -> (World, &'static str, NodeName) {
+    let mut world = cluster(61, &["a", "b", "c"]);
+    let (leader, _) = world.leader().unwrap();
+    let receiver = ["a", "b", "c"].into_iter().find(|node| name(node) != leader).unwrap();
+    for number in 0..names {
+        world.register(receiver, &format!("n{number}"), number).unwrap();
+    }
+    world.deliver(receiver, &leader, Message::SnapshotWanted { id: 99 });
+    world.run_for(Duration::from_millis(5));
+    assert_eq!(world.nodes[&leader].member.replica().touched.len(), 1, "it is being sent");
+    (world, receiver, leader)
+}
+
+#[test]
+fn a_donor_forgets_a_snapshot_that_its_receiver_has_given_up_although_nobody_begins_another() {
+    let (mut world, receiver, leader) = with_abandoned_snapshot(40);
+    for number in 0..10 {
+        world.register(receiver, &format!("later{number}"), 1000 + number).unwrap();
+    }
+    world.run_for(Duration::from_secs(5));
+    let member = &world.nodes[&leader].member;
+    assert!(member.replica().touched.is_empty(), "{:?}", member.replica().touched);
+    assert_eq!(member.snapshots_under_way(), 0);
+}
+
+#[test]
+fn what_a_donor_remembers_of_a_table_that_changes_is_bounded_and_the_receiver_begins_again() {
+    // More than the sixteen chunks of eight names of which it remembers the changes anyway.
+    let (mut world, receiver, leader) = with_abandoned_snapshot(40);
+    for number in 0..200 {
+        world.begin_register(receiver, &format!("later{number}"), 1000 + number);
+    }
+    world.run_until("all are granted", Duration::from_secs(1), |w| w.table(leader.as_str()).len() == 240);
+    assert!(world.nodes[&leader].member.replica().touched.is_empty(), "it is too much to remember");
+    let refused = world.sent.get("snapshot_refused").copied().unwrap_or_default();
+    world.deliver(receiver, &leader, Message::SnapshotNext { id: 99, index: 1 });
+    world.run_for(Duration::from_millis(5));
+    assert_eq!(world.sent.get("snapshot_refused").copied(), Some(refused + 1));
+    assert_eq!(world.nodes[&leader].member.snapshots_under_way(), 0);
+}
+
+#[test]
+fn an_answer_to_one_incarnation_is_never_for_the_next_although_both_come_in_one_wake_up() {
+    let cluster = ClusterName::new("test").unwrap();
+    let config = MemberConfig {
+        me: name("a"),
+        incarnation: Incarnation(1),
+        keys: ClusterKeys::new(&cluster).registry(&RegistryName::new("r").unwrap()),
+        seed: 1,
+        tuning: Tuning::default(),
+    };
+    let mut member = Member::new(config, BTreeMap::<Name, Row>::new());
+    let up =
+        |incarnation, link| Input::LinkUp { node: name("b"), incarnation: Incarnation(incarnation), link };
+    let asks = || Input::Message { from: name("b"), message: Message::SnapshotWanted { id: 1 } };
+    let mut effects = Vec::new();
+    let down = Input::LinkDown { node: name("b"), incarnation: Incarnation(2) };
+    for input in [up(2, 5), asks(), down, asks(), up(3, 6), asks(), Input::Idle] {
+        member.step(Alone::NOW, input, &mut effects);
+    }
+    let over = effects.iter().filter_map(|effect| match effect {
+        Effect::Send { link, message: Message::SnapshotRefused { .. }, .. } => Some(*link),
+        _ => None,
+    });
+    assert_eq!(over.collect::<Vec<_>>(), [Some(5), Some(6)], "who is not linked gets nothing");
+}
+
+#[test]
+fn a_peer_that_lies_about_its_epoch_is_not_believed_and_whoever_leads_is_heard_as_before() {
+    for seed in 40..44 {
+        let (mut world, host, leader, epoch, _) = with_host(seed);
+        let liar = ["a", "b", "c"].into_iter().find(|n| *n != host && name(n) != leader).unwrap();
+        let end = LogEnd { position: Position(1 << 62), nonce: Nonce(1) };
+        for to in [name(host), leader.clone()] {
+            for epoch in [Epoch(1 << 62), epoch, Epoch(1)] {
+                world.deliver(liar, &to, Message::Heartbeat { epoch, end });
+            }
+            world.deliver(liar, &to, Message::TransferSnapshot { epoch: Epoch(1 << 62) });
+            world.deliver(liar, &to, Message::Assume { epoch: Epoch(1 << 62) });
+        }
+        world.run_for(Duration::from_millis(5));
+        for node in [host, leader.as_str()] {
+            assert_eq!(
+                world.nodes[&name(node)].member.leader(),
+                Some((epoch, &leader)),
+                "seed {seed}: {node}"
+            );
+        }
+        let began = world.now;
+        world.register(host, "x", 5).unwrap();
+        assert!(world.now.since(began) < Duration::from_millis(20), "seed {seed}: nobody waits for the liar");
+        // The next leader is heard as soon as its term is read.
+        world.resign(leader.as_str(), epoch);
+        world.run_until("the seat moves", Duration::from_secs(5), |w| w.term().epoch > epoch);
+        world.settle();
+        world.register(host, "y", 6).unwrap();
+    }
+}
+
+#[test]
+fn a_leader_that_is_heard_before_its_term_is_read_is_heard_when_it_is_and_the_term_is_read_at_once() {
+    let (mut world, host, leader, epoch, _) = with_host(45);
+    let looks = world.looks;
+    let end = world.nodes[&name(host)].member.replica().end();
+    let early = Message::Heartbeat { epoch: epoch.next(), end };
+    for _ in 0..20 {
+        world.deliver(leader.as_str(), &name(host), early.clone());
+    }
+    world.run_for(Duration::from_millis(5));
+    assert_eq!(world.looks, looks + 1, "once, although it is said often");
+    assert_eq!(world.nodes[&name(host)].member.leader(), Some((epoch, &leader)));
+    let mut view = world.nodes[&name(host)].member.view().clone();
+    view.term.epoch = epoch.next();
+    let node = world.nodes.get_mut(&name(host)).unwrap();
+    node.member.step(Alone::NOW, Input::View(Arc::new(view)), &mut Vec::new());
+    assert_eq!(node.member.leader(), Some((epoch.next(), &leader)), "what it said counts now");
 }

@@ -3,19 +3,23 @@
 //! The functions are called by `fuzz/`, and by a test with every file that fuzzing left in `fuzz/corpus/`.
 #![allow(missing_docs)] // it is hidden
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use callsign_elector::{
     Time,
     elector::View,
     ids::{
-        Ballot, Beat, ClusterName, Epoch, Incarnation, NodeName, Position, RegistryName, SessionId,
+        Ballot, Beat, ClusterName, Epoch, Incarnation, NodeName, Nonce, Position, RegistryName, SessionId,
         SessionNumber, Token,
     },
     keys::{ClusterKeys, RegistryKeys},
-    record::{Leader, MemberRow, PositionRecord, Record, SessionRecord, Term},
-    store::{Limits, StoreError, Transaction, mvcc::Mvcc},
+    record::{Leader, LogEnd, MemberRow, PositionRecord, Record, SessionRecord, Term},
+    store::{Key, Limits, Read, StoreError, Transaction, Value, mvcc::Mvcc},
 };
 use callsign_transport::Kind;
 
@@ -90,8 +94,8 @@ pub fn messages(bytes: &[u8]) {
             7 => world.call(&String::from_utf8_lossy(piece), false),
             8 => world.step(Input::ActorEnded { actor: u64::from(first) }),
             _ => world.step(match first % 5 {
-                0 => Input::SessionLapsed,
-                1 => Input::SessionResumed,
+                0 => Input::SessionLapsed(session(1)),
+                1 => Input::SessionResumed(session(1)),
                 2 => Input::SessionLost,
                 3 => Input::SessionOpened(session(1)),
                 _ => Input::Assume { leader: node(1), epoch: world.epoch },
@@ -121,7 +125,13 @@ impl World {
             incarnation: Incarnation(7),
             keys: keys(),
             seed: 1,
-            tuning: Tuning { cut_worth: 4, chunk_names: 2, memory_bytes: 1 << 10, max_lag: 1 << 20 },
+            tuning: Tuning {
+                cut_worth: 4,
+                chunk_names: 2,
+                memory_bytes: 1 << 10,
+                max_lag: 1 << 20,
+                batch_bytes: 90_000,
+            },
         };
         let member = Member::new(config, Rows::new());
         let (store, now) = (Mvcc::new(Limits::FOUNDATIONDB, 1000), Time(Duration::from_secs(1000)));
@@ -194,27 +204,42 @@ impl World {
             let value = self.store.get(&key)?;
             Some(PositionRecord::from_value(value).ok()?.0)
         };
+        let commit = self.store.get(&self.keys.commit()).and_then(|value| LogEnd::from_value(value).ok());
         let view = View {
             version: self.store.version(),
             term,
             lock: None,
             members: (0..NODES.len()).map(|nth| (node(nth), row(nth))).collect(),
             sessions: (0..NODES.len()).map(|nth| (node(nth), session_record())).collect(),
-            commit: position(self.keys.commit()),
+            commit,
             floor: position(self.keys.floor()).unwrap_or(Position(1)),
             me: Some(Token(1)),
-            queue: None,
+            raw: self.raw(),
+            queued: Some(BTreeSet::new()),
         };
         self.step(Input::View(Arc::new(view)));
         self.step(Input::Assume { leader: node(1), epoch: self.epoch });
     }
 
+    /// All that is in the store.
+    fn raw(&self) -> Arc<BTreeMap<Key, Value>> {
+        let all = Read::Range { range: vec![]..vec![0xff], limit: usize::MAX };
+        let read = self.store.read(&[all], None).expect("its own version is kept");
+        Arc::new(read.entries(0).iter().cloned().collect())
+    }
+
     /// Whatever it is, it is the next batch of the log.
     pub(crate) fn log(&mut self, value: &[u8]) {
-        let commit = self.store.get(&self.keys.commit()).map(PositionRecord::from_value);
-        let next = commit.and_then(Result::ok).map_or(Position(1), |commit| commit.0.next());
-        let put = Transaction::new().put(self.keys.log(next), value.to_vec());
-        self.store.apply(&put.put(self.keys.commit(), PositionRecord(next).to_value()));
+        let commit = self.store.get(&self.keys.commit()).and_then(|value| LogEnd::from_value(value).ok());
+        let prev = commit.unwrap_or_default();
+        let mut end = LogEnd { position: prev.position.next(), nonce: Nonce(0) };
+        let mut value = value.to_vec();
+        if let Ok(batch) = Batch::decode(&value) {
+            end.nonce = batch.nonce;
+            value = Batch { position: end.position, prev, ..batch }.encode().to_vec();
+        }
+        let put = Transaction::new().put(self.keys.log(end.position), value);
+        self.store.apply(&put.put(self.keys.commit(), end.to_value()));
     }
 
     fn call(&mut self, name: &str, registers: bool) {
@@ -266,13 +291,19 @@ pub fn log(bytes: &[u8]) {
             replica.base_on_nothing();
         }
         let before = replica.position();
-        let (prev, position) = match what >> 1 & 3 {
-            0 | 1 => (before, before.next()),
-            2 => (before.next(), before.next().next()),
-            _ => (Position(0), Position(u64::from(what))),
+        let follows = |prev: LogEnd| {
+            let position = prev.position.next();
+            match Batch::decode(piece) {
+                Ok(batch) => (position, Batch { position, prev, ..batch }.encode()),
+                Err(_) => (position, Bytes::copy_from_slice(piece)),
+            }
         };
-        let offered =
-            replica.offer(Epoch(u64::from(what >> 6)), prev, position, Bytes::copy_from_slice(piece));
+        let (position, batch) = match what >> 1 & 3 {
+            0 | 1 => follows(replica.end()),
+            2 => follows(LogEnd { position: before.next(), nonce: Nonce(u64::from(what)) }),
+            _ => (Position(u64::from(what)), Bytes::copy_from_slice(piece)),
+        };
+        let offered = replica.offer(Epoch(u64::from(what >> 6)), position, &batch);
         assert!(replica.position() >= before, "a replica went back");
         drop(offered.map_err(|error| error.to_string()));
     }

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use callsign_elector::ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionId, SessionNumber};
+use callsign_elector::{
+    ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionId, SessionNumber},
+    record::LogEnd,
+};
 use callsign_golden::{Golden, seed};
 use callsign_transport::Kind;
 
@@ -36,9 +39,15 @@ fn ops() -> Vec<(&'static str, Op)> {
     ]
 }
 
+/// The end of a log in which all batches have the same nonce.
+fn end(position: u64) -> LogEnd {
+    let nonce = if position == 0 { Nonce(0) } else { Nonce(u64::MAX) };
+    LogEnd { position: Position(position), nonce }
+}
+
 fn batch(ops: Vec<Op>) -> Batch {
     let (nonce, sessions) = (Nonce(u64::MAX), vec![session()]);
-    Batch { epoch: EPOCH, nonce, position: POSITION, sessions, ops }
+    Batch { epoch: EPOCH, nonce, position: POSITION, prev: end(69_999), sessions, ops }
 }
 
 fn messages() -> Vec<(&'static str, Message)> {
@@ -72,17 +81,9 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("Verdicts/Granted", verdict(Verdict::Granted { token: position })),
         ("Verdicts/Taken", verdict(Verdict::Taken { holder })),
         ("Verdicts/Released", verdict(Verdict::Released)),
-        (
-            "Replicate",
-            Message::Replicate {
-                epoch,
-                prev: Position(69_999),
-                position,
-                batch: Bytes::from_static(b"batch"),
-            },
-        ),
+        ("Replicate", Message::Replicate { epoch, position, batch: Bytes::from_static(b"batch") }),
         ("ApplyNamesSnapshot", Message::ApplyNamesSnapshot { epoch, batches: batches.clone() }),
-        ("Heartbeat", Message::Heartbeat { epoch, position }),
+        ("Heartbeat", Message::Heartbeat { epoch, end: end(70_000) }),
         ("Progress", Message::Progress { epoch, position }),
         ("Fetch", Message::Fetch { epoch, after: position }),
         ("Fetched", Message::Fetched { epoch, after: Position(69_999), batches }),
@@ -94,7 +95,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ),
         (
             "SnapshotChunk/last",
-            Message::SnapshotChunk { id: 3, index: 1, names: 2, chunk, end: Some((epoch, position)) },
+            Message::SnapshotChunk { id: 3, index: 1, names: 2, chunk, end: Some((epoch, end(70_000))) },
         ),
         ("SnapshotRefused", Message::SnapshotRefused { id: 3 }),
         ("TransferSnapshot", Message::TransferSnapshot { epoch }),
@@ -149,7 +150,7 @@ fn renamed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
 
 #[test]
 fn a_message_of_the_future_is_told_from_a_damaged_one_and_from_another_version() {
-    let heartbeat = Message::Heartbeat { epoch: EPOCH, position: POSITION }.encode();
+    let heartbeat = Message::Heartbeat { epoch: EPOCH, end: end(70_000) }.encode();
     let future = renamed(&heartbeat, "Heartbeat", "Heartache");
     assert_eq!(Message::decode(&future), Err(BadMessage::Unknown("Heartache".into())));
     let damaged = &heartbeat[..heartbeat.len() - 1];
@@ -173,9 +174,14 @@ fn an_operation_of_the_future_is_never_passed_over() {
     assert_eq!(Batch::decode(&another), Err(CorruptBatch::Schema { found: Some(2) }));
 }
 
+/// A batch at a position, behind the one before it.
+fn of_the_log(position: u64, ops: Vec<Op>) -> Batch {
+    Batch { position: Position(position), prev: end(position - 1), ..batch(ops) }
+}
+
 /// Batches at positions 1, 2 and 3, the second with an operation of the future; and the second as it is without.
 fn log_with_a_gap() -> ([Bytes; 3], Bytes) {
-    let at = |position, ops| Batch { position: Position(position), ..batch(ops) }.encode();
+    let at = |position, ops| of_the_log(position, ops).encode();
     let unregister = || vec![Op::Unregister { name: "other".into(), position: Position(1) }];
     let known = at(2, unregister());
     let future = renamed(&known, "Unregister", "Reregister").into();
@@ -187,28 +193,28 @@ fn a_replica_stops_in_front_of_an_operation_that_it_does_not_know() {
     let ([first, future, third], known) = log_with_a_gap();
     let mut replica = Replica::new(NodeName::new("b").unwrap(), BTreeMap::new());
     replica.base_on_nothing();
-    replica.offer(EPOCH, Position(0), Position(1), first).unwrap();
+    replica.offer(EPOCH, Position(1), &first).unwrap();
     for _ in 0..2 {
-        let stopped = replica.offer(EPOCH, Position(1), Position(2), future.clone());
+        let stopped = replica.offer(EPOCH, Position(2), &future);
         assert_eq!(stopped, Err(CorruptBatch::UnknownOp { op: "Reregister".into() }));
-        replica.offer(EPOCH, Position(2), Position(3), third.clone()).unwrap();
+        replica.offer(EPOCH, Position(3), &third).unwrap();
         assert_eq!(replica.position(), Position(1));
     }
-    replica.offer(EPOCH, Position(1), Position(2), known).unwrap();
+    replica.offer(EPOCH, Position(2), &known).unwrap();
     assert_eq!(replica.position(), Position(3));
 }
 
 #[test]
-fn a_batch_that_waited_and_cannot_be_read_is_missing_and_what_was_applied_is_told() {
+fn a_batch_that_cannot_be_read_does_not_wait_and_what_was_applied_is_told() {
     let ([_, future, third], known) = log_with_a_gap();
     let mut replica = Replica::new(NodeName::new("a").unwrap(), BTreeMap::new());
     replica.base_on_nothing();
-    replica.offer(EPOCH, Position(1), Position(2), future).unwrap();
-    replica.offer(EPOCH, Position(2), Position(3), third).unwrap();
-    let gone = Batch { position: Position(1), ..batch(vec![Op::HostGone { session: 0 }]) };
-    let applied = replica.offer(EPOCH, Position(0), Position(1), gone.encode()).unwrap();
+    assert!(matches!(replica.offer(EPOCH, Position(2), &future), Err(CorruptBatch::UnknownOp { .. })));
+    replica.offer(EPOCH, Position(3), &third).unwrap();
+    let gone = of_the_log(1, vec![Op::HostGone { session: 0 }]);
+    let applied = replica.offer(EPOCH, Position(1), &gone.encode()).unwrap();
     assert_eq!((applied.gone.len(), replica.position()), (1, Position(1)));
-    replica.offer(EPOCH, Position(1), Position(2), known).unwrap();
+    replica.offer(EPOCH, Position(2), &known).unwrap();
     assert_eq!(replica.position(), Position(3));
 }
 
@@ -217,8 +223,8 @@ fn a_batch_at_another_position_than_its_own_is_not_applied() {
     let ([first, ..], _) = log_with_a_gap();
     let mut replica = Replica::new(NodeName::new("b").unwrap(), BTreeMap::new());
     replica.base_on_nothing();
-    replica.offer(EPOCH, Position(0), Position(1), first.clone()).unwrap();
-    let wrong = replica.offer(EPOCH, Position(1), Position(2), first);
+    replica.offer(EPOCH, Position(1), &first).unwrap();
+    let wrong = replica.offer(EPOCH, Position(2), &first);
     assert!(matches!(wrong, Err(CorruptBatch::Malformed(_))), "{wrong:?}");
     assert_eq!(replica.position(), Position(1));
 }

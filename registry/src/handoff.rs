@@ -14,16 +14,17 @@ use std::time::Duration;
 use callsign_elector::{
     Time,
     elector::View,
-    ids::{Epoch, NodeName, Position},
+    ids::{Epoch, NodeName},
     keys::{RegistryKeys, read_key},
-    record::{PositionRecord, Record, Term},
-    store::{Key, ReadResult, StoreError, Value},
+    record::{LogEnd, Record, Term},
+    store::{Key, ReadResult, StoreError},
 };
 
 use callsign_planted::planted;
 
 use crate::{
     input::{Effect, OpId},
+    leader::{Conditions, Fence},
     message::Message,
 };
 
@@ -46,7 +47,16 @@ enum Stage {
     /// It is being read.
     Reading { id: OpId, since: Time },
     /// The replica is to come up to the end.
-    CatchUp { end: Option<Position> },
+    CatchUp(End),
+}
+
+/// The end of the log, as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct End {
+    /// What a batch behind it has to find.
+    pub(crate) fence: Fence,
+    /// Where it is. `None`: the registry was never opened.
+    pub(crate) at: Option<LogEnd>,
 }
 
 /// What is to be done now.
@@ -54,8 +64,8 @@ enum Stage {
 pub(crate) enum Step {
     /// Wait.
     Wait,
-    /// Come up to the end of the log. `None`: the registry was never opened.
-    CatchUp(Option<Position>),
+    /// Come up to the end of the log.
+    CatchUp(End),
 }
 
 /// A member's way from elected to serving, up to the opening batch.
@@ -71,7 +81,7 @@ impl Handoff {
         let stage = match old {
             Some(from) => {
                 let message = Message::TransferSnapshot { epoch: term.epoch };
-                effects.push(Effect::Send { to: from.clone(), message });
+                effects.push(Effect::send(from.clone(), message));
                 Stage::Transfer { from, until: now + TRANSFER }
             }
             None => Stage::Due { at: now },
@@ -98,9 +108,10 @@ impl Handoff {
     }
 
     /// Takes what `commit` was before the term for the end of the log.
-    pub(crate) fn presume_end(&mut self, end: Option<Position>) {
+    pub(crate) fn presume_end(&mut self, former: &View, keys: &RegistryKeys) {
         if planted!("handoff-reads-commit-too-early") {
-            self.stage = Stage::CatchUp { end };
+            let fence = Fence { term: self.term.to_value(), commit: former.raw(&keys.commit()) };
+            self.stage = Stage::CatchUp(End { fence, at: former.commit });
         }
     }
 
@@ -114,7 +125,9 @@ impl Handoff {
     ) -> Step {
         match &self.stage {
             Stage::Transfer { until, .. } if now >= *until => self.stage = Stage::Due { at: now },
-            Stage::Reading { since, .. } if now >= *since + READ_TIMEOUT => {
+            Stage::Reading { since, .. }
+                if now >= *since + READ_TIMEOUT && !planted!("handoff-waits-for-a-read") =>
+            {
                 self.stage = Stage::Due { at: now }
             }
             _ => {}
@@ -128,7 +141,7 @@ impl Handoff {
                 self.stage = Stage::Reading { id, since: now };
                 Step::Wait
             }
-            Stage::CatchUp { end } => Step::CatchUp(*end),
+            Stage::CatchUp(end) => Step::CatchUp(end.clone()),
             Stage::Transfer { .. } | Stage::Due { .. } | Stage::Reading { .. } => Step::Wait,
         }
     }
@@ -142,19 +155,28 @@ impl Handoff {
         self.stage = Stage::Due { at: now + RETRY };
         let Ok(read) = result else {
             if planted!("failed-read-taken-for-empty") {
-                self.stage = Stage::CatchUp { end: None };
+                let fence = Fence { term: self.term.to_value(), commit: None };
+                self.stage = Stage::CatchUp(End { fence, at: None });
             }
             return;
         };
-        if read.value(0) != Some(&self.term.to_value()) {
-            return;
-        }
-        match read.value(1).map(|value| PositionRecord::from_value(value)) {
-            None => self.stage = Stage::CatchUp { end: None },
-            Some(Ok(record)) => self.stage = Stage::CatchUp { end: Some(record.0) },
+        let Some(term) = read.value(0).filter(|value| self.is_my_term(value)).cloned() else { return };
+        let commit = read.value(1).cloned();
+        let at = match commit.as_deref().map(LogEnd::from_value) {
+            None => None,
+            Some(Ok(end)) => Some(end),
             // Corrupt is not "never opened". The member stays where it is.
-            Some(Err(_)) => {}
+            Some(Err(_)) => return,
+        };
+        self.stage = Stage::CatchUp(End { fence: Fence { term, commit }, at });
+    }
+
+    /// Whether what was read is the term in which this member was elected. Its bytes may say more: a newer version wrote it.
+    fn is_my_term(&self, value: &[u8]) -> bool {
+        if planted!("term-reencoded") {
+            return value == self.term.to_value();
         }
+        Term::from_value(value).is_ok_and(|term| term == self.term)
     }
 
     /// When to be woken at the latest.
@@ -163,30 +185,35 @@ impl Handoff {
             Stage::Transfer { until, .. } => Some(*until),
             Stage::Due { at } => Some(*at),
             Stage::Reading { since, .. } => Some(*since + READ_TIMEOUT),
-            Stage::CatchUp { .. } => None,
+            Stage::CatchUp(_) => None,
         }
     }
 }
 
 /// What must hold for a `Reset` besides the fence, if one may be written: every member's row says that it is empty,
-/// or is of a session that is closed; and no node that the view knows has become a member since. (A node that it does not
-/// know is a new one, and has no base.)
-pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys) -> Option<Vec<(Key, Option<Value>)>> {
+/// or is of a session that is closed; and nobody has become a member since. Whoever does comes through the queue: nothing was
+/// appended to it, as its mark says, and nobody who waited in it has a row.
+pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys) -> Option<Conditions> {
+    let as_read = |key: Key, reencoded: &dyn Fn() -> Option<Vec<u8>>| {
+        let value = if planted!("reset-reencodes") { reencoded() } else { view.raw(&key) };
+        (key, value)
+    };
     let mut conditions = Vec::new();
     for (node, row) in &view.members {
         if !row.empty {
-            let record = view.sessions.get(&row.session.node)?;
-            if !record.has_closed(&row.session) && !planted!("opens-empty-while-session-lives") {
+            if !view.sessions.is_closed(&row.session) && !planted!("opens-empty-while-session-lives") {
                 return None;
             }
             let key = keys.cluster().session(&row.session.node);
-            conditions.push((key, Some(record.to_value())));
+            let record = view.sessions.record(&row.session.node);
+            conditions.push(as_read(key, &|| record.map(Record::to_value)));
         }
-        conditions.push((keys.member(node), Some(row.to_value())));
+        conditions.push(as_read(keys.member(node), &|| Some(row.to_value())));
     }
     if !planted!("reset-without-the-absent") {
-        let absent = view.sessions.keys().filter(|node| !view.members.contains_key(*node));
+        let absent = view.queued.as_ref()?.iter().filter(|node| !view.members.contains_key(*node));
         conditions.extend(absent.map(|node| (keys.member(node), None)));
+        conditions.push((keys.queue(), view.raw(&keys.queue())));
     }
     Some(conditions)
 }

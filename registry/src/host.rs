@@ -2,20 +2,24 @@
 //!
 //! A name goes from *asked* (a request with a number, at most one undecided per name) over *decided* (the verdict is
 //! here, the replica or the session's trust is not) to *claimed*. A claim is this node's own record; it never puts a
-//! row back into the log, and it ends before the name is given up.
+//! row back into the log, and it ends before the name is given up. Whoever was granted a name may act on the claim until it
+//! is flagged, which is the first thing that happens to a claim that ends.
 //!
 //! Promises: exactly one verdict per request; a grant is passed on only in the session that asked, while that is
 //! trusted, and when the own replica has it (P1, P4); an actor that ends is unregistered, also when its verdict is
 //! still to come.
 
+mod asking;
 mod away;
+mod decided;
+mod queued;
 mod reconcile;
 mod session;
 mod verdicts;
 mod waiting;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
@@ -27,10 +31,15 @@ use callsign_elector::{
 use callsign_planted::planted;
 use callsign_transport::Kind;
 
+use self::{
+    asking::Asking,
+    decided::AllDecided,
+    queued::{Queued, Queues},
+};
 use crate::{
     entry::Entry,
     error::{Elsewhere, RegisterError, UnregisterError},
-    input::{Answer, CallId, Effect, Event, Notice, Now, OnLapse},
+    input::{Answer, CallId, Effect, Event, Granted, Notice, Now, OnLapse},
     message::{Message, Request, Verdict, Wish},
     name::Name,
     replica::{Applied, Replica, digest},
@@ -46,6 +55,8 @@ const MAX_UNDECIDED: usize = 100_000;
 /// A name that an actor of this node holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Claim {
+    /// The call that it began with.
+    pub(crate) id: CallId,
     pub(crate) actor: u64,
     pub(crate) kind: Kind,
     pub(crate) position: Position,
@@ -66,27 +77,13 @@ struct Open {
     name: Name,
     wish: Wish,
     on_lapse: OnLapse,
+    /// The call that asked for a name, also when it does not wait any more: what is granted is its claim.
+    claim: Option<CallId>,
     caller: Option<Caller>,
     /// The epoch whose leader was asked last, and when.
     sent: Option<(Epoch, Time)>,
     /// Its actor ended: what is granted is given up.
     is_orphan: bool,
-}
-
-/// A verdict whose time has not come.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Decided {
-    number: RequestNumber,
-    open: Open,
-    verdict: Verdict,
-    position: Position,
-}
-
-/// A call that waits for another one on the same name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Queued {
-    Register { caller: Caller, actor: u64, kind: Kind, on_lapse: OnLapse },
-    Unregister { caller: Caller },
 }
 
 /// What a host needs to know of its surroundings.
@@ -107,9 +104,11 @@ pub(crate) struct Host {
     claims_digest: u64,
     by_actor: BTreeMap<u64, BTreeSet<Name>>,
     undecided: BTreeMap<RequestNumber, Open>,
-    decided: Vec<Decided>,
+    decided: AllDecided,
+    /// Of both, the registrations.
+    asking: Asking,
     by_name: BTreeMap<Name, RequestNumber>,
-    queued: BTreeMap<Name, VecDeque<Queued>>,
+    queued: Queues,
     next_number: RequestNumber,
     outbox: BTreeSet<RequestNumber>,
     is_lapsed: bool,
@@ -126,9 +125,10 @@ impl Host {
             claims_digest: 0,
             by_actor: BTreeMap::new(),
             undecided: BTreeMap::new(),
-            decided: Vec::new(),
+            decided: AllDecided::default(),
+            asking: Asking::default(),
             by_name: BTreeMap::new(),
-            queued: BTreeMap::new(),
+            queued: Queues::default(),
             next_number: RequestNumber(1),
             outbox: BTreeSet::new(),
             is_lapsed: false,
@@ -152,7 +152,7 @@ impl Host {
         self.session.as_deref()
     }
 
-    fn is_trusted(&self, now: Now) -> bool {
+    pub(crate) fn is_trusted(&self, now: Now) -> bool {
         self.session.as_ref().is_some_and(|session| now.trusted == Some(session.number))
     }
 
@@ -185,41 +185,37 @@ impl Host {
         on_lapse: OnLapse,
         effects: &mut Vec<Effect>,
     ) {
-        let mut refuse = |error| {
-            effects.push(Effect::Answer { call: caller.call, answer: Answer::Registered(Err(error)) });
-        };
+        let call = caller.call;
         if let Some(error) = self.refusal_of(&name) {
-            return refuse(error);
+            return refuse(call, error, effects);
         }
         let Some(session) = self.session.clone().filter(|_| self.is_trusted(now)) else {
-            return refuse(RegisterError::Lapsed);
+            return refuse(call, RegisterError::Lapsed, effects);
         };
-        let pending = self.undecided.len() + self.decided.len() + self.waiting_calls();
+        let pending = self.undecided.len() + self.decided.len() + self.queued.count();
         if pending >= MAX_UNDECIDED {
-            return refuse(RegisterError::Overloaded { pending });
+            return refuse(call, RegisterError::Overloaded { pending }, effects);
         }
         if self.by_name.contains_key(&name) {
-            let queued = Queued::Register { caller, actor, kind, on_lapse };
-            self.queued.entry(name).or_default().push_back(queued);
-            return;
+            return self.queued.push(name, Queued::Register { caller, actor, kind, on_lapse });
         }
         // What this node holds while it is trusted nobody else can hold: no need to ask.
         if let Some(claim) = self.claims.get(&name) {
-            let answer = if claim.actor == actor && claim.kind == kind {
-                Ok((claim.position, session.number))
-            } else {
-                let holder = Entry {
-                    node: session.node.clone(),
-                    incarnation: session.incarnation,
-                    session: session.number,
-                    actor: claim.actor,
-                    kind: claim.kind,
-                    token: claim.position,
-                };
-                Err(RegisterError::Taken { name: name.to_string(), holder })
+            if claim.actor == actor && claim.kind == kind {
+                let granted = Granted { token: claim.position, session: session.number, claim: claim.id };
+                effects.push(Effect::Same { claim: claim.id, again: call });
+                effects.push(Effect::Answer { call, answer: Answer::Registered(Ok(granted)) });
+                return;
+            }
+            let holder = Entry {
+                node: session.node.clone(),
+                incarnation: session.incarnation,
+                session: session.number,
+                actor: claim.actor,
+                kind: claim.kind,
+                token: claim.position,
             };
-            effects.push(Effect::Answer { call: caller.call, answer: Answer::Registered(answer) });
-            return;
+            return refuse(call, RegisterError::Taken { name: name.to_string(), holder }, effects);
         }
         if !self.by_actor.contains_key(&actor) {
             effects.push(Effect::Watch { actor });
@@ -228,16 +224,12 @@ impl Host {
             name,
             wish: Wish::Register { actor, kind },
             on_lapse,
+            claim: Some(call),
             caller: Some(caller),
             sent: None,
             is_orphan: false,
         };
         self.ask(open);
-    }
-
-    /// How many calls wait for another one on the same name.
-    fn waiting_calls(&self) -> usize {
-        self.queued.values().map(VecDeque::len).sum()
     }
 
     pub(crate) fn unregister<T: Table>(
@@ -260,14 +252,23 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
-        if self.by_name.contains_key(&name) {
-            self.queued.entry(name).or_default().push_back(Queued::Unregister { caller });
-            return;
+        if let Some(number) = self.by_name.get(&name) {
+            // It is being given up already, because its actor ended: whoever asks for just that waits for the same verdict.
+            let open = self.undecided.get_mut(number).or_else(|| self.decided.get_mut(*number));
+            if !self.queued.is_waiting(&name)
+                && let Some(open) = open
+                && open.caller.is_none()
+                && matches!(open.wish, Wish::Unregister { .. })
+            {
+                open.caller = Some(caller);
+                return;
+            }
+            return self.queued.push(name, Queued::Unregister { caller });
         }
         let claim = if planted!("claim-outlives-unregister") {
             self.claims.get(&name).cloned()
         } else {
-            self.drop_claim(&name, effects)
+            self.end_claim(&name, None, effects)
         };
         let Some(claim) = claim else {
             let answer = not_held(&name, replica.table().row(&name).as_ref());
@@ -280,7 +281,8 @@ impl Host {
     /// Asks the leader to free a name whose claim is dropped already.
     fn give_up(&mut self, name: Name, position: Position, caller: Option<Caller>) {
         let wish = Wish::Unregister { position };
-        self.ask(Open { name, wish, on_lapse: OnLapse::Stop, caller, sent: None, is_orphan: false });
+        let on_lapse = OnLapse::Stop;
+        self.ask(Open { name, wish, on_lapse, claim: None, caller, sent: None, is_orphan: false });
     }
 
     fn ask(&mut self, open: Open) {
@@ -288,6 +290,7 @@ impl Host {
         self.next_number = RequestNumber(number.0 + 1);
         self.by_name.insert(open.name.clone(), number);
         self.outbox.insert(number);
+        self.asking.begins(&open.wish, number);
         self.undecided.insert(number, open);
     }
 
@@ -297,8 +300,29 @@ impl Host {
         self.claims.insert(name, claim);
     }
 
-    fn drop_claim(&mut self, name: &Name, effects: &mut Vec<Effect>) -> Option<Claim> {
+    /// Ends a claim: first of all it is flagged, so that nobody acts on it any more. Its actor is stopped or told if there is
+    /// something to say.
+    fn end_claim(&mut self, name: &Name, say: Option<Notice>, effects: &mut Vec<Effect>) -> Option<Claim> {
         let claim = self.claims.remove(name)?;
+        let is_lost = say.is_some();
+        let mut is_flagged = true;
+        if is_lost && planted!("lost-claim-not-flagged") {
+            is_flagged = false;
+        }
+        if !is_lost && planted!("freed-claim-not-flagged") {
+            is_flagged = false;
+        }
+        if is_flagged {
+            effects.push(Effect::Flag { claim: claim.id });
+        }
+        // Before it is not watched any more: such an actor is not stopped.
+        if let Some(notice) = say {
+            let actor = claim.actor;
+            effects.push(match claim.on_lapse {
+                OnLapse::Stop => Effect::Stop { actor },
+                OnLapse::Suspend => Effect::Notify { actor, claims: vec![claim.id], notice },
+            });
+        }
         self.claims_digest ^= digest(name, claim.position);
         if let Some(names) = self.by_actor.get_mut(&claim.actor) {
             names.remove(name);
@@ -307,12 +331,15 @@ impl Host {
                 self.unwatch(claim.actor, effects);
             }
         }
+        effects.push(Effect::Forget { claim: claim.id });
         Some(claim)
     }
 
     /// Stops watching an actor, unless it holds or asks for another name.
     fn unwatch(&self, actor: u64, effects: &mut Vec<Effect>) {
-        if !self.by_actor.contains_key(&actor) && !self.is_asking_for(actor) {
+        if !self.by_actor.contains_key(&actor)
+            && (!self.asking.is_for(actor) || planted!("unwatched-while-asking"))
+        {
             effects.push(Effect::Unwatch { actor });
         }
     }
@@ -320,16 +347,17 @@ impl Host {
     pub(crate) fn on_actor_ended(&mut self, actor: u64, effects: &mut Vec<Effect>) {
         let names: Vec<Name> = self.by_actor.get(&actor).into_iter().flatten().cloned().collect();
         for name in names {
-            let Some(claim) = self.drop_claim(&name, effects) else { continue };
+            let Some(claim) = self.end_claim(&name, None, effects) else { continue };
             // Another request on a claimed name is an unregister already.
             if !self.by_name.contains_key(&name) {
                 self.give_up(name, claim.position, None);
             }
         }
-        let of_actor = |open: &&mut Open| matches!(open.wish, Wish::Register { actor: a, .. } if a == actor);
-        let decided = self.decided.iter_mut().map(|d| &mut d.open);
-        for open in self.undecided.values_mut().chain(decided).filter(of_actor) {
-            open.is_orphan = !planted!("actor-end-forgotten");
+        for number in self.asking.numbers_of(actor) {
+            let open = self.undecided.get_mut(&number).or_else(|| self.decided.get_mut(number));
+            if let Some(open) = open {
+                open.is_orphan = !planted!("actor-end-forgotten");
+            }
         }
     }
 
@@ -337,6 +365,12 @@ impl Host {
     pub(crate) fn is_waiting(&self) -> bool {
         !self.undecided.is_empty() || !self.decided.is_empty() || !self.queued.is_empty()
     }
+}
+
+/// Tells a caller that it gets no name. Nothing more will be said of what it asked for.
+fn refuse(call: CallId, error: RegisterError, effects: &mut Vec<Effect>) {
+    effects.push(Effect::Forget { claim: call });
+    effects.push(Effect::Answer { call, answer: Answer::Registered(Err(error)) });
 }
 
 fn not_held(name: &Name, row: Option<&Row>) -> Answer {

@@ -21,6 +21,8 @@ const BYTE_LIMIT: usize = 16 << 20;
 
 #[derive(Debug, Default)]
 struct Waiting {
+    /// Actors that have ended.
+    ended: Vec<u64>,
     inputs: Vec<Input>,
     /// Of what links delivered.
     bytes: usize,
@@ -52,6 +54,14 @@ impl Inbox {
         !self.is_kicked.swap(true, Ordering::AcqRel)
     }
 
+    /// Adds that an actor has ended, ahead of everything that waits: whoever knows of the end may have asked for something
+    /// since. True if the actor of the member has to be woken.
+    #[must_use]
+    pub(crate) fn push_end(&self, actor: u64) -> bool {
+        self.lock().ended.push(actor);
+        !self.is_kicked.swap(true, Ordering::AcqRel)
+    }
+
     /// Adds inputs that links delivered in so many bytes. True if the actor has to be woken.
     #[must_use]
     pub(crate) fn extend(&self, inputs: Vec<Input>, bytes: usize) -> bool {
@@ -77,9 +87,13 @@ impl Inbox {
     pub(crate) fn take(&self) -> Vec<Input> {
         // First the flag: who pushes after the taking wakes the actor again.
         self.is_kicked.store(false, Ordering::Release);
-        let taken = std::mem::take(&mut *self.lock());
+        let Waiting { ended, inputs, .. } = std::mem::take(&mut *self.lock());
         self.has_room.notify_waiters();
-        taken.inputs
+        if ended.is_empty() {
+            return inputs;
+        }
+        let ended = ended.into_iter().map(|actor| Input::ActorEnded { actor });
+        ended.chain(inputs).collect()
     }
 }
 
@@ -89,6 +103,16 @@ mod tests {
 
     use super::*;
     use futures::FutureExt;
+
+    #[test]
+    fn the_end_of_an_actor_goes_ahead_of_what_waits() {
+        let inbox = Inbox::default();
+        assert!(inbox.push(Input::Wake), "somebody has to wake the member");
+        assert!(!inbox.push_end(7) && !inbox.push(Input::Idle) && !inbox.push_end(8));
+        let ended = [7, 8].map(|actor| Input::ActorEnded { actor });
+        assert_eq!(inbox.take(), [ended.as_slice(), &[Input::Wake, Input::Idle]].concat());
+        assert!(inbox.push_end(9) && inbox.take().len() == 1);
+    }
 
     #[tokio::test]
     async fn links_are_not_read_while_too_much_waits_and_are_once_it_is_taken() {

@@ -1,6 +1,6 @@
 //! What can happen to a member, and what a member asks of its driver.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,7 @@ use callsign_elector::{
     Time,
     elector::{self, View},
     ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
+    session::SessionEvent,
     store::{CommitOutcome, Read, ReadResult, StoreError, Transaction},
 };
 use callsign_transport::Kind;
@@ -31,6 +32,17 @@ pub struct Now {
 /// Names one call of a client, so that its answer finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallId(pub u64);
+
+/// A registration, as its caller is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Granted {
+    /// Where it is in the log: the fencing token.
+    pub token: Position,
+    /// The session that it belongs to.
+    pub session: SessionNumber,
+    /// The call that the claim began with: an earlier one, if the actor held the name already.
+    pub claim: CallId,
+}
 
 /// Names one read or commit, so that a late completion is not taken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -110,7 +122,7 @@ impl Call {
 /// What a client gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
-    Registered(Result<(Position, SessionNumber), RegisterError>),
+    Registered(Result<Granted, RegisterError>),
     Unregistered(Result<Position, UnregisterError>),
     Consistent(Result<(Position, Option<Entry>), ConsistentError>),
     Reached(Result<(), Position>),
@@ -126,13 +138,13 @@ pub enum Input {
     View(Arc<View>),
     /// The node's session was opened, or opened anew.
     SessionOpened(SessionId),
-    /// The node's session is not trusted.
-    SessionLapsed,
+    /// The node's session is not trusted. A registry that was joined meanwhile hears of the session by this.
+    SessionLapsed(SessionId),
     /// It is trusted again.
-    SessionResumed,
+    SessionResumed(SessionId),
     /// It was closed. Its names are lost.
     SessionLost,
-    /// A link to a node is up. `link` is the transport's number for it, which only the driver needs.
+    /// A link to a node is up. `link` is the transport's number for it: no two links of a process have the same.
     LinkUp { node: NodeName, incarnation: Incarnation, link: u64 },
     /// The link is down. Everything that came over it came before this.
     LinkDown { node: NodeName, incarnation: Incarnation },
@@ -156,6 +168,26 @@ pub enum Input {
     Idle,
 }
 
+impl Input {
+    /// What an event of the node's session means to the elector and to the member of each registry of the node.
+    pub fn of_session(event: SessionEvent) -> (Option<elector::Notice>, Option<Self>) {
+        match event {
+            SessionEvent::Opened { session } => {
+                (Some(elector::Notice::Session(Some(session.clone()))), Some(Self::SessionOpened(session)))
+            }
+            SessionEvent::Lapsed { session } => {
+                (Some(elector::Notice::Session(None)), Some(Self::SessionLapsed(session)))
+            }
+            SessionEvent::Resumed { session } => {
+                (Some(elector::Notice::Session(Some(session.clone()))), Some(Self::SessionResumed(session)))
+            }
+            SessionEvent::Lost { .. } => (Some(elector::Notice::Session(None)), Some(Self::SessionLost)),
+            SessionEvent::PeerClosed(_) => (Some(elector::Notice::Changed), None),
+            _ => (None, None),
+        }
+    }
+}
+
 /// What a member tells its elector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Tell {
@@ -169,6 +201,8 @@ pub enum Tell {
     Assumed(Epoch),
     /// Look again: a session may have closed.
     Refresh,
+    /// What is read of the store has to show the sessions of these nodes, too.
+    Concerned(BTreeSet<NodeName>),
     /// Say that this member is about to leave, and give up the seat.
     Drain,
     /// Leave: nothing is claimed here any more.
@@ -188,6 +222,7 @@ impl From<Tell> for elector::Notice {
             Tell::Synced(epoch, position) => Self::Synced { epoch, position },
             Tell::Assumed(epoch) => Self::Assumed { epoch },
             Tell::Refresh => Self::Changed,
+            Tell::Concerned(nodes) => Self::Concerned { nodes },
             Tell::Drain => Self::Drain,
             Tell::Leave => Self::Leave,
             Tell::Rejoin { empty } => Self::Rejoin { empty },
@@ -198,8 +233,9 @@ impl From<Tell> for elector::Notice {
 /// What a member asks of its driver, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Effect {
-    /// Queue a message on the link to a node.
-    Send { to: NodeName, message: Message },
+    /// Queue a message on a link, if it is still up: over another one it would come to another process, or out of turn.
+    /// `None` only within a step.
+    Send { to: NodeName, link: Option<u64>, message: Message },
     /// Read.
     Read { id: OpId, reads: Vec<Read> },
     /// Commit. At most one batch is in flight.
@@ -210,16 +246,29 @@ pub enum Effect {
     Watch { actor: u64 },
     /// It holds no name any more.
     Unwatch { actor: u64 },
-    /// Stop an actor whose session lapsed.
+    /// Stop an actor: its session lapsed, or its claim is lost.
     Stop { actor: u64 },
-    /// Tell an actor that asked to be told.
-    Notify { actor: u64, notice: Notice },
+    /// Tell an actor, by the listeners of these claims of it: each of them once.
+    Notify { actor: u64, claims: Vec<CallId>, notice: Notice },
+    /// The claim that began with this call ends. Nobody may act on it from here on, so this comes before whatever else ends it.
+    Flag { claim: CallId },
+    /// The second call found what it asked for held by the claim of the first: whoever listens for it listens for that one.
+    Same { claim: CallId, again: CallId },
+    /// Nothing more will be said of the claim that this call began, or asked for in vain.
+    Forget { claim: CallId },
     /// Tell the elector.
     Tell(Tell),
     /// The link to a node closed: if its session can be proven dead, close it.
     Suspect { node: NodeName, incarnation: Incarnation },
     /// Something happened that people and programs may want to know.
     Event(Event),
+}
+
+impl Effect {
+    /// A message for a node. The member says over which link, when the step ends.
+    pub(crate) fn send(to: NodeName, message: Message) -> Self {
+        Self::Send { to, link: None, message }
+    }
 }
 
 /// What happens in a registry.
@@ -280,6 +329,13 @@ pub enum Event {
     Orphan {
         /// The name.
         name: Name,
+    },
+    /// The store did not take a batch, for its size. What was asked for is decided anew, in smaller ones.
+    BatchTooLarge {
+        /// What the store said.
+        reason: String,
+        /// How many bytes the next ones have at most.
+        tried_next: usize,
     },
     /// The log could not be read. Nothing of it was applied.
     Corrupt {

@@ -13,6 +13,7 @@
 //!                 '--- one op per name and batch |  unknown:  the same batch again, with the same nonce
 //! ```
 
+mod decide;
 mod flight;
 mod memory;
 
@@ -28,23 +29,30 @@ use callsign_elector::{
     elector::View,
     ids::{Epoch, NodeName, Nonce, Position, SessionId},
     keys::{RegistryKeys, read_key},
-    record::{PositionRecord, Record, Term},
-    store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
+    record::Record,
+    store::{CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version},
 };
 
 use callsign_planted::planted;
 
+use self::decide::decide;
 use crate::{
     input::{Effect, Event, OpId, Tell},
-    log::{Batch, BatchBuilder, MAX_BATCH_BYTES, Op},
+    log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, Op},
+    member::Tuning,
     message::{Message, Request, Verdict, Wish},
     name::Name,
     replica::{Applied, Replica},
     table::{RequestNumber, Table},
 };
 
-/// A store that is not available is tried again after so long. Shorter: it is hammered; longer: it is found late.
+/// A store that is not available is tried again after so long, and after twice as long each time. Shorter: it is hammered;
+/// longer: it is found late.
 const RETRY: Duration = Duration::from_millis(50);
+
+/// The longest pause before a commit is tried again. Shorter: a store whose disk is full is hammered. Longer: it is found
+/// late that it takes commits again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
 /// A commit or read that has not answered for so long is taken for unknown and tried again.
 const OP_TIMEOUT: Duration = Duration::from_secs(3);
@@ -113,15 +121,8 @@ struct BatchFlight {
     bytes: Bytes,
     decisions: Vec<Decision>,
     /// Checks beyond the fence, of a batch that resets.
-    conditions: Vec<(Vec<u8>, Option<Value>)>,
+    conditions: Conditions,
     stage: Stage,
-}
-
-impl BatchFlight {
-    /// Where the log ends as long as this batch is not in it.
-    fn prev(&self) -> Position {
-        Position(self.batch.position.0 - 1)
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,22 +159,42 @@ pub(crate) struct Outcome {
     pub(crate) deposed: bool,
 }
 
+/// Keys, and what a transaction has to find there.
+pub(crate) type Conditions = Vec<(Key, Option<Value>)>;
+
+/// What every batch has to find, in the bytes that were read or that this leader wrote itself: a newer version may have
+/// written more into a record than this one knows of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Fence {
+    /// The term.
+    pub(crate) term: Value,
+    /// The end of the log.
+    pub(crate) commit: Option<Value>,
+}
+
+impl Fence {
+    /// Whether it was found by a read of the two.
+    fn is_in(&self, read: &ReadResult) -> bool {
+        read.value(0) == Some(&self.term) && read.value(1) == self.commit.as_ref()
+    }
+}
+
 /// A leader in its epoch, from the opening batch on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Leader {
     me: NodeName,
     keys: RegistryKeys,
     epoch: Epoch,
-    term: Value,
+    fence: Fence,
     /// A version at which the term and the end of the log were as this leader knows them, and when.
     seen: Option<(Version, Time)>,
     nonces: u64,
     is_open: bool,
-    /// Set when the successor asked: no new batch is begun.
-    pub(crate) is_stepping_down: bool,
     queue: VecDeque<Pending>,
     hosts: BTreeMap<SessionId, HostState>,
     closed: BTreeSet<SessionId>,
+    /// The nodes that the elector was told of, so that it reads their sessions.
+    concerned: BTreeSet<NodeName>,
     flight: Flight,
     memory: VecDeque<(Position, Bytes)>,
     memory_bytes: usize,
@@ -184,6 +205,12 @@ pub(crate) struct Leader {
     followers: BTreeMap<NodeName, Follower>,
     next_heartbeat: Time,
     max_batch: usize,
+    /// How many commits in a row were not known to be done.
+    failures: u32,
+    /// No batch is begun before: the store refused the last one.
+    rests_until: Option<Time>,
+    /// Where halving ends: a batch has one operation at least.
+    least_batch: usize,
     /// Whether requests go before the entry for a closed session, the next time.
     requests_first: bool,
     /// Until when names of the dead are not freed unless somebody asks for one.
@@ -192,27 +219,37 @@ pub(crate) struct Leader {
 
 impl Leader {
     /// Begins to lead: nothing is decided until [`open`](Self::open)'s batch is committed.
-    pub(crate) fn new(me: NodeName, keys: RegistryKeys, term: &Term, seed: u64, memory_limit: usize) -> Self {
+    pub(crate) fn new(
+        me: NodeName,
+        keys: RegistryKeys,
+        epoch: Epoch,
+        fence: Fence,
+        seed: u64,
+        tuning: Tuning,
+    ) -> Self {
         Self {
             me,
             keys,
-            epoch: term.epoch,
-            term: term.to_value(),
+            epoch,
+            fence,
             seen: None,
             nonces: seed,
             is_open: false,
-            is_stepping_down: false,
             queue: VecDeque::new(),
             hosts: BTreeMap::new(),
             closed: BTreeSet::new(),
+            concerned: BTreeSet::new(),
             flight: Flight::None,
             memory: VecDeque::new(),
             memory_bytes: 0,
-            memory_limit,
+            memory_limit: tuning.memory_bytes,
             sizes: VecDeque::new(),
             followers: BTreeMap::new(),
             next_heartbeat: Time::ZERO,
-            max_batch: MAX_BATCH_BYTES,
+            max_batch: tuning.batch_bytes,
+            least_batch: (tuning.batch_bytes / 2).min(LEAST_BATCH_BYTES),
+            failures: 0,
+            rests_until: None,
             requests_first: true,
             frees_after: None,
         }
@@ -237,7 +274,7 @@ impl Leader {
         now: Time,
         replica: &Replica<T>,
         resets: bool,
-        conditions: Vec<(Vec<u8>, Option<Value>)>,
+        conditions: Conditions,
         next_op: &mut u64,
         effects: &mut Vec<Effect>,
     ) {
@@ -277,10 +314,7 @@ impl Leader {
             host.acknowledged = acknowledged;
             host.decided = host.decided.split_off(&acknowledged);
         }
-        if !host.is_open && view.sessions.get(&host.id.node).is_some_and(|record| record.is_open_as(&host.id))
-        {
-            host.is_open = true;
-        }
+        host.is_open |= view.sessions.is_open(&host.id);
         let mut again: BTreeMap<Position, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
         for request in requests {
             // A number below is a late copy: its host knows the answer. One that waits is a copy, too.
@@ -307,22 +341,28 @@ impl Leader {
                 host.unread.push(pending);
             }
         }
-        if !host.unread.is_empty() {
+        let (epoch, session, to) = (self.epoch, host.id.clone(), host.id.node.clone());
+        if !host.unread.is_empty() && !planted!("unread-session-not-read") {
+            self.name_concerned(view, replica, effects);
             effects.push(Effect::Tell(Tell::Refresh));
         }
-        let (epoch, session, to) = (self.epoch, host.id.clone(), host.id.node.clone());
         for (position, verdicts) in again {
             let message = Message::Verdicts { epoch, session: session.clone(), position, verdicts };
-            effects.push(Effect::Send { to: to.clone(), message });
+            effects.push(Effect::send(to.clone(), message));
         }
     }
 
+    /// Whether it knows that the session is open, or that it is closed.
+    #[cfg(feature = "cores")]
+    pub(crate) fn has_read(&self, session: &SessionId) -> bool {
+        self.closed.contains(session) || self.hosts.get(session).is_some_and(|host| host.is_open)
+    }
+
     /// Takes what the elector read: sessions that are open, and sessions that are closed.
-    pub(crate) fn on_view<T: Table>(&mut self, view: &View, replica: &Replica<T>) {
-        let has_closed = |id: &SessionId| view.sessions.get(&id.node).is_some_and(|r| r.has_closed(id));
+    pub(crate) fn on_view<T: Table>(&mut self, view: &View, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        let has_closed = |id: &SessionId| view.sessions.is_closed(id);
         for host in self.hosts.values_mut() {
-            let record = view.sessions.get(&host.id.node);
-            if !host.is_open && record.is_some_and(|record| record.is_open_as(&host.id)) {
+            if !host.is_open && view.sessions.is_open(&host.id) {
                 host.is_open = true;
                 self.queue.extend(host.unread.drain(..));
             }
@@ -342,17 +382,30 @@ impl Leader {
                 self.closed.insert(id.clone());
             }
         }
-        // Once a later session of the node is known, nobody can ask in an old one any more; but what is in flight may yet
-        // give it a row.
+        // Once a later session of the node is known, nobody can ask in an old one any more, and who asks for a node that is
+        // not read any more has to be read open first; but what is in flight may yet give it a row.
         let has_rows = |id: &SessionId| replica.sessions().contains_key(id);
-        let is_latest = |id: &SessionId| view.sessions.get(&id.node).is_none_or(|r| r.number == id.number);
+        let is_latest =
+            |id: &SessionId| view.sessions.record(&id.node).is_some_and(|r| r.number == id.number);
         let is_settled = self.is_settled();
         self.closed.retain(|id| !is_settled || has_rows(id) || is_latest(id));
+        self.name_concerned(view, replica, effects);
+    }
+
+    /// Names the nodes whose sessions decide here, and that are not read anyway: they ask, or have names, and are not
+    /// members, or no longer.
+    fn name_concerned<T: Table>(&mut self, view: &View, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        let here = self.hosts.keys().chain(replica.sessions().keys()).map(|id| &id.node);
+        let concerned: BTreeSet<_> = here.filter(|node| !view.members.contains_key(*node)).cloned().collect();
+        if concerned != self.concerned && !planted!("concerned-not-named") {
+            self.concerned.clone_from(&concerned);
+            effects.push(Effect::Tell(Tell::Concerned(concerned)));
+        }
     }
 
     /// What a transaction of this leader's has to find: its term.
     pub(crate) fn fence(&self) -> (Vec<u8>, Value) {
-        (self.keys.term(), self.term.clone())
+        (self.keys.term(), self.fence.term.clone())
     }
 
     /// Begins what can begin. To be called when no more input waits, so that one batch takes all that came.
@@ -363,7 +416,8 @@ impl Leader {
         next_op: &mut u64,
         effects: &mut Vec<Effect>,
     ) {
-        if !self.is_open || self.is_stepping_down || !self.is_settled() {
+        self.rests_until = self.rests_until.filter(|at| now < *at);
+        if !self.is_open || !self.is_settled() || self.rests_until.is_some() {
             return;
         }
         // Names of a dead node wait for its one entry, and everybody else does not: the two take turns.
@@ -416,6 +470,7 @@ impl Leader {
             // All of them wait for names of the dead.
             return self.proceed(now, replica, next_op, effects);
         }
+        self.requests_first |= planted!("freeing-starves");
         if builder.is_empty() && planted!("rider-without-fence") {
             self.answer(replica.position(), decisions, effects);
         } else if builder.is_empty() {
@@ -453,8 +508,8 @@ impl Leader {
         effects: &mut Vec<Effect>,
     ) {
         if self.is_open {
-            let message = Message::Heartbeat { epoch: self.epoch, position: replica.position() };
-            effects.push(Effect::Send { to: member.clone(), message });
+            let message = Message::Heartbeat { epoch: self.epoch, end: replica.end() };
+            effects.push(Effect::send(member.clone(), message));
         }
     }
 
@@ -474,7 +529,7 @@ impl Leader {
         for (session, verdicts) in by_host {
             let to = session.node.clone();
             let message = Message::Verdicts { epoch: self.epoch, session, position, verdicts };
-            effects.push(Effect::Send { to, message });
+            effects.push(Effect::send(to, message));
         }
     }
 
@@ -487,13 +542,14 @@ impl Leader {
         next_op: &mut u64,
         effects: &mut Vec<Effect>,
     ) {
+        let is_over = |since: Time| now >= since + OP_TIMEOUT;
         match &mut self.flight {
             Flight::Batch(flight) => match flight.stage {
-                Stage::Committing { since, .. } if now >= since + OP_TIMEOUT => {
+                Stage::Committing { since, .. } if is_over(since) && !planted!("commit-waited-for-ever") => {
                     self.seen = None;
                     self.commit(now, next_op, effects);
                 }
-                Stage::Settling { since, .. } if now >= since + OP_TIMEOUT => {
+                Stage::Settling { since, .. } if is_over(since) && !planted!("settling-waited-for-ever") => {
                     self.commit(now, next_op, effects);
                 }
                 Stage::Pausing { until } if now >= until => {
@@ -501,7 +557,7 @@ impl Leader {
                 }
                 _ => {}
             },
-            Flight::Fence { id, since, .. } if now >= *since + OP_TIMEOUT => {
+            Flight::Fence { id, since, .. } if is_over(*since) && !planted!("fence-waited-for-ever") => {
                 *next_op += 1;
                 *id = OpId(*next_op);
                 *since = now;
@@ -513,8 +569,8 @@ impl Leader {
         if self.is_open && now >= self.next_heartbeat {
             self.next_heartbeat = now + HEARTBEAT;
             for member in members {
-                let message = Message::Heartbeat { epoch: self.epoch, position: replica.position() };
-                effects.push(Effect::Send { to: member.clone(), message });
+                let message = Message::Heartbeat { epoch: self.epoch, end: replica.end() };
+                effects.push(Effect::send(member.clone(), message));
             }
         }
     }
@@ -530,53 +586,15 @@ impl Leader {
             }),
         };
         let heartbeat = self.is_open.then_some(self.next_heartbeat);
-        let frees = self.frees_after.filter(|_| !self.closed.is_empty());
-        flight.into_iter().chain(heartbeat).chain(frees).min()
+        // What is in flight goes first, and ends in a step of its own.
+        let may_free = self.is_settled() && !self.closed.is_empty();
+        let frees = self.frees_after.filter(|_| may_free || planted!("freeing-wakes-in-vain"));
+        flight.into_iter().chain(heartbeat).chain(frees).chain(self.rests_until).min()
     }
 }
 
 fn flight_conditions_failed(flight: &Flight) -> bool {
     matches!(flight, Flight::Batch(flight) if !flight.conditions.is_empty())
-}
-
-/// What a request comes to, on the table as it is: an operation to commit, or none, and the verdict.
-fn decide<T: Table>(
-    replica: &Replica<T>,
-    pending: &Pending,
-    position: Position,
-    builder: &mut BatchBuilder,
-) -> (Option<Op>, Verdict) {
-    let row = replica.table().row(&pending.name);
-    match (&pending.wish, row) {
-        (Wish::Register { actor, kind }, None) => {
-            let op = Op::Register {
-                name: pending.name.clone(),
-                session: builder.session(&pending.session),
-                request: pending.number,
-                actor: *actor,
-                kind: *kind,
-            };
-            (Some(op), Verdict::Granted { token: position })
-        }
-        (Wish::Register { actor, kind }, Some(row)) => {
-            let is_same_session = *row.session == *pending.session;
-            let is_same = row.request == pending.number || (row.actor == *actor && row.kind == *kind);
-            if is_same_session && is_same && !planted!("request-not-in-row") {
-                (None, Verdict::Granted { token: row.position })
-            } else {
-                (None, Verdict::Taken { holder: row.entry() })
-            }
-        }
-        (Wish::Unregister { .. }, Some(row)) if planted!("unguarded-unregister") => {
-            (Some(Op::Unregister { name: pending.name.clone(), position: row.position }), Verdict::Released)
-        }
-        (Wish::Unregister { position }, Some(row))
-            if row.position == *position && *row.session == *pending.session =>
-        {
-            (Some(Op::Unregister { name: pending.name.clone(), position: *position }), Verdict::Released)
-        }
-        (Wish::Unregister { .. }, _) => (None, Verdict::Released),
-    }
 }
 
 /// The next number of a sequence that does not repeat (`SplitMix64`, Steele, Lea and Flood 2014).

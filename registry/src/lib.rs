@@ -38,7 +38,11 @@
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 
 mod actor;
+#[cfg(test)]
+mod beside_tests;
 mod catchup;
+#[cfg(test)]
+mod claim_tests;
 mod config;
 #[cfg(feature = "cores")]
 #[doc(hidden)]
@@ -50,7 +54,11 @@ mod driver_tests;
 mod entry;
 mod error;
 #[cfg(test)]
+mod failing_tests;
+#[cfg(test)]
 mod fault_tests;
+#[cfg(test)]
+mod full_disk_tests;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -60,6 +68,8 @@ mod handoff;
 mod host;
 mod inbox;
 mod input;
+#[cfg(test)]
+mod joining_tests;
 mod leader;
 mod log;
 mod member;
@@ -97,6 +107,7 @@ pub use callsign_elector::{
     ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
     session::{SessionTiming, TrustHandle},
     store::{OpenError, SharedStore, open as open_store},
+    supervision::NodeFailure,
 };
 pub use callsign_transport::{
     ActorAddress, BadSecret, BadTls, Keys, KeysRefused, Kind, LinkLimits, LinkTiming, MAX_SECRETS,
@@ -120,7 +131,7 @@ pub use crate::{
     name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
     oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},
     outage::OnOutage,
-    registry::{NotTrusted, RegisterOptions, Registration, Registry, WhenLapsed},
+    registry::{NotHeld, RegisterOptions, Registration, Registry, WhenLapsed},
     singleton::{
         ChildKind, Follow, Lead, MAX_HAND_OVER, Singleton, SingletonBuilder, SingletonError, SingletonEvent,
         SingletonEvents, SingletonPlan,

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use callsign_elector::ids::{Epoch, Nonce, Position, SessionId};
+use callsign_elector::{
+    ids::{Epoch, Nonce, Position, SessionId},
+    record::LogEnd,
+};
 use callsign_transport::{Kind, VariantName};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +20,9 @@ const SCHEMA: u8 = 1;
 
 /// The most bytes of one encoded batch. Below the smallest limit of a store's value (100 000).
 pub const MAX_BATCH_BYTES: usize = 90_000;
+
+/// A store that refuses a batch as too large is offered smaller ones, down to this.
+pub const LEAST_BATCH_BYTES: usize = 2048;
 
 /// One change of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,6 +58,8 @@ pub struct Batch {
     pub nonce: Nonce,
     /// Where it is in the log.
     pub position: Position,
+    /// The batch before it. It follows no other, also if another one is at that position.
+    pub prev: LogEnd,
     /// The sessions that the operations name by index.
     pub sessions: Vec<Arc<SessionId>>,
     /// The changes.
@@ -70,16 +78,25 @@ pub enum CorruptBatch {
     /// It does not have the form that its schema has.
     #[error("the log cannot be read: {0}")]
     Malformed(String),
+    /// It is of another log than what was applied before: the two differ at this position, or before it.
+    #[error("the log has another batch at {} than the one that was applied", at.position)]
+    Diverged { at: LogEnd },
 }
 
 /// A batch as any version may have written it: the first operation that this one does not know.
 fn unknown_op(body: &[u8]) -> Option<String> {
     type Any = serde::de::IgnoredAny;
-    let (_, _, _, _, ops) = rmp_serde::from_slice::<(Any, Any, Any, Any, Vec<VariantName>)>(body).ok()?;
+    let (_, _, _, _, _, ops) =
+        rmp_serde::from_slice::<(Any, Any, Any, Any, Any, Vec<VariantName>)>(body).ok()?;
     ops.into_iter().find_map(VariantName::unknown_to::<Op>)
 }
 
 impl Batch {
+    /// Where the log ends with it.
+    pub fn end(&self) -> LogEnd {
+        LogEnd { position: self.position, nonce: self.nonce }
+    }
+
     pub fn encode(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(64 + self.ops.iter().map(Op::weight).sum::<usize>());
         bytes.push(SCHEMA);
@@ -147,14 +164,15 @@ impl BatchBuilder {
 
     /// Whether an operation on a longest name may not fit any more.
     pub fn is_full(&self, limit: usize) -> bool {
-        self.weight + 48 + crate::name::MAX_NAME_BYTES + 160 > limit
+        self.weight > 0 && self.weight + 48 + crate::name::MAX_NAME_BYTES + 160 > limit
     }
 
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    pub fn build(self, epoch: Epoch, nonce: Nonce, position: Position) -> Batch {
-        Batch { epoch, nonce, position, sessions: self.sessions, ops: self.ops }
+    pub fn build(self, epoch: Epoch, nonce: Nonce, prev: LogEnd) -> Batch {
+        let position = prev.position.next();
+        Batch { epoch, nonce, position, prev, sessions: self.sessions, ops: self.ops }
     }
 }

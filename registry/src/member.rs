@@ -4,11 +4,13 @@
 //! [`Handoff`] and [`Leader`] are there while this member is elected, [`Host`] speaks for the node's own actors.
 //! The role follows from the state that the elector read, not from the path by which it came.
 
+mod ahead;
 mod drain;
 mod leaving;
 mod messages;
 mod seat;
 mod standing;
+mod tuning;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -24,13 +26,14 @@ use callsign_elector::{
     ids::{Epoch, Incarnation, NodeName, Position},
     keys::RegistryKeys,
     record::Term,
+    sessions::Sessions,
     store::{CommitOutcome, ReadResult, StoreError, Version},
 };
 
 use callsign_planted::planted;
 
-use self::drain::Drain;
-pub use self::drain::Drained;
+use self::{ahead::Ahead, drain::Drain};
+pub use self::{drain::Drained, tuning::Tuning};
 use crate::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
@@ -59,36 +62,19 @@ const SYNCED_EVERY: Duration = Duration::from_millis(500);
 /// its names for nothing. Longer: the registry stands still.
 const HOPELESS_FOR: Duration = Duration::from_secs(3);
 
+/// Keeps the numbers of snapshots apart from the nonces of batches, which begin at the same seed.
+const SNAPSHOTS: u64 = 0x736e_6170;
+
 /// What a member is made with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberConfig {
     pub me: NodeName,
     pub incarnation: Incarnation,
     pub keys: RegistryKeys,
-    /// Where nonces begin.
+    /// Drawn at random for each incarnation: where nonces, and numbers of snapshots, begin.
     pub seed: u64,
     /// Sizes.
     pub tuning: Tuning,
-}
-
-/// Sizes on which nothing depends but speed and memory. A simulation takes small ones, to get to their ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Tuning {
-    /// How many batches have to go for a cut of the log to be worth a transaction.
-    pub cut_worth: u64,
-    /// How many names a chunk of a snapshot has at most.
-    pub chunk_names: usize,
-    /// How many bytes of the log a leader remembers. Smaller: members that lag read the store.
-    pub memory_bytes: usize,
-    /// How far a synced member may lag, in bytes of the log. Smaller: a slow one needs snapshots. Larger: the store
-    /// keeps more.
-    pub max_lag: usize,
-}
-
-impl Default for Tuning {
-    fn default() -> Self {
-        Self { cut_worth: 256, chunk_names: 4096, memory_bytes: 16 << 20, max_lag: 64 << 20 }
-    }
 }
 
 /// The view before the first: no member, no term.
@@ -98,12 +84,21 @@ fn nothing_known() -> View {
         term: Term::vacant(),
         lock: None,
         members: BTreeMap::new(),
-        sessions: BTreeMap::new(),
+        sessions: Sessions::default(),
         commit: None,
         floor: Position(1),
         me: None,
-        queue: None,
+        raw: Arc::default(),
+        queued: None,
     }
+}
+
+/// A link that is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Linked {
+    incarnation: Incarnation,
+    /// The transport's number for it.
+    number: u64,
 }
 
 /// One node's part in one registry: see the top of this file.
@@ -111,11 +106,12 @@ fn nothing_known() -> View {
 pub struct Member<T> {
     config: MemberConfig,
     view: Arc<View>,
-    links: BTreeMap<NodeName, Incarnation>,
+    links: BTreeMap<NodeName, Linked>,
     /// Members that are linked, without this one.
     linked: Vec<NodeName>,
     /// The leader that was heard last, and its epoch. It has opened that epoch.
     heard: Option<(Epoch, NodeName)>,
+    ahead: Ahead,
     replica: Replica<T>,
     catchup: CatchUp<T>,
     walks: Walks,
@@ -147,7 +143,8 @@ impl<T: Table> Member<T> {
             links: BTreeMap::new(),
             linked: Vec::new(),
             heard: None,
-            catchup: CatchUp::new(),
+            ahead: Ahead::default(),
+            catchup: CatchUp::new(splitmix(config.seed ^ SNAPSHOTS)),
             walks: Walks::new(config.tuning.chunk_names),
             handoff: None,
             leader: None,
@@ -184,6 +181,11 @@ impl<T: Table> Member<T> {
         self.links.contains_key(node)
     }
 
+    /// How many links are up.
+    pub fn links(&self) -> usize {
+        self.links.len()
+    }
+
     /// How many names this node's own actors hold.
     pub fn claims(&self) -> usize {
         self.host.claims().len()
@@ -213,6 +215,12 @@ impl<T: Table> Member<T> {
         self.host.session()
     }
 
+    /// How many snapshots it is sending to others.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn snapshots_under_way(&self) -> usize {
+        self.walks.count()
+    }
+
     /// The actors that hold them.
     #[cfg(any(test, feature = "cores"))]
     pub fn claimants(&self) -> impl Iterator<Item = u64> {
@@ -222,6 +230,12 @@ impl<T: Table> Member<T> {
     /// Whether this member leads and its epoch is open.
     pub fn is_serving(&self) -> bool {
         self.leader.as_ref().is_some_and(Leader::is_open)
+    }
+
+    /// Whether this leader knows that the session is open, or that it is closed.
+    #[cfg(feature = "cores")]
+    pub fn leader_has_read(&self, session: &callsign_elector::ids::SessionId) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.has_read(session))
     }
 
     /// Whether its row says that its replica holds the end of the log.
@@ -246,9 +260,27 @@ impl<T: Table> Member<T> {
     ///
     /// What follows from several inputs together is done at [`Input::Idle`], which has to come after them.
     pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        let is_by_name = matches!(input, Input::Idle) && planted!("effect-by-bare-name");
         let begin = effects.len();
         self.dispatch(now, input, effects);
         self.take_own(now, begin, effects);
+        self.bind(if is_by_name { 0 } else { begin }, effects);
+    }
+
+    /// Binds the messages among the effects from `begin` on to the links that are up now. An effect may be carried out when the
+    /// same name is another process already. What is for a node without a link goes nowhere.
+    fn bind(&self, begin: usize, effects: &mut Vec<Effect>) {
+        let mut at = begin;
+        while let Some(effect) = effects.get_mut(at) {
+            if let Effect::Send { to, link, .. } = effect {
+                *link = self.links.get(to).map(|linked| linked.number);
+                if link.is_none() {
+                    effects.remove(at);
+                    continue;
+                }
+            }
+            at += 1;
+        }
     }
 
     /// Takes the messages to itself among the effects from `begin` on, and those that follow from them.
@@ -269,7 +301,7 @@ impl<T: Table> Member<T> {
         }
         for effect in effects.split_off(begin) {
             match effect {
-                Effect::Send { to, message } if to == self.config.me => self.own.push_back(message),
+                Effect::Send { to, message, .. } if to == self.config.me => self.own.push_back(message),
                 other => effects.push(other),
             }
         }
@@ -279,10 +311,12 @@ impl<T: Table> Member<T> {
         match input {
             Input::View(view) => self.on_view(now, view, effects),
             Input::SessionOpened(session) => self.host.on_session_opened(session),
-            Input::SessionLapsed => self.host.on_session_lapsed(effects),
-            Input::SessionResumed => self.host.on_session_resumed(effects),
+            Input::SessionLapsed(session) => self.host.on_session_lapsed(session, effects),
+            Input::SessionResumed(session) => self.host.on_session_resumed(session, effects),
             Input::SessionLost => self.host.on_session_lost(now.time, effects),
-            Input::LinkUp { node, incarnation, .. } => self.on_link_up(&node, incarnation, effects),
+            Input::LinkUp { node, incarnation, link } => {
+                self.on_link_up(&node, Linked { incarnation, number: link }, effects);
+            }
             Input::LinkDown { node, incarnation } => self.on_link_down(now, &node, incarnation, effects),
             Input::Message { from, message } => {
                 if self.links.contains_key(&from) {
@@ -312,8 +346,7 @@ impl<T: Table> Member<T> {
             return;
         }
         let old_leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
-        let former_end = self.view.commit;
-        self.view = view;
+        let former = std::mem::replace(&mut self.view, view);
         self.find_linked();
         self.say_where_else();
         if is_new_term {
@@ -325,18 +358,21 @@ impl<T: Table> Member<T> {
         }
         self.begin_handoff(now, old_leader, effects);
         if is_new_term && let Some(handoff) = &mut self.handoff {
-            handoff.presume_end(former_end);
+            handoff.presume_end(&former, &self.config.keys);
         }
         if let Some(leader) = &mut self.leader
             && leader.epoch() == self.view.term.epoch
         {
-            leader.on_view(&self.view, &self.replica);
+            leader.on_view(&self.view, &self.replica, effects);
         }
         // Batches are on the way from a leader that is heard; without one, the store is the only news.
         if self.leader().is_none()
-            && let Some(commit) = self.view.commit
+            && let Some(end) = self.view.commit
         {
-            self.catchup.want(now.time, commit);
+            self.catchup.want(now.time, end.position);
+        }
+        for (from, message) in self.ahead.take(self.view.term.epoch) {
+            self.on_message(now, &from, message, effects);
         }
     }
 
@@ -357,8 +393,8 @@ impl<T: Table> Member<T> {
 
     // ---- links
 
-    fn on_link_up(&mut self, node: &NodeName, incarnation: Incarnation, effects: &mut Vec<Effect>) {
-        self.links.insert(node.clone(), incarnation);
+    fn on_link_up(&mut self, node: &NodeName, linked: Linked, effects: &mut Vec<Effect>) {
+        self.links.insert(node.clone(), linked);
         self.find_linked();
         self.say_where_else();
         effects.push(Effect::Tell(Tell::LinkUp(node.clone())));
@@ -377,7 +413,7 @@ impl<T: Table> Member<T> {
         incarnation: Incarnation,
         effects: &mut Vec<Effect>,
     ) {
-        if self.links.get(node) != Some(&incarnation) {
+        if self.links.get(node).is_none_or(|linked| linked.incarnation != incarnation) {
             return;
         }
         self.links.remove(node);
@@ -396,6 +432,7 @@ impl<T: Table> Member<T> {
             leader.presume_gone(&self.replica, node);
         }
         self.assume.remove(node);
+        self.ahead.forget(node);
     }
 
     // ---- the store's answers
@@ -454,7 +491,7 @@ impl<T: Table> Member<T> {
             && let Some(leader) = &mut self.leader
         {
             let (epoch, position) = (leader.epoch(), self.replica.position());
-            leader.on_view(&self.view, &self.replica);
+            leader.on_view(&self.view, &self.replica, effects);
             effects.push(Effect::Event(Event::Serving { epoch, position }));
             let me = self.config.me.clone();
             self.hear(now, &me, epoch, effects);
@@ -471,6 +508,9 @@ impl<T: Table> Member<T> {
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
         if self.drain.is_closing() {
             // Its claims are gone, or will be, and why: no caller may be told that it never held a name.
+            if matches!(call, Call::Register { .. }) {
+                effects.push(Effect::Forget { claim: id });
+            }
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
             return;
         }
@@ -527,8 +567,12 @@ impl<T: Table> Member<T> {
         if self.drain.has_left() {
             return;
         }
+        // Not when it is woken: where messages keep coming that may be never.
+        self.walks.forget_abandoned(now.time, &mut self.replica);
         self.drive_handoff(now, effects);
         self.reads.proceed(now.time, &self.config.keys, &mut self.next_op, effects);
+        // Before anything is sent: what waited for a verdict that has come is asked for with the rest.
+        self.host.settle(now, &self.replica, effects);
         let begin = effects.len();
         let leader = self.leader().map(|(epoch, node)| (epoch, node.clone()));
         let around = Surroundings {
@@ -540,9 +584,6 @@ impl<T: Table> Member<T> {
         self.take_own(now, begin, effects);
         if let Some(leader) = &mut self.leader {
             leader.proceed(now.time, &self.replica, &mut self.next_op, effects);
-            if leader.is_stepping_down && leader.is_settled() {
-                self.depose(effects);
-            }
         }
         // A leader's own commit brings it to its end. Whoever took that from the log before the commit has answered
         // would take it for a successor's.
@@ -555,7 +596,9 @@ impl<T: Table> Member<T> {
         self.host.settle(now, &self.replica, effects);
         self.reads.settle(now.time, &self.replica, effects);
         let drains = self.drain.has_begun();
-        let is_ready = self.is_synced() && self.leader().is_some() && now.trusted.is_some() && !drains;
+        // Trusted by the same rule as a registration: `ready` must not say yes where `register` says "lapsed".
+        let is_trusted = self.host.is_trusted(now);
+        let is_ready = self.is_synced() && self.leader().is_some() && is_trusted && !drains;
         self.ready.retain(|(call, deadline)| {
             let is_over = now.time >= *deadline || drains;
             if is_ready || is_over {

@@ -8,7 +8,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use callsign_elector::ids::{Epoch, Position, SessionId};
+use callsign_elector::{
+    ids::{Epoch, Position, SessionId},
+    record::LogEnd,
+};
 use callsign_transport::{Kind, VariantName};
 use serde::{Deserialize, Serialize};
 
@@ -91,13 +94,13 @@ pub enum Message {
         verdicts: Vec<(RequestNumber, Verdict)>,
     },
 
-    /// Leader to member: the batch at `position`, to be applied by whoever is at `prev`.
-    Replicate { epoch: Epoch, prev: Position, position: Position, batch: Bytes },
+    /// Leader to member: the batch at `position`, to be applied by whoever holds the batch that it names as the one before.
+    Replicate { epoch: Epoch, position: Position, batch: Bytes },
     /// Leader to member, when a new epoch is open: the batches from what the member is known to have up to the
     /// opening entry. Ahead of anything newer on the link.
     ApplyNamesSnapshot { epoch: Epoch, batches: Vec<(Position, Bytes)> },
     /// Leader to member, when idle: where the log ends.
-    Heartbeat { epoch: Epoch, position: Position },
+    Heartbeat { epoch: Epoch, end: LogEnd },
     /// Member to leader: what its replica has applied.
     Progress { epoch: Epoch, position: Position },
 
@@ -110,12 +113,12 @@ pub enum Message {
     SnapshotWanted { id: u64 },
     /// Asker to sender: the chunk with this index, please.
     SnapshotNext { id: u64, index: u64 },
-    /// One chunk. If `end` is set it is the last one: with it the snapshot is exact at that position.
-    SnapshotChunk { id: u64, index: u64, names: u64, chunk: Chunk, end: Option<(Epoch, Position)> },
+    /// One chunk. If `end` is set it is the last one: with it the snapshot is exact at that batch.
+    SnapshotChunk { id: u64, index: u64, names: u64, chunk: Chunk, end: Option<(Epoch, LogEnd)> },
     /// The sender has no base itself, or has forgotten this snapshot.
     SnapshotRefused { id: u64 },
 
-    /// New leader to the one before: settle your commit in flight, step down, say where you ended.
+    /// New leader to the one before: step down, say where you ended.
     TransferSnapshot { epoch: Epoch },
     /// The answer: it leads no more, and its log ended here.
     Transferred { epoch: Epoch, position: Position },
@@ -159,6 +162,19 @@ impl Message {
                 None => BadMessage::Malformed(error.to_string()),
             }
         })
+    }
+
+    /// The epoch that it says has begun, if that is what it says: by it alone nobody knows so.
+    pub fn says_epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::Replicate { epoch, .. }
+            | Self::ApplyNamesSnapshot { epoch, .. }
+            | Self::Heartbeat { epoch, .. }
+            | Self::SnapshotChunk { end: Some((epoch, _)), .. }
+            | Self::TransferSnapshot { epoch }
+            | Self::Assume { epoch } => Some(*epoch),
+            _ => None,
+        }
     }
 
     /// What it is, for counts and drawings.

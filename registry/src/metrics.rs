@@ -120,7 +120,7 @@ const OWN: &[Metric] = {
             Counter,
             Count,
             &["registry", "event"],
-            "term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, claim_lost, lock_broken, ...",
+            "term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, claim_lost, batch_too_large, lock_broken, ...",
         ),
         Metric::new(
             "callsign_registry_messages_total",
@@ -253,6 +253,7 @@ impl OfRegistry {
             Event::HostGone { .. } => "host_gone",
             Event::ClaimLost { .. } => "claim_lost",
             Event::Orphan { .. } => "orphan",
+            Event::BatchTooLarge { .. } => "batch_too_large",
             Event::Corrupt { .. } => "corrupt",
         };
         self.count(Counted::Event, name, "", 1);
@@ -407,6 +408,7 @@ fn refusal(error: &RegisterError) -> &'static str {
         RegisterError::BadName(_) => "bad_name",
         RegisterError::Taken { .. } => "taken",
         RegisterError::ActorEnded => "actor_ended",
+        RegisterError::NotLocal { .. } => "not_local",
         RegisterError::NotSynced => "not_synced",
         RegisterError::NoLeader => "no_leader",
         RegisterError::Lapsed => "lapsed",
@@ -416,6 +418,7 @@ fn refusal(error: &RegisterError) -> &'static str {
         RegisterError::Overloaded { .. } => "overloaded",
         RegisterError::Draining { .. } => "draining",
         RegisterError::Left => "left",
+        RegisterError::Failed(_) => "failed",
     }
 }
 
@@ -426,6 +429,7 @@ fn not_freed(error: &UnregisterError) -> &'static str {
         UnregisterError::Pending { .. } => "unknown",
         UnregisterError::StoreUnavailable { .. } => "store_unavailable",
         UnregisterError::Left => "left",
+        UnregisterError::Failed(_) => "failed",
     }
 }
 
@@ -436,6 +440,7 @@ fn not_read(error: &ConsistentError) -> &'static str {
         ConsistentError::Behind { .. } => "behind",
         ConsistentError::Unanswered { .. } => "unanswered",
         ConsistentError::Left => "left",
+        ConsistentError::Failed(_) => "failed",
     }
 }
 

@@ -21,7 +21,7 @@ use ractor::{MessagingErr, RpcReplyPort};
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, oneshot};
 
 use crate::{
-    error::WhereisError,
+    error::{LookupError, WhereisError},
     name::{BadName, Name, check_name},
     registry::Registry,
 };
@@ -225,6 +225,11 @@ impl<M: RemoteMessage> NameRef<M> {
                     source: source @ ResolveError::WrongType { .. }, ..
                 }) => {
                     return Err(CastError::WrongType { message, source });
+                }
+                // Nobody will be found by a node that has failed.
+                Err(other @ WhereisError::Lookup(LookupError::Failed(_))) => {
+                    let waited = inner.registry.clock().now().since(begun);
+                    return Err(CastError::TooLate { message, waited, last: other.into() });
                 }
                 Err(other) => other.into(),
             };

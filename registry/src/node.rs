@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use callsign_elector::{
@@ -14,30 +15,50 @@ use callsign_elector::{
     ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName},
     keys::ClusterKeys,
     recording::{Core, Header, Recorder},
-    session::{NodeSession, OpenSessionError, SessionConfig},
+    session::{NodeSession, OpenSessionError, Patience, SessionConfig},
     store::{self, SharedStore},
+    supervision::{Part, Supervisor},
 };
-use callsign_transport::{Endpoint, EndpointConfig};
-use tokio::sync::mpsc;
+use callsign_transport::{Endpoint, EndpointConfig, Tasks};
+use tokio::sync::{mpsc, watch};
 
 use crate::{
-    actor::{self, Parts, Shared},
+    actor::{self, Parts, Shared, Started},
     config::{Config, StoreSource},
     error::JoinError,
     member::{MemberConfig, Tuning},
     outage::{Observed, Outage},
 };
 
+mod failing;
 mod leaving;
+
+/// How long a join waits for the store.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
 
 type Peers = BTreeMap<RegistryName, Vec<(NodeName, String)>>;
 
 /// One registry that the node has joined.
 struct Joined {
     shared: Arc<Shared>,
+    stop: Stop,
+    leads: bool,
+}
+
+/// What of a registry has to be stopped.
+#[derive(Clone)]
+struct Stop {
     elector: ElectorHandle,
     actor: ractor::ActorCell,
-    leads: bool,
+    part: Part,
+}
+
+impl Stop {
+    fn stop(&self, why: &str) {
+        self.elector.stop();
+        self.part.may_end();
+        self.actor.stop(Some(format!("callsign: {why}")));
+    }
 }
 
 /// What all registries of one process share: store, session, links.
@@ -51,11 +72,17 @@ pub(crate) struct Node {
     pub(crate) session: NodeSession,
     pub(crate) endpoint: Endpoint,
     address: String,
+    /// Starts everything that runs here, and learns when it ends.
+    pub(crate) supervisor: Supervisor,
+    /// Becomes true when a node that has failed is closed, as far as it can be.
+    closed: watch::Receiver<bool>,
     /// Registries that are joined, or being joined.
     reserved: Mutex<BTreeSet<RegistryName>>,
     joined: Mutex<BTreeMap<RegistryName, Joined>>,
     peers: Mutex<Peers>,
     is_draining: AtomicBool,
+    /// Held by whoever has the node leave.
+    leaves: tokio::sync::Mutex<()>,
     /// What ends before the names do.
     endings: Mutex<Vec<leaving::Ending>>,
 }
@@ -76,6 +103,8 @@ impl Node {
         };
         let outage = Outage::new(config.clock.clone());
         let store = Observed::over(store, outage.clone());
+        let supervisor = Supervisor::new();
+        let starts = supervisor.clone();
         // Nobody else has it: not a former self, nor a process that took the same name.
         let incarnation = Incarnation(rand::random_range(1..1 << 63));
         let endpoint = Endpoint::start(EndpointConfig {
@@ -88,6 +117,7 @@ impl Node {
             limits: config.limits,
             network: config.network.clone(),
             seed: rand::random(),
+            tasks: Tasks::started_by(move |part, work| drop(starts.task(part, work))),
         })
         .await?;
         let session = SessionConfig {
@@ -98,15 +128,19 @@ impl Node {
             seed: rand::random(),
         };
         let (clock, record) = (config.clock.clone(), config.record.as_deref());
+        let wait = config.join_timeout.map_or(Patience::ForFormer(JOIN_TIMEOUT), Patience::AtMost);
         let opened =
-            NodeSession::open_recorded(store.clone(), clock, session, config.join_timeout, record).await;
+            NodeSession::open_supervised(store.clone(), clock, session, wait, record, supervisor.clone())
+                .await;
         let session = match opened {
             Ok(session) => session,
             Err(error) => {
+                supervisor.end();
                 endpoint.leave().await;
                 return Err(error.into());
             }
         };
+        let closed = failing::supervise(&supervisor, &store, &session, &endpoint);
         let address = config.advertise.clone().unwrap_or_else(|| endpoint.local_addr().to_string());
         Ok(Arc::new(Self {
             config,
@@ -118,10 +152,13 @@ impl Node {
             session,
             endpoint,
             address,
+            supervisor,
+            closed,
             reserved: Mutex::new(BTreeSet::new()),
             joined: Mutex::new(BTreeMap::new()),
             peers: Mutex::new(BTreeMap::new()),
             is_draining: AtomicBool::new(false),
+            leaves: tokio::sync::Mutex::new(()),
             endings: Mutex::new(Vec::new()),
         }))
     }
@@ -141,7 +178,11 @@ impl Node {
     }
 
     async fn start_member(self: &Arc<Self>, registry: RegistryName) -> Result<Arc<Shared>, JoinError> {
-        if self.session.session().is_none() || self.is_draining.load(Ordering::SeqCst) {
+        // A node that has lost its session opens another, of which the registry will hear.
+        if let Some(failure) = self.supervisor.failure() {
+            return Err(JoinError::Failed(failure));
+        }
+        if self.is_draining.load(Ordering::SeqCst) {
             return Err(JoinError::Left);
         }
         let (events, elector_events) = mpsc::unbounded_channel();
@@ -157,12 +198,13 @@ impl Node {
         let ended = |_| JoinError::Left;
         let clock = self.config.clock.clone();
         let record = self.config.record.as_deref();
-        let spawned = ElectorHandle::spawn_recorded(
+        let spawned = ElectorHandle::spawn_supervised(
             self.store.clone(),
             clock.clone(),
             elector,
             events,
             record.map(|dir| (dir, self.incarnation)),
+            self.supervisor.clone(),
         );
         let elector = spawned.await.map_err(ended)?;
         let config = MemberConfig {
@@ -183,6 +225,7 @@ impl Node {
         let (members_of, leader_of) = (registry.clone(), registry.clone());
         let parts = Parts {
             recorder: record.and_then(|dir| Recorder::begin(dir, &header(), &config)),
+            supervisor: self.supervisor.clone(),
             config,
             registry: registry.clone(),
             channel: format!("registry/{registry}"),
@@ -203,8 +246,14 @@ impl Node {
                 }
             }),
         };
-        let (shared, actor) = actor::start(parts).await.map_err(ended)?;
-        let joined = Joined { shared: shared.clone(), elector, actor: actor.get_cell(), leads: false };
+        let Started { shared, actor, part } = actor::start(parts).await.map_err(ended)?;
+        let stop = Stop { elector, actor, part };
+        let (fails, stops) = (shared.clone(), stop.clone());
+        self.supervisor.on_failure(move |failure| {
+            fails.fails(failure);
+            stops.stop("the node has failed");
+        });
+        let joined = Joined { shared: shared.clone(), stop, leads: false };
         lock(&self.joined).insert(registry, joined);
         Ok(shared)
     }
@@ -231,7 +280,7 @@ impl Node {
     /// Has the own member give up the seat of a registry, and stay a member. Nothing, unless it leads in that epoch.
     pub(crate) fn resign(&self, registry: &RegistryName, epoch: Epoch) {
         if let Some(joined) = lock(&self.joined).get(registry) {
-            joined.elector.tell(Notice::Resign { epoch });
+            joined.stop.elector.tell(Notice::Resign { epoch });
         }
     }
 }

@@ -9,7 +9,7 @@ use callsign_elector::{
     Time,
     ids::Position,
     keys::{RegistryKeys, read_key},
-    record::{PositionRecord, Record},
+    record::{LogEnd, Record},
     store::{ReadResult, StoreError},
 };
 
@@ -71,7 +71,9 @@ impl Reads {
         next_op: &mut u64,
         effects: &mut Vec<Effect>,
     ) {
-        if let Some(reading) = self.reading.take_if(|reading| now >= reading.since + READ_TIMEOUT) {
+        let is_over =
+            |reading: &mut Reading| now >= reading.since + READ_TIMEOUT && !planted!("read-waited-for-ever");
+        if let Some(reading) = self.reading.take_if(is_over) {
             self.asked.extend(reading.serves);
         }
         if self.asked.is_empty() || self.reading.is_some() || now < self.not_before {
@@ -94,7 +96,7 @@ impl Reads {
         let commit = result.as_ref().ok().and_then(|read| match read.value(0) {
             None => Some(Position(0)),
             // A record that cannot be read is not "nothing": the callers learn at their deadlines.
-            Some(value) => PositionRecord::from_value(value).ok().map(|record| record.0),
+            Some(value) => LogEnd::from_value(value).ok().map(|end| end.position),
         });
         let Some(commit) = commit else {
             self.asked.extend(reading.serves);

@@ -1,22 +1,27 @@
 //! The public face: join a registry, register, look up, leave.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use callsign_elector::{
     Clock,
-    ids::{Epoch, Position, SessionNumber},
+    ids::{Epoch, NodeName, Position, SessionNumber},
+    supervision::NodeFailure,
 };
 use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
-use ractor::{ActorRef, ActorStatus};
+use ractor::{ActorId, ActorRef, ActorStatus};
 
 use crate::{
-    actor::Shared,
+    actor::{Flag, Listener, Shared},
     config::Config,
     entry::Entry,
     error::{
         ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
     },
-    input::{Answer, Call, Notice, OnLapse},
+    input::{Answer, Call, Granted, Notice, OnLapse},
     member::Drained,
     name::{Name, check_name},
     node::Node,
@@ -40,7 +45,8 @@ pub enum WhenLapsed {
     /// It is stopped. The default: who does not hear of it does nothing wrong either.
     #[default]
     Stop,
-    /// It is told, on the registry's own task: the call must not block.
+    /// It is told, on the registry's own task: the call must not block. A function that was given for several names of one
+    /// actor is called once for all of them.
     Tell(Arc<dyn Fn(Notice) + Send + Sync>),
 }
 
@@ -63,12 +69,23 @@ pub struct Registration {
     token: Position,
     session: SessionNumber,
     trust: callsign_elector::session::TrustHandle,
+    /// Shared by all handles of the same claim.
+    ended: Flag,
 }
 
-/// The name may be another's by now: this node's session is not trusted, or is another than that of the registration.
+/// Why an actor may not act under its name now: the name may be another's by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session of this registration is not trusted")]
-pub struct NotTrusted;
+#[non_exhaustive]
+pub enum NotHeld {
+    /// This node's session is not trusted. The name is held again if the session is found open, which
+    /// [`Notice::Resumed`] says.
+    #[error("the session of this registration is not trusted")]
+    NotTrusted,
+    /// The registration has ended: the name was given up or lost, its actor has ended, or its session was closed. It
+    /// never holds again.
+    #[error("this registration has ended")]
+    Ended,
+}
 
 impl Registration {
     /// The name.
@@ -82,10 +99,21 @@ impl Registration {
         self.token
     }
 
-    /// Asks before an act whether the name can still be held by nobody else. Two atomic loads and a reading of the
-    /// clock: no lock, no I/O. It says nothing of an actor that was unregistered or has ended.
-    pub fn check(&self) -> Result<(), NotTrusted> {
-        self.trust.check_session(self.session).map_err(|_| NotTrusted)
+    /// Asks before an act whether the name can still be held by nobody else. Four atomic loads and a reading of the
+    /// clock: no lock, no I/O.
+    ///
+    /// It fails as soon as the session is not trusted, and for good from the moment at which this node begins to give the
+    /// name up, finds it lost, or hears that its actor has ended. All handles of the same registration fail together.
+    pub fn check(&self) -> Result<(), NotHeld> {
+        let trusted = self.trust.check_session(self.session);
+        // After the trust: a flag that is not raised now was not raised then either, so there was a moment at which both held.
+        if self.ended.load(Ordering::SeqCst) {
+            return Err(NotHeld::Ended);
+        }
+        trusted.map_err(|lapsed| match lapsed.session {
+            Some(other) if other > self.session => NotHeld::Ended,
+            _ => NotHeld::NotTrusted,
+        })
     }
 }
 
@@ -135,48 +163,62 @@ impl Registry {
         options: RegisterOptions,
     ) -> Result<Registration, RegisterError> {
         check_name(name)?;
+        let address = self.node.endpoint.address_of(actor);
+        if !actor.get_id().is_local() {
+            return Err(RegisterError::NotLocal { node: NodeName::new(&address.node).ok() });
+        }
         if actor.get_status() >= ActorStatus::Stopping {
             return Err(RegisterError::ActorEnded);
         }
-        let address = self.node.endpoint.address_of(actor);
-        // Before the name is granted: a lapse right after it is told, too.
         let (on_lapse, listener) = match options.when_lapsed {
             WhenLapsed::Stop => (OnLapse::Stop, None),
-            WhenLapsed::Tell(listener) => {
-                let is_new = self.shared.listen(address.pid, &listener);
-                (OnLapse::Suspend, is_new.then_some(listener))
-            }
+            WhenLapsed::Tell(listener) => (OnLapse::Suspend, Some(listener)),
         };
         let name: Name = name.into();
+        self.tell_of_ended_holder(&name);
         let call = Call::Register { name: name.clone(), actor: address.pid, kind: address.kind, on_lapse };
         let wait = options.wait.unwrap_or(self.node.config.request_timeout);
         let began = self.shared.trust.clock().now();
         let on_outage = options.on_outage.unwrap_or(self.node.config.on_outage);
-        match self.ask_to_register(call, wait, on_outage).await {
-            Some(Answer::Registered(Ok((token, session)))) => {
+        match self.ask_to_register(call, wait, on_outage, listener).await {
+            Some(Answer::Registered(Ok(Granted { token, session, claim }))) => {
                 let trust = self.shared.trust.clone();
-                let registration = Registration { name, token, session, trust };
                 // The way here took time, too. A session that lapsed meanwhile may resume, with the name.
-                if registration.check().is_err() {
-                    let waited = self.shared.trust.clock().now().since(began);
-                    return Err(RegisterError::Unknown { name: registration.name.to_string(), waited });
+                if trust.check_session(session).is_err() {
+                    let waited = trust.clock().now().since(began);
+                    return Err(RegisterError::Unknown { name: name.to_string(), waited });
                 }
-                Ok(registration)
+                Ok(Registration { name, token, session, trust, ended: self.shared.flag_of(claim) })
             }
-            Some(Answer::Registered(Err(error))) => {
-                // What is unknown may still be granted.
-                if let Some(listener) = listener.filter(|_| !matches!(error, RegisterError::Unknown { .. })) {
-                    self.shared.unlisten(address.pid, &listener);
-                }
-                Err(error)
-            }
-            _ => Err(RegisterError::Left),
+            Some(Answer::Registered(Err(error))) => Err(error),
+            _ => Err(self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)),
+        }
+    }
+
+    /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,
+    /// ahead of the request, which then waits until the name is released.
+    fn tell_of_ended_holder(&self, name: &str) {
+        let held_here = self.shared.table.with(name, |row| {
+            let is_ours =
+                row.session.incarnation == self.node.incarnation && row.session.node == self.node.name;
+            is_ours.then_some(row.actor)
+        });
+        if let Some(actor) = held_here.flatten()
+            && ractor::registry::where_is_pid(ActorId::Local(actor)).is_none()
+        {
+            self.shared.actor_ended(actor);
         }
     }
 
     /// Has the member ask. What is refused before anything was sent, because the store is gone, is asked again when the
     /// session is trusted again, or is said to be that.
-    async fn ask_to_register(&self, call: Call, wait: Duration, on_outage: OnOutage) -> Option<Answer> {
+    async fn ask_to_register(
+        &self,
+        call: Call,
+        wait: Duration,
+        on_outage: OnOutage,
+        listener: Option<Listener>,
+    ) -> Option<Answer> {
         let clock = self.shared.trust.clock();
         let deadline = clock.now() + wait;
         let unavailable = |error| {
@@ -192,7 +234,7 @@ impl Registry {
             let mut trusted = pin!(self.shared.trusted.notified());
             trusted.as_mut().enable();
             let left = deadline.since(clock.now());
-            match self.shared.call(call.clone(), left).await {
+            match self.shared.register(call.clone(), left, listener.clone()).await {
                 Some(Answer::Registered(Err(RegisterError::Lapsed))) if on_outage == OnOutage::Wait => {
                     tokio::select! {
                         () = trusted => {}
@@ -218,7 +260,7 @@ impl Registry {
         let call = Call::Unregister { name: name.into() };
         match self.shared.call(call, self.node.config.request_timeout).await {
             Some(Answer::Unregistered(result)) => result,
-            _ => Err(UnregisterError::Left),
+            _ => Err(self.shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
         }
     }
 
@@ -231,7 +273,7 @@ impl Registry {
         let found = self.shared.table.with(name, Row::entry);
         // A lapsed node's member does not count as synced either: what it had is still worth telling.
         if self.shared.trust.has_lapsed() {
-            return Err(LookupError::Lapsed { last_known: found });
+            return Err(self.lapsed(found));
         }
         if !self.shared.is_synced() {
             return Err(LookupError::NotSynced);
@@ -272,7 +314,7 @@ impl Registry {
         check_name(name)?;
         match self.shared.call(Call::Consistent { name: name.into() }, wait).await {
             Some(Answer::Consistent(result)) => result.map(|(_, entry)| entry),
-            _ => Err(ConsistentError::Left),
+            _ => Err(self.shared.failure().cloned().map_or(ConsistentError::Left, ConsistentError::Failed)),
         }
     }
 
@@ -307,21 +349,26 @@ impl Registry {
         Ok(self.shared.table.count())
     }
 
+    /// What a read is told while nothing is trusted: for now, or because the node has failed.
+    fn lapsed(&self, last_known: Option<Entry>) -> LookupError {
+        self.shared.failure().cloned().map_or(LookupError::Lapsed { last_known }, LookupError::Failed)
+    }
+
     fn readable(&self) -> Result<(), LookupError> {
         if self.shared.trust.has_lapsed() {
-            return Err(LookupError::Lapsed { last_known: None });
+            return Err(self.lapsed(None));
         }
         if self.shared.is_synced() { Ok(()) } else { Err(LookupError::NotSynced) }
     }
 
     /// The members, as this node last read them.
     pub fn members(&self) -> Vec<MemberInfo> {
-        self.shared.status.load().members.clone()
+        self.status().members
     }
 
     /// Who leads, as this node last read.
     pub fn leader(&self) -> Option<LeaderInfo> {
-        self.shared.status.load().leader.clone()
+        self.status().leader
     }
 
     /// Gives up the seat of the registry, if this node leads in that epoch. It stays a member, and may be chosen again if
@@ -343,7 +390,15 @@ impl Registry {
 
     /// What this node knows of the registry. Does not wait for anything.
     pub fn status(&self) -> Status {
-        (**self.shared.status.load()).clone()
+        self.shared.status()
+    }
+
+    /// Ends when the node has failed: a part of it (an actor, a task or a thread of Callsign) panicked, or ended though nobody
+    /// had asked it to. Nothing of the node goes on then. Its session is not trusted any more, and is closed if the store
+    /// answers; its registered actors are stopped or told that their names are lost; calls that wait are answered, and reads
+    /// say so. A program should end, or [`join`](Self::join) anew. Never ends for a node that leaves.
+    pub async fn failed(&self) -> NodeFailure {
+        self.node.supervisor.failed().await
     }
 
     /// Waits until this node serves: it is synced, its session is trusted, and a leader is there. False if that

@@ -12,7 +12,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use callsign_elector::ids::{Epoch, NodeName, Position, SessionId};
+use callsign_elector::{
+    ids::{Epoch, NodeName, Position, SessionId},
+    record::LogEnd,
+};
 use callsign_planted::planted;
 
 use crate::{
@@ -62,8 +65,8 @@ impl Applied {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiting {
     epoch: Epoch,
-    prev: Position,
-    batch: Bytes,
+    batch: Batch,
+    bytes: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,12 +75,41 @@ pub struct Replica<T> {
     table: T,
     sessions: BTreeMap<SessionId, Held>,
     epoch: Epoch,
-    position: Position,
+    end: LogEnd,
     based: bool,
     waiting: BTreeMap<Position, Waiting>,
     waiting_bytes: usize,
-    /// Names changed since the start of each snapshot that is being sent.
-    pub touched: BTreeMap<(NodeName, u64), BTreeSet<Name>>,
+    /// Names changed since the start of each snapshot that is being sent. One that has too many to remember is forgotten.
+    pub touched: BTreeMap<(NodeName, u64), Touched>,
+}
+
+/// Names that were changed while a snapshot is being sent, since they were last walked over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Touched {
+    names: BTreeSet<Name>,
+    limit: usize,
+}
+
+impl Touched {
+    /// None yet, and so many in the end.
+    pub fn at_most(limit: usize) -> Self {
+        Self { names: BTreeSet::new(), limit }
+    }
+
+    /// Adds one. False: it is one too many.
+    fn insert(&mut self, name: &Name) -> bool {
+        self.names.insert(name.clone());
+        self.names.len() <= self.limit
+    }
+
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Those that are to be walked over anew.
+    pub fn take(&mut self) -> Vec<Name> {
+        std::mem::take(&mut self.names).into_iter().collect()
+    }
 }
 
 impl<T: Table> Replica<T> {
@@ -87,7 +119,7 @@ impl<T: Table> Replica<T> {
             table,
             sessions: BTreeMap::new(),
             epoch: Epoch(0),
-            position: Position(0),
+            end: LogEnd::default(),
             based: false,
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
@@ -101,7 +133,12 @@ impl<T: Table> Replica<T> {
 
     /// The last batch applied.
     pub fn position(&self) -> Position {
-        self.position
+        self.end.position
+    }
+
+    /// The last batch applied, with its nonce: only what names it may follow.
+    pub fn end(&self) -> LogEnd {
+        self.end
     }
 
     /// The greatest epoch of which something was applied.
@@ -116,7 +153,7 @@ impl<T: Table> Replica<T> {
 
     /// Takes the empty table for the prefix of no batch. Right only if the log still has its first one.
     pub fn base_on_nothing(&mut self) {
-        self.position = Position(0);
+        self.end = LogEnd::default();
         self.based = true;
     }
 
@@ -129,9 +166,9 @@ impl<T: Table> Replica<T> {
         self.touched.clear();
     }
 
-    /// Passes over the log up to `position`. Right only if the next batch resets.
-    pub fn skip_to(&mut self, position: Position) {
-        self.position = self.position.max(position);
+    /// Passes over the log up to its end. Right only if the next batch resets.
+    pub fn skip_to(&mut self, end: LogEnd) {
+        self.end = end;
     }
 
     pub fn sessions(&self) -> &BTreeMap<SessionId, Held> {
@@ -144,51 +181,64 @@ impl<T: Table> Replica<T> {
     }
 
     /// Takes a committed batch that came from a leader: applies it if it is the next, keeps it if it is a later one.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of another log than what was applied. Then nothing was changed.
     pub fn offer(
         &mut self,
         epoch: Epoch,
-        prev: Position,
         position: Position,
-        batch: Bytes,
+        batch: &Bytes,
     ) -> Result<Applied, CorruptBatch> {
-        if position <= self.position || epoch < self.epoch {
+        if position < self.position() || epoch < self.epoch {
             return Ok(Applied::default());
         }
+        let bytes = batch.len();
+        let batch = Batch::decode_at(position, batch)?;
         if !self.based {
             // Without a base, the only batch that can be applied is one that needs none.
-            let decoded = Batch::decode_at(position, &batch)?;
-            if decoded.ops.contains(&Op::Reset) {
-                let mut applied = self.apply(&decoded);
+            if batch.ops.contains(&Op::Reset) && position > self.position() {
+                let mut applied = self.apply(&batch);
                 applied.merge(self.apply_waiting());
                 return Ok(applied);
             }
-        } else if prev == self.position || planted!("no-gap-check") {
-            let mut applied = self.apply(&Batch::decode_at(position, &batch)?);
+        } else if self.is_next(&batch)? || planted!("no-gap-check") {
+            let mut applied = self.apply(&batch);
             applied.merge(self.apply_waiting());
             return Ok(applied);
         }
-        if self.waiting_bytes + batch.len() <= MAX_WAITING_BYTES {
-            self.waiting_bytes += batch.len();
-            if let Some(former) = self.waiting.insert(position, Waiting { epoch, prev, batch }) {
-                self.waiting_bytes -= former.batch.len();
+        if position > self.position() && self.waiting_bytes + bytes <= MAX_WAITING_BYTES {
+            self.waiting_bytes += bytes;
+            if let Some(former) = self.waiting.insert(position, Waiting { epoch, batch, bytes }) {
+                self.waiting_bytes -= former.bytes;
             }
         }
         Ok(Applied::default())
     }
 
-    /// Applies what waits, as far as it goes. A batch that cannot be read is missing then: whoever brings it again is told.
+    /// Whether a batch follows the last one applied. An error: it is of another log.
+    pub fn is_next(&self, batch: &Batch) -> Result<bool, CorruptBatch> {
+        let shared = if batch.position == self.position() { batch.end() } else { batch.prev };
+        // A batch that passes over where this replica is leaves out what is applied here.
+        let passes_over = batch.position > self.position() && batch.prev.position < self.position();
+        if passes_over || (shared.position == self.position() && shared != self.end) {
+            return Err(CorruptBatch::Diverged { at: self.end });
+        }
+        Ok(batch.position > self.position() && batch.prev.position == self.position())
+    }
+
+    /// Applies what waits, as far as it goes.
     fn apply_waiting(&mut self) -> Applied {
         let mut all = Applied::default();
         while let Some((position, waiting)) = self.waiting.pop_first() {
-            if waiting.prev > self.position {
+            if waiting.batch.prev.position > self.position() {
                 self.waiting.insert(position, waiting);
                 break;
             }
-            self.waiting_bytes -= waiting.batch.len();
+            self.waiting_bytes -= waiting.bytes;
             // What a newer leader's log passed over was never committed at this position.
-            if waiting.prev == self.position && waiting.epoch >= self.epoch {
-                let Ok(batch) = Batch::decode_at(position, &waiting.batch) else { break };
-                all.merge(self.apply(&batch));
+            if self.is_next(&waiting.batch) == Ok(true) && waiting.epoch >= self.epoch {
+                all.merge(self.apply(&waiting.batch));
             }
         }
         all
@@ -196,7 +246,7 @@ impl<T: Table> Replica<T> {
 
     /// Applies the next batch of the log.
     pub fn apply(&mut self, batch: &Batch) -> Applied {
-        debug_assert!(batch.position > self.position, "the log is applied forwards");
+        debug_assert!(batch.position > self.position(), "the log is applied forwards");
         let mut applied = Applied::default();
         let sessions: Vec<Arc<SessionId>> = batch.sessions.iter().map(|id| self.shared(id)).collect();
         for op in &batch.ops {
@@ -232,7 +282,7 @@ impl<T: Table> Replica<T> {
         }
         self.sessions.retain(|_, held| held.names > 0);
         self.epoch = self.epoch.max(batch.epoch);
-        self.position = batch.position;
+        self.end = batch.end();
         applied
     }
 
@@ -266,8 +316,8 @@ impl<T: Table> Replica<T> {
         let mut gone = 0;
         self.table.free_all_of(session, |name, row| {
             gone += 1;
-            for touched in touched.values_mut().filter(|_| !planted!("host-gone-not-touched")) {
-                touched.insert(name.clone());
+            if !planted!("host-gone-not-touched") {
+                touched.retain(|_, touched| touched.insert(name));
             }
             if is_own {
                 applied.own_freed.push((name.clone(), row.clone()));
@@ -281,26 +331,24 @@ impl<T: Table> Replica<T> {
     }
 
     fn touch(&mut self, name: &Name) {
-        for touched in self.touched.values_mut() {
-            touched.insert(name.clone());
-        }
+        self.touched.retain(|_, touched| touched.insert(name));
     }
 
-    /// Puts a complete snapshot in the table's place, unless the table is further already.
-    pub fn install(&mut self, snapshot: Staged<T>, epoch: Epoch, position: Position) -> bool {
-        if self.based && position <= self.position && !planted!("replica-goes-back") {
-            return false;
+    /// Puts a complete snapshot in the table's place, unless the table is further already. Returns what the batches behind it
+    /// changed that had come before it.
+    pub fn install(&mut self, snapshot: Staged<T>, epoch: Epoch, end: LogEnd) -> Option<Applied> {
+        if self.based && end.position <= self.position() && !planted!("replica-goes-back") {
+            return None;
         }
         self.table.switch_to(snapshot.table);
         self.sessions = snapshot.sessions;
         self.sessions.retain(|_, held| held.names > 0);
         self.epoch = self.epoch.max(epoch);
-        self.position = position;
+        self.end = end;
         self.based = true;
         // What is being sent from here was begun on the former content.
         self.touched.clear();
-        self.apply_waiting();
-        true
+        Some(self.apply_waiting())
     }
 }
 

@@ -3,11 +3,11 @@
 //! The walk goes once over the names that were there when it began. What is changed meanwhile is remembered, and
 //! walked over again, until what is left fits in the last chunk; that one is taken at one position, at which the
 //! whole is exact. The receiver asks for each chunk, so that a slow one holds up nobody.
+//!
+//! A receiver that gives up says nothing, and asks somebody else. So a walk is forgotten when nothing was asked of it for a
+//! while, and what it remembers of a table that changes fast is bounded.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use callsign_elector::{Time, ids::NodeName};
 use callsign_planted::planted;
@@ -15,13 +15,17 @@ use callsign_planted::planted;
 use crate::{
     message::{Chunk, Message},
     name::Name,
-    replica::Replica,
+    replica::{Replica, Touched},
     table::Table,
 };
 
-/// A receiver that asks for nothing for so long has gone: shorter, a pause costs it the snapshot; longer, its walk
-/// costs memory.
-const FORGET_AFTER: Duration = Duration::from_secs(10);
+/// A receiver that asks for nothing for so long has gone: it waits a second itself. Shorter: a pause on the way costs it the
+/// snapshot. Longer: its walk costs memory.
+const FORGET_AFTER: Duration = Duration::from_secs(3);
+
+/// How many chunks of changed names a walk remembers at least; more, if it has more names to walk over. A table that changes
+/// faster than the receiver reads comes to this; the receiver is refused, and begins again.
+const TOUCHED_CHUNKS: usize = 16;
 
 /// How many snapshots are sent at a time. More wait, by being refused and asking again.
 const MAX_WALKS: usize = 16;
@@ -63,8 +67,22 @@ impl Walks {
         let names = replica.table().names();
         let total = names.len() as u64;
         self.walks.insert((to.clone(), id), Walk { names, cursor: 0, total, next_index: 0, last_asked: now });
-        replica.touched.insert((to.clone(), id), BTreeSet::new());
+        let limit = replica.table().count().max(TOUCHED_CHUNKS * self.chunk);
+        replica.touched.insert((to.clone(), id), Touched::at_most(limit));
         self.next(now, replica, to, id, 0)
+    }
+
+    /// Forgets the snapshots that nobody has asked for any more.
+    pub(crate) fn forget_abandoned<T>(&mut self, now: Time, replica: &mut Replica<T>) {
+        if !planted!("abandoned-walk-kept") {
+            self.forget(replica, |_, walk| now.since(walk.last_asked) > FORGET_AFTER);
+        }
+    }
+
+    /// How many are being sent.
+    #[cfg(any(test, feature = "cores"))]
+    pub(crate) fn count(&self) -> usize {
+        self.walks.len()
     }
 
     /// The chunk asked for.
@@ -77,7 +95,7 @@ impl Walks {
         index: u64,
     ) -> Message {
         let key = (to.clone(), id);
-        // The replica forgets what was touched when another snapshot took its own place.
+        // The replica forgets what was touched when another snapshot took its own place, and when it became too much.
         let (Some(walk), Some(touched)) = (self.walks.get_mut(&key), replica.touched.get_mut(&key)) else {
             self.walks.remove(&key);
             return Message::SnapshotRefused { id };
@@ -95,12 +113,12 @@ impl Walks {
         let mut end = None;
         if walk.cursor == walk.names.len() {
             if planted!("snapshot-without-touched") {
-                end = Some((replica.epoch(), replica.position()));
-            } else if taken.len() + touched.len() <= self.chunk {
-                taken.extend(touched.iter().cloned());
-                end = Some((replica.epoch(), replica.position()));
+                end = Some((replica.epoch(), replica.end()));
+            } else if taken.len() + touched.count() <= self.chunk {
+                taken.extend(touched.take());
+                end = Some((replica.epoch(), replica.end()));
             } else {
-                walk.names = std::mem::take(touched).into_iter().collect();
+                walk.names = touched.take();
                 walk.cursor = 0;
             }
         }

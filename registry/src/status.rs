@@ -1,6 +1,9 @@
 //! What a node knows of a registry, for people and programs.
 
-use callsign_elector::ids::{Epoch, NodeName, Position};
+use callsign_elector::{
+    ids::{Epoch, NodeName, Position},
+    supervision::NodeFailure,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{member::Member, table::Table};
@@ -58,9 +61,18 @@ pub struct Status {
     pub claims: usize,
     /// The members.
     pub members: Vec<MemberInfo>,
+    /// How the node has failed, if it has: then it serves nothing any more, and the rest is what was known before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<NodeFailure>,
 }
 
 impl Status {
+    /// What is left of it once the node has failed.
+    pub(crate) fn of_failed(self, failure: NodeFailure) -> Self {
+        let leader = self.leader.map(|leader| LeaderInfo { serving: false, ..leader });
+        Self { leader, leads: false, synced: false, claims: 0, failed: Some(failure), ..self }
+    }
+
     /// What is known before anything was read.
     pub(crate) fn joining(node: &NodeName) -> Self {
         Self {
@@ -73,6 +85,7 @@ impl Status {
             position: Position(0),
             claims: 0,
             members: Vec::new(),
+            failed: None,
         }
     }
 
@@ -85,17 +98,14 @@ impl Status {
             epoch: view.term.epoch,
             serving: serving == Some(node),
         });
-        let members = view.members.iter().map(|(node, row)| {
-            let record = view.sessions.get(&row.session.node);
-            MemberInfo {
-                node: node.clone(),
-                address: row.address.clone(),
-                synced: row.synced,
-                session_open: record.is_some_and(|record| record.is_open_as(&row.session)),
-                leads: elected == Some(node),
-                draining: row.draining,
-                linked: node == me || member.is_linked(node),
-            }
+        let members = view.members.iter().map(|(node, row)| MemberInfo {
+            node: node.clone(),
+            address: row.address.clone(),
+            synced: row.synced,
+            session_open: view.sessions.is_open(&row.session),
+            leads: elected == Some(node),
+            draining: row.draining,
+            linked: node == me || member.is_linked(node),
         });
         Self {
             node: me.clone(),
@@ -107,6 +117,7 @@ impl Status {
             claims: member.claims(),
             members: members.collect(),
             leader,
+            failed: None,
         }
     }
 }

@@ -78,18 +78,21 @@ impl Trim {
         }
         let (term_key, term) = leader.fence();
         // The floor, too: an earlier cut that was given up may still land, and must not take it back.
-        let former = (view.floor > Position(0)).then(|| PositionRecord(view.floor).to_value());
-        let mut transaction = Transaction::new().check(term_key, Some(term)).check(keys.floor(), former);
+        let mut transaction = view.check(Transaction::new().check(term_key, Some(term)), keys.floor());
         if planted!("cut-without-floor") {
             transaction.checks.retain(|check| check.key != keys.floor());
         }
         for (node, row) in view.members.iter().filter(|_| !planted!("cut-without-member-rows")) {
-            transaction = transaction.check(keys.member(node), Some(row.to_value()));
+            transaction = if planted!("cut-reencodes") {
+                transaction.check(keys.member(node), Some(row.to_value()))
+            } else {
+                view.check(transaction, keys.member(node))
+            };
         }
         // Nor may anybody have joined and become synced since, of whom there was no row to be looked at: that takes a new
         // entry of the queue.
         if !planted!("cut-without-queue-mark") {
-            transaction = transaction.check(keys.queue(), view.queue.clone());
+            transaction = view.check(transaction, keys.queue());
         }
         for (node, row) in lagging {
             let mut row = row.clone();

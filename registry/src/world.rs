@@ -107,6 +107,8 @@ pub(crate) struct World {
     pub(crate) looks: u64,
     /// Members that do not hear from their elector any more.
     pub(crate) unheard: BTreeSet<NodeName>,
+    /// Members that hang: they take nothing in and say nothing, and their links stay up.
+    pub(crate) hung: BTreeSet<NodeName>,
 }
 
 pub(crate) fn name(text: &str) -> NodeName {
@@ -136,6 +138,7 @@ impl World {
             hit: BTreeMap::new(),
             looks: 0,
             unheard: BTreeSet::new(),
+            hung: BTreeSet::new(),
         }
     }
 
@@ -187,7 +190,13 @@ impl World {
             incarnation,
             keys: self.keys.clone(),
             seed: self.draw(u64::MAX),
-            tuning: Tuning { cut_worth: 16, chunk_names: 8, memory_bytes: 4 << 10, max_lag: 64 << 20 },
+            tuning: Tuning {
+                cut_worth: 16,
+                chunk_names: 8,
+                memory_bytes: 4 << 10,
+                max_lag: 64 << 20,
+                batch_bytes: 90_000,
+            },
         };
         self.nodes.insert(
             node.clone(),
@@ -270,10 +279,10 @@ impl World {
 
     pub(crate) fn set_trust(&mut self, node: &str, trusted: bool) {
         let node = name(node);
-        if let Some(n) = self.nodes.get_mut(&node) {
-            n.trusted = trusted;
-        }
-        let input = if trusted { Input::SessionResumed } else { Input::SessionLapsed };
+        let Some(n) = self.nodes.get_mut(&node) else { return };
+        n.trusted = trusted;
+        let Some(session) = n.session.clone() else { return };
+        let input = if trusted { Input::SessionResumed(session) } else { Input::SessionLapsed(session) };
         let now = self.now;
         self.push(now, &node, Next::Member(input));
     }
@@ -367,6 +376,7 @@ impl World {
             }
             Next::Commit(transaction, owner) => self.commit(&node, incarnation, transaction, owner),
             _ if !is_alive => {}
+            Next::Member(_) | Next::Wake if self.hung.contains(&node) => {}
             Next::Member(input) => self.member(&node, input),
             Next::Elector(input) => self.elector(&node, input),
             Next::Wake => {

@@ -123,6 +123,22 @@ fn g5_a_successor_serves_with_all_names_although_the_old_leader_never_answers() 
 }
 
 #[test]
+fn g5_a_successor_does_not_wait_for_an_old_leader_that_hangs_with_its_link_up() {
+    let mut world = three(12);
+    let (leader, epoch) = world.leader().unwrap();
+    let host = other_than(&leader);
+    world.register(host, "before", 100).unwrap();
+    // The successor is linked to it, and asks it for its end.
+    world.hung.insert(leader.clone());
+    world.resign(leader.as_str(), epoch);
+    let serves = |w: &World| w.nodes.iter().any(|(n, node)| *n != leader && node.member.is_serving());
+    world.run_until("a successor serves", Duration::from_secs(5), serves);
+    assert!(world.sent.get("transfer_snapshot").is_some_and(|n| *n > 0), "the old leader was asked");
+    let (next, _) = world.leader().unwrap();
+    assert!(world.row(next.as_str(), "before").is_some());
+}
+
+#[test]
 fn g6_a_leader_serves_only_after_its_epoch_is_open_and_hosts_hear_of_it() {
     let mut world = three(13);
     for _ in 0..4 {
@@ -376,14 +392,15 @@ fn b6_a_message_of_a_former_epoch_is_dropped_and_one_of_a_later_epoch_makes_its_
     let reader =
         ["a", "b", "c"].into_iter().find(|node| name(node) != leader && name(node) != former).unwrap();
     let batch = |w: &World, epoch, actor| {
-        let prev = w.nodes[&name(reader)].member.replica().position();
+        let prev = w.nodes[&name(reader)].member.replica().end();
         let mut builder = BatchBuilder::default();
         let session = builder.session(&w.nodes[&leader].session.clone().unwrap().into());
         let request = RequestNumber(900 + actor);
         builder.push(Op::Register { name: "x".into(), session, request, actor, kind: Kind(7) });
         let BatchBuilder { sessions, ops, .. } = builder;
-        let batch = Batch { epoch, nonce: Nonce(actor), position: prev.next(), sessions, ops };
-        Message::Replicate { epoch, prev, position: prev.next(), batch: batch.encode() }
+        let position = prev.position.next();
+        let batch = Batch { epoch, nonce: Nonce(actor), position, prev, sessions, ops };
+        Message::Replicate { epoch, position, batch: batch.encode() }
     };
     let (late, looks) = (batch(&world, old, 1), world.looks);
     world.deliver(former.as_str(), &name(reader), late);
@@ -394,8 +411,8 @@ fn b6_a_message_of_a_former_epoch_is_dropped_and_one_of_a_later_epoch_makes_its_
     world.deliver(leader.as_str(), &name(reader), now);
     world.run_for(Duration::from_millis(1));
     assert_eq!(world.row(reader, "x").map(|row| row.actor), Some(2), "the present epoch's is applied");
-    let position = world.nodes[&name(reader)].member.replica().position();
-    let later = Message::Heartbeat { epoch: epoch.next(), position };
+    let end = world.nodes[&name(reader)].member.replica().end();
+    let later = Message::Heartbeat { epoch: epoch.next(), end };
     world.deliver(leader.as_str(), &name(reader), later);
     world.run_for(Duration::from_millis(1));
     assert!(world.looks > looks, "whoever hears of an epoch that it does not know reads who leads");

@@ -1,6 +1,7 @@
 //! The commands of `callsign-sim`.
 
 pub(crate) mod check_recordings;
+pub(crate) mod cost;
 mod elections;
 pub(crate) mod exhaustive;
 #[cfg(feature = "planted")]

@@ -5,7 +5,7 @@
 //! done. A [`Scheduler`] draws actions from a seed, [`run()`] lets it go on for a while, heals everything, and looks at what
 //! is left. The [`Judge`] sees true time, every commit, every answer and every handle, which nobody in the world does.
 //!
-//! The checks are those of the design, by the same names (I1 to I14; I15 is the registry's, I16 is what a sweep must meet).
+//! The checks are those of the design, by the same names (Inv1 to Inv14; Inv15 is the registry's, Inv16 is what a sweep must meet).
 
 mod action;
 mod carry;

@@ -73,10 +73,10 @@ const fn free(limits: Limits) -> Limits {
 /// The spaces: three members, two names, two concurrent claims, and each pair of faults. The counts are exact: an action
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
-    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (130_551, 147_051))),
-    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (192_090, 213_601))),
-    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (281_349, 352_724))),
-    small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (336_760, 413_414))),
+    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (144_081, 161_548))),
+    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (191_277, 212_272))),
+    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (310_709, 389_962))),
+    small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (293_236, 354_999))),
     limits("crash-restart", [1, 1, 0, 0], 1000, (1_965_824, 2_131_166)),
     limits("crash-cut", [1, 0, 1, 0], 500, (4_937_241, 5_228_219)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (4_206_087, 6_102_260))),

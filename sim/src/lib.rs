@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cost;
 pub mod elections;
 pub mod exhaustive;
 pub mod linear;

@@ -18,6 +18,8 @@ enum Command {
     CheckRecordings(commands::check_recordings::CheckRecordings),
     /// Searches small clusters to the end of every interleaving.
     Exhaustive(commands::exhaustive::Exhaustive),
+    /// Measures what a change costs a member, by how many are under way.
+    Cost(commands::cost::Cost),
     /// Prints what elections must do, and which tests show it.
     Rows(commands::rows::Rows),
     /// Plants each known defect, and looks for it.
@@ -31,6 +33,7 @@ fn main() -> std::process::ExitCode {
         Command::Replay(replay) => replay.run(),
         Command::CheckRecordings(check) => check.run(),
         Command::Exhaustive(exhaustive) => exhaustive.run(),
+        Command::Cost(cost) => cost.run(),
         Command::Rows(rows) => rows.run(),
         #[cfg(feature = "planted")]
         Command::Mutants(mutants) => mutants.run(),
@@ -40,4 +43,27 @@ fn main() -> std::process::ExitCode {
         return std::process::ExitCode::FAILURE;
     }
     std::process::ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_takes_every_command_that_the_docs_tell_people_to_type() {
+        let mut taken = 0;
+        for command in callsign_golden::documented(concat!(env!("CARGO_MANIFEST_DIR"), "/..").as_ref()) {
+            for words in command.calls_of("callsign-sim") {
+                // In this command only with the feature, which the line itself asks for.
+                if words[0] == "mutants" && !cfg!(feature = "planted") {
+                    assert!(command.text().contains("--features planted"), "{}", command.place);
+                    continue;
+                }
+                let parsed = Command::try_parse_from(std::iter::once("callsign-sim".to_owned()).chain(words));
+                assert!(parsed.is_ok(), "{}: {}\n{}", command.place, command.text(), parsed.unwrap_err());
+                taken += 1;
+            }
+        }
+        assert!(taken >= 5, "README tells of more commands than {taken}");
+    }
 }

@@ -8,6 +8,7 @@ mod answers;
 mod commits;
 mod counts;
 mod draining;
+mod duties;
 mod elections;
 mod history;
 mod requests;
@@ -23,15 +24,16 @@ use callsign::cores::{CallId, RequestNumber};
 use callsign_elector::{
     ids::{Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
     keys::RegistryKeys,
-    record::SessionRecord,
+    record::{LogEnd, SessionRecord},
     store::CommitOutcome,
 };
 
+pub(crate) use self::duties::owed;
 pub use self::{
     answers::{Claimant, Outcome, Told},
     counts::{Check, Counts},
 };
-use crate::world::{Action, NodeId, Violation, World};
+use crate::world::{Acting, Action, CoreId, NodeId, Violation, World};
 
 /// Who holds a name, as the log says.
 #[derive(Clone, Debug)]
@@ -102,6 +104,7 @@ pub(crate) struct Inner {
     now: Duration,
 
     position: Position,
+    end: LogEnd,
     truth: BTreeMap<u8, Holder>,
     /// A digest of the table at each position.
     digests: Vec<u64>,
@@ -128,6 +131,10 @@ pub(crate) struct Inner {
     /// For each epoch, at which step its term was written, and where the log has to be held from to be synced.
     epochs: BTreeMap<Epoch, (u64, Position)>,
     authored: BTreeMap<NodeName, Sequence>,
+    /// The floor of session numbers, and of authors' sequences.
+    numbers: (SessionNumber, Sequence),
+    /// Nodes whose session records were swept away, and that did not come back.
+    swept: BTreeSet<NodeName>,
     floor: Position,
     /// Where the log began anew.
     reset_at: Position,
@@ -139,9 +146,23 @@ pub(crate) struct Inner {
     /// Requests that arrived at another node, and the epoch that they were addressed to.
     delivered: BTreeSet<(Incarnation, SessionNumber, RequestNumber, Epoch)>,
     /// The batch that a node asked the store to commit last.
-    flown: BTreeMap<NodeId, Nonce>,
+    flown: BTreeMap<NodeId, (Epoch, Nonce)>,
+    /// Those of all batches that anybody asked the store to commit.
+    nonces: BTreeSet<Nonce>,
     /// The incarnations of a node that a process was linked to, or told of; and which of them last.
     linked: BTreeMap<(Incarnation, NodeName), (u64, BTreeSet<u64>)>,
+    /// How many commits in a row were not done for a core, and since when.
+    refused: BTreeMap<(NodeId, Incarnation, CoreId), (u32, Duration)>,
+    /// Processes whose members have left.
+    retired: BTreeSet<Incarnation>,
+    /// The latest join of a process of which was said that it drains.
+    drain_said: BTreeMap<Incarnation, Token>,
+    /// Since when, by its own clock, a node's session is trusted without a break.
+    trusted_since: BTreeMap<NodeId, Duration>,
+    /// When each core was woken last, and how often at that time.
+    woken: BTreeMap<(NodeId, CoreId), (Duration, u32)>,
+    /// How many batches in a row a leader asked the store for while names of the dead waited.
+    passed_over: BTreeMap<NodeId, u32>,
 }
 
 #[derive(Debug)]
@@ -168,6 +189,7 @@ impl Oracle {
             step: 0,
             now: Duration::ZERO,
             position: Position(0),
+            end: LogEnd::default(),
             truth: BTreeMap::new(),
             digests: vec![0],
             spans: Vec::new(),
@@ -186,6 +208,8 @@ impl Oracle {
             left: BTreeMap::new(),
             epochs: BTreeMap::new(),
             authored: BTreeMap::new(),
+            numbers: <(SessionNumber, Sequence)>::default(),
+            swept: BTreeSet::new(),
             floor: Position(0),
             reset_at: Position(0),
             taken: BTreeSet::new(),
@@ -193,7 +217,14 @@ impl Oracle {
             dead_leader: None,
             delivered: BTreeSet::new(),
             flown: BTreeMap::new(),
+            nonces: BTreeSet::new(),
             linked: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            retired: BTreeSet::new(),
+            drain_said: BTreeMap::new(),
+            trusted_since: BTreeMap::new(),
+            woken: BTreeMap::new(),
+            passed_over: BTreeMap::new(),
         })))
     }
 
@@ -282,6 +313,8 @@ impl Oracle {
         self.note(node, || "is gone".to_owned());
         if let Some(inner) = self.edit() {
             inner.lose_calls_of(node);
+            inner.trusted_since.remove(&node);
+            inner.passed_over.remove(&node);
         }
     }
 
@@ -308,6 +341,16 @@ impl Oracle {
         if !is_watched {
             self.fail(Check::LapseTold, || {
                 format!("actor {actor} of node {node} is to be told, and is not watched")
+            });
+        }
+    }
+
+    /// A node gives up a name, or all; `acting` is a registration of it whose check passes.
+    pub(crate) fn gives_up(&mut self, node: NodeId, acting: Option<&Acting>) {
+        self.count(Check::FlaggedFirst);
+        if let Some(acting) = acting {
+            self.fail(Check::FlaggedFirst, || {
+                format!("node {node} gives up what may be acted on: {acting:?}")
             });
         }
     }
@@ -340,6 +383,9 @@ impl Oracle {
         inner.now = world.now;
         if action.is_fault() {
             inner.dead_leader = inner.dead_leader.map(|_| Duration::ZERO);
+        }
+        if let Action::Wake { node, core } = action {
+            inner.check_spin(*node, *core);
         }
         inner.check_states(world, action);
     }

@@ -1,13 +1,10 @@
 //! The requirements of elections, and the tests that show them.
 //!
 //! Callsign learned from five systems what an election must do: a row each, `A1` to `J18`. A test shows a row if the
-//! name of its function begins with it: `d5_...`, or `f5_f12_...` for two. Here they are brought together.
+//! name of its function begins with it: `d5_...`, or `f5_f12_...` for two. The tests are those that the test runner lists, so
+//! that a function which is no test shows nothing.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
 mod table;
 
@@ -36,57 +33,63 @@ pub fn rows() -> &'static [Row] {
     table::ROWS
 }
 
-/// A function that shows a row.
+/// A test that shows a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shown {
-    /// The file, from the workspace.
-    pub file: PathBuf,
-    /// Its name.
-    pub function: String,
+    /// The test binary, as the test runner names it. Empty where the runner does not say it.
+    pub binary: String,
+    /// The test, with the modules that it is in.
+    pub test: String,
 }
 
-/// Which functions below a directory show which row. Also of rows that there are not: those are mistakes.
-pub fn shown(workspace: &Path) -> io::Result<BTreeMap<String, Vec<Shown>>> {
+/// The test runner's list cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("this is not what `cargo nextest list --message-format json` prints: {0}")]
+pub struct NotAList(#[from] serde_json::Error);
+
+/// What `cargo nextest list --message-format json` printed: every test that runs unless it is asked not to.
+pub fn listed_by_nextest(json: &str) -> Result<Vec<Shown>, NotAList> {
+    #[derive(serde::Deserialize)]
+    struct List {
+        #[serde(rename = "rust-suites")]
+        suites: BTreeMap<String, Suite>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Suite {
+        testcases: BTreeMap<String, Case>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Case {
+        ignored: bool,
+    }
+    let list: List = serde_json::from_str(json)?;
+    let mut tests = Vec::new();
+    for (binary, suite) in list.suites {
+        let run = suite.testcases.into_iter().filter(|(_, case)| !case.ignored);
+        tests.extend(run.map(|(test, _)| Shown { binary: binary.clone(), test }));
+    }
+    Ok(tests)
+}
+
+/// What `cargo test -- --list --format terse` printed. Ignored tests are in it, too.
+pub fn listed_by_cargo(text: &str) -> Vec<Shown> {
+    let tests = text.lines().filter_map(|line| line.strip_suffix(": test"));
+    tests.map(|test| Shown { binary: String::new(), test: test.to_owned() }).collect()
+}
+
+/// Which of these tests show which row. A row that does not exist is a mistake in the name of a test.
+pub fn shown(tests: Vec<Shown>) -> BTreeMap<String, Vec<Shown>> {
     let mut found = BTreeMap::<String, Vec<Shown>>::new();
-    let mut open = vec![workspace.to_owned()];
-    while let Some(place) = open.pop() {
-        for entry in fs::read_dir(place)? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_dir() {
-                if name != "target" && !name.starts_with('.') {
-                    open.push(path);
-                }
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let file = path.strip_prefix(workspace).unwrap_or(&path).to_owned();
-                for (row, function) in named(&fs::read_to_string(&path)?) {
-                    found.entry(row).or_default().push(Shown { file: file.clone(), function });
-                }
-            }
+    for test in tests {
+        let function = test.test.rsplit("::").next().unwrap_or_default();
+        // Only what comes before the words: `f5_f12_an_entry_...`.
+        let ids: Vec<_> = function.split('_').map_while(row_id).collect();
+        for id in ids {
+            found.entry(id).or_default().push(test.clone());
         }
     }
     for shown in found.values_mut() {
         shown.sort();
-    }
-    Ok(found)
-}
-
-/// The rows that functions of a source text are named after.
-fn named(text: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let line = line.trim_start();
-        let line = line
-            .strip_prefix("pub ")
-            .or(line.strip_prefix("pub(super) "))
-            .or(line.strip_prefix("pub(crate) "))
-            .unwrap_or(line);
-        let Some(rest) = line.strip_prefix("async fn ").or(line.strip_prefix("fn ")) else { continue };
-        let function: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-        // Only what comes before the words: `f5_f12_an_entry_...`.
-        for part in function.split('_').map_while(row_id) {
-            found.push((part, function.clone()));
-        }
     }
     found
 }
@@ -103,10 +106,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_from_the_names_of_functions() {
-        let text = "    fn f5_f12_two_rows() {}\n async fn d10_one<B: Backend>(b: B) {\n// fn c1_no\nfn a_word() {}\nfn k1_no() {}";
-        let ids: Vec<_> = named(text).into_iter().map(|(row, _)| row).collect();
-        assert_eq!(ids, ["F5", "F12", "D10"]);
+    fn rows_are_read_from_the_names_of_tests_that_run() {
+        let case =
+            |ignored| serde_json::json!({ "ignored": ignored, "filter-match": { "status": "matches" } });
+        let json = serde_json::json!({
+            "test-count": 5,
+            "rust-suites": {
+                "callsign::all": {
+                    "package-name": "callsign",
+                    "testcases": {
+                        "deep::f5_f12_two_rows": case(false),
+                        "d10_one": case(false),
+                        "e1_not_run": case(true),
+                        "inv1_an_invariant": case(false),
+                        "c1::a_module_that_is_named_like_a_row": case(false),
+                    },
+                },
+            },
+        });
+        let tests = listed_by_nextest(&json.to_string()).unwrap();
+        assert_eq!(shown(tests).into_keys().collect::<Vec<_>>(), ["D10", "F12", "F5"]);
+        assert!(listed_by_nextest("warning: something else").is_err());
+
+        // The function `e1_...` is there, and it is no test: the runner does not list it.
+        let terse =
+            "deep::f5_f12_two_rows: test\nd10_one: test\na benchmark: benchmark\n\n3 tests, 0 benchmarks\n";
+        assert_eq!(shown(listed_by_cargo(terse)).into_keys().collect::<Vec<_>>(), ["D10", "F12", "F5"]);
     }
 
     #[test]

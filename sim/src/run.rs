@@ -1,16 +1,23 @@
 //! One run: a world, a seed, faults; then everything is healed, comes to rest, and is looked at.
 
-use std::{collections::BTreeMap, time::Duration};
+mod exam;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use callsign_elector::record::{Record, Term};
 
+use self::exam::examine;
 use crate::{
-    oracle::{Check, Counts, Outcome},
+    oracle::{Check, Counts},
     rng::Rng,
     scenario::{Profile, Scenario},
     schedule::{Scheduler, first_blocked},
     simulated::Simulated,
-    world::{Action, NodeClock, NodeId, Setup, Want, World},
+    world::{Action, NodeClock, NodeId, Setup, World},
 };
 
 /// A cluster that is not at rest after so many steps without a fault is stuck.
@@ -38,17 +45,29 @@ impl Simulated for Scenario {
     }
 }
 
+type TemplateKey = (usize, bool, bool, (usize, usize, u64), BTreeSet<NodeId>, u64);
+
 /// Clusters that are formed and at rest, from which runs begin.
 #[derive(Debug, Default)]
-pub struct Templates(BTreeMap<(usize, bool, bool, usize, usize, u64), World>);
+pub struct Templates(BTreeMap<TemplateKey, World>);
 
 impl Templates {
     /// The world that a profile begins with.
     pub fn world(&mut self, profile: &Profile, kind: u64) -> World {
+        let mut world = self.unlimited(profile, kind);
+        if profile.most_ops < usize::MAX {
+            Arc::make_mut(&mut world.setup).most_ops = profile.most_ops;
+        }
+        world
+    }
+
+    fn unlimited(&mut self, profile: &Profile, kind: u64) -> World {
         if profile.from_nothing {
             return fresh(profile, kind);
         }
-        let key = (profile.nodes, profile.eager, profile.proof, profile.lane, profile.lag, kind);
+        let newer = profile.newer.clone();
+        let sizes = (profile.lane, profile.lag, profile.sweep);
+        let key = (profile.nodes, profile.eager, profile.proof, sizes, newer, kind);
         self.0.entry(key).or_insert_with(|| formed(profile, kind)).clone()
     }
 }
@@ -57,8 +76,12 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     let mut setup = Setup::new(profile.nodes);
     setup.eager = profile.eager;
     setup.proof = profile.proof;
+    setup.joins_late = profile.faults.join > 0;
+    setup.newer.clone_from(&profile.newer);
     setup.lane = profile.lane;
     setup.tuning.max_lag = profile.lag;
+    setup.session.sweep_after = Duration::from_millis(profile.sweep);
+    setup.elector.sweep_after = Duration::from_millis(profile.sweep);
     setup.seed = 1000 + kind;
     let mut world = World::new(setup);
     for (machine, start) in world.nodes.iter_mut().zip([70, 5000, 300, 12, 90_000, 2, 40, 800]) {
@@ -163,6 +186,7 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
         act(world, trace, Action::Resume { node });
         act(world, trace, Action::Outage { node, is_out: false });
     }
+    act(world, trace, Action::Refuse { is_on: false });
     // Those that are left serve without the dead; then these are back.
     let dead: Vec<NodeId> = world.ids().filter(|node| world.process(*node).is_none()).collect();
     let some_stay_dead = scheduler.profile().mourn && !dead.is_empty() && dead.len() < world.nodes.len();
@@ -175,26 +199,11 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     if !come_to_rest(world, scheduler, trace, &[]) {
         return;
     }
-    // It serves: a new name is granted.
-    let node = u8::try_from(scheduler.rng().below(world.nodes.len() as u64)).unwrap_or(0);
-    // A trace that is replayed may have come to this before.
-    let Some(name) = (28..32).find(|name| world.oracle.is_free(*name)) else { return };
-    // What is refused was not done, and may be asked again: a process that was not scheduled for long can lapse at rest, too.
-    for attempt in 1..=3 {
-        let before = world.told().len();
-        act(world, trace, Action::Call { node, want: Want::Register { name, stops: false } });
-        if !come_to_rest(world, scheduler, trace, &[]) {
-            return;
-        }
-        match world.told().get(before).and_then(|told| told.answer.as_ref()) {
-            Some((_, Outcome::Granted { .. }, _)) => break,
-            Some((_, Outcome::Refused, _)) if attempt < 3 => {}
-            answer => {
-                let what = format!("a register at rest on node {node} came to {answer:?}");
-                world.oracle.fail(Check::Quiescent, || what);
-                return;
-            }
-        }
+    let mut oracle = std::mem::take(&mut world.oracle);
+    oracle.at_rest(world);
+    world.oracle = oracle;
+    if world.oracle.violation().is_some() || !examine(world, scheduler, trace) {
+        return;
     }
     let mut oracle = std::mem::take(&mut world.oracle);
     oracle.at_rest(world);
@@ -223,10 +232,15 @@ fn come_to_rest(
             world.oracle.fail(Check::Quiescent, || format!("not at rest after {REST} steps: {what}"));
             return false;
         }
+        let late = world.ids().find(|node| {
+            let process = world.process(*node);
+            process.is_some_and(|process| process.was_opened && process.parts.is_none())
+        });
         // A node that left comes back.
         let gone = world.ids().find(|node| world.process(*node).is_none() && !dead.contains(node));
         let action = match gone {
             Some(node) => Action::Start { node },
+            None if let Some(node) = late => Action::Join { node },
             // Abandoned transactions may land until the end.
             None if !world.orphans.is_empty() && scheduler.rng().per_mille(50) => {
                 if scheduler.rng().below(2) == 0 {
@@ -291,6 +305,10 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
         if member.leader().map(|(epoch, _)| epoch) != epoch {
             return Some(format!("node {node} does not know the leader of {epoch:?}: {:?}", member.leader()));
         }
+        // Everybody has what it lacked, so nobody asks for the rest of a snapshot.
+        if member.snapshots_under_way() > 0 {
+            return Some(format!("node {node} keeps a snapshot for nobody"));
+        }
         is_serving |= process.incarnation == leader.incarnation && member.is_serving();
         // Claims and the log agree.
         let mut claims: Vec<_> = member
@@ -306,6 +324,11 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
     }
     if !is_serving {
         return Some(format!("the leader of {epoch:?} does not serve"));
+    }
+    // All have passed the end, so what is worth to be cut is cut.
+    let (floor, worth) = (world.oracle.floor(), world.setup.tuning.cut_worth);
+    if dead.is_empty() && end.0 + 1 >= floor.0 + worth {
+        return Some(format!("the log is kept from {floor:?} to {end:?}"));
     }
     world.oracle.row_of_the_dead().or_else(|| world.oracle.row_of_the_ended())
 }

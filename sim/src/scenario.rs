@@ -1,6 +1,11 @@
 //! Which worlds are drawn, and what is done to them how often.
 
-use crate::rng::Rng;
+mod standard;
+
+use std::collections::BTreeSet;
+
+use self::standard::standard;
+use crate::{oracle::Check, rng::Rng, schedule::Drag, world::NodeId};
 
 /// Weights of what clients do.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +28,8 @@ pub struct Work {
     pub leave: u64,
     /// A node is asked to end: it drains, and leaves.
     pub drain: u64,
+    /// A name for an actor for which another one is undecided.
+    pub beside: u64,
 }
 
 /// Weights of what is done to the cluster.
@@ -55,6 +62,16 @@ pub struct Faults {
     pub forsake: u64,
     /// A session is closed because its beats do not get through.
     pub lapse: u64,
+    /// A process joins the registry. If this is not zero, it does not when its session is opened.
+    pub join: u64,
+    /// A peer lies about its epoch.
+    pub lie: u64,
+    /// The store refuses commits to everybody for about a lease, while reads go on.
+    pub refuse: u64,
+    /// A leader is asked to end and loses its session before it has drained.
+    pub part: u64,
+    /// A process is replaced by a successor, which asks before the leader has read of it.
+    pub renew: u64,
 }
 
 /// What the store does to commits, in thousandths.
@@ -72,6 +89,8 @@ pub struct StoreFaults {
     pub unknown_later: u64,
     /// Refused.
     pub unavailable: u64,
+    /// Never answered, and done; and as often: given up. Also of reads.
+    pub mute: u64,
 }
 
 /// What one run is drawn from.
@@ -118,10 +137,20 @@ pub struct Profile {
     pub hold: u64,
     /// Whether what becomes slow is the store for sessions.
     pub hold_sessions: bool,
+    /// How often whoever sends a snapshot becomes slow, so that its receiver turns to another, in thousandths of steps.
+    pub hold_donors: u64,
     /// How many bytes of the log a synced member may lag.
     pub lag: usize,
     /// Whether those that are left have to serve without the dead, before these are started again.
     pub mourn: bool,
+    /// The nodes that run the next version.
+    pub newer: BTreeSet<NodeId>,
+    /// How old closed records are when they are swept away, in milliseconds.
+    pub sweep: u64,
+    /// What stays slow when everything else is healed.
+    pub drag: Drag,
+    /// How many operations a batch may have for the store to take it.
+    pub most_ops: usize,
 }
 
 /// A family of profiles.
@@ -159,6 +188,26 @@ pub enum Scenario {
     Snapshots,
     /// Nodes that drain and leave, one after the other or all at once, and start again.
     Draining,
+    /// Registries that are joined some time after their nodes were started, whatever became of the sessions.
+    Joining,
+    /// Some nodes run the next version: the records that they write have fields which the others do not know.
+    Versions,
+    /// Actors that ask for several names at once and give some up, and sessions that lapse.
+    Claims,
+    /// Peers that lie about their epoch.
+    Liars,
+    /// Nodes that come and go, and are gone for so long that what they left behind is swept away.
+    Sweeping,
+    /// A store that refuses commits to everybody for about a lease, while reads go on.
+    Refusing,
+    /// A store of which answers never come.
+    Mute,
+    /// A store that takes smaller batches than leaders believe.
+    Oversize,
+    /// Ways, a donor or the store stay slow when everything else is healed.
+    Sluggish,
+    /// Leaders that lose their sessions while they drain, and successors of which the leader has not read.
+    Parting,
     /// Clocks that drift apart faster than was promised. Must break P1.
     Drift,
 }
@@ -182,6 +231,16 @@ impl Scenario {
         Self::Lapses,
         Self::Snapshots,
         Self::Draining,
+        Self::Joining,
+        Self::Versions,
+        Self::Claims,
+        Self::Liars,
+        Self::Sweeping,
+        Self::Refusing,
+        Self::Mute,
+        Self::Oversize,
+        Self::Sluggish,
+        Self::Parting,
     ];
 
     /// Its name on the command line.
@@ -203,7 +262,32 @@ impl Scenario {
             Self::Lapses => "lapses",
             Self::Snapshots => "snapshots",
             Self::Draining => "draining",
+            Self::Joining => "joining",
+            Self::Versions => "versions",
+            Self::Claims => "claims",
+            Self::Liars => "liars",
+            Self::Sweeping => "sweeping",
+            Self::Refusing => "refusing",
+            Self::Mute => "mute",
+            Self::Oversize => "oversize",
+            Self::Sluggish => "sluggish",
+            Self::Parting => "parting",
             Self::Drift => "drift",
+        }
+    }
+
+    /// Whether enough seeds of it exercise a check: nobody drains where that is not drawn.
+    pub fn exercises(self, check: Check) -> bool {
+        match check {
+            Check::NamesLast
+            | Check::TurnedAway
+            | Check::DrainerElected
+            | Check::DrainedLed
+            | Check::DrainedAlone
+            | Check::DrainedLate => self == Self::Draining,
+            Check::DrainKnown | Check::DrainSaid => matches!(self, Self::Draining | Self::Parting),
+            Check::BuiltOnNewer => self == Self::Versions,
+            _ => true,
         }
     }
 
@@ -246,6 +330,7 @@ impl Scenario {
                     unknown_lost: 40,
                     unknown_later: 60,
                     unavailable: 30,
+                    mute: 0,
                 };
                 profile.budget = 20;
             }
@@ -374,6 +459,7 @@ impl Scenario {
                 profile.jump = 2000;
                 profile.steps = 400;
                 profile.hold = 8 + rng.below(24);
+                profile.hold_donors = [0, 100][rng.index(2)];
                 profile.store.unknown_later = rng.below(80);
             }
             Self::Draining => {
@@ -398,6 +484,144 @@ impl Scenario {
                 profile.hold = rng.below(3) * 10;
                 profile.mourn = rng.below(2) == 0;
             }
+            Self::Joining => {
+                profile.nodes = 2 + rng.index(2);
+                profile.from_nothing = true;
+                profile.faults = Faults {
+                    join: 6,
+                    lapse: 6,
+                    outage: 6,
+                    crash: rng.below(2),
+                    start: 4,
+                    pause: rng.below(3),
+                    ..Faults::default()
+                };
+                profile.fault = 40;
+                profile.budget = 16;
+                profile.call = 100;
+                profile.jump = 3000;
+                profile.long = 1 + rng.below(20);
+                profile.steps = 400;
+                profile.proof = rng.below(2) == 0;
+            }
+            Self::Versions => {
+                profile.nodes = 2 + rng.index(2);
+                profile.names = 6;
+                profile.newer = (0..3).filter(|_| rng.below(2) == 0).collect();
+                profile.from_nothing = rng.below(2) == 0;
+                profile.lag = [150, 64 << 20][rng.index(2)];
+                profile.faults =
+                    Faults { crash: 8, start: 10, lapse: 2, land: 4, cut: 2, ..Faults::default() };
+                profile.fault = 30;
+                profile.call = 150;
+                profile.aim = rng.below(2) * 400;
+                profile.work.resign = rng.below(3) * 6;
+                profile.budget = 10;
+                profile.steps = 300;
+            }
+            Self::Claims => {
+                profile.nodes = 2 + rng.index(2);
+                profile.names = 3 + u8::try_from(rng.below(4)).unwrap_or(0);
+                profile.faults = Faults {
+                    outage: 6,
+                    lapse: 4,
+                    pause: 3,
+                    crash: 1,
+                    start: 4,
+                    land: 2,
+                    ..Faults::default()
+                };
+                profile.fault = 15;
+                profile.call = 200;
+                profile.aim = rng.below(2) * 300;
+                profile.work =
+                    Work { register: 20, again: 6, unregister: 12, beside: 25, end: 6, ..profile.work };
+                profile.steps = 300;
+            }
+            Self::Liars => {
+                profile.nodes = 2 + rng.index(3);
+                profile.faults =
+                    Faults { lie: 20, crash: 1, start: 6, cut: 2, pause: 2, land: 2, ..Faults::default() };
+                profile.fault = 30;
+                profile.budget = 10;
+                profile.work.resign = rng.below(3) * 3;
+                profile.steps = 300;
+            }
+            Self::Sweeping => {
+                profile.nodes = 3 + rng.index(3);
+                profile.sweep = 200 + rng.below(800);
+                profile.faults = Faults {
+                    crash: 8,
+                    start: 10,
+                    pause: rng.below(3),
+                    outage: rng.below(3),
+                    land: 6,
+                    ..Faults::default()
+                };
+                profile.fault = 25;
+                profile.budget = 20;
+                profile.aim = rng.below(2) * 300;
+                profile.work.leave = 4 + rng.below(12);
+                profile.jump = 1500;
+                profile.long = 4 + rng.below(20);
+                profile.steps = 500;
+                profile.hold = rng.below(3) * 8;
+                profile.hold_sessions = rng.below(2) == 0;
+                profile.proof = rng.below(4) > 0;
+                profile.store.unknown_later = rng.below(100);
+            }
+            Self::Refusing => {
+                profile.nodes = 2 + rng.index(3);
+                profile.faults = Faults { refuse: 10, crash: rng.below(2), start: 3, ..Faults::default() };
+                profile.fault = 15;
+                profile.budget = 3;
+                profile.call = 60;
+                profile.steps = 500;
+                profile.proof = false;
+                profile.store = StoreFaults { late: profile.store.late, ..StoreFaults::default() };
+            }
+            Self::Mute => {
+                profile.nodes = 2 + rng.index(2);
+                profile.faults = Faults { crash: 2, start: 4, pause: 1, land: 6, ..Faults::default() };
+                profile.fault = 15;
+                profile.call = 120;
+                profile.store = StoreFaults { mute: 20 + rng.below(60), ..profile.store };
+                profile.steps = 300;
+            }
+            Self::Oversize => {
+                profile.nodes = 2 + rng.index(2);
+                // Small batches are many messages; what a full lane costs is looked at elsewhere.
+                profile.lane = 64;
+                profile.names = 14;
+                profile.most_ops = 2 + rng.index(3);
+                profile.call = 300;
+                profile.work = Work { register: 20, unregister: 15, end: 4, ..profile.work };
+                profile.hold = rng.below(2) * 10;
+                profile.steps = 300;
+            }
+            Self::Sluggish => {
+                let kind = rng.index(3);
+                profile.drag = [Drag::Ways, Drag::Donor, Drag::Store][kind];
+                // What a full lane costs on top of slow ways is looked at elsewhere.
+                profile.lane = 64;
+                profile.nodes = 3 + rng.index(2);
+                profile.names = 12;
+                profile.faults = Faults { crash: 8, start: 6, cut: 2, land: 3, ..Faults::default() };
+                profile.fault = 25;
+                profile.call = 250;
+                profile.budget = 10;
+                profile.mourn = rng.below(4) > 0;
+                profile.steps = 300;
+            }
+            Self::Parting => {
+                profile.nodes = 2 + rng.index(2);
+                profile.faults = Faults { part: 10, renew: 6, start: 4, land: 1, ..Faults::default() };
+                profile.fault = 15;
+                profile.budget = 4;
+                profile.call = 60;
+                profile.steps = 500;
+                profile.store = StoreFaults::default();
+            }
             Self::Drift => {
                 profile.faults = Faults { pause: 6, outage: 12, ..Faults::default() };
                 profile.fault = 40;
@@ -408,68 +632,5 @@ impl Scenario {
             }
         }
         profile
-    }
-}
-
-/// A mix of everything: each kind of fault is there or not, and more or less often.
-fn standard(rng: &mut Rng) -> Profile {
-    let mut some = |most: u64| if rng.below(3) == 0 { 0 } else { rng.below(most) + 1 };
-    let faults = Faults {
-        crash: some(8),
-        start: some(10) + 4,
-        pause: some(8),
-        cut: some(8),
-        block: some(8),
-        isolate: some(3),
-        outage: some(4),
-        land: some(8) + 1,
-        rate: some(2),
-        power: 0,
-        watch: 0,
-        forsake: 0,
-        lapse: 0,
-    };
-    let store = StoreFaults {
-        late: some(150),
-        conflict: some(40),
-        unknown_done: some(40),
-        unknown_lost: some(40),
-        unknown_later: some(40),
-        unavailable: some(30),
-    };
-    let work = Work {
-        register: 10 + some(20),
-        again: some(3),
-        unregister: some(10),
-        consistent: some(6),
-        lookup: some(6),
-        end: some(4),
-        resign: some(2),
-        leave: some(1),
-        drain: 0,
-    };
-    Profile {
-        nodes: 3,
-        names: 1 + u8::try_from(rng.below(4)).unwrap_or(0),
-        steps: 200,
-        from_nothing: false,
-        eager: rng.below(3) > 0,
-        proof: rng.below(2) == 0,
-        lane: if rng.below(8) == 0 { 4 } else { 64 },
-        call: 30 + rng.below(150),
-        fault: rng.below(60),
-        tick: 5 + rng.below(60),
-        work,
-        faults,
-        store,
-        ppm: if rng.below(2) == 0 { 0 } else { 490 },
-        budget: 1 + u32::try_from(rng.below(8)).unwrap_or(0),
-        jump: if rng.below(4) == 0 { 3000 } else { 100 },
-        long: 1,
-        aim: 0,
-        hold: 0,
-        hold_sessions: false,
-        lag: 64 << 20,
-        mourn: false,
     }
 }

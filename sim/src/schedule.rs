@@ -1,7 +1,11 @@
 //! Draws what happens next.
 
+mod drag;
+
 use std::{collections::VecDeque, time::Duration};
 
+pub use self::drag::Drag;
+use self::drag::Dragging;
 use crate::{
     rng::Rng,
     scenario::Profile,
@@ -114,6 +118,10 @@ pub struct Scheduler {
     held: Vec<(Held, Duration, Duration)>,
     /// What was begun and happens next.
     script: VecDeque<Action>,
+    /// What was begun and happens at a certain time.
+    agenda: Vec<(Duration, Action)>,
+    /// What stays slow.
+    drag: Dragging,
     profile: Profile,
     faults_left: u32,
     buffer: Vec<Action>,
@@ -127,6 +135,8 @@ impl Scheduler {
             rng,
             held: Vec::new(),
             script: VecDeque::new(),
+            agenda: Vec::new(),
+            drag: Dragging::new(profile.drag),
             profile,
             faults_left,
             buffer: Vec::with_capacity(64),
@@ -148,6 +158,9 @@ impl Scheduler {
         self.hold_back(world);
         if let Some(action) = self.script.pop_front() {
             return action;
+        }
+        if let Some(due) = self.agenda.iter().position(|(at, _)| *at <= world.now) {
+            return self.agenda.swap_remove(due).1;
         }
         let draw = self.rng.below(1000);
         if draw < self.profile.fault {
@@ -176,11 +189,15 @@ impl Scheduler {
         if with_faults && !self.held.is_empty() {
             buffer.retain(|action| !self.is_held(world, action));
         }
+        if !with_faults {
+            self.drag.hold_back(world, &mut self.rng, &mut buffer);
+        }
         let action = if buffer.is_empty() || self.rng.per_mille(tick) {
             self.tick(world, with_faults)
         } else {
             let at = self.rng.below(buffer.len() as u64);
             let mut action = buffer.swap_remove(usize::try_from(at).unwrap_or(0));
+            self.drag.pass(world, &action);
             if let Action::Store { node, nth, fate } = &mut action {
                 *fate = self.fate(world, *node, *nth, with_faults);
             }
@@ -193,6 +210,9 @@ impl Scheduler {
     /// Begins to hold something back, and lets go what was held for long enough.
     fn hold_back(&mut self, world: &World) {
         self.held.retain(|(_, _, until)| *until > world.now);
+        if self.profile.hold_donors > 0 && self.held.is_empty() {
+            self.hold_donor(world);
+        }
         if self.held.len() >= 2 || !self.rng.per_mille(self.profile.hold) {
             return;
         }
@@ -207,6 +227,22 @@ impl Scheduler {
         let most = [100, 600, 2500, 5000][self.rng.index(4)];
         let until = world.now + self.rng.duration(Duration::from_millis(most));
         self.held.push((held, world.now, until));
+    }
+
+    /// What a node that sends a snapshot says is slow for so long that its receiver gives it up, and the link stays.
+    fn hold_donor(&mut self, world: &World) {
+        let sends = |id: &NodeId| {
+            let parts = world.process(*id).and_then(|process| process.parts.as_ref());
+            parts.is_some_and(|parts| parts.member.snapshots_under_way() > 0)
+        };
+        let Some(donor) = world.ids().find(sends) else { return };
+        if !self.rng.per_mille(self.profile.hold_donors) {
+            return;
+        }
+        let until = world.now + Duration::from_millis(1200) + self.rng.duration(Duration::from_secs(1));
+        for other in world.ids().filter(|other| *other != donor) {
+            self.held.push((Held::Way(donor, other), world.now, until));
+        }
     }
 
     fn is_held(&self, world: &World, action: &Action) -> bool {
@@ -242,10 +278,15 @@ impl Scheduler {
         if world.nodes[usize::from(node)].outage {
             return Fate::Unavailable;
         }
+        if world.refuses && matches!(op.request, Request::Commit(_)) {
+            return Fate::Unavailable;
+        }
         if !with_faults {
             return Fate::Done;
         }
         let store = &self.profile.store;
+        // Of an elector's the driver says so in the end, as of any other that is unknown.
+        let mute = if op.core == CoreId::Elector { 0 } else { store.mute };
         match op.request {
             Request::Read(_) => {
                 let draw = self.rng.below(1000);
@@ -253,6 +294,8 @@ impl Scheduler {
                     Fate::Late
                 } else if draw < store.late + store.unavailable {
                     Fate::Unavailable
+                } else if draw < store.late + store.unavailable + mute {
+                    Fate::Mute
                 } else {
                     Fate::Done
                 }
@@ -266,6 +309,8 @@ impl Scheduler {
                     (Fate::UnknownLost, store.unknown_lost),
                     (Fate::UnknownLater, store.unknown_later),
                     (Fate::Unavailable, store.unavailable),
+                    (Fate::Mute, mute),
+                    (Fate::MuteLater, mute),
                 ];
                 let mut draw = self.rng.below(1000);
                 for (fate, weight) in kinds {
@@ -307,6 +352,7 @@ impl Scheduler {
             work.resign,
             work.leave,
             work.drain,
+            work.beside,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -320,7 +366,8 @@ impl Scheduler {
             }
             6 => return Action::Resign { node },
             7 => return Action::Leave { node },
-            _ => return Action::Drain { node },
+            8 => return Action::Drain { node },
+            _ => Want::RegisterBeside { name },
         };
         Action::Call { node, want }
     }
@@ -365,6 +412,33 @@ impl Scheduler {
         }
     }
 
+    /// A leader is asked to end, and its beats do not get through, so that it loses its session before it has drained: to
+    /// the others' electors the store is slow meanwhile, so that nobody takes the seat.
+    fn part(&mut self, world: &World) {
+        let millis = Duration::from_millis;
+        let Some(node) = leader(world).filter(|_| self.held.len() <= 2) else { return };
+        let now = world.now;
+        let until = now + millis(4400) + self.rng.duration(millis(800));
+        self.held.push((Held::Store(node, CoreId::Session), now, until));
+        let at = now + millis(300) + self.rng.duration(millis(1500));
+        for other in world.ids().filter(|other| *other != node) {
+            let until = until + self.rng.duration(millis(1500));
+            self.held.push((Held::Store(other, CoreId::Elector), at, until));
+        }
+        self.agenda.push((at, Action::Drain { node }));
+    }
+
+    /// A process is replaced by a successor, while to the leader's elector the store is slow: the successor is a member, and
+    /// asks, before the leader has read that its session is open.
+    fn renew(&mut self, world: &World, node: NodeId) {
+        let Some(leader) = leader(world).filter(|leader| *leader != node && self.held.len() <= 2) else {
+            return;
+        };
+        let until = world.now + Duration::from_secs(2) + self.rng.duration(Duration::from_secs(2));
+        self.held.push((Held::Store(leader, CoreId::Elector), world.now, until));
+        self.script.extend([Action::Crash { node }, Action::Start { node }]);
+    }
+
     fn fault(&mut self, world: &World) -> Option<Action> {
         let faults = self.profile.faults;
         let weights = [
@@ -381,6 +455,11 @@ impl Scheduler {
             faults.watch,
             faults.forsake,
             faults.lapse,
+            faults.join,
+            faults.lie,
+            faults.refuse,
+            faults.part,
+            faults.renew,
         ];
         if weights.iter().sum::<u64>() == 0 {
             return None;
@@ -433,6 +512,23 @@ impl Scheduler {
                 None
             }
             10 => world.process(node).map(|_| Action::LoseWatch { node }),
+            13 => world.ids().find(|id| may_join(world, *id)).map(|node| Action::Join { node }),
+            14 => (node != other).then_some(Action::Lie { from: other, to: node }),
+            15 => {
+                // For about a lease: some trust is over then, and some is not.
+                let lease = world.setup.session.lease;
+                let until = world.now + lease / 2 + self.rng.duration(lease);
+                self.agenda.push((until, Action::Refuse { is_on: false }));
+                Some(Action::Refuse { is_on: true })
+            }
+            16 => {
+                self.part(world);
+                None
+            }
+            17 => {
+                self.renew(world, node);
+                None
+            }
             _ => {
                 let ppm = self.profile.ppm;
                 let ppm =
@@ -453,6 +549,11 @@ fn leader(world: &World) -> Option<NodeId> {
         })
     };
     world.ids().find(leads)
+}
+
+/// Whether the registry can be joined there.
+fn may_join(world: &World, node: NodeId) -> bool {
+    world.process(node).is_some_and(|process| process.was_opened && process.parts.is_none())
 }
 
 /// A way that is blocked.

@@ -14,11 +14,12 @@ mod carry;
 mod clock;
 mod faults;
 mod links;
+pub(crate) mod newer;
 mod process;
 mod store;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{Hash, Hasher},
     sync::Arc,
     time::Duration,
@@ -39,7 +40,7 @@ pub use self::{
     calls::{Asked, Grant, Want, name_of, number_of},
     clock::NodeClock,
     links::{Conn, Frame},
-    process::{Internal, Leaving, Op, OpAnswer, Parts, Process, Request},
+    process::{Acting, Internal, Leaving, Op, OpAnswer, Parts, Process, Request},
     store::Orphan,
 };
 use crate::{oracle::Oracle, shared::Shared};
@@ -48,7 +49,7 @@ use crate::{oracle::Oracle, shared::Shared};
 pub type NodeId = u8;
 
 /// What a world is made with. It does not change.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// The nodes' names, in their order.
     pub names: Vec<NodeName>,
@@ -71,10 +72,16 @@ pub struct Setup {
     /// Whether what cores of one process tell each other arrives at once, in order. If not, each queue between two of
     /// them is emptied when the scheduler says so.
     pub eager: bool,
+    /// Whether the registry is joined by an action of its own, some time after the session was opened.
+    pub joins_late: bool,
     /// How many messages may wait in a lane of a connection.
     pub lane: usize,
+    /// How many operations a batch may have for the store to take it. A leader does not know it.
+    pub most_ops: usize,
     /// How many versions the store keeps.
     pub window: u64,
+    /// The nodes that run the next version: their records have a field that the others do not know.
+    pub newer: BTreeSet<NodeId>,
     /// Where the nodes' jitter begins.
     pub seed: u64,
 }
@@ -102,18 +109,33 @@ impl Setup {
                 drift_ppm: 1000,
                 beat_every: lease / 3,
                 observe_every: lease / 5,
+                // Nothing is swept, unless a scenario says so.
+                sweep_after: Duration::ZERO,
             },
-            elector: ElectorTiming { poll: Duration::from_secs(2), ..ElectorTiming::default() },
+            elector: ElectorTiming {
+                poll: Duration::from_secs(2),
+                sweep_after: Duration::ZERO,
+                ..ElectorTiming::default()
+            },
             link: LinkTiming {
                 ping: Duration::from_millis(1500),
                 redial_min: Duration::from_millis(200),
                 ..LinkTiming::default()
             },
-            tuning: Tuning { cut_worth: 4, chunk_names: 2, memory_bytes: 400, max_lag: 64 << 20 },
+            tuning: Tuning {
+                cut_worth: 4,
+                chunk_names: 2,
+                memory_bytes: 400,
+                max_lag: 64 << 20,
+                batch_bytes: 1200,
+            },
             proof: true,
             eager: true,
+            joins_late: false,
             lane: 64,
+            most_ops: usize::MAX,
             window: 32,
+            newer: BTreeSet::new(),
             seed: 1,
         }
     }
@@ -160,6 +182,8 @@ pub struct World {
     pub blocked: u64,
     /// The store.
     pub store: Shared<Mvcc>,
+    /// It refuses commits to everybody, while reads go on.
+    pub refuses: bool,
     /// Transactions that were given up and may still land, oldest first.
     pub orphans: Vec<Orphan>,
     /// Calls of clients that are not answered yet.
@@ -180,6 +204,7 @@ impl Hash for World {
         self.conns.hash(state);
         self.blocked.hash(state);
         self.store.hash(state);
+        self.refuses.hash(state);
         self.orphans.hash(state);
         self.asked.hash(state);
         self.granted.hash(state);
@@ -196,6 +221,7 @@ impl PartialEq for World {
             && self.conns == other.conns
             && self.blocked == other.blocked
             && self.store == other.store
+            && self.refuses == other.refuses
             && self.orphans == other.orphans
             && self.asked == other.asked
             && self.granted == other.granted
@@ -217,6 +243,7 @@ impl World {
             conns: Vec::new(),
             blocked: 0,
             store: Shared::new(Mvcc::new(Limits::FOUNDATIONDB, setup.window)),
+            refuses: false,
             orphans: Vec::new(),
             asked: BTreeMap::new(),
             granted: calls::Granted::new(),
@@ -289,15 +316,18 @@ impl World {
             Action::Wake { node, core } => self.wake(*node, *core),
             Action::Tick { by } => self.tick(*by),
             Action::Start { node } => self.start(*node),
+            Action::Join { node } => self.join(*node),
             Action::Crash { node } => self.crash(*node),
             Action::PowerOff { node } => self.power_off(*node),
             Action::LoseWatch { node } => self.lose_watch(*node),
+            Action::Lie { from, to } => self.lie(*from, *to),
             Action::Pause { node } => self.pause(*node),
             Action::Resume { node } => self.resume(*node),
             Action::Break { a, b, nth, keep } => self.break_conn(*a, *b, *nth, *keep),
             Action::Block { from, to } => self.block(*from, *to),
             Action::Unblock { from, to } => self.unblock(*from, *to),
             Action::Outage { node, is_out } => self.outage(*node, *is_out),
+            Action::Refuse { is_on } => self.refuse(*is_on),
             Action::Rate { node, ppm } => self.set_rate(*node, *ppm),
             Action::Call { node, want } => self.call(*node, want),
             Action::EndActor { node, nth } => self.end_nth_actor(*node, *nth),

@@ -356,7 +356,8 @@ fn entries(node: &NodeProcess) -> Result<Holders, String> {
 }
 
 fn holder(value: &Value, incarnation: Option<u64>) -> Option<(String, (u64, u64))> {
-    let incarnation = incarnation.or_else(|| value["incarnation"].as_u64())?;
+    let said = || u64::from_str_radix(value["incarnation"].as_str()?, 16).ok();
+    let incarnation = incarnation.or_else(said)?;
     Some((value["name"].as_str()?.to_owned(), (incarnation, value["token"].as_u64()?)))
 }
 

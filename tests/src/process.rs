@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File},
+    io::{PipeReader, Write, pipe},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::Arc,
@@ -39,12 +40,57 @@ pub struct StartOptions {
     pub links: Option<Links>,
     /// Ways to the store that can be cut for one node; without, nodes reach it directly.
     pub store_links: Option<StoreLinks>,
+    /// Where it logs to.
+    pub log: Sink,
+}
+
+/// Where a process writes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sink {
+    /// A file of the test's.
+    #[default]
+    File,
+    /// A pipe whose reader is gone.
+    Gone,
+    /// A pipe that nobody reads, and that is full.
+    Unread,
+    /// A disk without any room.
+    FullDisk,
+}
+
+impl Sink {
+    /// The way there; and what has to be kept for as long as it is to stay as it is.
+    pub fn open(self, file: &Path) -> (Stdio, Option<PipeReader>) {
+        let piped = || pipe().expect("a pipe can be made");
+        match self {
+            Self::File => (File::create(file).expect("a temporary directory can be written").into(), None),
+            Self::Gone => (piped().1.into(), None),
+            Self::Unread => {
+                let (reader, writer) = piped();
+                let mut fills = writer.try_clone().expect("a pipe can be shared");
+                // Full from the start, and for as long as there is a reader.
+                std::thread::spawn(move || fills.write_all(&vec![b'.'; 1 << 20]));
+                (writer.into(), Some(reader))
+            }
+            Self::FullDisk => {
+                let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+                (full.into(), None)
+            }
+        }
+    }
 }
 
 impl StartOptions {
     /// A node with this lease, without a secret.
     pub fn lease(lease: Duration) -> Self {
-        Self { lease, secret: None, arguments: Vec::new(), links: None, store_links: None }
+        Self {
+            lease,
+            secret: None,
+            arguments: Vec::new(),
+            links: None,
+            store_links: None,
+            log: Sink::default(),
+        }
     }
 
     /// With links that can be cut: [`Cluster::links`](crate::Cluster::links).
@@ -64,11 +110,18 @@ impl StartOptions {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Ready {
     /// Its incarnation.
+    #[serde(deserialize_with = "hexadecimal")]
     pub incarnation: u64,
     /// Its HTTP endpoint.
     pub admin: String,
     /// Where it listens for links, `127.0.0.1:PORT`.
     pub listen: String,
+}
+
+/// A number that is too great for JSON.
+fn hexadecimal<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    u64::from_str_radix(&text, 16).map_err(serde::de::Error::custom)
 }
 
 /// A node that did not start, or has ended.
@@ -92,6 +145,8 @@ pub struct NodeProcess {
     child: Child,
     ended: Option<ExitStatus>,
     log: PathBuf,
+    /// Of what it writes, if nobody is to read that.
+    _unread: Option<PipeReader>,
     /// What it said when it was ready.
     pub ready: Ready,
     /// Asks it.
@@ -114,21 +169,24 @@ impl NodeProcess {
     ) -> Result<Self, Stopped> {
         let (out, log) =
             (logs.join(format!("{launch:02}-{name}.out")), logs.join(format!("{launch:02}-{name}.log")));
-        let create = |path: &Path| File::create(path).expect("a temporary directory can be written");
-        let level = std::env::var("CALLSIGN_TEST_LOG").unwrap_or_else(|_| "info".into());
+        // What nobody reads is to be much.
+        let level = if options.log == Sink::File { "info" } else { "trace" };
+        let level = std::env::var("CALLSIGN_TEST_LOG").unwrap_or_else(|_| level.into());
+        let (logged, unread) = options.log.open(&log);
         let store = options.store_links.as_ref().map_or(store.to_owned(), |links| links.url(name, store));
         let mut command = Command::new(binary::callsign());
         command
             .args(["node", "--print-json", "--name", name, "--store", &store, "--log", &level])
-            .args(["--lease", &format!("{}ms", options.lease.as_millis())])
+            // However long commits take on a machine that has more to do.
+            .args(["--lease-anyway", "--lease", &format!("{}ms", options.lease.as_millis())])
             .arg("--record")
             .arg(recordings(logs))
             .args(&options.arguments)
             .env("CALLSIGN_PARENT", std::process::id().to_string())
             .env_remove("CALLSIGN_SECRET")
             .stdin(Stdio::null())
-            .stdout(create(&out))
-            .stderr(create(&log));
+            .stdout(Sink::File.open(&out).0)
+            .stderr(logged);
         if let Some(secret) = &options.secret {
             command.env("CALLSIGN_SECRET", secret);
         }
@@ -157,7 +215,7 @@ impl NodeProcess {
         }
         let client = Client::new(&ready.admin);
         let life = Arc::new(Life::new(name, ready.incarnation, client.clone()));
-        Ok(Self { name: name.to_owned(), child, ended, log, ready, client, life })
+        Ok(Self { name: name.to_owned(), child, ended, log, _unread: unread, ready, client, life })
     }
 
     /// The time that it has spent on processors so far, user and system. To a hundredth of a second.

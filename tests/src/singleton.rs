@@ -62,6 +62,11 @@ impl Singleton {
         singleton
     }
 
+    /// What nodes are started with from now on.
+    pub fn set_options(&mut self, options: &[&str]) {
+        self.options = options.iter().map(OsString::from).collect();
+    }
+
     /// Starts a node, in place of one of that name, which is killed.
     pub fn launch(&mut self, name: &str) {
         self.runners.retain(|runner| runner.name != name);
@@ -74,7 +79,8 @@ impl Singleton {
             command.env("CALLSIGN_STORE", &self.place.url);
         }
         command
-            .args(["run", "--singleton", "program", "--member", name])
+            // However long commits take on a machine that has more to do.
+            .args(["run", "--lease-anyway", "--singleton", "program", "--member", name])
             .args(["--cluster", &self.place.cluster])
             .args(&self.options)
             .arg("--")
@@ -245,7 +251,12 @@ pub fn signal(pid: u32, signal: Signal) {
 
 /// The parent of a program: its guard.
 pub fn guard_of(program: &Line) -> u32 {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", program.pid)).expect("the program is there");
+    parent_of(program.pid)
+}
+
+/// The parent of a process.
+pub fn parent_of(pid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
     // PID (NAME) STATE PARENT
     let parent =
         stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)).and_then(|pid| pid.parse().ok());

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use callsign_elector::{
-    ids::{ClusterName, Incarnation, NodeName, Position, RegistryName, SessionNumber},
+    ids::{ClusterName, Incarnation, NodeName, Nonce, Position, RegistryName, SessionNumber},
     keys::{ClusterKeys, RegistryKeys, read_key},
-    record::{Lock, MemberRow, PositionRecord, Record, SessionRecord, Term},
+    record::{Lock, LogEnd, MemberRow, Record, SessionRecord, Term},
     store::{CommitOutcome, Key, Read, SharedStore, Transaction, Value, open},
 };
 use rusqlite::Connection;
@@ -71,7 +71,7 @@ impl StoreView {
                 all.put(self.keys.log(Position(position)), b"padding".to_vec())
             }));
         }
-        self.put(self.keys.commit(), PositionRecord(end).to_value());
+        self.put(self.keys.commit(), LogEnd { position: end, nonce: Nonce(0) }.to_value());
     }
 
     fn record<R: Record>(&self, key: Key) -> Option<R> {
@@ -118,7 +118,7 @@ impl StoreView {
 
     /// The position of the last batch.
     pub fn commit(&self) -> Position {
-        self.record(self.keys.commit()).map_or(Position(0), |PositionRecord(position)| position)
+        self.record(self.keys.commit()).map_or(Position(0), |end: LogEnd| end.position)
     }
 
     /// A node's session.

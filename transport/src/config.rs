@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{keys::Keys, net::MemoryNetwork};
+use crate::{keys::Keys, net::MemoryNetwork, tasks::Tasks};
 
 /// Everything an [`crate::Endpoint`] needs to know.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct EndpointConfig {
     pub network: Network,
     /// Seeds the jitter of redialling.
     pub seed: u64,
+    /// Who starts the endpoint's tasks.
+    pub tasks: Tasks,
 }
 
 impl EndpointConfig {
@@ -48,6 +50,7 @@ impl EndpointConfig {
             limits: LinkLimits::default(),
             network: Network::Tcp,
             seed: incarnation,
+            tasks: Tasks::default(),
         }
     }
 }

@@ -154,6 +154,10 @@ impl Inner {
         LinkId(self.last_link.fetch_add(1, Relaxed) + 1)
     }
 
+    pub(crate) fn start_task(&self, what: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        self.config.tasks.start(&self.runtime, what, work);
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.halted.is_cancelled()
     }
@@ -220,7 +224,7 @@ impl Inner {
         for effect in later {
             match effect {
                 Effect::Dial { node, address } => {
-                    self.runtime.spawn(connection::dial(self.clone(), node, address));
+                    self.start_task("a link that is dialled", connection::dial(self.clone(), node, address));
                 }
                 Effect::Dismiss { link, farewell, reason } => {
                     if let Some(handle) = ended.get(&link) {
@@ -281,7 +285,8 @@ impl Inner {
                     handshake.cancel();
                 }
                 drop(state);
-                self.runtime.spawn(connection::accepted(self.clone(), link, connection, dropped));
+                let handshake = connection::accepted(self.clone(), link, connection, dropped);
+                self.start_task("a link that was accepted", handshake);
             }
             Verdict::Refused(why) => {
                 drop(state);
@@ -368,8 +373,8 @@ impl Endpoint {
             halted: CancellationToken::new(),
             config,
         });
-        tokio::spawn(inner.clone().accept(listener));
-        tokio::spawn(inner.clone().wake_links());
+        inner.start_task("the listener of links", inner.clone().accept(listener));
+        inner.start_task("the timer of links", inner.clone().wake_links());
         let alive = Arc::new(Alive(inner.clone()));
         Ok(Self { inner, _alive: alive })
     }

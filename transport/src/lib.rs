@@ -61,6 +61,7 @@ mod outbox;
 mod peer;
 mod refusals;
 mod remote;
+mod tasks;
 mod tls;
 mod variant;
 mod versions;
@@ -80,6 +81,7 @@ pub use ractor_cluster;
 pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
 pub use refusals::{Refusal, RefusalCounts};
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
+pub use tasks::Tasks;
 pub use tls::{BadTls, Tls};
 #[doc(hidden)]
 pub use variant::VariantName;

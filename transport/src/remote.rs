@@ -364,7 +364,9 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
                 .find(to, kind)
                 .and_then(|actor| actor.send_serialized(message).map_err(|_| NotDelivered::Gone));
             match sent {
-                Ok(()) => drop(inner.runtime.spawn(answer_call(link.clone(), tag, answer, open))),
+                Ok(()) => {
+                    inner.start_task("an answer to a call", answer_call(link.clone(), tag, answer, open));
+                }
                 Err(why) => {
                     inner.note_undelivered(link, to, why);
                     link.answer(&Frame::NoReply { tag, why });

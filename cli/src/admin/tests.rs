@@ -8,7 +8,7 @@ use axum::{
     http::{Request, StatusCode, header, request::Builder},
     routing::get,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -102,6 +102,68 @@ fn a_body_above_the_limit_and_a_range_without_an_end_are_refused_at_once() {
     let query = format!("/contains-all?prefix=p&from=0&to={}", u64::MAX);
     let (status, body) = answer(false, asking("GET", &query), "");
     assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &"too_many".into()));
+}
+
+fn told(request: Builder, body: &Value) -> (StatusCode, Value) {
+    answer(false, request.header(header::CONTENT_TYPE, "application/json"), body.to_string())
+}
+
+#[test]
+fn a_field_that_a_route_does_not_know_is_refused_and_named() {
+    for (path, body) in [
+        ("/register", json!({"name": "desk", "when_lasped": "tell"})),
+        ("/register-many", json!({"prefix": "p", "from": 0, "to": 1, "when_lasped": "tell"})),
+        ("/unregister", json!({"name": "desk", "when_lasped": "tell"})),
+        ("/end-actor", json!({"name": "desk", "when_lasped": "tell"})),
+        ("/call", json!({"name": "desk", "text": "hi", "when_lasped": "tell"})),
+        ("/drain", json!({"when_lasped": "tell"})),
+        ("/leave", json!({"when_lasped": "tell"})),
+    ] {
+        let (status, said) = told(asking("POST", path), &body);
+        assert_eq!((status, &said["verdict"]), (StatusCode::BAD_REQUEST, &"usage".into()), "{path}: {said}");
+        assert!(said["message"].as_str().unwrap().contains("`when_lasped`"), "{path}: {said}");
+    }
+    for path in ["/whereis?name=desk", "/entries?prefix=p", "/count?node=a", "/members?x=y", "/ready?x=y"] {
+        let (status, said) = answer(false, asking("GET", &format!("{path}&consistant=true")), "");
+        assert_eq!(
+            (status, &said["error"]),
+            (StatusCode::BAD_REQUEST, &"bad_query".into()),
+            "{path}: {said}"
+        );
+    }
+    let (status, said) = answer(false, asking("GET", "/whereis?name=desk"), "");
+    assert_eq!((status, &said["error"]), (StatusCode::NOT_FOUND, &"not_found".into()), "nothing was done");
+}
+
+#[test]
+fn a_path_that_is_asked_by_another_method_says_so_in_json() {
+    for (method, path) in [("GET", "/register"), ("POST", "/status"), ("DELETE", "/leave"), ("GET", "/drain")]
+    {
+        let (status, said) = answer(false, asking(method, path), "");
+        assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{method} {path}: {said}");
+        assert_eq!((&said["error"], &said["verdict"]), (&"method_not_allowed".into(), &"usage".into()));
+        assert!(said["message"].is_string());
+    }
+}
+
+#[test]
+fn numbers_that_parsers_round_are_strings() {
+    let is_exact = |value: &Value| {
+        let digits = value.as_str().unwrap_or_default();
+        assert!(digits.len() == 16 && u64::from_str_radix(digits, 16).is_ok(), "{value}");
+    };
+    let (status, said) = told(asking("POST", "/register"), &json!({"name": "exact"}));
+    assert_eq!(status, StatusCode::OK, "{said}");
+    let (_, whereis) = answer(false, asking("GET", "/whereis?name=exact"), "");
+    let (_, entries) = answer(false, asking("GET", "/entries?prefix=exact"), "");
+    for entry in [&whereis, &entries["entries"][0]] {
+        is_exact(&entry["incarnation"]);
+        is_exact(&entry["kind"]);
+        assert!(entry["token"].is_u64(), "{entry}");
+    }
+    let (_, status) = answer(false, asking("GET", "/status"), "");
+    is_exact(&status["incarnation"]);
+    assert_eq!(status["incarnation"], whereis["incarnation"]);
 }
 
 /// An endpoint that answers "here", with these limits.

@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use crate::{
     client::{Answer, Client},
     duration,
-    output::{printable, table},
+    node_url::NodeUrl,
+    output::{Work, answer, printable, table, tell},
+    reply::Verdict,
     token::Token,
+    usage::Usage,
 };
-
-/// The exit status for "don't know".
-const DONT_KNOW: u8 = 3;
 
 /// Which node to ask, and how to print.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The node's admin endpoint, as it printed it at its start.
+    /// The node's admin endpoint, as it printed it at its start: HOST:PORT, or http://HOST:PORT.
     #[arg(long, env = "CALLSIGN_NODE")]
-    node: String,
+    node: NodeUrl,
     /// A file with the token of the node's admin endpoint, if it has one.
     #[arg(long, env = "CALLSIGN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
@@ -89,14 +89,14 @@ pub(crate) struct LsArgs {
 /// Registers a name.
 pub(crate) fn register(args: &RegisterArgs) -> ExitCode {
     let body = json!({"name": args.name, "wait_ms": args.to.wait_ms()});
-    args.to.post("/register", body, |body| {
+    args.to.post("/register", Work::Changes, body, |body| {
         format!("{} is registered on {}, token {}\n", text(body, "name"), text(body, "node"), body["token"])
     })
 }
 
 /// Gives a name up.
 pub(crate) fn unregister(args: &NameArgs) -> ExitCode {
-    args.to.post("/unregister", json!({"name": args.name}), |body| {
+    args.to.post("/unregister", Work::Changes, json!({"name": args.name}), |body| {
         format!("{} is free from position {}\n", text(body, "name"), body["position"])
     })
 }
@@ -111,7 +111,7 @@ pub(crate) fn whereis(args: &WhereisArgs) -> ExitCode {
 /// Calls the echo actor under a name.
 pub(crate) fn call(args: &CallArgs) -> ExitCode {
     let body = json!({"name": args.name, "text": args.text, "wait_ms": args.to.wait_ms()});
-    args.to.post("/call", body, |body| text(body, "answer") + "\n")
+    args.to.post("/call", Work::Asks, body, |body| text(body, "answer") + "\n")
 }
 
 /// Lists names.
@@ -187,43 +187,53 @@ impl Args {
     fn get(&self, path: &str, query: &[(&str, &str)], print: impl FnOnce(&Value) -> String) -> ExitCode {
         let mut query = query.to_vec();
         query.extend(self.registry.as_deref().map(|registry| ("registry", registry)));
-        self.print(self.client().and_then(|client| client.get(path, &query)), print)
+        self.print(self.client().and_then(|client| client.get(path, &query)), Work::Asks, print)
     }
 
-    fn post(&self, path: &str, mut body: Value, print: impl FnOnce(&Value) -> String) -> ExitCode {
+    fn post(
+        &self,
+        path: &str,
+        work: Work,
+        mut body: Value,
+        print: impl FnOnce(&Value) -> String,
+    ) -> ExitCode {
         if let Some(registry) = &self.registry {
             body["registry"] = registry.as_str().into();
         }
-        self.print(self.client().and_then(|client| client.post(path, &body)), print)
+        self.print(self.client().and_then(|client| client.post(path, &body)), work, print)
     }
 
     fn client(&self) -> Result<Client> {
-        let token = self.token_file.as_deref().map(Token::read).transpose()?;
+        let token = self.token_file.as_deref().map(Token::read).transpose();
+        let token = token.map_err(|error| Usage(format!("{error:#}")))?;
         Ok(Client::new(&self.node, self.wait).with_token(token.as_ref()))
     }
 
-    fn print(&self, answer: Result<Answer>, print: impl FnOnce(&Value) -> String) -> ExitCode {
-        let answer = match answer {
-            Ok(answer) => answer,
+    fn print(&self, answered: Result<Answer>, work: Work, print: impl FnOnce(&Value) -> String) -> ExitCode {
+        let answered = match answered {
+            Ok(answered) => answered,
             Err(error) => {
+                let is_usage = error.is::<Usage>();
+                let (code, verdict) =
+                    if is_usage { ("usage", Verdict::Usage) } else { ("no_answer", Verdict::Unknown) };
                 let message = format!("{error:#}");
                 if self.json {
-                    println!("{}", json!({"error": "no_answer", "verdict": "unknown", "message": message}));
-                } else {
-                    eprintln!("callsign: {message}");
+                    let body = json!({"error": code, "verdict": verdict, "message": message});
+                    return answer(&format!("{body}\n"), work, verdict.exit_status());
                 }
-                return DONT_KNOW.into();
+                tell(format_args!("callsign: {}", printable(&message)));
+                return verdict.exit_status().into();
             }
         };
-        let status = answer.exit_status();
+        let status = answered.exit_status();
         if self.json {
-            println!("{}", answer.body);
-        } else if answer.is_ok() {
-            print!("{}", print(&answer.body));
+            answer(&format!("{}\n", answered.body), work, status)
+        } else if answered.is_ok() {
+            answer(&print(&answered.body), work, status)
         } else {
-            let message = answer.ok().err().map(|error| error.to_string()).unwrap_or_default();
-            eprintln!("callsign: {}", printable(&message));
+            let message = answered.ok().err().map(|error| error.to_string()).unwrap_or_default();
+            tell(format_args!("callsign: {}", printable(&message)));
+            status.into()
         }
-        status.into()
     }
 }

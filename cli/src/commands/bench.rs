@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use crate::{commands::demo::shared_store, measure::rounded, output::table};
+use crate::{
+    commands::demo::shared_store,
+    measure::rounded,
+    output::{Work, answer, table, tell},
+};
 
 mod cluster;
 mod failover;
@@ -84,7 +88,7 @@ pub(crate) struct Notes {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if cfg!(debug_assertions) {
-        eprintln!("callsign: this is not a release build, its figures say nothing");
+        tell("callsign: this is not a release build, its figures say nothing");
     }
     let directory = tempfile::Builder::new().prefix("callsign-bench-").tempdir()?;
     let file = || format!("sqlite:{}", directory.path().join("store.db").display());
@@ -98,13 +102,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let started = Instant::now();
     if args.failover {
         let failovers = phases::failovers(&setting)?;
-        if args.json {
-            println!("{}", serde_json::to_value(&failovers)?);
+        let text = if args.json {
+            format!("{}\n", serde_json::to_value(&failovers)?)
         } else {
-            print!("{}", table(&["", "", ""], &failover_rows(&failovers)).trim_start());
-            say_circumstances(&load_before, started);
-        }
-        return Ok(ExitCode::SUCCESS);
+            table(&["", "", ""], &failover_rows(&failovers)).trim_start().to_owned()
+                + &circumstances(&load_before, started)
+        };
+        return Ok(answer(&text, Work::Asks, 0));
     }
     let (mut figures, mut notes) = (Figures::default(), Notes::default());
     if args.latency {
@@ -113,20 +117,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         phases::measure(&setting, args.names, &mut figures, &mut notes)?;
     }
 
-    if args.json {
-        println!("{}", if args.latency { latency_only(&figures)? } else { serde_json::to_value(&figures)? });
+    let text = if args.json {
+        let figures = if args.latency { latency_only(&figures)? } else { serde_json::to_value(&figures)? };
+        format!("{figures}\n")
     } else {
         let rows = if args.latency { latencies(&figures) } else { summary(args, &figures, &notes) };
-        print!("{}", table(&["", "", ""], &rows).trim_start());
-        say_circumstances(&load_before, started);
-    }
+        table(&["", "", ""], &rows).trim_start().to_owned() + &circumstances(&load_before, started)
+    };
+    let status = answer(&text, Work::Asks, 0);
     ensure!(figures.double_grants == 0, "{} names were granted twice", figures.double_grants);
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
 }
 
-fn say_circumstances(load_before: &str, started: Instant) {
-    println!("load average before {load_before}, after {}", load_average());
-    println!("{} processors, {:.0} s in all", processors(), started.elapsed().as_secs_f64());
+fn circumstances(load_before: &str, started: Instant) -> String {
+    format!(
+        "load average before {load_before}, after {}\n{} processors, {:.0} s in all\n",
+        load_average(),
+        processors(),
+        started.elapsed().as_secs_f64()
+    )
 }
 
 fn failover_rows(failovers: &Failovers) -> Vec<Vec<String>> {

@@ -15,7 +15,9 @@ use serde_json::Value;
 use crate::{
     commands::bench::orders::{Leading, Line, Order, Report, Took, Usage},
     echo::{self, Echo},
+    logging,
     measure::{cpu, memory, now_ns},
+    output::LossyLines,
 };
 
 mod lookups;
@@ -37,10 +39,8 @@ struct Node {
 
 /// Runs the command.
 pub(crate) fn run() -> Result<ExitCode> {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
+    let (log, _logged) = LossyLines::to(std::io::stderr())?;
+    logging::begin(None, "error", &log, false)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let node = Arc::new(OnceLock::new());
     for line in std::io::stdin().lock().lines() {

@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::{duration, output::table};
+use crate::{
+    duration,
+    output::{Work, answer, table, tell},
+};
 
 mod cluster;
 mod singleton;
@@ -79,7 +82,7 @@ impl Report {
     fn check(&mut self, name: &'static str, holds: bool) {
         let is_new = !self.checks.contains_key(name);
         if is_new || !holds {
-            eprintln!("  {} {}", if holds { "ok  " } else { "FAIL" }, name.replace('_', " "));
+            tell(format_args!("  {} {}", if holds { "ok  " } else { "FAIL" }, name.replace('_', " ")));
         }
         *self.checks.entry(name).or_insert(true) &= holds;
     }
@@ -87,7 +90,7 @@ impl Report {
 
 /// Says what is being done.
 fn progress(started: Instant, text: &str) {
-    eprintln!("[{:6.2}s] {text}", started.elapsed().as_secs_f64());
+    tell(format_args!("[{:6.2}s] {text}", started.elapsed().as_secs_f64()));
 }
 
 /// Runs the command.
@@ -105,37 +108,35 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let report = singleton::tell(&store, args.nodes, args.rounds, args.lease, logs, started);
         let is_ok = report.as_ref().is_ok_and(|report| report.ok);
         if !is_ok && args.keep_logs.is_none() {
-            eprintln!("callsign: the logs of the nodes are kept in {}", directory.keep().display());
+            tell(format_args!("callsign: the logs of the nodes are kept in {}", directory.keep().display()));
         }
         let report = report?;
-        if args.json {
-            println!("{}", serde_json::to_string(&report)?);
+        let text = if args.json {
+            format!("{}\n", serde_json::to_string(&report)?)
         } else {
-            print!("{}", singleton::summary(&report, started.elapsed()));
-        }
-        return Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            singleton::summary(&report, started.elapsed())
+        };
+        return Ok(answer(&text, Work::Asks, u8::from(!is_ok)));
     }
     let mut report = Report { nodes: args.nodes, names: args.names, ..Report::default() };
     let mut cluster = Cluster::new(store, logs.clone());
     let result = story::tell(&mut cluster, &mut report, started);
     drop(cluster);
     if let Err(error) = &result {
-        eprintln!("callsign: {error:#}");
+        tell(format_args!("callsign: {error:#}"));
     }
     report.ok = result.is_ok() && report.checks.values().all(|holds| *holds);
 
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+    let text = if args.json {
+        format!("{}\n", serde_json::to_string(&report)?)
     } else {
-        print!("{}", summary(&report, started.elapsed()));
+        summary(&report, started.elapsed())
+    };
+    let status = answer(&text, Work::Asks, u8::from(!report.ok));
+    if !report.ok && args.keep_logs.is_none() {
+        tell(format_args!("callsign: the logs of the nodes are kept in {}", directory.keep().display()));
     }
-    if report.ok {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if args.keep_logs.is_none() {
-        eprintln!("callsign: the logs of the nodes are kept in {}", directory.keep().display());
-    }
-    Ok(ExitCode::FAILURE)
+    Ok(status)
 }
 
 fn summary(report: &Report, elapsed: Duration) -> String {

@@ -23,7 +23,7 @@ use crate::{
     fenced::FencedCommits,
     keys::KeyFiles,
     measure::{as_us, now_ns, quantile},
-    output::printable,
+    output::{Work, answer, printable},
     reply,
 };
 
@@ -81,17 +81,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut report = Report::default();
     keys(args, &mut report);
     diagnose(&args.store, &mut report)?;
-    if args.json {
-        println!("{}", as_json(&report));
-    } else {
-        print!("{}", in_words(&report));
-    }
-    Ok(match report.verdict() {
-        Verdict::Ok | Verdict::Warning => ExitCode::SUCCESS,
-        Verdict::No => reply::Verdict::No.exit_status().into(),
-        Verdict::Usage => reply::Verdict::Usage.exit_status().into(),
-        Verdict::Unknown => reply::Verdict::Unknown.exit_status().into(),
-    })
+    let status = match report.verdict() {
+        Verdict::Ok | Verdict::Warning => 0,
+        Verdict::No => reply::Verdict::No.exit_status(),
+        Verdict::Usage => reply::Verdict::Usage.exit_status(),
+        Verdict::Unknown => reply::Verdict::Unknown.exit_status(),
+    };
+    let text = if args.json { format!("{}\n", as_json(&report)) } else { in_words(&report) };
+    Ok(answer(&text, Work::Asks, status))
 }
 
 /// Looks at the files that a node would be started with, if any are given.

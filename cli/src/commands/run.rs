@@ -19,32 +19,40 @@ use std::{
 use anyhow::{Context, Result};
 use callsign::{SharedStore, open_store};
 use callsign_elector::{
+    Clock,
     election::{
-        Campaign, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost, Policy, Settings, Started,
-        Timing,
+        Campaign, Election, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost, Policy, Settings,
+        Started, Timing,
         campaign::{Event, Release, StartError, What},
+        lease::ElectionError,
     },
     ids::{ClusterName, ElectionName, MemberId},
     store::examine::{Finding, Verdict},
 };
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::{mpsc, watch},
-};
-use tracing_subscriber::EnvFilter;
+use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::{commands::demo::shared_store, duration, guard::Ended, reply};
+use crate::{
+    commands::demo::shared_store,
+    duration,
+    guard::Ended,
+    lease, logging,
+    output::{LossyLines, tell},
+    reply,
+    usage::{Usage, exit_status},
+};
 
 mod release;
 mod restarts;
 mod role;
 mod say;
 mod shift;
+mod signals;
 
 use release::AfterTheProgram;
 use restarts::OnExit;
 use role::Program;
 use say::Say;
+use signals::Ends;
 
 /// How long to wait before a store that does not answer is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -76,6 +84,9 @@ pub(crate) struct Args {
     /// How long a node leads without a word to the store. When it is killed, another takes over after this and a poll.
     #[arg(long, default_value = "10s", value_parser = duration::parse)]
     lease: Duration,
+    /// Take a lease below 1 s, or below 20 times the median of five commits at the start, which are refused otherwise.
+    #[arg(long)]
+    lease_anyway: bool,
     /// How often a node that waits looks at the store; up to half of it is added at random. Default: a fifth of the lease.
     #[arg(long, value_parser = duration::parse)]
     poll: Option<Duration>,
@@ -98,7 +109,8 @@ const EXIT_STATUS: &str = "\
 The program finds CALLSIGN_SINGLETON, CALLSIGN_MEMBER, CALLSIGN_EPOCH (its fencing token: greater for each new leader) and
 CALLSIGN_BALLOT in its environment.
 
-SIGTERM, SIGINT, SIGHUP: the program is ended, then the lease is given back. A second one: the program is killed at once.
+SIGTERM, SIGINT: the program is ended, then the lease is given back. A second one: the program is killed at once.
+SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH are handed on to the program. SIGPIPE, SIGALRM, SIGQUIT do nothing.
 
 Exit status: 0 stopped by a signal, the lease is given back, or had ended before; 1 failed; 2 wrong usage, nothing was started;
 3 stopped, but whether the lease was given back is not known (others take over when it ends). With --on-exit stop: the program's
@@ -116,6 +128,8 @@ pub(crate) struct Plan {
     say: Say,
     /// Whether the program is not to be waited for any longer.
     hurry: watch::Receiver<bool>,
+    /// Signals for the program.
+    handed_on: broadcast::Sender<i32>,
 }
 
 impl Plan {
@@ -135,31 +149,26 @@ fn grace(stop_budget: Duration) -> Duration {
     stop_budget.saturating_sub(DYING.min(stop_budget / 4))
 }
 
-/// What was found wrong before anything was started.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Usage(String);
-
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let part = match Part::new(args) {
-        Ok(part) => part,
-        Err(Usage(why)) => {
-            eprintln!("callsign run: {why}");
-            return Ok(reply::Verdict::Usage.exit_status().into());
-        }
+/// Runs the command. Whatever it says, nobody has to listen.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let Ok((lines, _written)) = LossyLines::to(std::io::stderr()) else {
+        tell("callsign run: no thread can be started to write with");
+        return ExitCode::FAILURE;
     };
-    let (say, writing) = Say::begin(&args.singleton);
-    log(args.log.as_deref(), say.clone())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let result = runtime.block_on(take_part(args, part, say.clone()));
-    // What still runs has nothing to say any more.
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    if let Err(error) = &result {
+    let say = Say::new(&args.singleton, lines.clone());
+    let result = Part::new(args).map_err(anyhow::Error::from).and_then(|part| {
+        // What the campaign warns of is said in words.
+        logging::begin(args.log.as_deref(), "warn,callsign::election=error", &lines, false)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let result = runtime.block_on(take_part(args, part, say.clone()));
+        // What still runs has nothing to say any more.
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        result
+    });
+    result.unwrap_or_else(|error| {
         say.line(format_args!("{error:#}"));
-    }
-    drop(writing);
-    Ok(result.unwrap_or(ExitCode::FAILURE))
+        exit_status(&error).into()
+    })
 }
 
 /// Who takes part, in what, and how: all that can be wrong with it was found.
@@ -168,7 +177,28 @@ struct Part {
     singleton: ElectionName,
     member: MemberId,
     timing: Timing,
+    /// What was asked for, and goes for any lease.
+    poll: Option<Duration>,
+    stop_budget: Option<Duration>,
     store: String,
+    lease_anyway: bool,
+}
+
+/// The durations for a lease; those that were asked for are as they were asked for.
+fn timing(lease: Duration, poll: Option<Duration>, stop_budget: Option<Duration>) -> Result<Timing, Usage> {
+    let usual = Timing::for_lease(lease);
+    let poll = poll.unwrap_or(usual.poll);
+    let timing = Timing {
+        poll,
+        jitter: poll / 2,
+        stop_budget: stop_budget.unwrap_or(usual.stop_budget),
+        spread: usual.spread.min(SPREAD),
+        ..usual
+    };
+    timing
+        .validate()
+        .map_err(|why| Usage(format!("{why}; give a longer --lease, or a shorter --stop-budget")))?;
+    Ok(timing)
 }
 
 impl Part {
@@ -178,18 +208,11 @@ impl Part {
         let singleton = ElectionName::new(&args.singleton).map_err(|why| named("--singleton", &why))?;
         let member = args.member.clone().unwrap_or_else(own_name);
         let member = MemberId::new(member).map_err(|why| named("--member", &why))?;
-        let usual = Timing::for_lease(args.lease);
-        let poll = args.poll.unwrap_or(usual.poll);
-        let timing = Timing {
-            poll,
-            jitter: poll / 2,
-            stop_budget: args.stop_budget.unwrap_or(usual.stop_budget),
-            spread: usual.spread.min(SPREAD),
-            ..usual
-        };
-        timing
-            .validate()
-            .map_err(|why| Usage(format!("{why}; give a longer --lease, or a shorter --stop-budget")))?;
+        if !args.lease_anyway {
+            lease::is_sensible(args.lease)?;
+        }
+        let (poll, stop_budget) = (args.poll, args.stop_budget);
+        let timing = timing(args.lease, poll, stop_budget)?;
         let program = args.command.first().map(OsString::as_os_str).unwrap_or_default();
         if !can_be_run(program) {
             return Err(Usage(format!("{} is no program that can be run", program.display())));
@@ -198,7 +221,8 @@ impl Part {
             Some(store) => store.clone(),
             None => own_store()?,
         };
-        Ok(Self { cluster, singleton, member, timing, store })
+        let lease_anyway = args.lease_anyway;
+        Ok(Self { cluster, singleton, member, timing, poll, stop_budget, store, lease_anyway })
     }
 }
 
@@ -233,38 +257,17 @@ fn can_be_run(program: &OsStr) -> bool {
     !program.is_empty() && std::env::split_paths(&path).any(|directory| is_program(&directory.join(program)))
 }
 
-fn log(directives: Option<&str>, say: Say) -> Result<()> {
-    let given = directives.map(str::to_owned).or_else(|| std::env::var("RUST_LOG").ok());
-    // What the campaign warns of is said in words.
-    let filter = given.as_deref().unwrap_or("warn,callsign::election=error");
-    let filter = EnvFilter::try_new(filter).context("--log or RUST_LOG")?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(say).with_ansi(false).init();
-    Ok(())
-}
-
-/// The signals that end the command.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn new() -> Result<Self> {
-        let [terminate, interrupt, hangup] =
-            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
-        Ok(Self([terminate?, interrupt?, hangup?]))
-    }
-
-    async fn next(&mut self) -> &'static str {
-        let Self([terminate, interrupt, hangup]) = self;
-        tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-            _ = hangup.recv() => "SIGHUP",
-        }
-    }
-}
-
-async fn take_part(args: &Args, part: Part, say: Say) -> Result<ExitCode> {
-    let mut signals = Signals::new()?;
+async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
+    let mut signals = Ends::new()?;
+    let handed_on = signals::hand_on(&say)?;
     let (hurry, hurried) = watch::channel(false);
+    let store = tokio::select! {
+        store = agree(&mut part, &say) => store?,
+        signal = signals.next() => {
+            say.line(format_args!("{signal}: nothing was started"));
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let plan = Arc::new(Plan {
         command: args.command.clone(),
         singleton: part.singleton.clone(),
@@ -273,10 +276,11 @@ async fn take_part(args: &Args, part: Part, say: Say) -> Result<ExitCode> {
         grace: grace(part.timing.stop_budget),
         say: say.clone(),
         hurry: hurried,
+        handed_on,
     });
     let (over, mut is_over) = mpsc::unbounded_channel();
     let campaign = tokio::select! {
-        campaign = begin(&part, &plan, over) => campaign?,
+        campaign = begin(&part, &plan, store, over) => campaign?,
         signal = signals.next() => {
             say.line(format_args!("{signal}: nothing was started"));
             return Ok(ExitCode::SUCCESS);
@@ -341,14 +345,52 @@ fn status_of(ended: Ended) -> ExitCode {
     u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Opens the store and takes part, as soon as the store lets it.
+fn config(lease: Duration) -> ElectionConfig {
+    ElectionConfig::new(Policy::sticky(), lease)
+}
+
+/// Opens the store, and takes the lease that the nodes of this singleton have agreed on: the first one's. It is in the
+/// store, and by it a former node is waited for; with another one, a node could not use what it is granted.
+async fn agree(part: &mut Part, say: &Say) -> Result<SharedStore> {
+    let store = open(&part.store, say).await?;
+    let election = Election::new(store.clone(), &part.cluster, &part.singleton, Clock::boot());
+    loop {
+        let found = match election.config().await {
+            // The first node writes it.
+            Err(ElectionError::NotInitialized) => return Ok(store),
+            found => found.map_err(Fault::from),
+        };
+        match found {
+            Ok(found) => {
+                let (agreed, asked) = (found.lease, part.timing.lease);
+                if agreed != asked {
+                    say.line(format_args!(
+                        "this singleton has a lease of {agreed:?}: --lease {asked:?} does not count"
+                    ));
+                    part.timing = timing(agreed, part.poll, part.stop_budget)?;
+                }
+                return Ok(store);
+            }
+            Err(fault @ Fault::Transient { .. }) => {
+                say.line(format_args!("{fault}; tries again"));
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+}
+
+/// Takes part, as soon as the store lets it.
 async fn begin(
     part: &Part,
     plan: &Arc<Plan>,
+    store: SharedStore,
     over: mpsc::UnboundedSender<Ended>,
 ) -> Result<Campaign<AfterTheProgram<LeaseOracle>>> {
-    let store = open(&part.store, &plan.say).await?;
     let lease = part.timing.lease;
+    if !part.lease_anyway {
+        lease::suits(&store, part.member.as_str(), lease).await?;
+    }
     plan.say.line(format_args!(
         "takes part as {} over {}; a lease of {lease:?}, the program has {:?} to stop",
         part.member,
@@ -356,10 +398,7 @@ async fn begin(
         part.timing.stop_budget,
     ));
     loop {
-        let options = LeaseOptions {
-            config: Some(ElectionConfig::new(Policy::sticky(), lease)),
-            ..LeaseOptions::default()
-        };
+        let options = LeaseOptions { config: Some(config(lease)), ..LeaseOptions::default() };
         let oracle = AfterTheProgram(LeaseOracle::new(store.clone(), &part.cluster, options));
         let mut settings =
             Settings::new(part.singleton.clone(), part.member.clone()).with_timing(part.timing);

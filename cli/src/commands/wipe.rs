@@ -1,6 +1,10 @@
 //! `callsign wipe`: removes a registry from the store. What goes, what stays, and in which order: [`callsign_elector::wipe`].
 
-use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, anyhow};
 use callsign::{Clock, SessionTiming, SharedStore};
@@ -18,7 +22,12 @@ use callsign_elector::{
 use serde_json::{Value, json};
 
 use super::demo::shared_store;
-use crate::{duration, measure::now_ns, output::printable, reply::Verdict};
+use crate::{
+    duration,
+    measure::now_ns,
+    output::{Work, answer, printable, tell},
+    reply::Verdict,
+};
 
 /// The name under which sessions are observed. One at a time.
 const OBSERVER: &str = "callsign-wipe";
@@ -79,7 +88,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(done) => (done, 0),
         Err(Refused { verdict, code, message, facts }) => {
             if !args.json {
-                eprintln!("callsign: {}", printable(&message));
+                tell(format_args!("callsign: {}", printable(&message)));
             }
             let mut body = facts;
             body["error"] = code.into();
@@ -89,8 +98,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         }
     };
     if args.json {
-        println!("{result}");
-    } else if status == 0 {
+        return answer(&format!("{result}\n"), Work::Changes, status);
+    }
+    if status == 0 {
         let kept = if args.forget_tokens {
             "nothing is left of it".to_owned()
         } else {
@@ -99,10 +109,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                 result["epoch"], result["position"]
             )
         };
-        println!(
-            "{} is removed: {} members, {} positions of its log; {kept}",
+        let done = format!(
+            "{} is removed: {} members, {} positions of its log; {kept}\n",
             args.registry, result["members"], result["logged"]
         );
+        return answer(&done, Work::Changes, status);
     }
     status.into()
 }
@@ -147,8 +158,17 @@ struct Wipe<'a> {
 
 impl Wipe<'_> {
     async fn look(&self) -> Result<Found> {
-        let read = self.store.read(reads(&self.keys)).await.context("the store was not read")?;
-        Ok(Found::new(&self.keys, &read))
+        // Whose sessions have to be read is seen in what was read.
+        let mut nodes = BTreeSet::new();
+        for _ in 0..ATTEMPTS {
+            let read = self.store.read(reads(&self.keys, &nodes)).await.context("the store was not read")?;
+            let found = Found::new(&self.keys, &nodes, &read);
+            match found.lacks() {
+                Some(lacks) => nodes.extend(lacks.iter().cloned()),
+                None => return Ok(found),
+            }
+        }
+        Err(anyhow!("nodes join it all the time"))
     }
 
     async fn run(&self) -> Result<Value, Refused> {
@@ -257,7 +277,8 @@ impl Wipe<'_> {
             seed: now_ns(),
         };
         let wait = self.args.wait.unwrap_or(longest * 2 + LOOK * 10);
-        eprintln!("waiting for at most {wait:?}: {} have open sessions", listed(found.open().keys()));
+        let nodes = listed(found.open().keys());
+        tell(format_args!("waiting for at most {wait:?}: {nodes} have open sessions"));
         let observer = NodeSession::open(self.store.clone(), Clock::boot(), config, shortest * 2);
         let observer = observer.await.context("the sessions cannot be observed")?;
         let watched = async {

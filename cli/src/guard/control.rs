@@ -13,6 +13,8 @@ pub(crate) enum Word {
     TrustedUntil(u64),
     /// It is to end, and is killed at that time.
     StopKillAt(u64),
+    /// It is to get this signal.
+    HandOn(i32),
 }
 
 /// A time as it is said. Beyond some five hundred years after the boot, that.
@@ -57,7 +59,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_whole_in_whatever_pieces_they_come() {
-        let words = [Word::TrustedUntil(1_234_567_890_123), Word::StopKillAt(7)];
+        let words = [Word::TrustedUntil(1_234_567_890_123), Word::StopKillAt(7), Word::HandOn(1)];
         let bytes: Vec<u8> = words.iter().flat_map(line).collect();
         let (mut lines, mut read) = (Lines::default(), Vec::new());
         for byte in bytes {

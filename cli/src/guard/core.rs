@@ -21,6 +21,8 @@ pub(crate) enum Input {
     Trust(Time),
     /// The node asks for the end of the program, which is killed at that time if it is still there.
     Stop(Time),
+    /// The node has got a signal that is meant for the program.
+    HandOn(i32),
     /// The node is gone, or will say nothing more.
     Closed,
     /// The program has ended. Others that it started may be there.
@@ -38,6 +40,8 @@ pub(crate) enum Effect {
     Start,
     /// Ask it to end: the whole group.
     Terminate,
+    /// Send this signal to the program itself, not to its group: whom it started knows nothing of it.
+    HandOn(i32),
     /// Kill everybody.
     Kill,
     /// Tell the node.
@@ -166,6 +170,9 @@ impl Guard {
                 self.kill(now, &mut effects);
             }
             (Phase::Killing { again, .. }, Input::Tick) if now >= again => self.kill(now, &mut effects),
+            (Phase::Running { .. } | Phase::Ending { .. }, Input::HandOn(signal)) => {
+                effects.push(Effect::HandOn(signal));
+            }
             (phase, Input::Ended(how)) if phase.has_started() => {
                 effects.push(Effect::Report(Report::Ended(how)));
                 self.kill(now, &mut effects);
@@ -303,6 +310,18 @@ mod tests {
         assert_eq!(guard.step(at(100), Input::Stop(at(700))), [ending(Why::Asked), Effect::Terminate]);
         assert_eq!(guard.step(at(699), Input::Tick), []);
         assert_eq!(guard.step(at(700), Input::Tick), [Effect::Kill]);
+    }
+
+    #[test]
+    fn a_signal_is_handed_on_while_there_is_a_program_to_hear_it() {
+        let mut guard = guard();
+        assert_eq!(guard.step(at(0), Input::HandOn(1)), []);
+        let mut running = running();
+        assert_eq!(running.step(at(50), Input::HandOn(1)), [Effect::HandOn(1)]);
+        running.step(at(100), Input::Stop(at(700)));
+        assert_eq!(running.step(at(150), Input::HandOn(10)), [Effect::HandOn(10)]);
+        running.step(at(700), Input::Tick);
+        assert_eq!(running.step(at(701), Input::HandOn(1)), []);
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl Reins {
         self.say(Word::StopKillAt(nanos(kill_at)));
     }
 
+    /// Has the program get a signal.
+    pub(crate) fn hand_on(&self, signal: i32) {
+        self.say(Word::HandOn(signal));
+    }
+
     /// Does not wait. A guard that does not take words is stopped or gone, and then the deadline that it knows is right.
     fn say(&self, word: Word) {
         if let Err(error) = (&self.words).write_all(&line(&word)) {

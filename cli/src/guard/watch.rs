@@ -18,7 +18,7 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
     process::{
-        Pid, Signal, WaitId, WaitIdOptions, WaitStatus, getpid, getppid, kill_process_group,
+        Pid, Signal, WaitId, WaitIdOptions, WaitStatus, getpid, getppid, kill_process, kill_process_group,
         set_parent_process_death_signal, setsid, waitid,
     },
     thread::set_name,
@@ -27,14 +27,19 @@ use rustix::{
         timerfd_settime,
     },
 };
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+};
 
 use super::{
     control::{Lines, Word, line, time},
     core::{Effect, Ended, Guard, Input, Report, Why},
     processes::{self, Reaped},
 };
-use crate::duration;
+use crate::{
+    duration,
+    output::{LossyLines, tell},
+};
 
 /// Arguments of the hidden `callsign guard`. Its standard input is the node's socket.
 #[derive(clap::Args)]
@@ -67,7 +72,7 @@ pub(crate) fn start(args: &StartArgs) -> Result<ExitCode> {
     }
     let Some((program, arguments)) = args.command.split_first() else { bail!("no program") };
     let error = Command::new(program).args(arguments).exec();
-    eprintln!("callsign: cannot run {}: {error}", program.display());
+    tell(format_args!("callsign: cannot run {}: {error}", program.display()));
     // As shells say it.
     Ok(ExitCode::from(if error.kind() == ErrorKind::NotFound { 127 } else { 126 }))
 }
@@ -112,7 +117,8 @@ impl<'a> Driver<'a> {
         let (signals, handlers) = UnixStream::pair()?;
         signals.set_nonblocking(true)?;
         // Only the node ends the guard. Handlers, and not "ignored", which the program would inherit.
-        for signal in [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2] {
+        for signal in [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE]
+        {
             signal_hook::low_level::pipe::register(signal, handlers.try_clone()?)?;
         }
         Ok(Self {
@@ -183,6 +189,7 @@ impl<'a> Driver<'a> {
             match word {
                 Ok(Word::TrustedUntil(at)) => inputs.push_back(Input::Trust(time(at))),
                 Ok(Word::StopKillAt(at)) => inputs.push_back(Input::Stop(time(at))),
+                Ok(Word::HandOn(signal)) => inputs.push_back(Input::HandOn(signal)),
                 // No node says that: whoever does is not listened to any longer.
                 Err(_) => self.is_open = false,
             }
@@ -231,9 +238,15 @@ impl<'a> Driver<'a> {
             },
             Effect::Terminate => {
                 if let Some(program) = self.program {
-                    // One that is stopped hears nothing before it goes on. Who has ended needs no signal.
+                    // One that is stopped hears nothing before it goes on. A process that has ended needs no signal.
                     let _ = kill_process_group(program, Signal::TERM);
                     let _ = kill_process_group(program, Signal::CONT);
+                }
+            }
+            Effect::HandOn(signal) => {
+                if let (Some(program), Some(signal)) = (self.program, Signal::from_named_raw(signal)) {
+                    // Who has ended needs no signal.
+                    let _ = kill_process(program, signal);
                 }
             }
             Effect::Kill => {
@@ -274,7 +287,10 @@ impl<'a> Driver<'a> {
             Some(Why::NodeGone) => "is gone, so its program was killed",
             Some(Why::Asked) | None => return,
         };
-        let _ = writeln!(io::stderr(), "callsign guard: `callsign run` {why}");
+        // Nor does anybody wait for who does not read.
+        if let Ok((lines, _writing)) = LossyLines::to(io::stderr()) {
+            lines.say(&format!("callsign guard: `callsign run` {why}\n"));
+        }
     }
 }
 

@@ -133,7 +133,7 @@ impl Elector {
     }
 
     fn needs_join(&self, reading: &Reading, session: &SessionId) -> bool {
-        if self.wish != Wish::Member || reading.author.is_none() || self.own_row().is_some() {
+        if self.wish != Wish::Member || reading.next_sequence.is_none() || self.own_row().is_some() {
             return false;
         }
         // It waits in the queue, or it was dropped, and is to be repeated under the next number.
@@ -150,7 +150,7 @@ impl Elector {
         let applied = state.fill(facts)?;
         let opens_anew = applied.relied.contains(&Relied::Members);
         // Whoever waits in the queue may have the base that nobody among the members has.
-        if opens_anew && !reading.queue.is_empty() {
+        if opens_anew && (reading.queue_is_longer || !reading.queue.is_empty()) {
             return None;
         }
         let me = &self.config.node;
@@ -175,7 +175,7 @@ impl Elector {
         proposals: &mut Vec<Proposal>,
     ) {
         let mut say = |due: Time, event: MembershipEvent| {
-            if reading.author.is_some() && !self.is_equal_queued(&event) {
+            if reading.next_sequence.is_some() && !self.is_equal_queued(&event) {
                 proposals.push(at(due, Action::Say(event)));
             }
         };
@@ -209,9 +209,7 @@ impl Elector {
         if let Some(event) = self.stance(now, reading, state, session, row) {
             say(now, event);
         }
-        let closed = |row: &MemberRow| {
-            reading.sessions.get(&row.session.node).is_some_and(|record| record.has_closed(&row.session))
-        };
+        let closed = |row: &MemberRow| reading.sessions.is_closed(&row.session);
         let delay = if self.leads() { Duration::ZERO } else { self.config.timing.closed * rank };
         for (node, accused) in
             state.members.iter().filter(|(node, row)| **node != session.node && closed(row))
@@ -337,7 +335,7 @@ impl Elector {
         let mut join = None;
         let Some((transaction, report)) = self.plan(action, nonce) else { return false };
         match action {
-            Action::Join => join = self.reading.as_ref().and_then(|r| r.author).map(|a| a.sequence.next()),
+            Action::Join => join = self.reading.as_ref().and_then(|r| r.next_sequence),
             Action::TakeLock(_) => self.handoff.take(nonce),
             _ => {}
         }
@@ -400,7 +398,7 @@ impl Elector {
     fn facts(&self, session: &SessionId, reading: &Reading, nonce: Nonce) -> Facts {
         Facts {
             sessions: reading.sessions.clone(),
-            commit: reading.commit,
+            commit: reading.commit.map(|end| end.position),
             floor: reading.floor,
             version: reading.version,
             proposer: session.clone(),

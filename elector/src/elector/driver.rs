@@ -16,6 +16,7 @@ use crate::{
     ids::Incarnation,
     recording::{Core, Header, Recorder},
     store::{CommitOutcome, SharedStore, StoreError},
+    supervision::{Part, Supervisor},
 };
 
 /// How long an operation of the store may take before it is given up. Shorter: a slow store looks like none; longer:
@@ -26,6 +27,7 @@ const OPERATION: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct ElectorHandle {
     actor: ActorRef<Input>,
+    part: Part,
 }
 
 impl ElectorHandle {
@@ -49,11 +51,24 @@ impl ElectorHandle {
         events: UnboundedSender<ElectorEvent>,
         record: Option<(&Path, Incarnation)>,
     ) -> Result<Self, SpawnErr> {
+        Self::spawn_supervised(store, clock, config, events, record, Supervisor::new()).await
+    }
+
+    /// As [`spawn_recorded`](Self::spawn_recorded), as a part of a node, which fails when the elector does.
+    pub async fn spawn_supervised(
+        store: SharedStore,
+        clock: Clock,
+        config: ElectorConfig,
+        events: UnboundedSender<ElectorEvent>,
+        record: Option<(&Path, Incarnation)>,
+        supervisor: Supervisor,
+    ) -> Result<Self, SpawnErr> {
         let recorder = record
             .and_then(|(dir, incarnation)| Recorder::begin(dir, &header(&config, incarnation), &config));
-        let driver = Driver { store, clock, events };
-        let (actor, _) = Actor::spawn(None, driver, (config, recorder)).await?;
-        Ok(Self { actor })
+        let name = format!("the elector of registry {}", config.registry);
+        let driver = Driver { store, clock, events, supervisor: supervisor.clone() };
+        let (actor, part) = supervisor.actor(name, driver, (config, recorder)).await?;
+        Ok(Self { actor, part })
     }
 
     /// Tells the elector something. Does not wait, and does nothing if it has stopped.
@@ -63,6 +78,7 @@ impl ElectorHandle {
 
     /// Ends the elector where it is. What it had under way in the store may still land.
     pub fn stop(&self) {
+        self.part.may_end();
         self.actor.stop(None);
     }
 }
@@ -84,6 +100,7 @@ struct Driver {
     store: SharedStore,
     clock: Clock,
     events: UnboundedSender<ElectorEvent>,
+    supervisor: Supervisor,
 }
 
 /// The elector and the tasks that belong to it. They end with it.
@@ -97,12 +114,6 @@ struct Running {
 
 /// A task that is aborted when it is replaced or dropped.
 struct Task(JoinHandle<()>);
-
-impl Task {
-    fn start(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(tokio::spawn(work))
-    }
-}
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -166,12 +177,16 @@ impl Actor for Driver {
 }
 
 impl Driver {
+    fn task(&self, part: &'static str, work: impl Future<Output = ()> + Send + 'static) -> Task {
+        Task(self.supervisor.task(part, work))
+    }
+
     fn carry_out(&self, myself: &ActorRef<Input>, effect: Effect, running: &mut Running) {
         let myself = myself.clone();
         match effect {
             Effect::Read { id, reads } => {
                 let read = self.store.read(reads);
-                running.operation = Some(Task::start(async move {
+                running.operation = Some(self.task("a request of an elector to the store", async move {
                     let result = tokio::time::timeout(OPERATION, read).await;
                     let result = result.unwrap_or_else(|_| Err(StoreError::Unavailable("no answer".into())));
                     send(&myself, Input::ReadDone { id, result });
@@ -179,7 +194,7 @@ impl Driver {
             }
             Effect::Commit { id, transaction } => {
                 let commit = self.store.commit(transaction);
-                running.operation = Some(Task::start(async move {
+                running.operation = Some(self.task("a request of an elector to the store", async move {
                     let outcome = tokio::time::timeout(OPERATION, commit).await;
                     let outcome = outcome.unwrap_or(CommitOutcome::Unknown);
                     send(&myself, Input::CommitDone { id, outcome });
@@ -187,7 +202,7 @@ impl Driver {
             }
             Effect::Watch { keys, since } => {
                 let watches: Vec<_> = keys.into_iter().map(|key| self.store.watch(key, since)).collect();
-                running.watch = Some(Task::start(async move {
+                running.watch = Some(self.task("a watch of an elector", async move {
                     // A watch that cannot be had is made up for by the poll.
                     if select_all(watches).await.0.is_ok() {
                         send(&myself, Input::Notice(Notice::Changed));
@@ -196,7 +211,7 @@ impl Driver {
             }
             Effect::WakeAt(at) => {
                 let clock = self.clock.clone();
-                running.timer = Some(Task::start(async move {
+                running.timer = Some(self.task("the timer of an elector", async move {
                     clock.sleep_until(at).await;
                     send(&myself, Input::Wake);
                 }));

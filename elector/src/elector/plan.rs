@@ -61,7 +61,7 @@ pub(super) fn enqueue(
     author: &SessionId,
     event: MembershipEvent,
 ) -> Option<(QueueEntry, Transaction)> {
-    let sequence = reading.author?.sequence.next();
+    let sequence = reading.next_sequence?;
     let entry = QueueEntry { author: author.clone(), sequence, event };
     let transaction = reading.check(Transaction::new(), keys.cluster().session(&author.node));
     let transaction = if planted!("author-number-not-checked") {
@@ -69,6 +69,9 @@ pub(super) fn enqueue(
     } else {
         reading.check(transaction, keys.author(&author.node))
     };
+    // A record that was not there may have come and gone since.
+    let is_first = reading.raw(&keys.author(&author.node)).is_none();
+    let transaction = if is_first { reading.check(transaction, keys.author_floor()) } else { transaction };
     let transaction = transaction
         .put(keys.author(&author.node), AuthorRecord { sequence }.to_value())
         .append(keys.queue(), entry.to_value());

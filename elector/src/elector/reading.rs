@@ -2,20 +2,27 @@
 //!
 //! The bytes are kept because a transaction checks for exactly what was read.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use callsign_planted::planted;
 
 use crate::{
-    ids::{NodeName, Position, SessionId},
+    ids::{NodeName, Position, Sequence, SessionId},
     keys::{RegistryKeys, read_key, read_range},
     record::{
-        AuthorRecord, CorruptRecord, Lock, MemberRow, PositionRecord, QueueEntry, Record, SessionRecord, Term,
+        AuthorFloor, AuthorRecord, CorruptRecord, Lock, LogEnd, MemberRow, PositionRecord, QueueEntry,
+        Record, SessionFloor, SessionRecord, Term,
     },
+    sessions::Sessions,
     state::{ElectionState, Relied},
     store::{Key, Read, ReadResult, Transaction, Value, Version},
 };
 
-/// The most members of one registry, and the most nodes of one cluster, that an elector takes in. Beyond it nothing
-/// is decided: a decision by half of the members would be a wrong one.
+/// The most members of one registry that an elector takes in. Beyond it nothing is decided: a decision by half of the
+/// members would be a wrong one.
 pub const MAX_MEMBERS: usize = 10_000;
 
 const TERM: usize = 0;
@@ -24,9 +31,12 @@ const COMMIT: usize = 2;
 const FLOOR: usize = 3;
 const QUEUE_MARK: usize = 4;
 const AUTHOR: usize = 5;
-const MEMBERS: usize = 6;
-const SESSIONS: usize = 7;
-const QUEUE: usize = 8;
+const AUTHOR_FLOOR: usize = 6;
+const SESSION_FLOOR: usize = 7;
+const MEMBERS: usize = 8;
+const QUEUE: usize = 9;
+/// The session of the first of the nodes that were asked for; those of the others follow.
+const SESSIONS: usize = 10;
 
 /// An entry of the queue as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,51 +52,78 @@ pub(super) struct Reading {
     pub(super) version: Version,
     /// `None` if a record that every decision relies on cannot be read.
     pub(super) state: Option<ElectionState>,
-    pub(super) sessions: BTreeMap<NodeName, SessionRecord>,
-    pub(super) commit: Option<Position>,
+    pub(super) sessions: Sessions,
+    pub(super) commit: Option<LogEnd>,
     pub(super) floor: Position,
-    /// `None` if it cannot be read; then nothing is enqueued.
-    pub(super) author: Option<AuthorRecord>,
+    /// The last sequence number of the own record; 0 if there is none. `None` if it cannot be read.
+    pub(super) author: Option<Sequence>,
+    /// The number of the next entry. `None` if it cannot be known; then nothing is enqueued.
+    pub(super) next_sequence: Option<Sequence>,
     pub(super) queue: Vec<Queued>,
     /// Whether the queue has more entries than were read.
     pub(super) queue_is_longer: bool,
     /// Records that cannot be read, and why.
     pub(super) corrupt: Vec<(Key, String)>,
-    raw: BTreeMap<Key, Value>,
+    pub(super) raw: Arc<BTreeMap<Key, Value>>,
+    /// The nodes whose sessions were asked for.
+    asked: BTreeSet<NodeName>,
 }
 
 /// What to read: everything at one version, so that no decision mixes two states.
-pub(super) fn reads(keys: &RegistryKeys, node: &NodeName, queue_limit: usize) -> Vec<Read> {
-    vec![
+///
+/// Of sessions only those of `nodes`: how many others there were, and are no more, must cost nothing.
+pub(super) fn reads(
+    keys: &RegistryKeys,
+    node: &NodeName,
+    queue_limit: usize,
+    nodes: &BTreeSet<NodeName>,
+) -> Vec<Read> {
+    let mut reads = vec![
         read_key(keys.term()),
         read_key(keys.lock()),
         read_key(keys.commit()),
         read_key(keys.floor()),
         read_key(keys.queue()),
         read_key(keys.author(node)),
+        read_key(keys.author_floor()),
+        read_key(keys.cluster().session_floor()),
         read_range(keys.members(), MAX_MEMBERS),
-        read_range(keys.cluster().sessions(), MAX_MEMBERS),
         read_range(keys.queue_entries(), queue_limit),
-    ]
+    ];
+    reads.extend(nodes.iter().map(|node| read_key(keys.cluster().session(node))));
+    reads
 }
 
 impl Reading {
     /// Takes in the answer to [`reads`].
-    pub(super) fn new(keys: &RegistryKeys, node: &NodeName, queue_limit: usize, result: &ReadResult) -> Self {
+    pub(super) fn new(
+        keys: &RegistryKeys,
+        node: &NodeName,
+        queue_limit: usize,
+        asked: &BTreeSet<NodeName>,
+        result: &ReadResult,
+    ) -> Self {
         let mut decoder = Decoder { result, corrupt: Vec::new(), raw: BTreeMap::new() };
         let term = decoder.key::<Term>(keys.term(), TERM);
         let lock = decoder.key::<Lock>(keys.lock(), LOCK);
-        let commit = decoder.key::<PositionRecord>(keys.commit(), COMMIT);
+        let commit = decoder.key::<LogEnd>(keys.commit(), COMMIT);
         let floor = decoder.key::<PositionRecord>(keys.floor(), FLOOR);
         let author = decoder.key::<AuthorRecord>(keys.author(node), AUTHOR);
+        let author_floor = decoder.key::<AuthorFloor>(keys.author_floor(), AUTHOR_FLOOR);
         decoder.keep(QUEUE_MARK);
         let members = decoder.range::<MemberRow>(MEMBERS, |key| keys.member_node(key));
-        let unread = decoder.corrupt.len();
-        let sessions = decoder.range::<SessionRecord>(SESSIONS, |key| keys.cluster().session_node(key));
-        // A session that cannot be read is neither open nor closed; that is enough, it blocks nobody else's.
-        let only_sessions = decoder.corrupt.len() - unread;
-        let author_unread = usize::from(author.is_err());
-        let all_read = decoder.corrupt.len() == only_sessions + author_unread;
+        let author_unread = usize::from(author.is_err()) + usize::from(author_floor.is_err());
+        let all_read = decoder.corrupt.len() == author_unread;
+        // A session that cannot be read is neither open nor closed; that is enough, it blocks nobody else's. Without the
+        // floor nothing is known of sessions that have no record.
+        let session_floor = decoder.key::<SessionFloor>(keys.cluster().session_floor(), SESSION_FLOOR);
+        let mut sessions = Sessions::new(session_floor.unwrap_or_default().unwrap_or_default().0);
+        for (nth, node) in asked.iter().enumerate() {
+            let record = decoder.key::<SessionRecord>(keys.cluster().session(node), SESSIONS + nth);
+            if let Ok(record) = record {
+                sessions.insert(node.clone(), record);
+            }
+        }
 
         let state = match (term, lock) {
             (Ok(term), Ok(lock)) if all_read => {
@@ -107,14 +144,49 @@ impl Reading {
             version: result.version,
             state,
             sessions,
-            commit: commit.unwrap_or(None).map(|record| record.0),
+            commit: commit.unwrap_or(None),
             floor: floor.unwrap_or(None).map_or(Position(0), |record| record.0),
-            author: author.ok().map(Option::unwrap_or_default),
+            next_sequence: next_sequence(author, author_floor),
+            author: author.ok().map(|record| record.unwrap_or_default().sequence),
             queue_is_longer: queue.len() >= queue_limit,
             queue,
             corrupt: decoder.corrupt,
-            raw: decoder.raw,
+            raw: Arc::new(decoder.raw),
+            asked: asked.clone(),
         }
+    }
+
+    /// The nodes whose sessions decide something: those of members, and of authors of entries.
+    pub(super) fn concerned(&self) -> impl Iterator<Item = &NodeName> {
+        let entries = self.queue.iter().filter_map(|queued| queued.entry.as_ref().ok());
+        self.members().chain(entries.map(|entry| &entry.author.node))
+    }
+
+    fn members(&self) -> impl Iterator<Item = &NodeName> {
+        self.state.iter().flat_map(|state| state.members.values()).map(|row| &row.session.node)
+    }
+
+    /// Whether the session of a member was not asked for: then nothing can be decided by this reading.
+    pub(super) fn lacks_member(&self) -> bool {
+        self.members().any(|node| !self.asked.contains(node))
+    }
+
+    /// Ends the queue before the first entry whose author's session was not asked for: it is neither to be applied nor
+    /// to be dropped.
+    pub(super) fn cut_unknown(&mut self) {
+        let is_unknown = |queued: &Queued| {
+            queued.entry.as_ref().is_ok_and(|entry| !self.asked.contains(&entry.author.node))
+        };
+        if let Some(first) = self.queue.iter().position(is_unknown) {
+            self.queue.truncate(first);
+            self.queue_is_longer = true;
+        }
+    }
+
+    /// The authors of the entries that wait. `None`: there are more than were read.
+    pub(super) fn queued_authors(&self) -> Option<BTreeSet<NodeName>> {
+        let entries = self.queue.iter().filter_map(|queued| queued.entry.as_ref().ok());
+        (!self.queue_is_longer).then(|| entries.map(|entry| entry.author.node.clone()).collect())
     }
 
     /// The bytes that a key had.
@@ -124,7 +196,7 @@ impl Reading {
 
     /// Whether the session is open, as read.
     pub(super) fn is_open(&self, session: &SessionId) -> bool {
-        self.sessions.get(&session.node).is_some_and(|record| record.is_open_as(session))
+        self.sessions.is_open(session)
     }
 
     /// Adds the check that a key is as it was read.
@@ -153,6 +225,19 @@ impl Reading {
     pub(super) fn queued_by<'a>(&'a self, author: &'a SessionId) -> impl Iterator<Item = &'a QueueEntry> {
         let entries = self.queue.iter().filter_map(|queued| queued.entry.as_ref().ok());
         entries.filter(move |entry| entry.author == *author)
+    }
+}
+
+/// The number after the own record's. Without a record it is above the floor: below it, numbers may have been used.
+fn next_sequence(
+    author: Result<Option<AuthorRecord>, ()>,
+    floor: Result<Option<AuthorFloor>, ()>,
+) -> Option<Sequence> {
+    let floor = floor.ok()?.unwrap_or_default().0;
+    match author.ok()? {
+        Some(author) => Some(author.sequence.next()),
+        None if planted!("enqueues-below-floor") => Some(Sequence(0).next()),
+        None => Some(floor.next()),
     }
 }
 

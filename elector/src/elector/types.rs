@@ -1,14 +1,21 @@
 //! What goes into an elector, and what comes out.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Time,
     ids::{ClusterName, Epoch, NodeName, Position, RegistryName, SessionId, Token},
+    keys::RegistryKeys,
     policy::Opening,
-    record::{Lock, MemberRow, QueueEntry, SessionRecord, Term},
+    record::{Lock, LogEnd, MemberRow, QueueEntry, Term},
+    session::timing::SWEEP_AFTER,
+    sessions::Sessions,
     state::{self, Change, Dropped, Seat},
     store::{CommitOutcome, Key, Read, ReadResult, StoreError, TooLarge, Transaction, Value, Version},
 };
@@ -30,6 +37,9 @@ pub struct ElectorTiming {
     pub turn: Duration,
     /// How long each elector leaves it to the one before it to report a closed session. As `turn`.
     pub closed: Duration,
+    /// How long the sequence number of an author that is no member is kept before it is swept away; zero: for ever. Only
+    /// economy depends on it.
+    pub sweep_after: Duration,
 }
 
 impl Default for ElectorTiming {
@@ -41,6 +51,7 @@ impl Default for ElectorTiming {
             assume: Duration::from_secs(2),
             turn: Duration::from_millis(20),
             closed: Duration::from_millis(50),
+            sweep_after: SWEEP_AFTER,
         }
     }
 }
@@ -119,6 +130,12 @@ pub enum Notice {
     /// The own member is about to leave: it is to give up the seat as soon as another can take it, and to take none while
     /// another can. It stays a member until [`Notice::Leave`]. There is no way back.
     Drain,
+    /// The nodes whose sessions the own member has to know of, beside those of members and of who waits in the queue.
+    /// Replaces the ones named before.
+    Concerned {
+        /// The nodes.
+        nodes: BTreeSet<NodeName>,
+    },
     /// The own member wants to give up the seat and stay a member. Ignored unless it leads in that epoch.
     Resign {
         /// The epoch in which it leads.
@@ -267,39 +284,47 @@ pub struct View {
     pub lock: Option<Lock>,
     /// The members.
     pub members: BTreeMap<NodeName, MemberRow>,
-    /// The sessions of all nodes of the cluster.
-    pub sessions: BTreeMap<NodeName, SessionRecord>,
+    /// The sessions of the members, of those who wait in the queue, and of the nodes of [`Notice::Concerned`].
+    pub sessions: Sessions,
     /// The log's end. `None`: the registry was never opened.
-    pub commit: Option<Position>,
+    pub commit: Option<LogEnd>,
     /// The first position that the log still has.
     pub floor: Position,
     /// The own token, while the own member is one.
     pub me: Option<Token>,
-    /// What the store has at the queue's own key: it is another after every entry that was appended.
-    pub queue: Option<Value>,
+    /// The bytes of all records that were read, by key. A newer version may have written more into a record than this one
+    /// reads, so a transaction checks for these, never for what this version would write.
+    pub raw: Arc<BTreeMap<Key, Value>>,
+    /// The authors of the entries that wait in the queue. `None`: more wait than were read.
+    pub queued: Option<BTreeSet<NodeName>>,
 }
 
 impl View {
     /// Whether a leader without a base may open the seat now. The batch that does has to check it again.
     pub fn opening(&self) -> Option<Opening> {
-        state::opening(&self.members, &self.sessions, self.commit)
+        state::opening(&self.members, &self.sessions, self.commit.map(|end| end.position))
+    }
+
+    /// The bytes that a key had. `None`: it was absent.
+    pub fn raw(&self, key: &Key) -> Option<Value> {
+        self.raw.get(key).cloned()
+    }
+
+    /// Adds the check that a key is as it was read.
+    #[must_use]
+    pub fn check(&self, transaction: Transaction, key: Key) -> Transaction {
+        let expected = self.raw(&key);
+        transaction.check(key, expected)
     }
 
     /// Whether the two differ in nothing but the version and the beats of sessions.
-    pub fn shows_the_same(&self, other: &Self) -> bool {
-        let sessions = |view: &Self| -> Vec<_> {
-            let beatless = |(node, r): (&NodeName, &SessionRecord)| {
-                (node.clone(), r.incarnation, r.number, r.lease, r.open)
-            };
-            view.sessions.iter().map(beatless).collect()
-        };
-        self.term == other.term
-            && self.lock == other.lock
-            && self.members == other.members
-            && self.commit == other.commit
-            && self.floor == other.floor
-            && self.me == other.me
-            && self.queue == other.queue
-            && sessions(self) == sessions(other)
+    pub fn shows_the_same(&self, other: &Self, keys: &RegistryKeys) -> bool {
+        let beats = keys.cluster().sessions();
+        let has_no_beat = |entry: &(&Key, &Value)| !beats.contains(entry.0);
+        // The bytes, not what this version reads in them: whoever checks for them has to hear that they changed.
+        self.me == other.me
+            && self.raw.iter().filter(has_no_beat).eq(other.raw.iter().filter(has_no_beat))
+            && self.queued == other.queued
+            && self.sessions.agree(&other.sessions)
     }
 }

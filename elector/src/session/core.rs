@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Obstacle, SessionConfig, SessionEvent, SessionFailure, TimingError, jitter::Jitter, observe::Observer,
-    own::Own, suspicion::Suspicions,
+    own::Own, suspicion::Suspicions, sweeper::Sweeper,
 };
 use crate::{
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
@@ -58,6 +58,9 @@ pub enum Input {
     Leads(bool),
     /// Stop trusting, close the session, and never open one again.
     Leave,
+    /// In place of [`Start`](Self::Start): nothing is to be opened or trusted. The session of this number is to be closed,
+    /// which another core of the same incarnation has kept until it broke.
+    Close(SessionNumber),
 }
 
 /// What a session asks of its driver, in order.
@@ -125,6 +128,8 @@ pub struct Session {
     /// The records of the others.
     pub(super) observer: Observer,
     pub(super) suspicions: Suspicions,
+    /// What goes over the records of those that are no more.
+    pub(super) sweeper: Sweeper,
     pub(super) leads: bool,
     pub(super) jitter: Jitter,
     last_id: RequestId,
@@ -142,6 +147,7 @@ impl Session {
             own: Own::default(),
             observer: Observer::new(&mut jitter),
             suspicions: Suspicions::default(),
+            sweeper: Sweeper::default(),
             leads: false,
             jitter,
             last_id: RequestId(0),
@@ -169,6 +175,8 @@ impl Session {
             Input::ReadDone { id, result } => {
                 if self.own.is_reading(id) {
                     self.on_own_read(now, result, effects);
+                } else if self.sweeper.is_asking(id) {
+                    self.on_swept_page(now, result, effects);
                 } else {
                     self.on_observed(now, id, result, effects);
                 }
@@ -176,6 +184,8 @@ impl Session {
             Input::CommitDone { id, outcome } => {
                 if self.observer.is_closing(id) {
                     self.on_close_done(now, id, &outcome, effects);
+                } else if self.sweeper.is_asking(id) {
+                    self.on_sweep_done(now, &outcome);
                 } else {
                     self.on_own_commit(now, id, outcome, effects);
                 }
@@ -193,9 +203,11 @@ impl Session {
             }
             Input::Leads(leads) => self.leads = leads,
             Input::Leave => self.leave(now, effects),
+            Input::Close(number) => self.close_inherited(now, number),
         }
         self.act_own(now, effects);
         self.act_observer(now, effects);
+        self.act_sweeper(now, effects);
         if matches!(self.phase, Phase::Opening | Phase::Open) {
             self.suspicions.act(now, self.config.timing.attempt(), effects);
         }
@@ -214,7 +226,7 @@ impl Session {
     }
 
     /// The events that bring a new subscriber to where the others are: this node's state, if it has a session or
-    /// will never have one again, and every closed session that is known.
+    /// will never have one again.
     pub fn current(&self) -> Vec<SessionEvent> {
         let own = match (&self.phase, self.session()) {
             (Phase::Over(None), _) => Some(SessionEvent::Left),
@@ -223,12 +235,19 @@ impl Session {
             (_, Some(session)) if self.own.trusted_until.is_some() => Some(SessionEvent::Opened { session }),
             (_, Some(session)) => Some(SessionEvent::Lapsed { session }),
         };
-        own.into_iter().chain(self.observer.closed_peers().map(SessionEvent::PeerClosed)).collect()
+        own.into_iter().collect()
     }
 
     /// What is in the way of opening, or of closing.
     pub fn obstacle(&self) -> Obstacle {
         self.own.obstacle.clone()
+    }
+
+    /// Until when a former incarnation that is silent has to be waited for, as far as is known: by the lease that its record
+    /// says, and half of it for the reads and the commits. `None` if nobody is in the way, or somebody who lives.
+    pub fn waits_until(&self) -> Option<Time> {
+        let is_silent = matches!(self.own.obstacle, Obstacle::FormerOpen { .. });
+        self.own.former_is_over_at().filter(|_| is_silent && self.phase == Phase::Opening)
     }
 
     /// Whether the core will never do anything again.
@@ -287,7 +306,8 @@ impl Session {
             Phase::Opening | Phase::Open => self.suspicions.wake_at(),
             _ => None,
         };
-        let at = [self.own_wake_at(), self.observer_wake_at(), suspicions].into_iter().flatten().min();
+        let own = [self.own_wake_at(), self.observer_wake_at(), self.sweeper_wake_at()];
+        let at = own.into_iter().chain([suspicions]).flatten().min();
         if woken || at != self.woken_for {
             self.woken_for = at;
             effects.extend(at.map(Effect::WakeAt));

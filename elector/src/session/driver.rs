@@ -1,7 +1,11 @@
 //! Drives a node's [`Session`]: an actor that turns answers of the store and timers into inputs.
 #![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use ractor_cluster_derive::RactorMessage;
@@ -16,11 +20,12 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    ids::{Incarnation, NodeName, SessionId},
+    ids::{Incarnation, NodeName, SessionId, SessionNumber},
     metrics,
     record::CorruptRecord,
     recording::{Core, Header, Recorder},
     store::{CommitOutcome, LifeGuard, SharedStore, StoreError},
+    supervision::{Part, Supervisor},
     time::Time,
 };
 
@@ -74,11 +79,34 @@ pub enum LeaveError {
     Ended,
 }
 
+/// How long an opening is waited for. A name that is held by a process that lives is never waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// At most so long, whatever is in the way.
+    AtMost(Duration),
+    /// So long for the store; and for a former incarnation that is silent as long as the lease of *its* record asks.
+    ForFormer(Duration),
+}
+
+impl From<Duration> for Patience {
+    fn from(most: Duration) -> Self {
+        Self::AtMost(most)
+    }
+}
+
+impl Patience {
+    fn usual(self) -> Duration {
+        match self {
+            Self::AtMost(most) | Self::ForFormer(most) => most,
+        }
+    }
+}
+
 /// A node's session in a cluster: opens it, keeps it, and opens the next when it is lost. Cheap to clone.
 ///
 /// When the last clone is dropped without [`leave`](Self::leave), the node stops beating and trusting, and the
 /// session stays open until other nodes close it: after its lease, or once the store can prove the death.
-/// If the driver panics, trust runs out by itself, at the time that the last beat allows.
+/// If the driver panics, nothing is trusted from then on; [`close`](Self::close) closes what it left open.
 #[derive(Clone, Debug)]
 pub struct NodeSession {
     inner: Arc<Inner>,
@@ -89,6 +117,9 @@ struct Inner {
     actor: ActorRef<Message>,
     trust: TrustHandle,
     current: Arc<std::sync::Mutex<Option<SessionId>>>,
+    left: Arc<OnceLock<Result<(), LeaveError>>>,
+    store: SharedStore,
+    config: SessionConfig,
 }
 
 impl Drop for Inner {
@@ -99,17 +130,18 @@ impl Drop for Inner {
 }
 
 impl NodeSession {
-    /// Opens a session, and waits until it is open, for at most `deadline`.
+    /// Opens a session, and waits until it is open.
     ///
     /// First lays down what proves this process's death (`guard_life`), where the store can. If a process of the same
-    /// name was here before, waits until its session is over: at once if it left or is proven dead, else its lease.
+    /// name was here before, waits until its session is over: at once if it left or is proven dead, else its lease. If that
+    /// process is seen to live, it is `NameInUse`, at once.
     pub async fn open(
         store: SharedStore,
         clock: Clock,
         config: SessionConfig,
-        deadline: Duration,
+        patience: impl Into<Patience>,
     ) -> Result<Self, OpenSessionError> {
-        Self::open_recorded(store, clock, config, deadline, None).await
+        Self::open_recorded(store, clock, config, patience, None).await
     }
 
     /// As [`open`](Self::open), and records the session in a directory, if one is given.
@@ -117,31 +149,48 @@ impl NodeSession {
         store: SharedStore,
         clock: Clock,
         config: SessionConfig,
-        deadline: Duration,
+        patience: impl Into<Patience>,
         record: Option<&Path>,
     ) -> Result<Self, OpenSessionError> {
+        Self::open_supervised(store, clock, config, patience, record, Supervisor::new()).await
+    }
+
+    /// As [`open_recorded`](Self::open_recorded), as a part of a node: when the node fails, nothing is trusted any more,
+    /// and the node fails when the session does.
+    pub async fn open_supervised(
+        store: SharedStore,
+        clock: Clock,
+        config: SessionConfig,
+        patience: impl Into<Patience>,
+        record: Option<&Path>,
+        supervisor: Supervisor,
+    ) -> Result<Self, OpenSessionError> {
+        let wait = patience.into();
+        let deadline = wait.usual();
         let core = Session::new(config.clone()).map_err(OpenSessionError::Timing)?;
         let until = clock.now() + deadline;
         let guard = guard_life(&store, &config, deadline).await?;
         let trust = TrustHandle::new(clock.clone(), guard);
         let current = Arc::default();
+        let left = Arc::default();
         let (opened, outcome) = oneshot::channel();
         let patience = config.timing.lease;
-        let mut state = State::new(core, store, trust.clone(), Arc::clone(&current), opened, patience);
+        let mut state =
+            State::new(core, store.clone(), trust.clone(), Arc::clone(&current), opened, patience);
+        state.left = Arc::clone(&left);
+        state.waits_for_former = matches!(wait, Patience::ForFormer(_));
         state.recorder = record.and_then(|dir| Recorder::begin(dir, &header(&config), &config));
-        let (actor, _) =
-            Actor::spawn(None, SessionActor, state).await.map_err(|_| OpenSessionError::Ended)?;
-        let session = Self { inner: Arc::new(Inner { actor, trust, current }) };
+        state.supervisor = supervisor.clone();
+        let ends = trust.clone();
+        supervisor.on_failure(move |_| {
+            ends.end();
+            metrics::session_lapsed();
+        });
+        let actor = start(&supervisor, state).await?;
+        let session = Self { inner: Arc::new(Inner { actor, trust, current, left, store, config }) };
         session.send(Message::Input(Input::Start));
-        let waiting = async {
-            clock.sleep_until(until).await;
-            session.send(Message::GiveUp);
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            outcome = outcome => outcome.unwrap_or(Err(OpenSessionError::Ended))?,
-            () = waiting => {}
-        }
+        session.send(Message::GiveUp(until));
+        outcome.await.unwrap_or(Err(OpenSessionError::Ended))?;
         Ok(session)
     }
 
@@ -155,9 +204,8 @@ impl NodeSession {
         lock(&self.inner.current).clone()
     }
 
-    /// Subscribes: first the current state (this node's session as `Opened` or `Lapsed`, and each closed session that
-    /// is known as `PeerClosed`), then each change, in order. None is lost; unread ones take memory. The stream ends
-    /// after `Left` and `Failed`, and when the driver ends.
+    /// Subscribes: first the current state (this node's session as `Opened` or `Lapsed`), then each change, in order.
+    /// None is lost; unread ones take memory. The stream ends after `Left` and `Failed`, and when the driver ends.
     pub fn subscribe(&self) -> UnboundedReceiver<SessionEvent> {
         let (sender, receiver) = unbounded_channel();
         self.send(Message::Subscribe(sender));
@@ -174,10 +222,40 @@ impl NodeSession {
         self.send(Message::Input(Input::Leads(leads)));
     }
 
-    /// Stops trusting, closes the session, and waits until that is confirmed, at most half a lease.
+    /// Stops trusting, closes the session, and waits until that is confirmed, at most half a lease. Asked again, it says
+    /// what came of it the first time.
     pub async fn leave(&self) -> Result<(), LeaveError> {
         let (reply, left) = oneshot::channel();
         self.send(Message::Leave(reply));
+        match left.await {
+            Ok(outcome) => outcome,
+            // The driver has ended. It says before how.
+            Err(_) => self.inner.left.get().cloned().unwrap_or(Err(LeaveError::Ended)),
+        }
+    }
+
+    /// Closes the session of a node that has failed, within half a lease: also if it was this driver that broke.
+    pub async fn close(&self) -> Result<(), LeaveError> {
+        match self.leave().await {
+            // Another one, with a core that knows only what is to be closed.
+            Err(LeaveError::Ended) => self.close_for_the_broken().await,
+            outcome => outcome,
+        }
+    }
+
+    async fn close_for_the_broken(&self) -> Result<(), LeaveError> {
+        let Some(session) = self.session() else {
+            // None was open as far as the broken driver said.
+            return Ok(());
+        };
+        let Inner { store, config, trust, .. } = &*self.inner;
+        let core = Session::new(config.clone()).map_err(|_| LeaveError::Ended)?;
+        let (opened, _) = oneshot::channel();
+        let state =
+            State::new(core, store.clone(), trust.clone(), Arc::default(), opened, config.timing.lease);
+        let actor = start(&Supervisor::new(), state).await.map_err(|_| LeaveError::Ended)?;
+        let (reply, left) = oneshot::channel();
+        let _ = actor.cast(Message::Close(session.number, reply)); // it has just been started
         left.await.unwrap_or(Err(LeaveError::Ended))
     }
 
@@ -186,6 +264,16 @@ impl NodeSession {
         let _ = self.inner.actor.cast(message);
     }
 }
+
+async fn start(supervisor: &Supervisor, state: State) -> Result<ActorRef<Message>, OpenSessionError> {
+    let started = supervisor.actor(PART, SessionActor, state).await;
+    let (actor, part) = started.map_err(|_| OpenSessionError::Ended)?;
+    let _ = actor.cast(Message::IsPart(part)); // it has just been started
+    Ok(actor)
+}
+
+/// What the driver of the session is called among the parts of a node.
+const PART: &str = "the session";
 
 fn header(config: &SessionConfig) -> Header {
     Header {
@@ -218,8 +306,12 @@ enum Message {
     Input(Input),
     Subscribe(UnboundedSender<SessionEvent>),
     Leave(oneshot::Sender<Result<(), LeaveError>>),
-    /// The deadline of `open` has passed.
-    GiveUp,
+    /// Close what a driver that broke has left open.
+    Close(SessionNumber, oneshot::Sender<Result<(), LeaveError>>),
+    /// What this actor is to its node.
+    IsPart(Part),
+    /// `open` is to be given up at this time, if it is not done, and nothing is to be waited for longer.
+    GiveUp(Time),
     /// Nobody holds the session any more.
     Dropped,
 }
@@ -232,6 +324,8 @@ struct State {
     trust: TrustHandle,
     current: Arc<std::sync::Mutex<Option<SessionId>>>,
     opened: Option<oneshot::Sender<Result<(), OpenSessionError>>>,
+    /// Whether a silent former incarnation is waited for longer than `open` was to take.
+    waits_for_former: bool,
     leaving: Vec<oneshot::Sender<Result<(), LeaveError>>>,
     subscribers: Vec<UnboundedSender<SessionEvent>>,
     timer: Option<tokio::task::JoinHandle<()>>,
@@ -239,6 +333,12 @@ struct State {
     /// use for late answers.
     patience: Duration,
     recorder: Option<Recorder>,
+    supervisor: Supervisor,
+    part: Option<Part>,
+    /// The session was opened once. Before that its failure is an answer to whoever opens it.
+    has_opened: bool,
+    /// How the session was left, for whoever asks later.
+    left: Arc<OnceLock<Result<(), LeaveError>>>,
 }
 
 impl Actor for SessionActor {
@@ -263,18 +363,25 @@ impl Actor for SessionActor {
                 state.leaving.push(reply);
                 state.step(&myself, Input::Leave);
             }
-            Message::GiveUp => {
-                if let Some(opened) = state.opened.take() {
-                    // Nobody waits for it any more.
-                    let _ = opened.send(Err(state.refusal()));
-                    state.step(&myself, Input::Leave);
+            Message::Close(number, reply) => {
+                state.leaving.push(reply);
+                state.step(&myself, Input::Close(number));
+            }
+            Message::IsPart(part) => state.part = Some(part),
+            Message::GiveUp(at) if state.opened.is_some() => {
+                let longer = state.core.waits_until().filter(|_| state.waits_for_former);
+                let at = at.max(longer.unwrap_or(at));
+                if state.trust.clock().now() < at {
+                    state.give_up_at(&myself, at);
+                } else {
+                    state.give_up(&myself);
                 }
             }
-            Message::Dropped if !state.core.is_leaving() => myself.stop(None),
-            Message::Dropped => {}
+            Message::Dropped if !state.core.is_leaving() => state.end(&myself),
+            Message::GiveUp(_) | Message::Dropped => {}
         }
         if state.core.is_over() {
-            myself.stop(None);
+            state.end(&myself);
         }
         Ok(())
     }
@@ -313,12 +420,29 @@ impl State {
             trust,
             current,
             opened: Some(opened),
+            waits_for_former: false,
             leaving: Vec::new(),
             subscribers: Vec::new(),
             timer: None,
             patience,
             recorder: None,
+            supervisor: Supervisor::new(),
+            part: None,
+            has_opened: false,
+            left: Arc::default(),
         }
+    }
+
+    /// Ends the actor, as it was asked to; or, if its session cannot be kept, with its node.
+    fn end(&mut self, myself: &ActorRef<Message>) {
+        if let Some(part) = &self.part {
+            match self.core.failure() {
+                None | Some(SessionFailure::LeaveUnconfirmed { .. }) => part.may_end(),
+                Some(_) if !self.has_opened => part.may_end(),
+                Some(failure) => part.fails(failure.to_string()),
+            }
+        }
+        myself.stop(None);
     }
 
     fn step(&mut self, myself: &ActorRef<Message>, input: Input) {
@@ -333,14 +457,21 @@ impl State {
             recorder.flush();
         }
         *lock(&self.current) = self.core.session();
+        let is_in_use = |effect: &Effect| matches!(effect, Effect::Emit(SessionEvent::NameInUse { .. }));
+        let is_in_use = effects.iter().any(is_in_use);
         for effect in effects {
             self.carry_out(myself, effect);
         }
+        if is_in_use {
+            // A process that lives does not go away by being waited for. A node that had a session and lost it waits on.
+            self.give_up(myself);
+        }
         if self.core.is_over() {
+            let outcome = self.core.failure().cloned().map_or(Ok(()), |f| Err(LeaveError::Failed(f)));
+            let outcome = self.left.get_or_init(|| outcome);
             for reply in self.leaving.drain(..) {
-                let outcome = self.core.failure().cloned().map_or(Ok(()), |f| Err(LeaveError::Failed(f)));
                 // Whoever waited may have given up.
-                let _ = reply.send(outcome);
+                let _ = reply.send(outcome.clone());
             }
         }
     }
@@ -349,7 +480,7 @@ impl State {
         match effect {
             Effect::Read { id, reads } => {
                 let (store, patience) = (Arc::clone(&self.store), self.patience);
-                answer(myself, async move {
+                self.answer(myself, async move {
                     let result = tokio::time::timeout(patience, store.read(reads))
                         .await
                         .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer in time".to_owned())));
@@ -358,7 +489,7 @@ impl State {
             }
             Effect::Commit { id, transaction } => {
                 let (store, patience) = (Arc::clone(&self.store), self.patience);
-                answer(myself, async move {
+                self.answer(myself, async move {
                     let begun = tokio::time::Instant::now();
                     let outcome = tokio::time::timeout(patience, store.commit(transaction))
                         .await
@@ -369,7 +500,7 @@ impl State {
             }
             Effect::Prove { node, incarnation } => {
                 let store = Arc::clone(&self.store);
-                answer(myself, async move {
+                self.answer(myself, async move {
                     let proof = store.proof_of_death(&node, incarnation).await;
                     Input::Proof { node, incarnation, proof }
                 });
@@ -387,19 +518,33 @@ impl State {
         }
     }
 
+    /// Sends the input that the store's answer is, whenever it comes.
+    fn answer(&self, myself: &ActorRef<Message>, input: impl Future<Output = Input> + Send + 'static) {
+        let myself = myself.clone();
+        self.supervisor.task("a request of the session to the store", async move {
+            // It may have ended meanwhile.
+            let _ = myself.cast(Message::Input(input.await));
+        });
+    }
+
     fn emit(&mut self, event: &SessionEvent) {
         metrics::session_event(event);
         match event {
+            SessionEvent::NameInUse { node, incarnation } => tracing::warn!(
+                %node, %incarnation, "another process runs under this node's name, and lives"
+            ),
             SessionEvent::Lapsed { .. }
             | SessionEvent::Lost { .. }
-            | SessionEvent::NameInUse { .. }
             | SessionEvent::Unreadable { .. }
             | SessionEvent::PeerUnreadable { .. }
             | SessionEvent::Failed(_) => tracing::warn!(?event, "session"),
             _ => tracing::info!(?event, "session"),
         }
         match event {
-            SessionEvent::Opened { .. } => self.report(Ok(())),
+            SessionEvent::Opened { .. } => {
+                self.has_opened = true;
+                self.report(Ok(()));
+            }
             SessionEvent::Left => self.report(Err(OpenSessionError::Ended)),
             SessionEvent::Failed(SessionFailure::Corrupt(e)) => {
                 self.report(Err(OpenSessionError::Corrupt(e.clone())));
@@ -424,6 +569,26 @@ impl State {
         }
     }
 
+    /// Asks again, at that time, whether to give up the opening.
+    fn give_up_at(&mut self, myself: &ActorRef<Message>, at: Time) {
+        let clock = self.trust.clock().clone();
+        let myself = myself.clone();
+        self.supervisor.task("the deadline of the session's opening", async move {
+            clock.sleep_until(at).await;
+            // It may have ended meanwhile.
+            let _ = myself.cast(Message::GiveUp(at));
+        });
+    }
+
+    /// Ends an opening that did not come about.
+    fn give_up(&mut self, myself: &ActorRef<Message>) {
+        if let Some(opened) = self.opened.take() {
+            // Nobody waits for it any more.
+            let _ = opened.send(Err(self.refusal()));
+            self.step(myself, Input::Leave);
+        }
+    }
+
     fn refusal(&self) -> OpenSessionError {
         let node = self.core.node().clone();
         match self.core.obstacle() {
@@ -436,7 +601,7 @@ impl State {
     fn wake_at(&mut self, myself: &ActorRef<Message>, at: Time) {
         let clock = self.trust.clock().clone();
         let myself = myself.clone();
-        let timer = tokio::spawn(async move {
+        let timer = self.supervisor.task("the timer of the session", async move {
             clock.sleep_until(at).await;
             // It may have ended meanwhile.
             let _ = myself.cast(Message::Input(Input::Wake));
@@ -445,15 +610,6 @@ impl State {
             former.abort();
         }
     }
-}
-
-/// Sends the input that the store's answer is, whenever it comes. A store that panics gives no answer.
-fn answer(myself: &ActorRef<Message>, input: impl Future<Output = Input> + Send + 'static) {
-    let myself = myself.clone();
-    tokio::spawn(async move {
-        // It may have ended meanwhile.
-        let _ = myself.cast(Message::Input(input.await));
-    });
 }
 
 /// Nothing that could panic happens under this lock.

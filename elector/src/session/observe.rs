@@ -1,7 +1,9 @@
 //! The records of the other nodes: seeing that one is silent, and closing it.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use callsign_planted::planted;
 
@@ -9,18 +11,19 @@ use super::{
     SessionEvent,
     core::{Effect, Phase, RequestId, Session},
     jitter::Jitter,
+    own::floor_of,
     timing::MIN_EVERY,
     watch::{Sight, Watch},
 };
 use crate::{
-    ids::{Incarnation, NodeName, SessionId},
-    keys::read_range,
+    ids::{Incarnation, NodeName, SessionId, SessionNumber},
+    keys::{read_key, read_range},
     record::{Record, SessionRecord},
     store::{CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version},
     time::Time,
 };
 
-/// How many records are read at once.
+/// How many marks of open sessions are read at once.
 const PAGE: usize = 1000;
 
 /// How long nodes that do not lead leave the closing to those that do, and how far they differ in that.
@@ -32,10 +35,13 @@ const APART: Duration = Duration::from_millis(300);
 /// How soon to look again after a closing that did not commit.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What the node knows of the others' sessions.
+/// What the node knows of the others' sessions: of the open ones. A session that is over is reported and forgotten, so that
+/// nodes that are no more cost nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Observer {
     peers: BTreeMap<NodeName, Peer>,
+    /// Nodes to look at, although no mark says that their sessions are open.
+    unmarked: BTreeSet<NodeName>,
     reading: Option<Reading>,
     /// Closings under way, each of another key, so that none waits for another.
     closing: BTreeMap<NodeName, Closing>,
@@ -63,9 +69,23 @@ struct Peer {
 struct Reading {
     id: RequestId,
     deadline: Time,
-    /// The version of the first page: nothing read is older.
+    /// When the first read was asked for.
+    began: Time,
+    /// The version of the first read: nothing read is older.
     version: Option<Version>,
-    entries: Vec<(Key, Value)>,
+    /// Where the marks go on behind those that were read. `None`: all were.
+    marks_from: Option<Key>,
+    /// The nodes whose records are being read.
+    asked: Vec<NodeName>,
+    shown: BTreeMap<NodeName, Shown>,
+}
+
+/// What a read showed of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Shown {
+    value: Option<Value>,
+    /// The floor at the same version; 0 if it cannot be read.
+    floor: SessionNumber,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +100,11 @@ impl Peer {
     fn open(&self) -> Option<&SessionRecord> {
         self.record.as_ref().filter(|r| self.is_readable && r.open)
     }
+
+    /// Whether the record can be read and is closed.
+    fn is_over(&self) -> bool {
+        self.is_readable && self.record.as_ref().is_some_and(|r| !r.open)
+    }
 }
 
 fn session(node: &NodeName, record: &SessionRecord) -> SessionId {
@@ -90,6 +115,7 @@ impl Observer {
     pub(super) fn new(jitter: &mut Jitter) -> Self {
         Self {
             peers: BTreeMap::new(),
+            unmarked: BTreeSet::new(),
             reading: None,
             closing: BTreeMap::new(),
             due: Time::ZERO,
@@ -106,18 +132,18 @@ impl Observer {
     /// The node is not trusted any more. It has to beat before it observes.
     pub(super) fn interrupt(&mut self) {
         self.reading = None;
-        self.unbroken = false;
+        self.unbroken &= planted!("own-lapse-counts-as-silence");
     }
 
     pub(super) fn is_closing(&self, id: RequestId) -> bool {
         self.closing.values().any(|c| c.id == id)
     }
 
-    pub(super) fn closed_peers(&self) -> impl Iterator<Item = SessionId> {
-        self.peers.iter().filter_map(|(node, peer)| {
-            let record = peer.record.as_ref().filter(|r| !r.open)?;
-            Some(session(node, record))
-        })
+    /// Looks at a node whose record is open without a mark that says so.
+    pub(super) fn look_at(&mut self, node: NodeName) {
+        if !self.peers.contains_key(&node) {
+            self.unmarked.insert(node);
+        }
     }
 
     /// The time to the next read: each open session must be read more often than S/4 apart, and that takes time too.
@@ -141,10 +167,18 @@ impl Session {
             self.observer.due = now + self.pause();
             return;
         };
-        let page = read.entries(0);
-        reading.entries.extend_from_slice(page);
         let version = *reading.version.get_or_insert(read.version);
-        if page.len() >= PAGE {
+        let floor = floor_of(read.value(0)).unwrap_or_default();
+        for (nth, node) in std::mem::take(&mut reading.asked).into_iter().enumerate() {
+            reading.shown.insert(node, Shown { value: read.value(2 + nth).cloned(), floor });
+        }
+        let marks = read.entries(1);
+        let last = marks.last().filter(|_| marks.len() >= PAGE);
+        reading.marks_from = last.map(|(key, _)| [key.as_slice(), &[0]].concat());
+        let marked = marks.iter().filter_map(|(key, _)| self.keys.open_node(key));
+        let is_new = |node: &NodeName| *node != self.config.node && !reading.shown.contains_key(node);
+        reading.asked = marked.filter(is_new).collect();
+        if !reading.asked.is_empty() || reading.marks_from.is_some() {
             self.read_peers(now, reading, effects);
             return;
         }
@@ -153,31 +187,36 @@ impl Session {
         } else {
             now
         };
-        self.observe(seen_at, version, reading.entries, effects);
+        self.observe(seen_at, reading.began, version, reading.shown, effects);
     }
 
-    /// Takes all records of the others, from a read that ended at `now`.
+    /// Takes all open records of the others, and those that were open, from reads that began and ended then.
     fn observe(
         &mut self,
         now: Time,
+        began: Time,
         version: Version,
-        entries: Vec<(Key, Value)>,
+        shown: BTreeMap<NodeName, Shown>,
         effects: &mut Vec<Effect>,
     ) {
         let mut before = std::mem::take(&mut self.observer.peers);
-        for (key, value) in entries {
-            let Some(node) = self.keys.session_node(&key).filter(|n| *n != self.config.node) else {
-                continue;
-            };
-            let peer = match before.remove(&node) {
+        for (node, Shown { value, floor }) in shown {
+            let peer = match (before.remove(&node), value) {
                 // Its closing was committed after this was read.
-                Some(peer) if version < peer.version => peer,
-                peer => self.see(now, version, &node, value, peer, effects),
+                (Some(peer), _) if version < peer.version => Some(peer),
+                (peer, Some(value)) => Some(self.see(now, version, &node, value, peer, effects)),
+                (Some(peer), None) => {
+                    peer.report_swept(&node, floor, effects);
+                    None
+                }
+                (None, None) => None,
             };
-            self.observer.peers.insert(node, peer);
+            // What is over was reported.
+            if let Some(peer) = peer.filter(|peer| !peer.is_over() || version < peer.version) {
+                self.observer.peers.insert(node, peer);
+            }
         }
-        // Known from a later version than this was read at.
-        self.observer.peers.extend(before.into_iter().filter(|(_, peer)| version < peer.version));
+        self.observer.unmarked.clear();
         self.observer.unbroken = true;
         let peers = &self.observer.peers;
         self.suspicions.retain(|node, incarnation| {
@@ -185,7 +224,9 @@ impl Session {
         });
 
         let patience = if self.leads { Duration::ZERO } else { self.observer.patience };
-        let mut due = now + self.observer.every(self.config.timing.observe_every);
+        // From the start of the read: else a store that is slow makes each gap too long, and the count begins anew for ever.
+        let from = if planted!("gaps-grow-with-reads") { now } else { began };
+        let mut due = (from + self.observer.every(self.config.timing.observe_every)).max(now + MIN_EVERY);
         let mut silent = Vec::new();
         for (node, peer) in &self.observer.peers {
             let Some(record) = peer.open() else { continue };
@@ -296,8 +337,10 @@ impl Session {
         let Some(record) = peer.open() else { return };
         let closed = SessionRecord { open: false, ..record.clone() };
         let key = self.keys.session(node);
-        let mut transaction =
-            Transaction::new().check(key.clone(), Some(peer.watch.value.clone())).put(key, closed.to_value());
+        let mut transaction = Transaction::new()
+            .check(key.clone(), Some(peer.watch.value.clone()))
+            .put(key, closed.to_value())
+            .clear(self.keys.open_mark(node));
         if planted!("close-not-conditional") {
             transaction.checks.clear();
         }
@@ -336,27 +379,39 @@ impl Session {
 
     /// Observes, if that is due. Only while trusted: a node beats before it observes.
     pub(super) fn act_observer(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        self.observer.closing.retain(|_, c| now < c.deadline);
-        if self.observer.reading.take_if(|r| r.deadline <= now).is_some() {
+        self.observer.closing.retain(|_, c| now < c.deadline || planted!("closing-waited-for-ever"));
+        let is_over = |r: &mut Reading| r.deadline <= now && !planted!("observing-waited-for-ever");
+        if self.observer.reading.take_if(is_over).is_some() {
             self.observer.due = now;
         }
         let may = self.phase == Phase::Open && self.is_trusted();
         if may && self.observer.reading.is_none() && self.observer.due <= now {
-            let reading = Reading { id: RequestId(0), deadline: now, version: None, entries: Vec::new() };
+            let marks_from = Some(self.keys.open_marks().start);
+            let known = self.observer.peers.keys().chain(&self.observer.unmarked).cloned();
+            let (asked, shown) = (known.collect(), BTreeMap::new());
+            let reading = Reading {
+                id: RequestId(0),
+                deadline: now,
+                began: now,
+                version: None,
+                marks_from,
+                asked,
+                shown,
+            };
             self.read_peers(now, reading, effects);
         }
     }
 
-    /// Reads the next page.
+    /// Reads the records that are asked for, and the next marks.
     fn read_peers(&mut self, now: Time, reading: Reading, effects: &mut Vec<Effect>) {
-        let mut range = self.keys.sessions();
-        if let Some((last, _)) = reading.entries.last() {
-            range.start = [last.as_slice(), &[0]].concat();
-        }
+        let end = self.keys.open_marks().end;
+        let marks = reading.marks_from.clone().unwrap_or_else(|| end.clone())..end;
+        let mut reads = vec![read_key(self.keys.session_floor()), read_range(marks, PAGE)];
+        reads.extend(reading.asked.iter().map(|node| read_key(self.keys.session(node))));
         let id = self.next_id();
         let deadline = now + self.config.timing.attempt();
         self.observer.reading = Some(Reading { id, deadline, ..reading });
-        effects.push(Effect::Read { id, reads: vec![read_range(range, PAGE)] });
+        effects.push(Effect::Read { id, reads });
     }
 
     pub(super) fn observer_wake_at(&self) -> Option<Time> {
@@ -371,6 +426,14 @@ impl Session {
 }
 
 impl Peer {
+    /// Reports the session if it was closed and swept away since it was seen. That a record is not there proves nothing
+    /// above the floor.
+    fn report_swept(&self, node: &NodeName, floor: SessionNumber, effects: &mut Vec<Effect>) {
+        let open = self.record.as_ref().filter(|record| record.open && record.number <= floor);
+        let closed = open.map(|record| SessionEvent::PeerClosed(session(node, record)));
+        effects.extend(closed.map(Effect::Emit));
+    }
+
     /// Takes the record as it is now, and reports each session that it shows to be closed for the first time.
     fn report(&mut self, node: &NodeName, record: &SessionRecord, effects: &mut Vec<Effect>) {
         let former = self.record.replace(record.clone());

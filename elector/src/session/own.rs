@@ -13,7 +13,7 @@ use super::{
 use crate::{
     ids::{Beat, SessionNumber, next_count},
     keys::read_key,
-    record::{CorruptRecord, Record, SessionRecord},
+    record::{CorruptRecord, OpenMark, Record, SessionFloor, SessionRecord},
     store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
     time::Time,
 };
@@ -26,10 +26,14 @@ const MOST_ATTEMPTS: usize = 64;
 pub(super) struct Own {
     /// What the key held when last known. `None` before the first read.
     stored: Option<Stored>,
+    /// The floor, as it was read with `stored`. It counts while there is no record.
+    floor: Option<Value>,
     /// `stored` may be out of date: read before writing.
     stale: bool,
     /// The session that is open, or was last tried to open.
     pub(super) number: Option<SessionNumber>,
+    /// The greatest number of a session that was this core's own.
+    used: SessionNumber,
     /// The greatest beat ever tried in that session, so that no value is written twice.
     beat: Beat,
     /// Openings and beats that build on `stored`, and may still land. At most one of them can: each checks for the
@@ -42,6 +46,8 @@ pub(super) struct Own {
     last_commit: Option<Time>,
     /// End of the last read.
     read_at: Option<Time>,
+    /// When the last read was begun.
+    read_from: Time,
     pub(super) trusted_until: Option<Time>,
     /// Whether the session was ever trusted, and subscribers know of it.
     pub(super) announced: bool,
@@ -85,14 +91,17 @@ impl Default for Own {
     fn default() -> Self {
         Self {
             stored: None,
+            floor: None,
             stale: true,
             number: None,
+            used: SessionNumber(0),
             beat: Beat(0),
             attempts: Vec::new(),
             pending: None,
             due: Time::ZERO,
             last_commit: None,
             read_at: None,
+            read_from: Time::ZERO,
             trusted_until: None,
             announced: false,
             has_served: false,
@@ -104,6 +113,12 @@ impl Default for Own {
 }
 
 impl Own {
+    /// When the session that is in the way is over and the next one open, if it stays silent.
+    pub(super) fn former_is_over_at(&self) -> Option<Time> {
+        let lease = self.stored.as_ref()?.record.as_ref()?.lease;
+        self.former.as_ref().map(|watch| watch.overdue_at() + lease / 2)
+    }
+
     pub(super) fn is_reading(&self, id: RequestId) -> bool {
         self.pending.as_ref().is_some_and(|p| p.id == id && p.asks == Request::Read)
     }
@@ -131,7 +146,9 @@ impl Session {
             return;
         }
         let value = read.value(0).cloned();
-        let record = match value.as_deref().map(SessionRecord::from_value).transpose() {
+        let floor = read.value(1);
+        let record = value.as_deref().map(SessionRecord::from_value).transpose();
+        let record = match record.and_then(|r| floor_of(floor).map(|_| r)) {
             Ok(record) => record,
             // It did not come about in this life: whoever starts the node is told, and can see to it.
             Err(corrupt) if !self.own.has_served => {
@@ -142,6 +159,14 @@ impl Session {
             Err(corrupt) => return self.on_unreadable(now, corrupt, effects),
         };
         self.own.unreadable = None;
+        if self.own.floor.as_ref() != floor {
+            self.own.floor = floor.cloned();
+            if value.is_none() {
+                // What was tried checks the floor that was, and cannot land any more.
+                self.own.attempts.clear();
+                self.own.last_commit = None;
+            }
+        }
         self.own.read_at = Some(now);
         self.learn(now, value, record, read.version, effects);
         if self.phase == Phase::Opening {
@@ -238,6 +263,7 @@ impl Session {
         self.own.last_commit = None;
         if let Some(record) = record.as_ref().filter(|_| is_mine) {
             self.own.beat = self.own.beat.max(record.beat);
+            self.own.used = self.own.used.max(record.number);
         }
         let same_session = |s: &Stored| {
             s.record.as_ref().map(|r| (r.incarnation, r.number))
@@ -283,6 +309,9 @@ impl Session {
         }
         if !was_trusted {
             self.observer.begin(now);
+            if !self.config.timing.sweep_after.is_zero() {
+                self.sweeper.begin(now, self.config.timing.sweep_after);
+            }
         }
     }
 
@@ -325,6 +354,14 @@ impl Session {
                 self.begin_to_leave(now);
             }
             Phase::Idle | Phase::Opening => self.end(effects),
+        }
+    }
+
+    /// What is open under its number is this node's own, whoever opened it.
+    pub(super) fn close_inherited(&mut self, now: Time, number: SessionNumber) {
+        if self.phase == Phase::Idle {
+            self.own.number = Some(number);
+            self.begin_to_leave(now);
         }
     }
 
@@ -402,7 +439,7 @@ impl Session {
             return self.fail(SessionFailure::LeaveUnconfirmed { obstacle }, effects);
         }
         if let Some(pending) = &self.own.pending {
-            if now < pending.deadline {
+            if now < pending.deadline || planted!("beat-waited-for-ever") {
                 return;
             }
             // An attempt that never answers is an unknown outcome.
@@ -434,15 +471,23 @@ impl Session {
             self.write_own(now, SessionRecord { open: false, ..former.clone() }, effects);
         } else if is_fresh {
             let every = self.config.timing.observe_every.min(former.lease / 5).max(MIN_EVERY);
+            // From the start of the read: else a store that is slow makes each gap too long, and the count begins anew
+            // for ever.
+            let from = if planted!("gaps-grow-with-reads") { now } else { self.own.read_from };
+            let next = (from + every).max(now + MIN_EVERY);
             let overdue = watch.map(Watch::overdue_at).filter(|at| *at > now);
-            self.own.due = overdue.map_or(now + every, |at| at.min(now + every));
+            self.own.due = overdue.map_or(next, |at| at.min(next));
         } else {
             self.read_own(now, effects);
         }
     }
 
     fn open_next(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        let before = self.own.stored.as_ref().and_then(|s| s.record.as_ref()).map_or(0, |r| r.number.0);
+        let stored = self.own.stored.as_ref().and_then(|s| s.record.as_ref());
+        // Without a record the floor says which numbers may have been used. Its own ones the node knows itself.
+        let floor = floor_of(self.own.floor.as_ref()).unwrap_or_default();
+        let floor = if planted!("opens-below-floor") { SessionNumber(0) } else { floor };
+        let before = stored.map_or(floor, |record| record.number).max(self.own.used).0;
         let Some(number) = if planted!("session-number-reused") { Some(before) } else { next_count(before) }
             .map(SessionNumber)
         else {
@@ -451,6 +496,8 @@ impl Session {
         if self.own.number != Some(number) {
             self.own.number = Some(number);
             self.own.beat = Beat(0);
+            // They were to open another session, and what they built on is gone.
+            self.own.attempts.clear();
         }
         self.attempt(now, effects);
     }
@@ -500,6 +547,16 @@ impl Session {
         let key = self.keys.session(&self.config.node);
         let mut transaction =
             Transaction::new().check(key.clone(), stored.value.clone()).put(key, record.to_value());
+        if stored.value.is_none() {
+            // A record that was not there may have come and gone since.
+            transaction = transaction.check(self.keys.session_floor(), self.own.floor.clone());
+        }
+        let mark = self.keys.open_mark(&self.config.node);
+        if !record.open {
+            transaction = transaction.clear(mark);
+        } else if self.phase == Phase::Opening {
+            transaction = transaction.put(mark, OpenMark(record.number).to_value());
+        }
         if planted!("beat-unconditional") {
             transaction.checks.clear();
         }
@@ -512,8 +569,9 @@ impl Session {
 
     fn read_own(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let id = self.next_id();
+        self.own.read_from = now;
         self.own.pending = Some(Pending { id, deadline: self.patience(now), asks: Request::Read });
-        let reads = vec![read_key(self.keys.session(&self.config.node))];
+        let reads = vec![read_key(self.keys.session(&self.config.node)), read_key(self.keys.session_floor())];
         effects.push(Effect::Read { id, reads });
     }
 
@@ -530,4 +588,9 @@ impl Session {
             Phase::Open => Some(self.own.trusted_until.map_or(next, |until| until.min(next))),
         }
     }
+}
+
+/// The floor that a value says; without one, 0.
+pub(super) fn floor_of(value: Option<&Value>) -> Result<SessionNumber, CorruptRecord> {
+    value.map_or(Ok(SessionNumber(0)), |value| SessionFloor::from_value(value).map(|floor| floor.0))
 }

@@ -44,6 +44,7 @@ impl Rows {
         for write in &transaction.writes {
             match write {
                 Write::Put { key, value } => drop(self.rows.insert(key.clone(), value.clone())),
+                Write::Clear(key) => drop(self.rows.remove(key)),
                 other => panic!("sessions do not write {other:?}"),
             }
         }

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 /// The shortest lease. Below it, requests that take their usual time already cost the session.
 pub const MIN_LEASE: Duration = Duration::from_millis(100);
 
+/// The longest lease, also of a record that is read: so long does the name of a node stay taken at most that died without
+/// proof. A longer one is taken for this one.
+pub const MAX_LEASE: Duration = Duration::from_secs(3600);
+
 /// The shortest time between two beats or two observations. Below it, a node does little else.
 pub const MIN_EVERY: Duration = Duration::from_millis(10);
 
@@ -25,7 +29,12 @@ pub struct SessionTiming {
     /// The time between two observations of the other sessions. At most S/5, because they must *end* at most S/4
     /// apart, or the count starts again.
     pub observe_every: Duration,
+    /// How long the record of a closed session is kept before it is swept away; zero: for ever. Only economy depends on it.
+    pub sweep_after: Duration,
 }
+
+/// How long what is of no use any more is kept in the store.
+pub const SWEEP_AFTER: Duration = Duration::from_secs(3600);
 
 impl Default for SessionTiming {
     fn default() -> Self {
@@ -36,7 +45,14 @@ impl Default for SessionTiming {
 impl SessionTiming {
     /// The usual proportions for a lease: margin S/20, drift 1000 ppm, a beat every S/5, an observation every S/10.
     pub fn for_lease(lease: Duration) -> Self {
-        Self { lease, margin: lease / 20, drift_ppm: 1000, beat_every: lease / 5, observe_every: lease / 10 }
+        Self {
+            lease,
+            margin: lease / 20,
+            drift_ppm: 1000,
+            beat_every: lease / 5,
+            observe_every: lease / 10,
+            sweep_after: SWEEP_AFTER,
+        }
     }
 
     /// How far the clocks of two nodes may come apart within one lease.
@@ -70,6 +86,9 @@ impl SessionTiming {
         if self.lease < MIN_LEASE {
             return Err(TimingError::LeaseTooShort { lease: self.lease });
         }
+        if self.lease > MAX_LEASE {
+            return Err(TimingError::LeaseTooLong { lease: self.lease });
+        }
         for (what, every) in [("beat_every", self.beat_every), ("observe_every", self.observe_every)] {
             if every < MIN_EVERY {
                 return Err(TimingError::TooOften { what, every });
@@ -102,6 +121,12 @@ pub enum TimingError {
     /// The lease is below [`MIN_LEASE`].
     #[error("a lease of {lease:?} is too short, {MIN_LEASE:?} is the least")]
     LeaseTooShort {
+        /// The lease.
+        lease: Duration,
+    },
+    /// The lease is above [`MAX_LEASE`].
+    #[error("a lease of {lease:?} is too long, {MAX_LEASE:?} is the most")]
+    LeaseTooLong {
         /// The lease.
         lease: Duration,
     },
@@ -180,5 +205,7 @@ mod tests {
         assert!(matches!(timing.validate(), Err(TimingError::TooOften { what: "beat_every", .. })));
         let timing = SessionTiming::for_lease(Duration::from_millis(99));
         assert!(matches!(timing.validate(), Err(TimingError::LeaseTooShort { .. })));
+        let timing = SessionTiming::for_lease(MAX_LEASE + Duration::from_millis(1));
+        assert!(matches!(timing.validate(), Err(TimingError::LeaseTooLong { .. })));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
@@ -40,6 +40,8 @@ struct Trust {
     /// Until when, in nanoseconds of the clock; 0 while it is not trusted.
     until: AtomicU64,
     clock: Clock,
+    /// No session will ever be trusted again. Held while the pair is written.
+    is_over: Mutex<bool>,
     /// Proves, once it is gone, that nobody trusts the session any more. Kept as long as anybody can still ask: a
     /// driver that panics must not take it along while the trust it granted goes on.
     _guard: Option<Box<dyn LifeGuard>>,
@@ -47,7 +49,13 @@ struct Trust {
 
 impl TrustHandle {
     pub(super) fn new(clock: Clock, guard: Option<Box<dyn LifeGuard>>) -> Self {
-        let shared = Trust { number: AtomicU64::new(0), until: AtomicU64::new(0), clock, _guard: guard };
+        let shared = Trust {
+            number: AtomicU64::new(0),
+            until: AtomicU64::new(0),
+            clock,
+            is_over: Mutex::new(false),
+            _guard: guard,
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -90,6 +98,10 @@ impl TrustHandle {
 
     /// Trusts a session. Called by the driver only, with numbers that never decrease.
     pub(super) fn grant(&self, number: SessionNumber, until: Time) {
+        let is_over = self.is_over();
+        if *is_over {
+            return;
+        }
         if self.shared.number.load(SeqCst) != number.0 {
             self.shared.until.store(0, SeqCst);
             self.shared.number.store(number.0, SeqCst);
@@ -99,7 +111,19 @@ impl TrustHandle {
 
     /// Trusts no session. Called by the driver only.
     pub(super) fn lapse(&self) {
+        let _writes = self.is_over();
         self.shared.until.store(0, SeqCst);
+    }
+
+    /// Trusts no session, and none ever again: the node has failed. A driver that lives may still beat.
+    pub(super) fn end(&self) {
+        *self.is_over() = true;
+        self.shared.until.store(0, SeqCst);
+    }
+
+    fn is_over(&self) -> MutexGuard<'_, bool> {
+        // Nothing panics under it: it guards stores to atomics.
+        self.shared.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn load(&self) -> (SessionNumber, Time) {
@@ -152,6 +176,19 @@ mod tests {
         assert!(trust.check().is_err() && !trust.has_lapsed());
         trust.lapse();
         assert!(trust.has_lapsed());
+    }
+
+    #[test]
+    fn after_the_end_nothing_is_trusted_whatever_a_beat_says() {
+        let clock = Clock::boot();
+        let trust = TrustHandle::new(clock.clone(), None);
+        let later = clock.now() + Duration::from_secs(3600);
+        trust.grant(SessionNumber(1), later);
+        trust.end();
+        assert!(trust.check().is_err() && trust.has_lapsed());
+        trust.grant(SessionNumber(1), later);
+        trust.grant(SessionNumber(2), later);
+        assert!(trust.check().is_err() && trust.has_lapsed());
     }
 
     /// A reader never sees the time of one session with the number of another.

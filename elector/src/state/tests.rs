@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::ids::{Ballot, Beat, Incarnation, Sequence, SessionNumber};
+use crate::{
+    ids::{Ballot, Beat, Incarnation, Sequence, SessionNumber},
+    record::SessionRecord,
+};
 
 mod draining;
 mod properties;
@@ -26,7 +29,7 @@ impl World {
     /// A registry with a log, and without members.
     pub(super) fn new() -> Self {
         let facts = Facts {
-            sessions: BTreeMap::new(),
+            sessions: Sessions::default(),
             commit: Some(Position(7)),
             floor: Position(3),
             version: Version(100),
@@ -67,7 +70,7 @@ impl World {
     fn elect(&mut self, name: &str) {
         let token = self.token(name);
         let term = &mut self.state.term;
-        let number = self.facts.sessions[&node(name)].number.0;
+        let number = self.facts.sessions.record(&node(name)).unwrap().number.0;
         term.leader = Some(Leader { node: node(name), incarnation: Incarnation(number), token });
         term.epoch = term.epoch.next();
         term.ballot = term.ballot.next();
@@ -81,11 +84,12 @@ impl World {
             beat: Beat(1),
             open: true,
         };
-        self.facts.sessions.insert(node(name), record);
+        self.facts.sessions.insert(node(name), Some(record));
     }
 
     pub(super) fn close(&mut self, name: &str) {
-        self.facts.sessions.get_mut(&node(name)).unwrap().open = false;
+        let record = self.facts.sessions.record(&node(name)).unwrap().clone();
+        self.facts.sessions.insert(node(name), Some(SessionRecord { open: false, ..record }));
     }
 
     pub(super) fn token(&self, name: &str) -> Token {
@@ -94,7 +98,7 @@ impl World {
 
     pub(super) fn entry(&mut self, author: &str, event: MembershipEvent) -> QueueEntry {
         self.sequence += 1;
-        let number = self.facts.sessions.get(&node(author)).map_or(1, |record| record.number.0);
+        let number = self.facts.sessions.record(&node(author)).map_or(1, |record| record.number.0);
         QueueEntry { author: session(author, number), sequence: Sequence(self.sequence), event }
     }
 
@@ -371,7 +375,7 @@ fn f4_nobody_is_removed_whose_session_is_not_proven_closed() {
     let mut world = World::led(&["a", "b"]);
     let down = world.down("a", "b", Evidence::Closed);
     assert_eq!(dropped(&world.apply("a", &down)), Dropped::NotClosed);
-    world.facts.sessions.remove(&node("b"));
+    world.facts.sessions.insert(node("b"), None);
     assert_eq!(dropped(&world.apply("a", &down)), Dropped::NotClosed, "absence proves nothing");
 }
 

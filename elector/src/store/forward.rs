@@ -47,5 +47,9 @@ macro_rules! forward_to_store {
         ) -> futures::future::BoxFuture<'static, $crate::store::Proof> {
             self.$store.proof_of_death(node, incarnation)
         }
+
+        fn broken(&self) -> futures::future::BoxFuture<'static, String> {
+            self.$store.broken()
+        }
     };
 }

@@ -15,7 +15,8 @@
 //!
 //! **One flight.** All statements of a transaction travel together, its COMMIT too: one round trip, and a process that
 //! stops (SIGSTOP) between them has nothing left to send that others would wait for. What its checks refuse does
-//! nothing: the other statements look for a nonce that only the first one sets.
+//! nothing: the other statements look for a nonce that only the first one sets. And that one does nothing in any
+//! transaction but the one that was begun for it, so that a BEGIN that was refused leaves nothing to the statements behind it.
 //!
 //! **Unknown.** As the COMMIT is on its way from the start, a connection that breaks before the answer leaves the outcome
 //! unknown. What the server *said* is known: an error before the COMMIT means that nothing was changed.
@@ -49,16 +50,16 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::{
-    runtime::Handle,
-    sync::{Mutex, mpsc, oneshot},
-};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::{
     CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
     Transaction, Version,
 };
-use crate::ids::{Incarnation, NodeName};
+use crate::{
+    ids::{Incarnation, NodeName},
+    supervision::Supervisor,
+};
 
 pub(crate) mod address;
 mod commit;
@@ -94,8 +95,8 @@ pub struct PostgresStore {
 }
 
 struct Shared {
-    /// The runtime of the store's own thread: connections outlive whichever runtime asks.
-    runtime: Handle,
+    /// Starts tasks in the runtime of the store's own thread: connections outlive whichever runtime asks.
+    supervisor: Supervisor,
     commits: Line,
     reads: Line,
     /// One commit at a time: those that queue here can still be refused as "not done".
@@ -117,7 +118,6 @@ impl PostgresStore {
             cause: cause.to_string(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let (opened, open) = std::sync::mpsc::channel();
         let run = move || {
@@ -133,22 +133,30 @@ impl PostgresStore {
             url: described.clone(),
             cause: "the store's thread has ended".to_owned(),
         };
-        let (commits, reads, events) = open.recv().map_err(gone)??;
+        let Started { supervisor, commits, reads, events } = open.recv().map_err(gone)??;
         let turn = Mutex::new(());
-        let shared = Shared { runtime: handle, commits, reads, turn, events, described, _stop: stop };
+        let shared = Shared { supervisor, commits, reads, turn, events, described, _stop: stop };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
 
 /// Starts what keeps the connections up, and what keeps the watches. Call it inside the store's runtime.
-fn start(place: &Arc<Place>) -> (Line, Line, mpsc::UnboundedSender<Event>) {
+fn start(place: &Arc<Place>) -> Started {
     let (events, incoming) = mpsc::unbounded_channel();
     let line = |role| Line::start(place.clone(), role);
     let (commits, reads) = (line(Role::Commits), line(Role::Reads));
     // Kept up by its own task, and heard through the channel.
     line(Role::Listens(events.clone()));
-    tokio::spawn(Keeper::new(reads.clone()).run(incoming));
-    (commits, reads, events)
+    place.supervisor.task("the watches in Postgres", Keeper::new(reads.clone()).run(incoming));
+    Started { supervisor: place.supervisor.clone(), commits, reads, events }
+}
+
+/// What runs in the store's runtime.
+struct Started {
+    supervisor: Supervisor,
+    commits: Line,
+    reads: Line,
+    events: mpsc::UnboundedSender<Event>,
 }
 
 impl Shared {
@@ -158,7 +166,7 @@ impl Shared {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.runtime.spawn(async move {
+        self.supervisor.task("a request to Postgres", async move {
             // Whoever asked may have given up; the work is done nevertheless.
             let _ = reply.send(work.await);
         });
@@ -240,6 +248,11 @@ impl Store for PostgresStore {
 
     fn proof_of_death(&self, _: &NodeName, _: Incarnation) -> BoxFuture<'static, Proof> {
         std::future::ready(Proof::None).boxed()
+    }
+
+    fn broken(&self) -> BoxFuture<'static, String> {
+        let supervisor = self.shared.supervisor.clone();
+        async move { supervisor.failed().await.to_string() }.boxed()
     }
 }
 

@@ -24,25 +24,30 @@
 //! heard (no inotify instance left, the file removed), the reader looks four times a second instead.
 //!
 //! **Files.** `PATH`, `PATH-wal` and `PATH-shm` are the database: they belong together, also in a copy. `PATH-bell` and
-//! `PATH-lives` may be removed when nobody has the store open. A database that is removed or replaced while it is open
+//! `PATH-lives` may be removed when nobody has the store open; what is replaced or removed while nodes run proves no death
+//! of theirs any more. A database that is removed or replaced while it is open
 //! is not followed: its users get `Unavailable`.
 #![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
 
 use std::{
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::{
     CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
     Transaction, Version,
 };
-use crate::ids::{Incarnation, NodeName};
+use crate::{
+    ids::{Incarnation, NodeName},
+    supervision::text,
+};
 
 mod bell;
 mod examine;
@@ -104,6 +109,7 @@ struct Shared {
     requests: mpsc::Sender<Request>,
     lives: Lives,
     options: SqliteOptions,
+    broken: watch::Receiver<Option<String>>,
     _ear: Ear,
 }
 
@@ -128,12 +134,13 @@ impl SqliteStore {
         let bell = Bell::open(&bell_path);
         let ear = Ear::listen(&bell_path, &looks);
         let reader = Reader::new(file.clone(), reading, state);
-        let writer = Writer { file, connection: Some(writing), bell, looks };
-        spawn("sqlite-reader", move || reader.run(&incoming)).map_err(|error| refused(&error))?;
-        spawn("sqlite-writer", move || writer.run(&jobs)).map_err(|error| refused(&error))?;
+        let writer = Writer { file, connection: Some(writing), bell, looks, failures: 0 };
+        let (breaks, broken) = watch::channel(None);
+        spawn("sqlite-reader", &breaks, move || reader.run(&incoming)).map_err(|error| refused(&error))?;
+        spawn("sqlite-writer", &breaks, move || writer.run(&jobs)).map_err(|error| refused(&error))?;
 
         let url = format!("sqlite:{}", path.display()).into();
-        Ok(Self { shared: Arc::new(Shared { commits, requests, lives, options, _ear: ear }), url })
+        Ok(Self { shared: Arc::new(Shared { commits, requests, lives, options, broken, _ear: ear }), url })
     }
 
     /// The same store under the URL that it was opened by.
@@ -142,7 +149,18 @@ impl SqliteStore {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+/// Starts a thread of a store. If it panics, `breaks` is told.
+fn spawn(
+    name: &'static str,
+    breaks: &watch::Sender<Option<String>>,
+    work: impl FnOnce() + Send + 'static,
+) -> std::io::Result<()> {
+    let breaks = breaks.clone();
+    let work = move || {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            breaks.send_replace(Some(format!("the thread {name} panicked: {}", text(&*panic))));
+        }
+    };
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
@@ -176,6 +194,8 @@ impl Store for SqliteStore {
             if let Some(broken) = Limits::FOUNDATIONDB.broken_by(&transaction) {
                 return CommitOutcome::TooLarge(broken);
             }
+            // A node beats, so it notices soon.
+            shared.lives.look_after();
             let (reply, outcome) = oneshot::channel();
             let deadline = shared.options.deadline();
             if shared.commits.send(writer::Job { transaction, deadline, reply }).is_err() {
@@ -221,6 +241,19 @@ impl Store for SqliteStore {
         let (lives, node) = (self.shared.lives.clone(), node.clone());
         // One open and one lock that does not wait: some microseconds, not worth a thread.
         async move { lives.proof(&node, incarnation) }.boxed()
+    }
+
+    fn broken(&self) -> BoxFuture<'static, String> {
+        let mut broken = self.shared.broken.clone();
+        async move {
+            let said = broken.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
+            match said {
+                Some(how) => how,
+                // Both threads have ended well: the store is closed.
+                None => std::future::pending().await,
+            }
+        }
+        .boxed()
     }
 }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ids::{Beat, ClusterName, Incarnation, Nonce, RegistryName, SessionId, SessionNumber, Token},
     keys::ClusterKeys,
-    record::{AuthorRecord, Leader, Lock, MembershipEvent},
+    record::{AuthorRecord, Leader, Lock, LogEnd, MembershipEvent},
     store::{
         CommitOutcome, SharedStore, Store,
         memory::{Fate, Fault, MemoryStore},
@@ -65,7 +65,7 @@ fn bed(open: bool) -> Bed {
     let mut all = Transaction::new()
         .put(keys.term(), term.to_value())
         .put(keys.lock(), lock.to_value())
-        .put(keys.commit(), PositionRecord(Position(2505)).to_value())
+        .put(keys.commit(), LogEnd { position: Position(2505), nonce: Nonce(5) }.to_value())
         .put(keys.floor(), PositionRecord(Position(6)).to_value())
         .put(keys.author(&node("b")), AuthorRecord { sequence: crate::ids::Sequence(5) }.to_value())
         .append(keys.queue(), entry.to_value())
@@ -87,7 +87,12 @@ impl Bed {
     }
 
     fn found(&self) -> Found {
-        Found::new(&self.keys, &block_on(self.store.read(reads(&self.keys))).unwrap())
+        let look = |nodes: &BTreeSet<NodeName>| {
+            let read = block_on(self.store.read(reads(&self.keys, nodes))).unwrap();
+            Found::new(&self.keys, nodes, &read)
+        };
+        let first = look(&BTreeSet::new());
+        first.lacks().map_or_else(|| first.clone(), look)
     }
 
     fn value(&self, key: Key) -> Option<Value> {

@@ -2,20 +2,26 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // part of the driver: it waits
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use callsign_elector::{ids::RegistryName, keys::RegistryKeys, record::Term, session::TrustHandle};
+use callsign_elector::{
+    ids::RegistryName,
+    keys::RegistryKeys,
+    record::Term,
+    session::TrustHandle,
+    supervision::{NodeFailure, foreign},
+};
 use ractor::ActorRef;
 use tokio::sync::{Notify, oneshot};
 
-use super::{Kick, Parts};
+use super::{Kick, Parts, watched::Watched};
 use crate::{
     inbox::Inbox,
     input::{Answer, Call, CallId, Input, Notice},
@@ -29,6 +35,16 @@ const HANGS: Duration = Duration::from_secs(1);
 /// Told what becomes of an actor's names.
 pub(crate) type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
 
+/// Raised when a claim has ended, for good.
+pub(crate) type Flag = Arc<AtomicBool>;
+
+/// What is kept for a claim, or for a request that may become one.
+struct Kept {
+    actor: u64,
+    flag: Flag,
+    listeners: Vec<Listener>,
+}
+
 /// What a member shares with its callers.
 pub(crate) struct Shared {
     pub(crate) inbox: Inbox,
@@ -37,7 +53,11 @@ pub(crate) struct Shared {
     pub(crate) status: ArcSwap<Status>,
     actor: Mutex<Option<ActorRef<Kick>>>,
     answers: Mutex<HashMap<CallId, oneshot::Sender<Answer>>>,
-    listeners: Mutex<HashMap<u64, Vec<Listener>>>,
+    /// By the call that asked first. The member says when to forget one.
+    claims: Mutex<HashMap<CallId, Kept>>,
+    /// The actors that hold a name or ask for one.
+    pub(super) watched: Watched,
+    pub(super) failure: OnceLock<NodeFailure>,
     next_call: AtomicU64,
     is_synced: AtomicBool,
     has_ended: AtomicBool,
@@ -67,7 +87,9 @@ impl Shared {
             status: ArcSwap::from_pointee(Status::joining(&parts.config.me)),
             actor: Mutex::new(None),
             answers: Mutex::new(HashMap::new()),
-            listeners: Mutex::new(HashMap::new()),
+            claims: Mutex::new(HashMap::new()),
+            watched: Watched::default(),
+            failure: OnceLock::new(),
             next_call: AtomicU64::new(1),
             is_synced: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
@@ -92,6 +114,10 @@ impl Shared {
     pub(super) fn ends(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         self.is_synced.store(false, Ordering::Release);
+        // Nobody would say any more when a claim has ended.
+        for (_, kept) in lock(&self.claims).drain() {
+            kept.flag.store(true, Ordering::SeqCst);
+        }
         self.changed.notify_waiters();
     }
 
@@ -112,14 +138,66 @@ impl Shared {
         }
     }
 
-    pub(super) fn notify(&self, actor: u64, notice: Notice) {
-        for listener in lock(&self.listeners).get(&actor).into_iter().flatten() {
-            listener(notice);
+    /// Tells the listeners of these claims, each of them once.
+    pub(super) fn notify(&self, claims: &[CallId], notice: Notice) {
+        let mut told: Vec<Listener> = Vec::new();
+        {
+            let kept = lock(&self.claims);
+            let listeners =
+                claims.iter().filter_map(|claim| kept.get(claim)).flat_map(|kept| &kept.listeners);
+            let mut known = HashSet::new();
+            told.extend(
+                listeners.filter(|listener| known.insert(Arc::as_ptr(listener).cast::<()>())).cloned(),
+            );
+        }
+        tell(&told, notice);
+    }
+
+    /// The node has failed: all claims have ended, and whoever listens is told. Which actors have somebody who does.
+    pub(super) fn end_all_claims(&self, notice: Notice) -> HashSet<u64> {
+        // First: whoever asks from now on sees the end itself.
+        self.has_ended.store(true, Ordering::SeqCst);
+        let claims = std::mem::take(&mut *lock(&self.claims));
+        let (mut told, mut known, mut actors) = (Vec::new(), HashSet::new(), HashSet::new());
+        for kept in claims.into_values() {
+            kept.flag.store(true, Ordering::SeqCst);
+            if !kept.listeners.is_empty() {
+                actors.insert(kept.actor);
+            }
+            let is_new = |listener: &Listener| known.insert(Arc::as_ptr(listener).cast::<()>());
+            told.extend(kept.listeners.into_iter().filter(is_new));
+        }
+        tell(&told, notice);
+        actors
+    }
+
+    /// The claim ends: no check of it passes any more.
+    pub(super) fn flag(&self, claim: CallId) {
+        if let Some(kept) = lock(&self.claims).get(&claim) {
+            kept.flag.store(true, Ordering::SeqCst);
         }
     }
 
-    pub(super) fn unlisten_all(&self, actor: u64) {
-        lock(&self.listeners).remove(&actor);
+    /// The second call found the claim of the first: whoever listens for it listens for that.
+    pub(super) fn same(&self, claim: CallId, again: CallId) {
+        let mut claims = lock(&self.claims);
+        let Some(asked) = claims.remove(&again) else { return };
+        let Some(held) = claims.get_mut(&claim) else { return };
+        for listener in asked.listeners {
+            if !held.listeners.iter().any(|known| Arc::ptr_eq(known, &listener)) {
+                held.listeners.push(listener);
+            }
+        }
+    }
+
+    pub(super) fn forget(&self, claim: CallId) {
+        lock(&self.claims).remove(&claim);
+    }
+
+    /// The flag of a claim: one that is not known any more has ended.
+    pub(crate) fn flag_of(&self, claim: CallId) -> Flag {
+        let known = lock(&self.claims).get(&claim).map(|kept| kept.flag.clone());
+        known.unwrap_or_else(|| Arc::new(AtomicBool::new(true)))
     }
 
     /// Has the member hang, from the next message on.
@@ -152,6 +230,13 @@ impl Shared {
         }
     }
 
+    /// Says that an actor has ended, ahead of whatever waits for the member. May be said again.
+    pub(crate) fn actor_ended(&self, actor: u64) {
+        if self.inbox.push_end(actor) {
+            self.kick();
+        }
+    }
+
     pub(super) fn kick(&self) {
         let actor = lock(&self.actor);
         if let Some(actor) = &*actor {
@@ -162,11 +247,37 @@ impl Shared {
 
     /// Calls the member, which answers within `wait`, and is not waited for much longer: it may hang. `None`: it has ended.
     pub(crate) async fn call(&self, call: Call, wait: Duration) -> Option<Answer> {
+        let id = self.next_call();
+        self.call_as(id, call, wait).await
+    }
+
+    /// Asks for a name. The listener is there before the claim is: a lapse right after the grant is told, too.
+    pub(crate) async fn register(
+        &self,
+        call: Call,
+        wait: Duration,
+        listener: Option<Listener>,
+    ) -> Option<Answer> {
+        let id = self.next_call();
+        let Call::Register { actor, .. } = call else { return None };
+        let kept = Kept { actor, flag: Flag::default(), listeners: listener.into_iter().collect() };
+        lock(&self.claims).insert(id, kept);
+        let answer = self.call_as(id, call, wait).await;
+        if answer.is_none() {
+            self.forget(id);
+        }
+        answer
+    }
+
+    fn next_call(&self) -> CallId {
+        CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn call_as(&self, id: CallId, call: Call, wait: Duration) -> Option<Answer> {
         let clock = self.trust.clock();
         let began = clock.now();
         let at = self.status.load().position;
         let unanswered = call.unanswered(wait, at);
-        let id = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
         lock(&self.answers).insert(id, answer);
         self.push(Input::Call { id, call, wait });
@@ -180,27 +291,12 @@ impl Shared {
             () = clock.sleep_until(began + wait + HANGS) => Some(unanswered),
         }
     }
+}
 
-    /// Adds a listener for an actor. False if it listens already.
-    pub(crate) fn listen(&self, actor: u64, listener: &Listener) -> bool {
-        let mut listeners = lock(&self.listeners);
-        let of_actor = listeners.entry(actor).or_default();
-        let is_new = !of_actor.iter().any(|known| Arc::ptr_eq(known, listener));
-        if is_new {
-            of_actor.push(listener.clone());
-        }
-        is_new
-    }
-
-    /// Takes back a listener for an actor whose name was refused.
-    pub(crate) fn unlisten(&self, actor: u64, listener: &Listener) {
-        let mut listeners = lock(&self.listeners);
-        if let Some(of_actor) = listeners.get_mut(&actor) {
-            of_actor.retain(|known| !Arc::ptr_eq(known, listener));
-            if of_actor.is_empty() {
-                listeners.remove(&actor);
-            }
-        }
+/// Calls code of the application, under no lock: it may register something itself. A panic in it costs its call only.
+fn tell(listeners: &[Listener], notice: Notice) {
+    for listener in listeners {
+        let _ = foreign("a listener of a registered actor", || listener(notice));
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{future::Future, time::Duration};
 
 use callsign_elector::{ids::NodeName, store::CommitOutcome};
-use callsign_transport::Lane;
+use callsign_transport::{Lane, LinkId, SendError};
 use ractor::{ActorId, ActorRef, ActorStatus};
 
 use super::{Driver, Kick};
@@ -20,17 +20,21 @@ const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 impl Driver {
     pub(super) fn perform(&mut self, effect: Effect, myself: &ActorRef<Kick>) {
         match effect {
-            Effect::Send { to, message } => self.send(to, &message),
+            Effect::Send { to, link, message } => self.send(to, link, &message),
             Effect::Read { id, reads } => {
                 let (read, shared) = (self.store.read(reads), self.shared.clone());
                 // Not awaited here: a slow store must not keep this member from hearing its links.
-                tokio::spawn(async move { shared.push(Input::ReadDone { id, result: read.await }) });
+                self.supervisor.task("a read of a member", async move {
+                    shared.push(Input::ReadDone { id, result: read.await });
+                });
             }
             Effect::Commit { id, transaction } => {
                 let operations = self.member.batch_operations();
                 let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
-                tokio::spawn(async move { shared.push(commit_done(id, commit, metrics).await) });
+                self.supervisor.task("a commit of a member", async move {
+                    shared.push(commit_done(id, commit, metrics).await);
+                });
             }
             Effect::Answer { call, answer } => {
                 self.metrics.answered(&answer);
@@ -38,53 +42,53 @@ impl Driver {
             }
             Effect::Watch { actor } => self.watch(actor, myself),
             Effect::Unwatch { actor } => {
-                if let Some(cell) = self.watched.remove(&actor) {
+                if let Some(cell) = self.shared.watched.remove(actor) {
                     myself.get_cell().unmonitor(cell);
                 }
-                self.shared.unlisten_all(actor);
             }
             Effect::Stop { actor } => {
-                if let Some(cell) = self.watched.get(&actor) {
+                if let Some(cell) = self.shared.watched.get(actor) {
                     cell.stop(Some("callsign: its session is not trusted".into()));
                 }
             }
-            Effect::Notify { actor, notice } => self.shared.notify(actor, notice),
+            Effect::Notify { actor: _, claims, notice } => self.shared.notify(&claims, notice),
+            Effect::Flag { claim } => self.shared.flag(claim),
+            Effect::Same { claim, again } => self.shared.same(claim, again),
+            Effect::Forget { claim } => self.shared.forget(claim),
             Effect::Tell(tell) => self.elector.tell(tell.into()),
             Effect::Suspect { node, incarnation } => self.session.suspect(&node, incarnation),
             Effect::Event(event) => self.report(&event),
         }
     }
 
-    fn send(&mut self, to: NodeName, message: &Message) {
+    fn send(&mut self, to: NodeName, link: Option<u64>, message: &Message) {
+        let Some(link) = link.map(LinkId) else { return };
         let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
-        let sent = match self.links.get(&to) {
-            Some(link) => {
-                let bytes = message.encode();
-                self.metrics.sent(message, bytes.len());
-                self.endpoint.send(*link, lane, &self.channel, bytes)
+        let bytes = message.encode();
+        self.metrics.sent(message, bytes.len());
+        match self.endpoint.send(link, lane, &self.channel, bytes) {
+            // Not up: it went down; the input that says so is on its way, or among those that were just taken.
+            Ok(()) | Err(SendError::NotUp { .. }) => {}
+            Err(error) => {
+                tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
+                self.metrics.link("send_failed");
+                self.shared.push(Input::SendFailed { to });
             }
-            // It went down; the input that says so is on its way.
-            None => return,
-        };
-        if let Err(error) = sent {
-            tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
-            self.metrics.link("send_failed");
-            self.shared.push(Input::SendFailed { to });
         }
     }
 
     fn watch(&mut self, actor: u64, myself: &ActorRef<Kick>) {
-        if self.watched.contains_key(&actor) {
+        if self.shared.watched.contains(actor) {
             return;
         }
-        let ended = || self.shared.push(Input::ActorEnded { actor });
+        let ended = || self.shared.actor_ended(actor);
         let Some(cell) = ractor::registry::where_is_pid(ActorId::Local(actor)) else { return ended() };
         myself.get_cell().monitor(cell.clone());
         // Monitoring what has ended already gives no event.
         if cell.get_status() >= ActorStatus::Stopping {
             return ended();
         }
-        self.watched.insert(actor, cell);
+        self.shared.watched.add(actor, cell);
     }
 
     fn report(&mut self, event: &Event) {
@@ -99,7 +103,9 @@ impl Driver {
                     tracing::error!(registry, %node, reason, times, "the log cannot be read");
                 }
             }
-            Event::ClaimLost { .. } => tracing::warn!(registry, %node, ?event, "registry"),
+            Event::ClaimLost { .. } | Event::BatchTooLarge { .. } => {
+                tracing::warn!(registry, %node, ?event, "registry");
+            }
             _ => tracing::info!(registry, %node, ?event, "registry"),
         }
         match event {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use callsign_elector::{
     Clock, Time,
-    elector::{ElectorEvent, Notice as ElectorNotice, driver::ElectorHandle},
+    elector::{ElectorEvent, driver::ElectorHandle},
     ids::{Incarnation, NodeName},
     session::SessionEvent,
 };
@@ -70,27 +70,16 @@ pub(super) async fn session(
     elector: ElectorHandle,
 ) {
     while let Some(event) = events.recv().await {
-        match event {
-            SessionEvent::Opened { session } => {
-                elector.tell(ElectorNotice::Session(Some(session.clone())));
-                shared.push(Input::SessionOpened(session));
+        let (notice, input) = Input::of_session(event);
+        if let Some(notice) = notice {
+            elector.tell(notice);
+        }
+        if let Some(input) = input {
+            let is_trusted = matches!(input, Input::SessionOpened(_) | Input::SessionResumed(_));
+            shared.push(input);
+            if is_trusted {
                 shared.trusted.notify_waiters();
             }
-            SessionEvent::Lapsed { .. } => {
-                elector.tell(ElectorNotice::Session(None));
-                shared.push(Input::SessionLapsed);
-            }
-            SessionEvent::Resumed { session } => {
-                elector.tell(ElectorNotice::Session(Some(session)));
-                shared.push(Input::SessionResumed);
-                shared.trusted.notify_waiters();
-            }
-            SessionEvent::Lost { .. } => {
-                elector.tell(ElectorNotice::Session(None));
-                shared.push(Input::SessionLost);
-            }
-            SessionEvent::PeerClosed(_) => elector.tell(ElectorNotice::Changed),
-            _ => {}
         }
     }
 }

@@ -3,7 +3,8 @@
 use callsign_planted::planted;
 
 use super::{
-    Answer, Effect, Elsewhere, Host, Name, Notice, Now, OnLapse, Queued, RegisterError, Replica, Table, Wish,
+    Answer, Claim, Effect, Elsewhere, Host, Name, Notice, Now, OnLapse, Queued, RegisterError, Replica,
+    Table, Wish, refuse,
 };
 
 impl Host {
@@ -16,25 +17,17 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
-        for (actor, on_lapse) in self.actors() {
-            if on_lapse == OnLapse::Suspend {
-                effects.push(Effect::Notify { actor, notice: Notice::Draining });
-            }
-        }
+        self.tell_all(Notice::Draining, effects);
         self.turned_away = Some(ask);
         if planted!("drains-and-registers") {
             return;
         }
-        for queued in self.queued.values_mut() {
-            queued.retain(|call| {
-                let Queued::Register { caller, .. } = call else { return true };
-                let ask = self.turned_away.clone().unwrap_or_default();
-                let answer = Answer::Registered(Err(RegisterError::Draining { ask }));
-                effects.push(Effect::Answer { call: caller.call, answer });
-                false
-            });
-        }
-        self.queued.retain(|_, queued| !queued.is_empty());
+        self.queued.retain(|_, call| {
+            let Queued::Register { caller, .. } = call else { return true };
+            let ask = self.turned_away.clone().unwrap_or_default();
+            refuse(caller.call, RegisterError::Draining { ask }, effects);
+            false
+        });
         let unsent = self.undecided.iter_mut().filter_map(|(number, open)| {
             let is_new = open.sent.is_none() && matches!(open.wish, Wish::Register { .. });
             is_new.then(|| (*number, open.caller.take()))
@@ -64,15 +57,15 @@ impl Host {
     }
 
     /// An actor that holds a name only now is told, too.
-    pub(super) fn tell_of_leaving(&self, actor: u64, on_lapse: OnLapse, effects: &mut Vec<Effect>) {
-        if self.turned_away.is_some() && on_lapse == OnLapse::Suspend {
-            effects.push(Effect::Notify { actor, notice: Notice::Draining });
+    pub(super) fn tell_of_leaving(&self, claim: &Claim, effects: &mut Vec<Effect>) {
+        if self.turned_away.is_some() && claim.on_lapse == OnLapse::Suspend {
+            let (actor, claims) = (claim.actor, vec![claim.id]);
+            effects.push(Effect::Notify { actor, claims, notice: Notice::Draining });
         }
     }
 
     /// Whether a registration is undecided.
     pub(crate) fn is_registering(&self) -> bool {
-        let mut open = self.undecided.values().chain(self.decided.iter().map(|decided| &decided.open));
-        open.any(|open| matches!(open.wish, Wish::Register { .. }))
+        !self.asking.is_empty()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_planted::planted;
 
-use super::{Applied, Claim, Effect, Event, Host, Name, Notice, OnLapse, Open, Replica, Table, Time, Wish};
+use super::{Applied, Claim, Effect, Event, Host, Name, Notice, Open, Replica, Table, Time, Wish};
 
 /// How long claims and the log may differ before it is looked into: what is on the way makes them differ.
 const DIFFER_FOR: Duration = Duration::from_secs(1);
@@ -26,16 +26,20 @@ impl Host {
             if !self.by_name.contains_key(name) {
                 let wish = Wish::Register { actor: claim.actor, kind: claim.kind };
                 let (name, on_lapse) = (name.clone(), claim.on_lapse);
-                self.ask(Open { name, wish, on_lapse, caller: None, sent: None, is_orphan: false });
+                let id = Some(claim.id);
+                self.ask(Open {
+                    name,
+                    wish,
+                    on_lapse,
+                    claim: id,
+                    caller: None,
+                    sent: None,
+                    is_orphan: false,
+                });
             }
             return;
         }
-        // Before it is dropped: who is not watched any more is not told.
-        effects.push(match claim.on_lapse {
-            OnLapse::Stop => Effect::Stop { actor: claim.actor },
-            OnLapse::Suspend => Effect::Notify { actor: claim.actor, notice: Notice::Lost },
-        });
-        self.drop_claim(name, effects);
+        self.end_claim(name, Some(Notice::Lost), effects);
         effects.push(Effect::Event(Event::ClaimLost { name: name.clone() }));
     }
 
@@ -44,8 +48,9 @@ impl Host {
         for name in self.claims.keys().cloned().collect::<Vec<_>>() {
             self.lose(&name, effects);
         }
-        for one in std::mem::take(&mut self.decided) {
-            self.ask(one.open);
+        for (number, open) in std::mem::take(&mut self.decided) {
+            self.asking.ends(&open.wish, number);
+            self.ask(open);
         }
     }
 

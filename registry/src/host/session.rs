@@ -3,53 +3,49 @@
 use callsign_planted::planted;
 
 use super::{
-    Answer, Arc, BTreeMap, BTreeSet, Effect, Host, Notice, OnLapse, Queued, RegisterError, RequestNumber,
-    SessionId, Time, UnregisterError, Wish, not_held,
+    Answer, Arc, BTreeSet, Effect, Host, Notice, OnLapse, Queued, RegisterError, RequestNumber, SessionId,
+    Time, UnregisterError, Wish, not_held, refuse,
 };
 
 impl Host {
     pub(crate) fn on_session_opened(&mut self, session: SessionId) {
         self.session = Some(Arc::new(session));
-        self.is_lapsed = false;
+        self.is_lapsed &= planted!("second-lapse-tells-nobody");
     }
 
-    pub(crate) fn on_session_lapsed(&mut self, effects: &mut Vec<Effect>) {
+    /// The registry was joined while the session was lapsed: nobody has told it of the session before.
+    fn adopt(&mut self, session: SessionId) {
+        if self.session.is_none() && !planted!("lapsed-session-not-adopted") {
+            self.session = Some(Arc::new(session));
+        }
+    }
+
+    pub(crate) fn on_session_lapsed(&mut self, session: SessionId, effects: &mut Vec<Effect>) {
+        self.adopt(session);
         if std::mem::replace(&mut self.is_lapsed, true) {
             return;
         }
-        for (actor, on_lapse) in self.actors() {
-            effects.push(match on_lapse {
-                OnLapse::Stop => Effect::Stop { actor },
-                OnLapse::Suspend => Effect::Notify { actor, notice: Notice::Lapsed },
-            });
-        }
+        self.tell_all(Notice::Lapsed, effects);
     }
 
-    pub(crate) fn on_session_resumed(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn on_session_resumed(&mut self, session: SessionId, effects: &mut Vec<Effect>) {
+        self.adopt(session);
         if !std::mem::replace(&mut self.is_lapsed, false) {
             return;
         }
-        for (actor, on_lapse) in self.actors() {
-            if on_lapse == OnLapse::Suspend {
-                effects.push(Effect::Notify { actor, notice: Notice::Resumed });
-            }
-        }
+        self.tell_all(Notice::Resumed, effects);
     }
 
     pub(crate) fn on_session_lost(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        for (actor, on_lapse) in self.actors() {
-            effects.push(match on_lapse {
-                OnLapse::Stop => Effect::Stop { actor },
-                OnLapse::Suspend => Effect::Notify { actor, notice: Notice::Lost },
-            });
+        if !planted!("session-end-not-flagged") {
+            effects.extend(self.claims.values().map(|claim| Effect::Flag { claim: claim.id }));
         }
+        self.tell_all(Notice::Lost, effects);
         let mut watched: BTreeSet<u64> = std::mem::take(&mut self.by_actor).into_keys().collect();
-        let asking = self.undecided.values().chain(self.decided.iter().map(|d| &d.open));
-        watched.extend(asking.filter_map(|open| match open.wish {
-            Wish::Register { actor, .. } => Some(actor),
-            Wish::Unregister { .. } => None,
-        }));
+        watched.extend(self.asking.actors());
+        self.asking.clear();
         effects.extend(watched.into_iter().map(|actor| Effect::Unwatch { actor }));
+        effects.extend(self.claims.values().map(|claim| Effect::Forget { claim: claim.id }));
         if !planted!("lost-session-keeps-claims") {
             self.claims.clear();
             self.claims_digest = 0;
@@ -57,12 +53,15 @@ impl Host {
         if planted!("foreign-session-verdict") {
             self.next_number = RequestNumber(1);
         }
-        self.by_name.clear();
+        if !planted!("lost-session-leaves-names-asked") {
+            self.by_name.clear();
+        }
         self.outbox.clear();
         self.session = None;
         let undecided = std::mem::take(&mut self.undecided).into_values();
-        let decided = std::mem::take(&mut self.decided).into_iter().map(|d| d.open);
+        let decided = std::mem::take(&mut self.decided).into_iter().map(|(_, open)| open);
         for open in undecided.chain(decided) {
+            effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
             let Some(caller) = open.caller else { continue };
             let name = open.name.to_string();
             let answer = match open.wish {
@@ -77,27 +76,33 @@ impl Host {
         }
         for (name, queued) in std::mem::take(&mut self.queued) {
             for call in queued {
-                let (caller, answer) = match call {
-                    Queued::Register { caller, .. } => (
-                        caller,
-                        Answer::Registered(Err(RegisterError::SessionLost { name: name.to_string() })),
-                    ),
-                    Queued::Unregister { caller } => (caller, not_held(&name, None)),
-                };
-                effects.push(Effect::Answer { call: caller.call, answer });
+                match call {
+                    Queued::Register { caller, .. } => {
+                        let error = RegisterError::SessionLost { name: name.to_string() };
+                        refuse(caller.call, error, effects);
+                    }
+                    Queued::Unregister { caller } => {
+                        let answer = not_held(&name, None);
+                        effects.push(Effect::Answer { call: caller.call, answer });
+                    }
+                }
             }
         }
     }
 
-    /// Each actor with a claim, and the milder of its wishes: an actor that wants to be told is told.
-    pub(super) fn actors(&self) -> BTreeMap<u64, OnLapse> {
-        let mut actors = BTreeMap::new();
-        for claim in self.claims.values() {
-            let on_lapse = actors.entry(claim.actor).or_insert(claim.on_lapse);
-            if claim.on_lapse == OnLapse::Suspend {
-                *on_lapse = OnLapse::Suspend;
+    /// Tells each actor with a claim, by the listeners of its claims; and stops it, if the notice is one of those that stop and
+    /// one of its claims says so: what a claim asked for is done whatever another one asked for.
+    pub(super) fn tell_all(&self, notice: Notice, effects: &mut Vec<Effect>) {
+        let stops = matches!(notice, Notice::Lapsed | Notice::Lost);
+        for (actor, names) in &self.by_actor {
+            let claims = || names.iter().filter_map(|name| self.claims.get(name));
+            let told: Vec<_> = claims().filter(|c| c.on_lapse == OnLapse::Suspend).map(|c| c.id).collect();
+            if !told.is_empty() {
+                effects.push(Effect::Notify { actor: *actor, claims: told, notice });
+            }
+            if stops && claims().any(|claim| claim.on_lapse == OnLapse::Stop) {
+                effects.push(Effect::Stop { actor: *actor });
             }
         }
-        actors
     }
 }

@@ -3,9 +3,9 @@
 use callsign_planted::planted;
 
 use super::{
-    ASK_AGAIN, Answer, Claim, Decided, Duration, Effect, Epoch, Host, Message, Name, Now, Open, Position,
-    Queued, RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, VecDeque,
-    Verdict, Wish,
+    ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, Granted, Host, Message, Name, Now, Position, Queued,
+    RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, Verdict, Wish,
+    decided::Decided,
 };
 
 impl Host {
@@ -51,7 +51,7 @@ impl Host {
         for requests in requests.chunks(2048) {
             let requests = requests.to_vec();
             let message = Message::Requests { epoch, session: session.clone(), acknowledged, requests };
-            effects.push(Effect::Send { to: leader.clone(), message });
+            effects.push(Effect::send(leader.clone(), message));
         }
     }
 
@@ -79,7 +79,7 @@ impl Host {
             }
             if let Some(open) = self.undecided.remove(&number) {
                 self.outbox.remove(&number);
-                self.decided.push(Decided { number, open, verdict, position });
+                self.decided.insert(number, Decided { open, verdict, position });
             }
         }
     }
@@ -89,31 +89,26 @@ impl Host {
         if self.decided.is_empty() {
             return;
         }
-        let is_trusted = self.is_trusted(now);
-        let reached = replica.position();
-        let is_grant = |one: &Decided| matches!(one.verdict, Verdict::Granted { .. });
         // A grant waits for the beat's answer; a refusal grants nothing, and need not.
-        let is_due = |one: &Decided| {
-            (one.position <= reached || planted!("grant-before-replica"))
-                && (is_trusted || !is_grant(one) || planted!("grant-believed-while-lapsed"))
-        };
-        let (mut due, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.decided).into_iter().partition(is_due);
-        self.decided = rest;
+        let with_grants = self.is_trusted(now) || planted!("grant-believed-while-lapsed");
+        let reached = if planted!("grant-before-replica") { Position(u64::MAX) } else { replica.position() };
         // Grants first, so that an actor that is refused one name and gets another stays watched.
-        due.sort_by_key(|one| !is_grant(one));
-        for one in due {
-            self.settle_one(now.time, one, effects);
+        let due = self.decided.take_due(reached, with_grants);
+        let mut names = Vec::with_capacity(if self.queued.is_empty() { 0 } else { due.len() });
+        for (number, one) in due {
+            if !self.queued.is_empty() {
+                names.push(one.open.name.clone());
+            }
+            self.settle_one(now.time, number, one, effects);
         }
-        let free: Vec<Name> =
-            self.queued.keys().filter(|name| !self.by_name.contains_key(*name)).cloned().collect();
-        for name in free {
+        for name in names {
             self.next_queued(now, &name, replica, effects);
         }
     }
 
-    pub(super) fn settle_one(&mut self, now: Time, one: Decided, effects: &mut Vec<Effect>) {
-        let Decided { number, open, verdict, position } = one;
+    fn settle_one(&mut self, now: Time, number: RequestNumber, one: Decided, effects: &mut Vec<Effect>) {
+        let Decided { open, verdict, position } = one;
+        self.asking.ends(&open.wish, number);
         if self.by_name.get(&open.name) == Some(&number) {
             self.by_name.remove(&open.name);
         }
@@ -122,19 +117,20 @@ impl Host {
             (Wish::Register { actor, kind }, Verdict::Granted { token }) => {
                 let orphaned = open.is_orphan.then_some(token);
                 let orphaned = orphaned.filter(|_| !planted!("orphan-not-given-up"));
-                if open.is_orphan {
-                    (Answer::Registered(Err(RegisterError::ActorEnded)), orphaned)
+                // A register always says which call it came from.
+                if let Some(id) = open.claim.filter(|_| !open.is_orphan) {
+                    let claim = Claim { id, actor, kind, position: token, on_lapse: open.on_lapse };
+                    self.tell_of_leaving(&claim, effects);
+                    self.claim(open.name.clone(), claim);
+                    (Answer::Registered(Ok(Granted { token, session: session.number, claim: id })), None)
                 } else {
-                    self.claim(
-                        open.name.clone(),
-                        Claim { actor, kind, position: token, on_lapse: open.on_lapse },
-                    );
-                    self.tell_of_leaving(actor, open.on_lapse, effects);
-                    (Answer::Registered(Ok((token, session.number))), None)
+                    effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
+                    (Answer::Registered(Err(RegisterError::ActorEnded)), orphaned)
                 }
             }
             (Wish::Register { actor, .. }, verdict) => {
                 self.unwatch(actor, effects);
+                effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
                 let error = match verdict {
                     Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
                     // No answer to this question, so nothing is known by it.
@@ -155,11 +151,6 @@ impl Host {
         }
     }
 
-    pub(super) fn is_asking_for(&self, actor: u64) -> bool {
-        let asks = |open: &Open| matches!(open.wish, Wish::Register { actor: a, .. } if a == actor);
-        self.undecided.values().any(asks) || self.decided.iter().any(|d| asks(&d.open))
-    }
-
     pub(super) fn next_queued<T: Table>(
         &mut self,
         now: Now,
@@ -168,10 +159,7 @@ impl Host {
         effects: &mut Vec<Effect>,
     ) {
         while !self.by_name.contains_key(name) {
-            let Some(next) = self.queued.get_mut(name).and_then(VecDeque::pop_front) else {
-                self.queued.remove(name);
-                return;
-            };
+            let Some(next) = self.queued.pop(name) else { return };
             match next {
                 Queued::Register { caller, actor, kind, on_lapse } => {
                     self.begin_register(now, caller, name.clone(), actor, kind, on_lapse, effects);
@@ -180,9 +168,6 @@ impl Host {
                     self.begin_unregister(caller, name.clone(), replica, effects);
                 }
             }
-        }
-        if self.queued.get(name).is_some_and(VecDeque::is_empty) {
-            self.queued.remove(name);
         }
     }
 }

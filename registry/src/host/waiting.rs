@@ -36,40 +36,40 @@ impl Host {
         for number in withdrawn {
             self.withdraw(now, number, replica, effects);
         }
-        for one in &mut self.decided {
-            if let Some(caller) = one.open.caller.filter(|caller| time >= caller.deadline) {
-                one.open.caller = None;
-                let answer = expired(&one.open, caller, time, around);
+        for open in self.decided.opens_mut() {
+            if let Some(caller) = open.caller.filter(|caller| time >= caller.deadline) {
+                open.caller = None;
+                let answer = expired(open, caller, time, around);
                 effects.push(Effect::Answer { call: caller.call, answer });
             }
         }
-        for (name, queued) in &mut self.queued {
-            queued.retain(|call| {
-                let (caller, answer) = match call {
-                    // Another request of this node on the same name is undecided.
-                    Queued::Register { caller, .. } => (
-                        caller,
-                        Answer::Registered(Err(RegisterError::Unknown {
-                            name: name.to_string(),
-                            waited: time.since(caller.began),
-                        })),
-                    ),
-                    Queued::Unregister { caller } => (
-                        caller,
-                        Answer::Unregistered(Err(UnregisterError::Pending {
-                            name: name.to_string(),
-                            waited: time.since(caller.began),
-                        })),
-                    ),
-                };
-                let is_over = time >= caller.deadline;
-                if is_over {
-                    effects.push(Effect::Answer { call: caller.call, answer });
+        self.queued.retain(|name, call| {
+            let (caller, answer) = match call {
+                // Another request of this node on the same name is undecided.
+                Queued::Register { caller, .. } => (
+                    caller,
+                    Answer::Registered(Err(RegisterError::Unknown {
+                        name: name.to_string(),
+                        waited: time.since(caller.began),
+                    })),
+                ),
+                Queued::Unregister { caller } => (
+                    caller,
+                    Answer::Unregistered(Err(UnregisterError::Pending {
+                        name: name.to_string(),
+                        waited: time.since(caller.began),
+                    })),
+                ),
+            };
+            let is_over = time >= caller.deadline;
+            if is_over {
+                if matches!(call, Queued::Register { .. }) {
+                    effects.push(Effect::Forget { claim: caller.call });
                 }
-                !is_over
-            });
-        }
-        self.queued.retain(|_, queued| !queued.is_empty());
+                effects.push(Effect::Answer { call: caller.call, answer });
+            }
+            !is_over
+        });
         if around.is_synced {
             self.compare(time, replica, effects);
         }
@@ -85,9 +85,11 @@ impl Host {
     ) {
         let Some(open) = self.undecided.remove(&number) else { return };
         self.outbox.remove(&number);
+        self.asking.ends(&open.wish, number);
         self.by_name.remove(&open.name);
         if let Wish::Register { actor, .. } = open.wish {
             self.unwatch(actor, effects);
+            effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
         }
         self.next_queued(now, &open.name, replica, effects);
     }

@@ -3,10 +3,11 @@
 use callsign_planted::planted;
 
 use super::{
-    ASKED_AGAIN, Arc, BTreeSet, Batch, BatchBuilder, BatchFlight, CommitOutcome, Decision, Effect, Event,
-    FENCE_AGE, Flight, Leader, Message, NodeName, Nonce, OP_TIMEOUT, Op, OpId, Outcome, Pending, Position,
-    PositionRecord, RETRY, ReadResult, Record, Replica, RequestNumber, SessionId, Stage, StoreError, Table,
-    Time, Transaction, Value, Wish, flight_conditions_failed, read_key, splitmix,
+    ASKED_AGAIN, Arc, BTreeSet, Batch, BatchBuilder, BatchFlight, CommitOutcome, Conditions, Decision,
+    Duration, Effect, Event, FENCE_AGE, Fence, Flight, LONGEST_PAUSE, Leader, Message, NodeName, Nonce,
+    OP_TIMEOUT, Op, OpId, Outcome, Pending, Position, RETRY, ReadResult, Record, Replica, RequestNumber,
+    SessionId, Stage, StoreError, Table, Time, Transaction, Wish, flight_conditions_failed, read_key,
+    splitmix,
 };
 
 impl Leader {
@@ -24,12 +25,12 @@ impl Leader {
         replica: &Replica<T>,
         builder: BatchBuilder,
         decisions: Vec<Decision>,
-        conditions: Vec<(Vec<u8>, Option<Value>)>,
+        conditions: Conditions,
         next_op: &mut u64,
         effects: &mut Vec<Effect>,
     ) {
         self.nonces = splitmix(self.nonces);
-        let batch = builder.build(self.epoch, Nonce(self.nonces), replica.position().next());
+        let batch = builder.build(self.epoch, Nonce(self.nonces), replica.end());
         let bytes = batch.encode();
         let flight =
             BatchFlight { batch, bytes, decisions, conditions, stage: Stage::Pausing { until: Time::ZERO } };
@@ -37,10 +38,10 @@ impl Leader {
             self.answer(flight.batch.position, flight.decisions.clone(), effects);
         }
         if planted!("apply-before-commit") {
-            let (epoch, prev, position) = (self.epoch, replica.position(), flight.batch.position);
+            let (epoch, position) = (self.epoch, flight.batch.position);
             for to in self.followers.keys().cloned() {
-                let message = Message::Replicate { epoch, prev, position, batch: flight.bytes.clone() };
-                effects.push(Effect::Send { to, message });
+                let message = Message::Replicate { epoch, position, batch: flight.bytes.clone() };
+                effects.push(Effect::send(to, message));
             }
         }
         self.flight = Flight::Batch(Box::new(flight));
@@ -50,25 +51,24 @@ impl Leader {
     /// Commits the batch in flight, for the first time or again: the same one, so that it is known again.
     pub(super) fn commit(&mut self, now: Time, next_op: &mut u64, effects: &mut Vec<Effect>) {
         let Flight::Batch(flight) = &mut self.flight else { return };
-        let prev = flight.prev();
         *next_op += 1;
         let id = OpId(*next_op);
-        let end = (prev > Position(0)).then(|| PositionRecord(prev).to_value());
+        let Fence { term, commit: end } = self.fence.clone();
         let mut transaction = Transaction::new();
         transaction = match self.seen.filter(|(_, at)| now.since(*at) < FENCE_AGE) {
-            Some((version, _)) => transaction
-                .fence(self.keys.term(), Some(self.term.clone()), version)
-                .fence(self.keys.commit(), end, version),
-            None => {
-                transaction.check(self.keys.term(), Some(self.term.clone())).check(self.keys.commit(), end)
-            }
+            Some((version, _)) => transaction.fence(self.keys.term(), Some(term), version).fence(
+                self.keys.commit(),
+                end,
+                version,
+            ),
+            None => transaction.check(self.keys.term(), Some(term)).check(self.keys.commit(), end),
         };
         for (key, value) in &flight.conditions {
             transaction = transaction.check(key.clone(), value.clone());
         }
         transaction = transaction
             .put(self.keys.log(flight.batch.position), flight.bytes.to_vec())
-            .put(self.keys.commit(), PositionRecord(flight.batch.position).to_value());
+            .put(self.keys.commit(), flight.batch.end().to_value());
         if planted!("term-not-checked") {
             transaction.checks.retain(|check| check.key != self.keys.term());
         }
@@ -118,24 +118,54 @@ impl Leader {
             }
             CommitOutcome::Unknown => {
                 self.seen = None;
-                self.commit(now, next_op, effects);
+                self.commit_again(now, next_op, effects);
                 Outcome::default()
             }
             CommitOutcome::Unavailable(_) => {
-                flight.stage = Stage::Pausing { until: now + RETRY };
+                // It has waited for the store already.
+                self.failures = self.failures.max(1);
+                self.commit_again(now, next_op, effects);
                 Outcome::default()
             }
             CommitOutcome::TooLarge(too_large) => {
                 // Our own limit was wrong for this store. Nothing was written and nothing will be, so the
                 // requests are decided anew, in smaller batches.
-                self.max_batch = (self.max_batch / 2).max(2048);
-                effects.push(Effect::Event(Event::Corrupt { reason: too_large.to_string() }));
+                let is_smallest = self.max_batch <= self.least_batch;
+                if !planted!("large-batch-not-halved") {
+                    self.max_batch = (self.max_batch / 2).max(self.least_batch);
+                }
+                self.rests_until = is_smallest.then(|| now + self.pause());
+                let reason = too_large.to_string();
+                effects.push(Effect::Event(Event::BatchTooLarge { reason, tried_next: self.max_batch }));
                 let Flight::Batch(flight) = std::mem::replace(&mut self.flight, Flight::None) else {
                     return Outcome::default();
                 };
                 self.requeue(&flight);
                 Outcome::default()
             }
+        }
+    }
+
+    /// How long to wait after a commit that is not known to be done. The first is the ordinary fault and tried again at
+    /// once; a store that refuses the next ones, too, may do so for long (a full disk), and each costs it and us.
+    fn pause(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        if planted!("refused-commit-not-paused") {
+            return Duration::ZERO;
+        }
+        match self.failures {
+            1 => Duration::ZERO,
+            failures => (RETRY * (1 << (failures - 2).min(3))).min(LONGEST_PAUSE),
+        }
+    }
+
+    /// Commits the batch in flight again, after a pause if it is not the first time.
+    fn commit_again(&mut self, now: Time, next_op: &mut u64, effects: &mut Vec<Effect>) {
+        let pause = self.pause();
+        if pause == Duration::ZERO {
+            self.commit(now, next_op, effects);
+        } else if let Flight::Batch(flight) = &mut self.flight {
+            flight.stage = Stage::Pausing { until: now + pause };
         }
     }
 
@@ -149,7 +179,9 @@ impl Leader {
             }),
             _ => None,
         });
-        for pending in names.collect::<Vec<_>>().into_iter().rev() {
+        // A session may have been closed while its batch was in flight: nothing more is decided for it.
+        let is_open = |pending: &Pending| !self.closed.contains(&*pending.session);
+        for pending in names.filter(is_open).collect::<Vec<_>>().into_iter().rev() {
             self.queue.push_front(pending);
         }
         // Whatever was not a registration is asked again by its host.
@@ -158,6 +190,7 @@ impl Leader {
         for decision in &flight.decisions {
             if !queued.contains(&(decision.session.clone(), decision.number))
                 && let Some(host) = self.hosts.get_mut(&*decision.session)
+                && !planted!("requeued-request-waits-for-ever")
             {
                 host.waiting.remove(&decision.number);
             }
@@ -184,7 +217,7 @@ impl Leader {
                 };
                 let riders = std::mem::take(riders);
                 self.flight = Flight::None;
-                if !self.is_mine(read, replica.position()) {
+                if !self.fence.is_in(read) {
                     return Outcome { deposed: true, ..Outcome::default() };
                 }
                 self.seen = Some((read.version, now));
@@ -196,7 +229,8 @@ impl Leader {
                     return Outcome::default();
                 }
                 let Ok(read) = result else {
-                    flight.stage = Stage::Pausing { until: now + RETRY };
+                    self.failures = self.failures.max(1);
+                    self.commit_again(now, next_op, effects);
                     return Outcome::default();
                 };
                 let written = read.value(2).and_then(|value| Batch::decode(value).ok());
@@ -204,11 +238,10 @@ impl Leader {
                 if written.is_some_and(|b| is_own(&b) || planted!("nonce-not-compared")) {
                     // It is in the log, so it is committed, whoever leads by now.
                     let mut outcome = self.committed(now, replica, members, effects);
-                    outcome.deposed |= read.value(0) != Some(&self.term);
+                    outcome.deposed |= read.value(0) != Some(&self.fence.term);
                     return outcome;
                 }
-                let prev = flight.prev();
-                if !self.is_mine(read, prev) {
+                if !self.fence.is_in(read) {
                     return Outcome { deposed: true, ..Outcome::default() };
                 }
                 if flight_conditions_failed(&self.flight) {
@@ -216,16 +249,11 @@ impl Leader {
                     return Outcome { deposed: true, ..Outcome::default() };
                 }
                 self.seen = Some((read.version, now));
-                self.commit(now, next_op, effects);
+                self.commit_again(now, next_op, effects);
                 Outcome::default()
             }
             Flight::Fence { .. } | Flight::None => Outcome::default(),
         }
-    }
-
-    pub(super) fn is_mine(&self, read: &ReadResult, end: Position) -> bool {
-        let expected = (end > Position(0)).then(|| PositionRecord(end).to_value());
-        read.value(0) == Some(&self.term) && read.value(1) == expected.as_ref()
     }
 
     /// The batch in flight is in the log: apply it, pass it on, answer.
@@ -245,6 +273,8 @@ impl Leader {
             self.answer(position, flight.decisions, effects);
             return Outcome { deposed: true, ..Outcome::default() };
         }
+        self.failures = 0;
+        self.fence.commit = flight.batch.end().to_record();
         let applied = replica.apply(&flight.batch);
         let opened = !self.is_open;
         self.is_open = true;
@@ -257,13 +287,13 @@ impl Leader {
                 if planted!("several-messages-per-version") {
                     for op in &flight.batch.ops {
                         let batch = Batch { ops: vec![op.clone()], ..flight.batch.clone() }.encode();
-                        let message = Message::Replicate { epoch: self.epoch, prev, position, batch };
-                        effects.push(Effect::Send { to: member.clone(), message });
+                        let message = Message::Replicate { epoch: self.epoch, position, batch };
+                        effects.push(Effect::send(member.clone(), message));
                     }
                 }
                 let batch = flight.bytes.clone();
-                let message = Message::Replicate { epoch: self.epoch, prev, position, batch };
-                effects.push(Effect::Send { to: member.clone(), message });
+                let message = Message::Replicate { epoch: self.epoch, position, batch };
+                effects.push(Effect::send(member.clone(), message));
             }
             self.remember(position, flight.bytes.clone());
         }
@@ -280,10 +310,10 @@ impl Leader {
                 // Memory does not go back so far: the member sees the gap and asks.
                 batches = self.memory.back().cloned().into_iter().collect();
             }
-            effects.push(Effect::Send {
-                to: member.clone(),
-                message: Message::ApplyNamesSnapshot { epoch: self.epoch, batches },
-            });
+            effects.push(Effect::send(
+                member.clone(),
+                Message::ApplyNamesSnapshot { epoch: self.epoch, batches },
+            ));
         }
     }
 }

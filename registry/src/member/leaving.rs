@@ -56,8 +56,10 @@ impl<T: Table> Member<T> {
                 }));
             }
             Next::Leave(caller) => {
-                self.leader = None;
-                self.handoff = None;
+                if !planted!("leaver-leads-on") {
+                    self.leader = None;
+                    self.handoff = None;
+                }
                 // First of all the claims are dropped, and their actors stopped or told: without this member's row the
                 // others may find that nobody has a base, and begin with an empty table.
                 if !planted!("leaver-keeps-claims") {
@@ -81,7 +83,7 @@ impl<T: Table> Member<T> {
         let own = self.view.members.get(me).filter(|row| Some(row.token) == self.view.me);
         let mut others = self.view.members.iter().filter(|(node, _)| *node != me).map(|(_, row)| row);
         Sight {
-            is_known: own.is_none_or(|row| row.draining),
+            is_known: own.is_none_or(|row| row.draining) || planted!("drained-before-known"),
             led_by: self.leader().map(|(_, node)| node).filter(|node| *node != me).cloned(),
             has_successor: others.any(|row| self.stays(row) && row.priority != 0),
             is_registering: self.host.is_registering(),
@@ -91,8 +93,7 @@ impl<T: Table> Member<T> {
 
     /// Whether a member serves, and is not known to be about to leave.
     fn stays(&self, row: &MemberRow) -> bool {
-        let record = self.view.sessions.get(&row.session.node);
-        row.synced && !row.draining && record.is_some_and(|record| record.is_open_as(&row.session))
+        row.synced && !row.draining && self.view.sessions.is_open(&row.session)
     }
 
     /// The members that can be asked in this one's place: the leader first, then those that are linked.

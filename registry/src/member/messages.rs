@@ -4,7 +4,7 @@ use callsign_planted::planted;
 
 use super::{
     Applied, ArrivedChunk, CorruptBatch, Effect, Epoch, Event, HEARD_EVERY, Leader, Member, Message,
-    NodeName, Now, Position, Table, Tell, Time, offer_all,
+    NodeName, Now, Table, Tell, Time, offer_all,
 };
 
 impl<T: Table> Member<T> {
@@ -15,6 +15,13 @@ impl<T: Table> Member<T> {
         message: Message,
         effects: &mut Vec<Effect>,
     ) {
+        let is_ahead = message.says_epoch().is_some_and(|epoch| epoch > self.view.term.epoch);
+        if is_ahead && !planted!("peer-epoch-believed") {
+            if self.ahead.keep(now.time, from, message) {
+                effects.push(Effect::Tell(Tell::Refresh));
+            }
+            return;
+        }
         match message {
             Message::Requests { epoch, session, acknowledged, requests } => {
                 // A request addressed to another epoch is asked again by its host when it hears of this one.
@@ -29,27 +36,30 @@ impl<T: Table> Member<T> {
             }
             Message::Verdicts { epoch, session, position, verdicts } => {
                 self.host.on_verdicts(epoch, &session, position, verdicts);
-                self.catchup.want(now.time, position);
+                if self.heard.as_ref().is_some_and(|heard| *heard == (epoch, from.clone())) {
+                    self.catchup.want(now.time, position);
+                }
             }
-            Message::Replicate { epoch, prev, position, batch } => {
-                self.hear(now, from, epoch, effects);
-                self.catchup.want(now.time, position);
-                let result = self.replica.offer(epoch, prev, position, batch);
+            Message::Replicate { epoch, position, batch } => {
+                if self.hear(now, from, epoch, effects) {
+                    self.catchup.want(now.time, position);
+                }
+                let result = self.replica.offer(epoch, position, &batch);
                 self.take_applied(result, effects);
             }
             Message::ApplyNamesSnapshot { epoch, batches } => {
-                self.hear(now, from, epoch, effects);
-                let Some(((first, _), (last, _))) = batches.first().zip(batches.last()) else { return };
-                self.catchup.want(now.time, *last);
-                let after = Position(first.0.saturating_sub(1));
-                let result = offer_all(&mut self.replica, epoch, after, batches);
+                let is_heard = self.hear(now, from, epoch, effects);
+                let Some((last, _)) = batches.last() else { return };
+                if is_heard {
+                    self.catchup.want(now.time, *last);
+                }
+                let result = offer_all(&mut self.replica, epoch, &batches);
                 self.take_applied(result, effects);
                 self.say_progress(effects);
             }
-            Message::Heartbeat { epoch, position } => {
-                self.hear(now, from, epoch, effects);
-                if !planted!("gap-seen-by-traffic-only") {
-                    self.catchup.want(now.time, position);
+            Message::Heartbeat { epoch, end } => {
+                if self.hear(now, from, epoch, effects) && !planted!("gap-seen-by-traffic-only") {
+                    self.catchup.want(now.time, end.position);
                 }
                 self.say_progress(effects);
             }
@@ -62,25 +72,25 @@ impl<T: Table> Member<T> {
                 if let Some(leader) = self.leader.as_ref().filter(|leader| leader.epoch() == epoch) {
                     let batches = leader.remembered(after);
                     let message = Message::Fetched { epoch, after, batches };
-                    effects.push(Effect::Send { to: from.clone(), message });
+                    effects.push(Effect::send(from.clone(), message));
                 }
             }
-            Message::Fetched { epoch, after, batches } => {
-                let result = self.catchup.on_fetched(now.time, &mut self.replica, epoch, after, batches);
+            Message::Fetched { epoch, batches, .. } => {
+                let result = self.catchup.on_fetched(now.time, &mut self.replica, epoch, &batches);
                 self.take_applied(result, effects);
             }
             Message::SnapshotWanted { id } => {
                 let message = self.walks.begin(now.time, &mut self.replica, from, id);
-                effects.push(Effect::Send { to: from.clone(), message });
+                effects.push(Effect::send(from.clone(), message));
             }
             Message::SnapshotNext { id, index } => {
                 let message = self.walks.next(now.time, &mut self.replica, from, id, index);
-                effects.push(Effect::Send { to: from.clone(), message });
+                effects.push(Effect::send(from.clone(), message));
             }
             Message::SnapshotChunk { id, index, names, chunk, end } => {
                 let arrived = ArrivedChunk { id, index, names, chunk, end };
                 let result = self.catchup.on_chunk(now.time, &mut self.replica, from, arrived, effects);
-                self.take_applied(result.map(|()| Applied::default()), effects);
+                self.take_applied(result, effects);
             }
             Message::SnapshotRefused { id } => self.catchup.on_refused(now.time, from, id),
             Message::TransferSnapshot { epoch } => self.on_transfer(from, epoch, effects),
@@ -93,29 +103,29 @@ impl<T: Table> Member<T> {
             Message::Assume { epoch } => {
                 self.assume.insert(from.clone(), epoch);
                 self.answer_assume(effects);
-                if epoch > self.view.term.epoch {
-                    effects.push(Effect::Tell(Tell::Refresh));
-                }
             }
             Message::Assumed { epoch } => effects.push(Effect::Tell(Tell::Assumed(epoch))),
         }
     }
 
-    /// The new leader asks this one to step down.
+    /// The new leader asks where this one ended. By now its term was read, and this member leads no more.
     pub(super) fn on_transfer(&mut self, from: &NodeName, epoch: Epoch, effects: &mut Vec<Effect>) {
         self.transfer_to = Some((from.clone(), epoch));
-        effects.push(Effect::Tell(Tell::Refresh));
-        match &mut self.leader {
-            // Its term is over, whatever this member has heard: the asker was elected later.
-            Some(leader) if leader.epoch() < epoch => leader.is_stepping_down = true,
-            _ => self.answer_transfer(effects),
-        }
+        self.answer_transfer(effects);
     }
 
-    /// A leader that has opened this epoch spoke.
-    pub(super) fn hear(&mut self, now: Now, from: &NodeName, epoch: Epoch, effects: &mut Vec<Effect>) {
-        if epoch > self.view.term.epoch {
-            effects.push(Effect::Tell(Tell::Refresh));
+    /// A node speaks as a leader that has opened this epoch. Says whether it is the one that the store names.
+    pub(super) fn hear(
+        &mut self,
+        now: Now,
+        from: &NodeName,
+        epoch: Epoch,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let term = &self.view.term;
+        let is_named = epoch == term.epoch && term.leader.as_ref().is_some_and(|leader| leader.node == *from);
+        if !is_named && !planted!("peer-epoch-believed") {
+            return false;
         }
         if self.heard.as_ref().is_none_or(|(heard, _)| *heard < epoch) {
             self.heard = Some((epoch, from.clone()));
@@ -126,12 +136,13 @@ impl<T: Table> Member<T> {
             self.heard_told = Some((epoch, now.time));
             effects.push(Effect::Tell(Tell::Heard(epoch)));
         }
+        true
     }
 
     pub(super) fn say_progress(&mut self, effects: &mut Vec<Effect>) {
         if let Some((epoch, to)) = self.leader().filter(|(_, leader)| **leader != self.config.me) {
             let message = Message::Progress { epoch, position: self.replica.position() };
-            effects.push(Effect::Send { to: to.clone(), message });
+            effects.push(Effect::send(to.clone(), message));
         }
     }
 

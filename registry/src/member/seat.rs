@@ -3,7 +3,7 @@
 use callsign_planted::planted;
 
 use super::{
-    Effect, Epoch, Event, Handoff, Leader, Member, Message, NodeName, Now, Position, Step, Table, Tell,
+    Effect, Epoch, Event, Handoff, Leader, Member, Message, NodeName, Now, Step, Table, Tell,
     reset_conditions, splitmix,
 };
 
@@ -28,7 +28,7 @@ impl<T: Table> Member<T> {
     pub(super) fn answer_transfer(&mut self, effects: &mut Vec<Effect>) {
         if let Some((to, epoch)) = self.transfer_to.take() {
             let position = self.replica.position();
-            effects.push(Effect::Send { to, message: Message::Transferred { epoch, position } });
+            effects.push(Effect::send(to, Message::Transferred { epoch, position }));
         }
     }
 
@@ -50,7 +50,7 @@ impl<T: Table> Member<T> {
             self.assume.insert(leader, epoch);
             self.answer_assume(effects);
         } else if self.links.contains_key(&leader) {
-            effects.push(Effect::Send { to: leader, message: Message::Assume { epoch } });
+            effects.push(Effect::send(leader, Message::Assume { epoch }));
         }
     }
 
@@ -65,7 +65,7 @@ impl<T: Table> Member<T> {
             if *asker == self.config.me {
                 effects.push(Effect::Tell(Tell::Assumed(open)));
             } else {
-                effects.push(Effect::Send { to: asker.clone(), message: Message::Assumed { epoch: open } });
+                effects.push(Effect::send(asker.clone(), Message::Assumed { epoch: open }));
             }
             false
         });
@@ -75,15 +75,15 @@ impl<T: Table> Member<T> {
         let Some(handoff) = &mut self.handoff else { return };
         let step = handoff.proceed(now.time, &self.config.keys, &mut self.next_op, effects);
         let Step::CatchUp(end) = step else { return };
-        let term = handoff.term.clone();
-        let at_end = end.unwrap_or(Position(0));
-        self.catchup.want(now.time, at_end);
+        let epoch = handoff.epoch();
+        let at_end = end.at.unwrap_or_default();
+        self.catchup.want(now.time, at_end.position);
         let mut resets = false;
         let mut conditions = Vec::new();
-        if end.is_none() {
+        if end.at.is_none() {
             // Never opened: the fence checks that the log is still empty.
             resets = true;
-        } else if (!self.replica.is_based() || self.replica.position() < at_end)
+        } else if (!self.replica.is_based() || self.replica.position() < at_end.position)
             && !planted!("opens-without-catching-up")
         {
             let donors = self.sources().synced;
@@ -104,7 +104,11 @@ impl<T: Table> Member<T> {
         self.handoff = None;
         self.config.seed = splitmix(self.config.seed);
         let (me, keys) = (self.config.me.clone(), self.config.keys.clone());
-        let mut leader = Leader::new(me, keys, &term, self.config.seed, self.config.tuning.memory_bytes);
+        // Off the line of seeds: a leader that followed it would give its second batch the nonce that its successor in the
+        // next term gives its first, and at the same position that may be another batch.
+        let nonces =
+            if planted!("nonces-of-terms-overlap") { self.config.seed } else { splitmix(!self.config.seed) };
+        let mut leader = Leader::new(me, keys, epoch, end.fence, nonces, self.config.tuning);
         leader.open(now.time, &self.replica, resets, conditions, &mut self.next_op, effects);
         self.leader = Some(leader);
         self.catchup.stop();

@@ -17,7 +17,7 @@ impl<T: Table> Member<T> {
             Some((epoch, _)) => (epoch, self.replica.epoch() == epoch),
             // While nobody leads nothing is written: what the view saw is the end.
             None if term.leader.is_none() && self.view.commit.is_some() => {
-                (term.epoch, self.view.commit.is_some_and(|commit| self.replica.position() >= commit))
+                (term.epoch, self.view.commit.is_some_and(|end| self.replica.position() >= end.position))
             }
             None => return,
         };
@@ -42,10 +42,11 @@ impl<T: Table> Member<T> {
                 let row = self.view.members.get(&self.config.me);
                 row.is_some_and(|row| row.token == token && !row.synced && !row.empty)
             })
-            && self.view.members.values().all(|row| {
-                let record = self.view.sessions.get(&row.session.node);
-                !row.synced || record.is_some_and(|record| record.has_closed(&row.session))
-            })
+            && self
+                .view
+                .members
+                .values()
+                .all(|row| !row.synced || self.view.sessions.is_closed(&row.session))
             && self.catchup.is_too_far();
         if !is_hopeless {
             self.hopeless_since = None;

@@ -149,3 +149,29 @@ fn the_documentation_has_every_metric() {
     assert_eq!(names.len(), all().count(), "each once");
     assert!(names.iter().all(|name| name.starts_with("callsign_")));
 }
+
+/// A host that does not lead asks its leader by messages, so these show how often it was stepped.
+#[tokio::test(start_paused = true)]
+async fn actors_that_end_together_are_given_up_together() {
+    const ACTORS: usize = 200;
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    let _here = ::metrics::set_default_local_recorder(&recorder);
+    let b = cluster.node("b").await;
+    let mut actors = Vec::new();
+    for number in 0..ACTORS {
+        let actor = actor().await;
+        b.register(&format!("n{number}"), &actor).await.unwrap();
+        actors.push(actor);
+    }
+    let before = Seen::by(&counted).get("messages_total", "direction=sent,kind=requests");
+    assert!(before >= ACTORS as u64, "each was registered by itself: {before}");
+    for actor in &actors {
+        actor.stop(None);
+    }
+    until("all names are free", || a.count() == Ok(0)).await;
+    let asked = Seen::by(&counted).get("messages_total", "direction=sent,kind=requests") - before;
+    assert!(asked < ACTORS as u64 / 4, "{ACTORS} ends took {asked} messages");
+}

@@ -17,7 +17,7 @@ use crate::{
 const SAY: Duration = Duration::from_secs(1);
 
 /// How long a node that leaves waits for the store.
-const CLOSE: Duration = Duration::from_secs(5);
+pub(super) const CLOSE: Duration = Duration::from_secs(5);
 
 /// Ends something that is to end before the names do. `None`: it has ended.
 pub(crate) type Ending = Box<dyn Fn() -> Option<BoxFuture<'static, ()>> + Send + Sync>;
@@ -52,13 +52,23 @@ impl Node {
 
     /// Drains, leaves every registry, closes the session, says goodbye.
     pub(crate) async fn leave(&self) -> Result<(), LeaveError> {
+        // One at a time: whoever comes second must not close the session while the names are still being dropped.
+        let _turn = self.leaves.lock().await;
         self.drain().await;
-        let joined = std::mem::take(&mut *lock(&self.joined));
-        join_all(joined.values().map(|joined| leave(&joined.shared))).await;
+        let registries: Vec<_> = lock(&self.joined).values().map(|joined| joined.shared.clone()).collect();
+        join_all(registries.iter().map(|shared| leave(shared))).await;
         let closed = tokio::time::timeout(CLOSE, self.session.leave()).await;
+        // Taken only now: if the caller gives up before, the next call finds them all.
+        let joined = std::mem::take(&mut *lock(&self.joined));
+        if let Some(failure) = self.supervisor.failure() {
+            // What closes it ends after some seconds, whatever the store does.
+            let _ = self.closed.clone().wait_for(|closed| *closed).await;
+            return Err(LeaveError::Failed(failure));
+        }
+        // From here on everything may end.
+        self.supervisor.end();
         for joined in joined.into_values() {
-            joined.elector.stop();
-            joined.actor.stop(Some("callsign: the node leaves".into()));
+            joined.stop.stop("the node leaves");
         }
         self.endpoint.leave().await;
         match closed {

@@ -215,7 +215,7 @@ impl Watching {
                     continue;
                 }
             };
-            (self.observer)(told);
+            self.tell(told);
             let _ = self.wake.try_send(Signal::Wakeup);
             // Starts over with the next denial, or with the next stay as a follower.
             let next = |follows: &Follows| !follows.is_following || follows.denials != denials;
@@ -232,7 +232,7 @@ impl Watching {
         let mut retry = 0;
         loop {
             if let Some(leader) = self.leader() {
-                (self.observer)(MonitorEvent::Started { leader: leader.clone() });
+                self.tell(MonitorEvent::Started { leader: leader.clone() });
                 if self.is_gone(&leader).await {
                     return MonitorEvent::LeaderDown { leader };
                 }
@@ -244,9 +244,13 @@ impl Watching {
             }
             retry += 1;
             let remaining = self.settings.timeout.saturating_sub(elapsed);
-            (self.observer)(MonitorEvent::Failed { retry, remaining });
+            self.tell(MonitorEvent::Failed { retry, remaining });
             clock.sleep_until(clock.now() + self.settings.delay).await;
         }
+    }
+
+    fn tell(&self, event: MonitorEvent) {
+        let _ = callsign_elector::supervision::foreign("an observer of a leader", || (self.observer)(event));
     }
 
     /// The actor, if it is there to be seen.

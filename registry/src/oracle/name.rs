@@ -20,6 +20,7 @@ use ractor_cluster_derive::RactorClusterMessage;
 use crate::{
     entry::Entry,
     error::{RegisterError, UnregisterError},
+    input::Notice,
     name::{BadName, Name, check_name},
     outage::OnOutage,
     registry::{RegisterOptions, Registration, Registry, WhenLapsed},
@@ -61,6 +62,9 @@ pub struct RegistryOracle {
     held: Option<(Registration, Term)>,
     /// The epoch that is held; 0: none. For the signals.
     epoch: Arc<AtomicU64>,
+    /// The campaign's own clock ends trust before the session's does, so nobody has to be told. One for all claims: the
+    /// registry keeps what it is given.
+    unheard: Arc<dyn Fn(Notice) + Send + Sync>,
 }
 
 impl RegistryOracle {
@@ -73,6 +77,7 @@ impl RegistryOracle {
             seat: None,
             held: None,
             epoch: Arc::default(),
+            unheard: Arc::new(|_| ()),
         })
     }
 
@@ -149,8 +154,7 @@ impl Oracle for RegistryOracle {
     async fn claim(&mut self, _attempt: Attempt) -> Result<Verdict<Fence>, Fault> {
         let seat = self.seat().await?;
         let options = RegisterOptions {
-            // The campaign's own clock ends trust before the session's does.
-            when_lapsed: WhenLapsed::Tell(Arc::new(|_| ())),
+            when_lapsed: WhenLapsed::Tell(self.unheard.clone()),
             on_outage: Some(OnOutage::Fail),
             wait: None,
         };

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_elector::{Clock, ids::Epoch};
+use callsign_elector::{Clock, ids::Epoch, supervision::foreign_async};
 use callsign_transport::RemoteMessage;
 use ractor::ActorRef;
 use tokio::sync::Notify;
@@ -116,8 +116,9 @@ impl<M: RemoteMessage> Farewell<M> {
         }
         if let (Some((ask, limit)), Some(epoch)) = (&self.hand_over, self.epoch) {
             // Behind everything that it was sent before.
-            let ask = within(&clock, part(2).min(clock.now() + *limit), ask(self.actor.clone())).await;
-            let left = match ask.flatten() {
+            let asked = foreign_async("a hand-over", async { ask(self.actor.clone()).await });
+            let asked = within(&clock, part(2).min(clock.now() + *limit), asked).await;
+            let left = match asked.flatten().flatten() {
                 None => Err("the child left nothing".to_owned()),
                 Some(data) => {
                     let bytes = data.len();

@@ -6,6 +6,7 @@ use callsign_elector::ids::Epoch;
 over_every_oracle!(
     what_a_child_leaves_at_a_clean_end_is_given_to_its_successor_on_another_node,
     after_a_crash_nothing_is_handed_over_and_never_from_a_term_before_the_last,
+    a_function_that_panics_hands_nothing_over_and_costs_nothing_else,
 );
 
 fn handing_over<S: Seats>(plan: SingletonPlan<S::Oracle, Work>) -> SingletonPlan<S::Oracle, Work> {
@@ -54,4 +55,25 @@ async fn after_a_crash_nothing_is_handed_over_and_never_from_a_term_before_the_l
     sites.to(second).cast(Work::Crash).await.unwrap();
     sites.led(Some(second)).await;
     assert_eq!(notes(&sites).await, [], "the crashed one left nothing, and the one before it is history");
+}
+
+async fn a_function_that_panics_hands_nothing_over_and_costs_nothing_else<S: Seats>() {
+    let panics = |plan: SingletonPlan<S::Oracle, Work>| {
+        let ask = |child: ActorRef<Work>| async move {
+            assert!(child.get_id().pid() == u64::MAX, "the application's own mistake");
+            None
+        };
+        plan.restarts(0, Duration::from_secs(30)).hand_over(Duration::from_millis(500), ask)
+    };
+    let mut sites = Sites::<S>::start(panics).await;
+    let first = sites.led(None).await;
+    sites.singletons[first].request_resign(None);
+    let why = |e: &SingletonEvent| match e {
+        SingletonEvent::NotHandedOver { why } => Some(why.clone()),
+        _ => None,
+    };
+    assert_eq!(sites.event(first, why).await, "the child left nothing");
+    let second = sites.led(Some(first)).await;
+    assert_ne!(second, first);
+    sites.journal.assert_no_overlap();
 }

@@ -24,7 +24,7 @@ impl World {
     pub(crate) fn register(&mut self, node: &str, what: &str, actor: u64) -> Result<Position, RegisterError> {
         let id = self.begin_register(node, what, actor);
         match self.answer(id) {
-            Answer::Registered(result) => result.map(|(position, _)| position),
+            Answer::Registered(result) => result.map(|granted| granted.token),
             other => panic!("{other:?}"),
         }
     }

@@ -5,7 +5,7 @@ use super::*;
 impl World {
     pub(super) fn perform(&mut self, node: &NodeName, effect: Effect) {
         match effect {
-            Effect::Send { to, message } => {
+            Effect::Send { to, message, .. } => {
                 *self.sent.entry(message.kind()).or_default() += 1;
                 // As on the wire.
                 let message = Message::decode(&message.encode()).unwrap();
@@ -43,13 +43,13 @@ impl World {
                 let at = self.later(100);
                 self.push(at, node, Next::Member(Input::ActorEnded { actor }));
             }
-            Effect::Notify { actor, notice } if self.nodes[node].watched.contains(&actor) => {
+            Effect::Notify { actor, notice, .. } if self.nodes[node].watched.contains(&actor) => {
                 self.nodes.get_mut(node).unwrap().notices.push((actor, notice));
             }
             Effect::Stop { actor } | Effect::Notify { actor, .. } => {
                 panic!("{actor} of {node} is to be told, and is not watched any more")
             }
-            Effect::Suspect { .. } => {}
+            Effect::Flag { .. } | Effect::Same { .. } | Effect::Forget { .. } | Effect::Suspect { .. } => {}
             Effect::Tell(tell) => {
                 self.looks += u64::from(matches!(tell, Tell::Refresh));
                 let now = self.now;

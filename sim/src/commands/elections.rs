@@ -52,7 +52,7 @@ pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
         println!(
             "clocks beyond the promised rate: two checks said yes at once after {met} actions, no stale write was taken"
         );
-        anyhow::ensure!(met > 0, "I6 held, though clocks drifted beyond the promised rate");
+        anyhow::ensure!(met > 0, "Inv6 held, though clocks drifted beyond the promised rate");
     }
     let is_broad = scenarios.len() > 1 || scenarios == [Scenario::Elections];
     let never = total.counts.never();

@@ -1,14 +1,15 @@
 //! `callsign-sim rows`: what elections must do, and which tests show it.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::Command};
 
-use anyhow::bail;
-use callsign_sim::rows::{SYSTEMS, rows, shown};
+use anyhow::{Context as _, bail};
+use callsign_sim::rows::{SYSTEMS, Shown, listed_by_cargo, listed_by_nextest, rows, shown};
 
-/// Prints the requirements of elections and the tests that show them, by the names of their functions.
+/// Prints the requirements of elections and the tests that show them. The test runner is asked for its list, which builds
+/// the tests if they are not built yet.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Rows {
-    /// The workspace whose tests are looked at.
+    /// The workspace whose tests are listed.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
     workspace: PathBuf,
     /// Only the summary by system.
@@ -18,13 +19,12 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let shown = shown(&self.workspace)?;
+        let shown = shown(self.listed()?);
         if !self.summary {
             println!("| row | what | systems | tests |\n|---|---|---|---|");
             for row in rows() {
                 let tests = shown.get(row.id).into_iter().flatten();
-                let tests: Vec<_> =
-                    tests.map(|test| format!("{}: {}", test.file.display(), test.function)).collect();
+                let tests: Vec<_> = tests.map(|test| format!("{} {}", test.binary, test.test)).collect();
                 println!("| {} | {} | {} | {} |", row.id, row.what, row.systems, tests.join("<br>"));
             }
             println!();
@@ -49,5 +49,25 @@ impl Rows {
             (missing, []) => bail!("no test shows {}", missing.join(", ")),
             (_, unknown) => bail!("there is no row {}", unknown.join(", ")),
         }
+    }
+    /// The tests that `cargo nextest` runs, or `cargo test` where nextest is not installed.
+    fn listed(&self) -> anyhow::Result<Vec<Shown>> {
+        let cargo = |arguments: &[&str]| {
+            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            cargo.args(arguments).current_dir(&self.workspace).stderr(std::process::Stdio::inherit());
+            let output = cargo.output().context("cargo does not start")?;
+            anyhow::ensure!(output.status.success(), "cargo {} failed", arguments.join(" "));
+            String::from_utf8(output.stdout).context("cargo printed something that is no text")
+        };
+        let is_there = |output: std::process::Output| output.status.success();
+        let nextest = Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(is_there);
+        if nextest {
+            let json = cargo(&["nextest", "list", "--locked", "--workspace", "--message-format", "json"])?;
+            return Ok(listed_by_nextest(&json)?);
+        }
+        let all =
+            ["test", "--locked", "--quiet", "--workspace", "--lib", "--bins", "--tests", "--", "--list"];
+        let terse = ["--format", "terse"];
+        Ok(listed_by_cargo(&cargo(&[&all[..], &terse].concat())?))
     }
 }

@@ -90,7 +90,7 @@ impl Judge {
         &self.counts
     }
 
-    /// From now on nothing is done to anybody: I14.
+    /// From now on nothing is done to anybody: Inv14.
     pub fn expects_rest(&mut self) {
         self.at_rest = true;
     }
@@ -140,10 +140,10 @@ impl Judge {
     pub(super) fn sink(&mut self, fence: Fence, greatest: u64, admitted: bool) {
         let epoch = fence.epoch.0;
         let newest = self.newest;
-        self.hold(Check::I3, !admitted || epoch >= greatest, || {
+        self.hold(Check::Inv3, !admitted || epoch >= greatest, || {
             format!("the sink took epoch {epoch} after {greatest}")
         });
-        self.hold(Check::I3, admitted || epoch < newest, || {
+        self.hold(Check::Inv3, admitted || epoch < newest, || {
             format!("the sink refused epoch {epoch}, and there is none newer: it has seen {greatest}")
         });
         if !admitted {
@@ -153,7 +153,7 @@ impl Judge {
 
     // ---- handles
 
-    /// I6 and I9: at this instant.
+    /// Inv6 and Inv9: at this instant.
     pub(super) fn look(&mut self, world: &World) {
         let mut saying: Vec<(Slot, u64)> = Vec::new();
         for at in world.slots() {
@@ -170,13 +170,13 @@ impl Judge {
             return;
         }
         let epochs: BTreeSet<u64> = saying.iter().map(|(_, epoch)| *epoch).collect();
-        self.hold(Check::I9, epochs.len() == saying.len(), || format!("(machine, epoch): {saying:?}"));
+        self.hold(Check::Inv9, epochs.len() == saying.len(), || format!("(machine, epoch): {saying:?}"));
         saying.retain(|(_, epoch)| !self.cut_short.contains(epoch));
         if saying.len() < 2 {
             return;
         }
         if self.sound_clocks {
-            self.fail(Check::I6, || format!("(machine, epoch): {saying:?}"));
+            self.fail(Check::Inv6, || format!("(machine, epoch): {saying:?}"));
         } else {
             self.met(Check::Overlap);
         }
@@ -191,10 +191,10 @@ impl Judge {
         let is_theirs = elected == Some((grant.term.leader.clone(), grant.term.incarnation))
             && grant.fence.epoch == grant.term.epoch
             && grant.fence.ballot.0 <= self.ballot;
-        self.hold(Check::I2, is_theirs, || format!("{grant:?} was trusted, and the store has {elected:?}"));
+        self.hold(Check::Inv2, is_theirs, || format!("{grant:?} was trusted, and the store has {elected:?}"));
         if self.trusted_epochs.insert(epoch) && self.trusted_epochs.len() > 1 {
             // One after another.
-            self.counts.add(Check::I6);
+            self.counts.add(Check::Inv6);
         }
     }
 
@@ -257,7 +257,7 @@ impl Judge {
             Transition::Following(_) => (handle.is_none(), false),
         };
         let last = matches!(process.log.last(), Some(Transition::Leading(_)));
-        self.hold(Check::I8, fits && last != turn, || {
+        self.hold(Check::Inv8, fits && last != turn, || {
             format!("{transition:?} was published with {handle:?}, after {:?}", process.log.last())
         });
     }
@@ -267,7 +267,7 @@ impl Judge {
             let leads = matches!(transition, Transition::Leading(_));
             let is_next = log.get(subscriber.from + subscriber.taken) == Some(&transition);
             let turns = subscriber.last != Some(leads);
-            self.hold(Check::I8, is_next && turns, || format!("{transition:?} was heard out of turn"));
+            self.hold(Check::Inv8, is_next && turns, || format!("{transition:?} was heard out of turn"));
             subscriber.taken += 1;
             subscriber.last = Some(leads);
         }

@@ -132,7 +132,7 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     if world.judge.violation().is_some() {
         return;
     }
-    for check in [Check::I11, Check::I12, Check::I13] {
+    for check in [Check::Inv11, Check::Inv12, Check::Inv13] {
         world.judge.met(check);
     }
     if !at_rest && let Some((check, what)) = world.judge.unrest(world) {
@@ -144,7 +144,7 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     world.judge.expects_rest();
     let later = world.now + 3 * Setup::MAX_LEASE;
     go_on(world, scheduler, trace, later, |_| false);
-    world.judge.met(Check::I14);
+    world.judge.met(Check::Inv14);
 }
 
 /// How long it may take until there is a leader that everybody knows, and that is who it should be: some leases for those

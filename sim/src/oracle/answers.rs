@@ -97,7 +97,7 @@ impl Oracle {
             return inner.fail(Check::AnswerOnce, format!("call {id:?} was not open: {answer:?}"));
         };
         let outcome = match answer {
-            Answer::Registered(Ok((token, _))) => Outcome::Granted { token },
+            Answer::Registered(Ok(granted)) => Outcome::Granted { token: granted.token },
             Answer::Registered(Err(RegisterError::Taken { holder, .. })) => {
                 Outcome::Taken { token: holder.token }
             }

@@ -1,18 +1,19 @@
 //! What each committed transaction may do.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use callsign::cores::{Batch, Op};
 use callsign_elector::{
-    ids::{Incarnation, Position, SessionId},
+    ids::{Incarnation, Position, Sequence, SessionId, SessionNumber},
     record::{
-        Evidence, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record, SessionRecord, Term,
+        AuthorFloor, Evidence, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record,
+        SessionFloor, SessionRecord, Term,
     },
-    store::{Transaction, Write},
+    store::{CommitOutcome, Transaction, Write},
 };
 
 use super::{Check, Holder, Inner, Kind, Oracle, Span, elections::Election, states::digest};
-use crate::world::{CoreId, NodeId, World, number_of};
+use crate::world::{CoreId, NodeId, World, newer::is_newer, number_of};
 
 /// What was there before a transaction.
 #[derive(Debug, Default)]
@@ -88,14 +89,50 @@ impl Oracle {
             match write {
                 Write::Put { key, value } => inner.put(world, key, value, author, core),
                 Write::Clear(key) if *key == inner.keys.lock => inner.counts.add(Check::LockClears, 1),
+                Write::Clear(key) => inner.swept(world, key),
                 Write::Append { value, .. } => inner.enqueued(value),
-                _ => {}
+                Write::ClearRange(_) => {}
             }
         }
         if let Some(election) = &before.election {
             inner.check_election(world, election, &before.consumed, author.0);
         }
         inner.check_queue(before);
+        let is_older = !world.setup.newer.contains(&author.0);
+        let mut expected = transaction.checks.iter().filter_map(|check| check.expected.as_deref());
+        if is_older && expected.any(is_newer) {
+            inner.counts.add(Check::BuiltOnNewer, 1);
+        }
+    }
+}
+
+/// So many commits within this time, and none that is known to be done, are more than a core may ask for.
+const HAMMERED: (u32, Duration) = (8, Duration::from_millis(100));
+
+impl Oracle {
+    /// A core asks for a commit, at this time of its node. What counts is when it asks: answers may be held back, and come
+    /// together.
+    pub(crate) fn commit_asked(&mut self, who: (NodeId, Incarnation, CoreId), now: Duration) {
+        let Some(inner) = self.edit() else { return };
+        let (count, since) = inner.refused.entry(who).or_insert((0, now));
+        if now.saturating_sub(*since) >= HAMMERED.1 {
+            (*count, *since) = (0, now);
+        }
+        *count += 1;
+        if *count > HAMMERED.0 {
+            let what = format!("{who:?} asked for {count} commits in {:?}", now.saturating_sub(*since));
+            inner.fail(Check::BacksOff, what);
+        }
+    }
+
+    /// A core gets the outcome of a commit.
+    pub(crate) fn commit_ended(&mut self, who: (NodeId, Incarnation, CoreId), outcome: &CommitOutcome) {
+        let Some(inner) = self.edit() else { return };
+        if matches!(outcome, CommitOutcome::Committed(_)) {
+            inner.refused.remove(&who);
+        } else {
+            inner.counts.add(Check::BacksOff, 1);
+        }
     }
 }
 
@@ -136,6 +173,53 @@ impl Inner {
             if core == CoreId::Member {
                 self.cut(world, floor);
             }
+        } else if *key == keys.all.cluster().session_floor() || *key == keys.all.author_floor() {
+            let now = self.floors(world);
+            self.counts.add(Check::NumbersGrow, 1);
+            let former = std::mem::replace(&mut self.numbers, now);
+            if now.0 < former.0 || now.1 < former.1 {
+                self.fail(Check::NumbersGrow, format!("they go from {former:?} to {now:?}"));
+            }
+        }
+    }
+
+    /// The floor of session numbers and of authors' sequences, as they are in the store by now.
+    fn floors(&self, world: &World) -> (SessionNumber, Sequence) {
+        let keys = &self.keys.all;
+        let sessions = world.store.get(&keys.cluster().session_floor());
+        let authors = world.store.get(&keys.author_floor());
+        (
+            sessions.and_then(|value| SessionFloor::from_value(value).ok()).unwrap_or_default().0,
+            authors.and_then(|value| AuthorFloor::from_value(value).ok()).unwrap_or_default().0,
+        )
+    }
+
+    /// A record is cleared: if it is that of a session or of an author, it has to be of no use any more, and its number may
+    /// never be used again.
+    fn swept(&mut self, world: &World, key: &[u8]) {
+        let (keys, floors) = (self.keys.clone(), self.floors(world));
+        if let Some(node) = keys.all.cluster().session_node(key) {
+            self.counts.add(Check::Swept, 1);
+            self.counts.add(Check::SweptIsOver, 1);
+            self.swept.insert(node.clone());
+            let record = self.sessions.get(&node);
+            if record.is_none_or(|record| record.open || record.number > floors.0) {
+                let what = format!("{record:?} is swept above {:?}", floors.0);
+                self.fail(Check::SweptIsOver, what);
+            }
+        } else if let Some(node) = keys.all.author_node(key) {
+            self.counts.add(Check::AuthorSwept, 1);
+            self.counts.add(Check::SweptIsOver, 1);
+            let is_member = world.store.get(&keys.all.member(&node)).is_some();
+            let is_open = self.sessions.get(&node).is_none_or(|record| record.open);
+            let last = self.authored.get(&node).copied().unwrap_or_default();
+            if is_member || is_open || last > floors.1 {
+                let what = format!(
+                    "the author {node} is swept at {last:?}, the floor is {:?}; member: {is_member}, open: {is_open}",
+                    floors.1
+                );
+                self.fail(Check::SweptIsOver, what);
+            }
         }
     }
 
@@ -147,6 +231,7 @@ impl Inner {
         if last.is_some_and(|last| last >= entry.sequence) {
             self.fail(Check::AuthorOrder, format!("{entry:?} comes after {last:?}"));
         }
+        self.check_drain_said(&entry);
     }
 
     fn batch(&mut self, world: &World, position: Position, value: &[u8], author: (NodeId, Incarnation)) {
@@ -155,11 +240,15 @@ impl Inner {
             Err(error) => return self.fail(Check::PositionGrows, format!("{position:?}: {error}")),
         };
         self.counts.add(Check::PositionGrows, 1);
-        if position != self.position.next() || batch.position != position {
-            let end = self.position;
-            self.fail(Check::PositionGrows, format!("{position:?} is written when the log ends at {end:?}"));
+        if position != self.position.next() || batch.position != position || batch.prev != self.end {
+            let (end, prev) = (self.end, batch.prev);
+            self.fail(
+                Check::PositionGrows,
+                format!("{position:?} behind {prev:?} is written when the log ends at {end:?}"),
+            );
             return;
         }
+        self.end = batch.end();
         self.counts.add(Check::OneCommitter, 1);
         let term = world.store.get(&self.keys.term).and_then(|value| Term::from_value(value).ok());
         let is_elected = term.as_ref().is_some_and(|term| {
@@ -308,6 +397,9 @@ impl Inner {
                 self.counts.add(Check::SessionClosed, 1);
                 self.counts.add(Check::BeatRace, 1);
             }
+        }
+        if self.swept.remove(node) {
+            self.counts.add(Check::CameBack, 1);
         }
         self.sessions.insert(node.clone(), record);
     }

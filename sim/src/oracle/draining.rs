@@ -4,7 +4,7 @@ use callsign::cores::Drained;
 use callsign_elector::ids::Incarnation;
 
 use super::{Check, Inner, Oracle, Outcome};
-use crate::world::{Leaving, NodeId, Want, World, name_of};
+use crate::world::{Leaving, NodeId, World, name_of};
 
 impl Oracle {
     /// A process begins to drain.
@@ -59,7 +59,7 @@ impl Inner {
     /// A registration that was asked for at a node that drains is granted only if it was asked for before, too.
     pub(super) fn check_turned_away(&mut self, at: usize, outcome: &Outcome) {
         let told = &self.told[at];
-        let is_register = matches!(told.want, Want::Register { .. } | Want::RegisterAgain { .. });
+        let is_register = told.want.registers();
         let Some(since) =
             self.drains.get(&told.incarnation).filter(|since| is_register && told.asked >= **since)
         else {

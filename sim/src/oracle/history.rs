@@ -21,7 +21,7 @@ fn claimant(actor: u64) -> Claimant {
 fn op_of(told: &Told) -> Op {
     let answer = told.answer.as_ref().map(|(_, outcome, _)| outcome);
     let what = match &told.want {
-        Want::Register { .. } | Want::RegisterAgain { .. } => What::Register {
+        Want::Register { .. } | Want::RegisterAgain { .. } | Want::RegisterBeside { .. } => What::Register {
             by: claimant(told.actor),
             answer: match answer {
                 Some(Outcome::Granted { token }) => Registered::Granted { token: token.0 },
@@ -64,7 +64,7 @@ impl Oracle {
             // What had no effect and told nothing needs no place in an order.
             let is_mute = match (&told.want, told.answer.as_ref().map(|(_, outcome, _)| outcome)) {
                 (_, Some(Outcome::Refused)) | (Want::Consistent { .. }, None) => true,
-                (Want::Register { .. } | Want::RegisterAgain { .. }, None | Some(Outcome::Unknown)) => {
+                (want, None | Some(Outcome::Unknown)) if want.registers() => {
                     let is_its =
                         |span: &super::Span| span.name == told.want.name() && span.holder.actor == told.actor;
                     !inner.spans.iter().any(is_its)

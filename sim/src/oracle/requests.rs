@@ -9,7 +9,7 @@ use callsign_elector::{
 use callsign_transport::PeerId;
 
 use super::{Check, Inner, Oracle, Outcome, Span, Told};
-use crate::world::{NodeId, World};
+use crate::world::{NodeId, World, number_of};
 
 impl Oracle {
     /// A message arrived at another node.
@@ -26,7 +26,7 @@ impl Oracle {
     }
 
     /// A member asks the store for a commit.
-    pub(crate) fn flies(&mut self, node: NodeId, transaction: &Transaction, view: &View) {
+    pub(crate) fn flies(&mut self, world: &World, node: NodeId, transaction: &Transaction, view: &View) {
         let Some(inner) = self.edit() else { return };
         let batch = transaction.writes.iter().find_map(|write| match write {
             Write::Put { key, value } => {
@@ -36,13 +36,26 @@ impl Oracle {
         });
         let Some(batch) = batch else { return };
         // The same batch again was decided when it was built.
-        if inner.flown.insert(node, batch.nonce) == Some(batch.nonce) {
+        let flown = (batch.epoch, batch.nonce);
+        if inner.flown.insert(node, flown) == Some(flown) {
             return;
         }
+        inner.check_nonce(node, &batch);
+        inner.check_turns(node, &batch, view);
         for op in &batch.ops {
+            if let Op::Unregister { name, position } = op {
+                let freed = (number_of(name), *position);
+                let acts = |of: &NodeId| world.acting_on(*of, |acting| (acting.name, acting.token) == freed);
+                inner.counts.add(Check::FlaggedFirst, 1);
+                if let Some(of) = world.ids().find(|of| acts(of).is_some()) {
+                    let what =
+                        format!("node {node} frees {name} of {position:?}, on which node {of} may act");
+                    return inner.fail(Check::FlaggedFirst, what);
+                }
+            }
             let Op::Register { name, session, .. } = op else { continue };
             let session = &batch.sessions[*session as usize];
-            if view.sessions.get(&session.node).is_some_and(|record| record.has_closed(session)) {
+            if view.sessions.is_closed(session) {
                 let what = format!("node {node} registers {name} for {session:?}, which it has read closed");
                 return inner.fail(Check::ReadOpen, what);
             }

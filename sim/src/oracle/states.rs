@@ -32,10 +32,12 @@ impl Inner {
             | Action::EndActor { node, .. } => Some(*node),
             Action::Tick { by } => {
                 self.check_seat_of_the_dead(world, *by);
-                return self.check_holders(world);
+                self.check_holders(world);
+                return self.check_acts(world);
             }
             Action::Rate { .. } => {
-                return self.check_holders(world);
+                self.check_holders(world);
+                return self.check_acts(world);
             }
             _ => None,
         };
@@ -44,6 +46,53 @@ impl Inner {
             self.check_draining(world, node);
         }
         self.check_holders(world);
+        self.check_acts(world);
+        if let Some(node) = touched {
+            self.check_claims(world, node);
+        }
+    }
+
+    /// P1, as those know it who act: a registration whose check passes is the one that the log has.
+    fn check_acts(&mut self, world: &World) {
+        if self.may_trust_the_closed {
+            return;
+        }
+        for node in world.ids() {
+            let Some(process) = world.process(node) else { continue };
+            for acting in process.acting(world.local(node)) {
+                self.counts.add(Check::ActHeld, 1);
+                let holder = self.truth.get(&acting.name);
+                if holder.is_none_or(|holder| holder.token != acting.token) {
+                    let what = format!("node {node} acts by {acting:?}; the log has {holder:?}");
+                    self.fail(Check::ActHeld, what);
+                }
+            }
+        }
+    }
+
+    /// What may be acted on is claimed, and whoever holds a name is watched.
+    fn check_claims(&mut self, world: &World, node: NodeId) {
+        let Some(process) = world.process(node) else { return };
+        // Until a wake-up ends, what it asked for is still to be carried out: flags as well.
+        let Some(parts) = process.parts.as_ref().filter(|parts| parts.effects.is_empty()) else { return };
+        for acting in process.acting(world.local(node)) {
+            self.counts.add(Check::ActClaimed, 1);
+            let mut claims = parts.member.holds();
+            if !claims.any(|(name, _, token)| (number_of(name), token) == (acting.name, acting.token)) {
+                self.fail(
+                    Check::ActClaimed,
+                    format!("node {node} acts by {acting:?}, and claims it no more"),
+                );
+            }
+        }
+        for (name, actor, _) in parts.member.holds() {
+            self.counts.add(Check::HolderWatched, 1);
+            if !parts.watched.contains(&actor) && !parts.ended.contains(&actor) {
+                let what =
+                    format!("actor {actor} holds {name} on node {node}, and nobody hears when it ends");
+                self.fail(Check::HolderWatched, what);
+            }
+        }
     }
 
     /// P1: of all nodes that trust their session, at most one claims a name, and the session is open.
@@ -242,9 +291,19 @@ impl Oracle {
         self.inner().is_some_and(|inner| !inner.truth.contains_key(&name))
     }
 
+    /// The node that has a name, as the log says.
+    pub(crate) fn holder(&self, name: u8) -> Option<&NodeName> {
+        self.inner()?.truth.get(&name).map(|holder| &holder.session.node)
+    }
+
     /// The end of the log.
     pub(crate) fn end(&self) -> Position {
         self.inner().map_or(Position(0), |inner| inner.position)
+    }
+
+    /// The first position that the log still has.
+    pub(crate) fn floor(&self) -> Position {
+        self.inner().map_or(Position(0), |inner| inner.floor)
     }
 
     /// The names of a session, as the log says: number, actor, token.

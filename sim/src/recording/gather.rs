@@ -254,9 +254,10 @@ impl<'a> OfMember<'a> {
             Effect::Answer { call, answer } => {
                 self.registry.calls.answer(&self.process, place, *call);
                 let asked = self.asked.remove(call);
-                if let (Answer::Registered(Ok((token, session))), Some((name, actor))) = (answer, asked) {
+                if let (Answer::Registered(Ok(granted)), Some((name, actor))) = (answer, asked) {
+                    let (token, session) = (granted.token, granted.session);
                     let (process, place) = (self.process.clone(), place.clone());
-                    let grant = Grant { process, place, session: *session, name, actor, token: *token };
+                    let grant = Grant { process, place, session, name, actor, token };
                     self.registry.grants.grant(grant);
                 }
             }

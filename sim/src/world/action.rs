@@ -54,6 +54,10 @@ pub enum Fate {
     UnknownLater,
     /// Refused: the store cannot be reached.
     Unavailable,
+    /// Done, and the answer never comes.
+    Mute,
+    /// A commit: it may land later, or never, and no answer ever comes.
+    MuteLater,
 }
 
 /// One thing that happens. `nth` counts from the oldest.
@@ -130,6 +134,11 @@ pub enum Action {
         /// Where.
         node: NodeId,
     },
+    /// A process joins the registry, where nodes do so late.
+    Join {
+        /// Where.
+        node: NodeId,
+    },
     /// SIGKILL.
     Crash {
         /// Where.
@@ -144,6 +153,13 @@ pub enum Action {
     LoseWatch {
         /// Whose.
         node: NodeId,
+    },
+    /// A peer says, over the link, that it leads in an epoch that there will never be.
+    Lie {
+        /// Who.
+        from: NodeId,
+        /// To whom.
+        to: NodeId,
     },
     /// SIGSTOP.
     Pause {
@@ -186,6 +202,11 @@ pub enum Action {
         node: NodeId,
         /// Whether it begins.
         is_out: bool,
+    },
+    /// The store refuses commits to everybody, while reads go on; or takes them again.
+    Refuse {
+        /// Whether it begins.
+        is_on: bool,
     },
     /// A node's clock goes at another rate.
     Rate {
@@ -235,12 +256,14 @@ impl Action {
             | Self::Crash { .. }
             | Self::PowerOff { .. }
             | Self::LoseWatch { .. }
+            | Self::Lie { .. }
             | Self::Pause { .. }
             | Self::Resume { .. }
             | Self::Break { .. }
             | Self::Block { .. }
             | Self::Unblock { .. }
             | Self::Outage { .. }
+            | Self::Refuse { .. }
             | Self::Rate { .. } => true,
             _ => false,
         }
@@ -260,6 +283,8 @@ impl Action {
             Self::Store { fate: Fate::UnknownLost, .. } => "unknown, lost",
             Self::Store { fate: Fate::UnknownLater, .. } => "unknown, given up",
             Self::Store { fate: Fate::Unavailable, .. } => "unavailable",
+            Self::Store { fate: Fate::Mute, .. } => "done, never answered",
+            Self::Store { fate: Fate::MuteLater, .. } => "given up, never answered",
             Self::Answered { .. } => "answered",
             Self::Land { .. } => "landed later",
             Self::Vanish { .. } => "never landed",
@@ -267,9 +292,11 @@ impl Action {
             Self::Wake { .. } => "wake",
             Self::Tick { .. } => "tick",
             Self::Start { .. } => "start",
+            Self::Join { .. } => "join",
             Self::Crash { .. } => "crash",
             Self::PowerOff { .. } => "power off",
             Self::LoseWatch { .. } => "watch lost",
+            Self::Lie { .. } => "lie",
             Self::Pause { .. } => "pause",
             Self::Resume { .. } => "resume",
             Self::Break { .. } => "break",
@@ -277,6 +304,8 @@ impl Action {
             Self::Unblock { .. } => "unblock",
             Self::Outage { is_out: true, .. } => "outage",
             Self::Outage { is_out: false, .. } => "outage over",
+            Self::Refuse { is_on: true } => "commits refused",
+            Self::Refuse { is_on: false } => "commits taken again",
             Self::Rate { .. } => "clock rate",
             Self::Call { want, .. } => want.kind(),
             Self::EndActor { .. } => "actor ends",

@@ -10,7 +10,7 @@ use callsign_elector::ids::{Incarnation, Position, SessionNumber};
 use callsign_transport::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::{NodeId, Queue, World};
+use super::{Acting, NodeId, Queue, World};
 
 /// How long a client waits.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -30,6 +30,11 @@ pub enum Want {
     },
     /// A name for the actor that was last registered on that node.
     RegisterAgain {
+        /// The number of the name.
+        name: u8,
+    },
+    /// A name for the actor for which another one was asked last on that node, and is not decided.
+    RegisterBeside {
         /// The number of the name.
         name: u8,
     },
@@ -55,10 +60,16 @@ impl Want {
         match self {
             Self::Register { .. } => "register",
             Self::RegisterAgain { .. } => "register again",
+            Self::RegisterBeside { .. } => "register beside",
             Self::Unregister { .. } => "unregister",
             Self::Consistent { .. } => "consistent lookup",
             Self::Lookup { .. } => "lookup",
         }
+    }
+
+    /// Whether it asks for a name.
+    pub fn registers(&self) -> bool {
+        matches!(self, Self::Register { .. } | Self::RegisterAgain { .. } | Self::RegisterBeside { .. })
     }
 
     /// The number of the name.
@@ -66,6 +77,7 @@ impl Want {
         match self {
             Self::Register { name, .. }
             | Self::RegisterAgain { name }
+            | Self::RegisterBeside { name }
             | Self::Unregister { name }
             | Self::Consistent { name }
             | Self::Lookup { name } => *name,
@@ -134,6 +146,13 @@ impl World {
                 let Some(actor) = held.map(|grant| grant.actor).max() else { return false };
                 (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend }, actor)
             }
+            Want::RegisterBeside { .. } => {
+                let asks = |asked: &&Asked| asked.node == node && asked.actor != 0 && !asked.is_void;
+                let Some(actor) = self.asked.values().filter(asks).map(|asked| asked.actor).max() else {
+                    return false;
+                };
+                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend }, actor)
+            }
             Want::Unregister { name: number } => {
                 self.granted.retain(|held, grant| held != number || grant.node != node);
                 for asked in self.asked.values_mut() {
@@ -193,34 +212,54 @@ impl World {
         id
     }
 
+    /// The member has decided to tell a caller of a grant. What happens until the caller hears it is another matter.
+    pub(super) fn grants(&mut self, node: NodeId, call: CallId, token: Position, is_trusted: bool) {
+        let Some(number) = self.asked.get(&call).map(|asked| asked.want.name()) else { return };
+        self.oracle.grant_told(node, is_trusted);
+        // After your own register returns, your local `whereis` sees it.
+        let parts = self.process(node).and_then(|process| process.parts.as_ref());
+        let seen = parts.and_then(|parts| parts.member.replica().table().row(&name_of(number)));
+        let has_it = seen.is_some_and(|row| row.position == token);
+        self.oracle.own_register_seen(node, number, token, has_it);
+    }
+
     pub(super) fn answered(&mut self, node: NodeId, call: CallId, answer: Answer) {
         let asked = self.asked.remove(&call);
         match answer {
-            Answer::Left if asked.is_none() => return,
+            Answer::Left if asked.is_none() => {
+                if let Some(incarnation) = self.process(node).map(|process| process.incarnation) {
+                    self.oracle.member_left(incarnation);
+                }
+                return;
+            }
             Answer::Drained(drained) => {
-                self.oracle.drained(node, &drained);
+                let mut oracle = std::mem::take(&mut self.oracle);
+                oracle.drained(node, &drained);
+                oracle.drained_row(self, node, &drained);
+                self.oracle = oracle;
                 return self.drained(node);
             }
             _ => {}
         }
         let incarnation = self.process(node).map(|process| process.incarnation);
-        if let (Some(asked), Answer::Registered(Ok((token, session)))) = (&asked, &answer)
+        if let (Some(asked), Answer::Registered(Ok(granted))) = (&asked, &answer)
             && !asked.is_void
             && let Some(incarnation) = incarnation
         {
-            let grant = Grant { node, incarnation, session: *session, actor: asked.actor, token: *token };
+            let grant = Grant {
+                node,
+                incarnation,
+                session: granted.session,
+                actor: asked.actor,
+                token: granted.token,
+            };
             self.granted.insert(asked.want.name(), grant);
         }
-        if let (Some(asked), Answer::Registered(Ok((token, session)))) = (&asked, &answer) {
-            let now = self.local(node);
-            let trusted = self.process(node).and_then(|process| process.trusted(now));
-            self.oracle.grant_told(node, trusted == Some(*session));
-            // After your own register returns, your local `whereis` sees it.
-            let name = name_of(asked.want.name());
-            let parts = self.process(node).and_then(|process| process.parts.as_ref());
-            let seen = parts.and_then(|parts| parts.member.replica().table().row(&name));
-            let has_it = seen.is_some_and(|row| row.position == *token);
-            self.oracle.own_register_seen(node, asked.want.name(), *token, has_it);
+        if let (Some(asked), Answer::Registered(Ok(granted))) = (&asked, &answer) {
+            let acting = Acting { name: asked.want.name(), token: granted.token, session: granted.session };
+            if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+                parts.acting.insert(granted.claim, acting);
+            }
         }
         self.oracle.answered(call, node, asked.as_ref(), answer);
     }

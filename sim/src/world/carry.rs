@@ -1,20 +1,21 @@
 //! Steps of cores, and what becomes of their effects: what the drivers do, without deciding anything.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use callsign::{
     Event,
-    cores::{Effect, Input, Now, Tell},
+    cores::{Answer, Effect, Input, Message, Now, Tell, Wish},
 };
+use callsign_elector::ids::NodeName;
 use callsign_elector::{
     Time,
     elector::{Effect as ElectorEffect, ElectorEvent, Input as ElectorInput, Notice},
-    record::SessionRecord,
     session::{Effect as SessionEffect, Input as SessionInput, SessionEvent},
 };
-use callsign_transport::PeerId;
+use callsign_transport::{LinkId, PeerId};
 
-use super::{CoreId, Internal, NodeId, Op, Queue, Request, World};
+use super::{Acting, CoreId, Internal, NodeId, Op, Queue, Request, World, number_of};
+use crate::oracle::{Check, owed};
 
 impl World {
     fn tell(&mut self, node: NodeId, queue: Queue, internal: Internal) {
@@ -32,6 +33,11 @@ impl World {
     }
 
     fn ask(&mut self, node: NodeId, core: CoreId, id: u64, request: Request) {
+        let now = self.local(node);
+        let incarnation = self.process(node).map(|process| process.incarnation);
+        if let (Some(incarnation), Request::Commit(_)) = (incarnation, &request) {
+            self.oracle.commit_asked((node, incarnation, core), now);
+        }
         if let Some(process) = self.process_mut(node) {
             process.ops.push(Op { core, id, request, answer: None });
         }
@@ -50,17 +56,22 @@ impl World {
                     self.ask(node, CoreId::Session, id.0, Request::Read(Arc::new(reads)));
                 }
                 SessionEffect::Commit { id, transaction } => {
+                    let mut oracle = std::mem::take(&mut self.oracle);
+                    oracle.closes(self, node, &transaction);
+                    self.oracle = oracle;
                     self.ask(node, CoreId::Session, id.0, Request::Commit(Arc::new(transaction)));
                 }
                 SessionEffect::Prove { node: of, incarnation } => {
                     self.ask(node, CoreId::Session, 0, Request::Prove(of, incarnation));
                 }
                 SessionEffect::Trust { number, until } => {
+                    self.oracle.trusts(node, Some(now.0));
                     if let Some(process) = self.process_mut(node) {
                         process.trust = Some((number, until));
                     }
                 }
                 SessionEffect::Lapse => {
+                    self.oracle.trusts(node, None);
                     if let Some(process) = self.process_mut(node) {
                         process.trust = None;
                     }
@@ -78,27 +89,32 @@ impl World {
     fn on_session_event(&mut self, node: NodeId, event: SessionEvent) {
         self.oracle.note(node, || format!("session: {event:?}"));
         if matches!(event, SessionEvent::Resumed { .. } | SessionEvent::Lost { .. }) {
-            self.oracle.count(crate::oracle::Check::Lapsed);
+            self.oracle.count(Check::Lapsed);
         }
-        let (notice, input) = match event {
-            SessionEvent::Opened { session } => {
-                if self.process(node).is_some_and(|process| process.parts.is_none()) {
-                    self.start_parts(node);
-                }
-                (Notice::Session(Some(session.clone())), Some(Input::SessionOpened(session)))
-            }
-            SessionEvent::Lapsed { .. } => (Notice::Session(None), Some(Input::SessionLapsed)),
-            SessionEvent::Resumed { session } => {
-                (Notice::Session(Some(session)), Some(Input::SessionResumed))
-            }
-            SessionEvent::Lost { .. } => (Notice::Session(None), Some(Input::SessionLost)),
-            SessionEvent::PeerClosed(_) => (Notice::Changed, None),
-            _ => return,
-        };
-        if self.process(node).is_none_or(|process| process.parts.is_none()) {
-            return;
+        if matches!(event, SessionEvent::Opened { .. }) {
+            self.on_opened(node);
         }
-        self.tell_elector(node, Queue::OfSession, notice);
+        if self.process(node).is_some_and(|process| process.parts.is_some()) {
+            self.tell_of_session(node, event);
+        }
+    }
+
+    /// A registry can be joined from now on; where nobody joins later, it is at once.
+    fn on_opened(&mut self, node: NodeId) {
+        let joins_late = self.setup.joins_late;
+        let Some(process) = self.process_mut(node) else { return };
+        process.was_opened = true;
+        if process.parts.is_none() && !joins_late {
+            self.start_parts(node);
+        }
+    }
+
+    /// Tells the parts of a registry what became of the session.
+    pub(super) fn tell_of_session(&mut self, node: NodeId, event: SessionEvent) {
+        let (notice, input) = Input::of_session(event);
+        if let Some(notice) = notice {
+            self.tell_elector(node, Queue::OfSession, notice);
+        }
         if let Some(input) = input {
             self.tell_member(node, Queue::OfSession, input);
         }
@@ -142,7 +158,12 @@ impl World {
             ElectorEvent::Assume { leader, epoch } => {
                 self.tell_member(node, Queue::OfElector, Input::Assume { leader, epoch });
             }
-            ElectorEvent::Left => self.left(node),
+            ElectorEvent::Left => {
+                let mut oracle = std::mem::take(&mut self.oracle);
+                oracle.elector_left(self, node);
+                self.oracle = oracle;
+                self.left(node);
+            }
             event => {
                 self.oracle.elector_event(node, &event);
                 self.oracle.note(node, || format!("elector: {event:?}"));
@@ -158,27 +179,88 @@ impl World {
         Now { time: Time(now), trusted }
     }
 
+    /// The member takes an input. What it asks for is carried out when it has taken all that wait, as in the driver.
     pub(super) fn step_member(&mut self, node: NodeId, input: Input) {
-        let now = self.member_now(node);
         self.note_for_driver(node, &input);
-        let mut effects = Vec::new();
-        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else { return };
-        parts.dirty = true;
-        parts.member.step(now, input, &mut effects);
-        self.carry_member(node, effects);
+        let owed = self.process(node).and_then(|process| owed(process, &input));
+        let begin = self.asked(node).len();
+        self.step_core(node, input);
+        if let Some(owed) = owed {
+            let asked = self.asked(node)[begin..].to_vec();
+            self.oracle.paid(node, &owed, &asked);
+        }
     }
 
-    /// Tells the member that no more waits.
-    pub(super) fn idle(&mut self, node: NodeId) -> bool {
+    /// What the member has asked for and was not carried out yet.
+    fn asked(&self, node: NodeId) -> &[Effect] {
+        let parts = self.process(node).and_then(|process| process.parts.as_ref());
+        parts.map_or(&[], |parts| &parts.effects)
+    }
+
+    fn step_core(&mut self, node: NodeId, input: Input) {
         let now = self.member_now(node);
-        let mut effects = Vec::new();
-        let Some(process) = self.process_mut(node).filter(|process| !process.paused) else { return false };
-        let Some(parts) = process.parts.as_mut().filter(|parts| parts.dirty) else { return false };
+        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else { return };
+        parts.dirty = true;
+        let begin = parts.effects.len();
+        parts.member.step(now, input, &mut parts.effects);
+        let mut granted = Vec::new();
+        for effect in parts.effects.iter().skip(begin) {
+            match effect {
+                Effect::Send { to, .. } => {
+                    parts.sends.push_back((to.clone(), parts.link_of.get(to).copied()));
+                }
+                Effect::Answer { call, answer: Answer::Registered(Ok(grant)) } => {
+                    granted.push((*call, grant.token, now.trusted == Some(grant.session)));
+                }
+                _ => {}
+            }
+        }
+        for (call, token, is_trusted) in granted {
+            self.grants(node, call, token, is_trusted);
+        }
+    }
+
+    /// Tells the member that no more waits, and carries out what it asked for since it was last told so.
+    pub(super) fn idle(&mut self, node: NodeId) -> bool {
+        let Some(process) = self.process(node).filter(|process| !process.paused) else { return false };
+        if !process.parts.as_ref().is_some_and(|parts| parts.dirty) {
+            return false;
+        }
+        self.step_core(node, Input::Idle);
+        let now = Time(self.local(node));
+        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else {
+            return false;
+        };
         parts.dirty = false;
-        parts.member.step(now, Input::Idle, &mut effects);
-        parts.member_wake = parts.member.wakes_at(now.time);
+        parts.member_wake = parts.member.wakes_at(now);
+        let (effects, sends) = (std::mem::take(&mut parts.effects), std::mem::take(&mut parts.sends));
+        self.check_sends(node, &effects, sends);
         self.carry_member(node, effects);
         true
+    }
+
+    /// A message goes over the link over which it was asked for: one that comes up later leads to another process, or brings it
+    /// out of turn.
+    fn check_sends(
+        &mut self,
+        node: NodeId,
+        effects: &[Effect],
+        mut asked: VecDeque<(NodeName, Option<LinkId>)>,
+    ) {
+        for effect in effects {
+            let Effect::Send { to, link, message } = effect else { continue };
+            self.oracle.count(Check::SentAsAsked);
+            let over = link.map(LinkId);
+            let is_as_asked =
+                std::iter::from_fn(|| asked.pop_front()).any(|(node, link)| node == *to && link == over);
+            if !is_as_asked {
+                let what = format!(
+                    "node {node} sends {} to {to} over {over:?}, and asked for another link",
+                    message.kind()
+                );
+                return self.oracle.fail(Check::SentAsAsked, || what);
+            }
+        }
     }
 
     /// What the driver keeps itself to carry out effects.
@@ -187,7 +269,7 @@ impl World {
         let Some(parts) = process.parts.as_mut() else { return };
         match input {
             Input::LinkUp { node: other, link, .. } => {
-                parts.link_of.insert(other.clone(), callsign_transport::LinkId(*link));
+                parts.link_of.insert(other.clone(), LinkId(*link));
             }
             Input::LinkDown { node: other, .. } => {
                 parts.link_of.remove(other);
@@ -198,8 +280,7 @@ impl World {
                     view.members.iter().map(|(node, row)| (node.clone(), row.address.clone())).collect();
                 let mut confirmed = Vec::new();
                 for (_, row) in view.members.iter().filter(|(other, _)| **other != me) {
-                    let is_open = |record: &SessionRecord| record.is_open_as(&row.session);
-                    if view.sessions.get(&row.session.node).is_some_and(is_open) {
+                    if view.sessions.is_open(&row.session) {
                         let session = &row.session;
                         confirmed.push(PeerId::new(session.node.as_str(), session.incarnation.0));
                     }
@@ -216,16 +297,21 @@ impl World {
     }
 
     fn carry_member(&mut self, node: NodeId, effects: Vec<Effect>) {
+        let Some(incarnation) = self.process(node).map(|process| process.incarnation) else { return };
         for effect in effects {
+            self.oracle.done_by(node, incarnation, &effect);
             match effect {
-                Effect::Send { to, message } => self.send(node, to, message),
+                Effect::Send { to, link, message } => {
+                    self.check_flagged(node, &message);
+                    self.send(node, to, link.map(LinkId), message);
+                }
                 Effect::Read { id, reads } => {
                     self.ask(node, CoreId::Member, id.0, Request::Read(Arc::new(reads)));
                 }
                 Effect::Commit { id, transaction } => {
                     let mut oracle = std::mem::take(&mut self.oracle);
                     if let Some(parts) = self.process(node).and_then(|process| process.parts.as_ref()) {
-                        oracle.flies(node, &transaction, parts.member.view());
+                        oracle.flies(self, node, &transaction, parts.member.view());
                     }
                     self.oracle = oracle;
                     self.ask(node, CoreId::Member, id.0, Request::Commit(Arc::new(transaction)));
@@ -252,9 +338,20 @@ impl World {
                 Effect::Notify { actor, .. } => {
                     self.oracle.told(self.is_watched(node, actor), node, actor);
                 }
+                Effect::Flag { claim } => {
+                    if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+                        parts.acting.remove(&claim);
+                    }
+                }
+                // Whoever listens changes nothing here.
+                Effect::Same { .. } | Effect::Forget { .. } => {}
                 Effect::Tell(tell) => {
                     if let Tell::Synced(epoch, position) = tell {
                         self.oracle.synced(node, epoch, position);
+                    }
+                    if matches!(tell, Tell::Leave | Tell::Rejoin { empty: true }) {
+                        let acting = self.acting_on(node, |_| true);
+                        self.oracle.gives_up(node, acting.as_ref());
                     }
                     self.tell_elector(node, Queue::OfMember, tell.into());
                 }
@@ -274,6 +371,24 @@ impl World {
                         self.tell(node, Queue::OfMember, Internal::Session(SessionInput::Leads(leads)));
                     }
                 }
+            }
+        }
+    }
+
+    /// A registration of a node whose check passes.
+    pub(crate) fn acting_on(&self, node: NodeId, is_it: impl Fn(&Acting) -> bool) -> Option<Acting> {
+        let process = self.process(node)?;
+        process.acting(self.local(node)).find(|acting| is_it(acting)).cloned()
+    }
+
+    /// Whoever asks to free a name has flagged the claim on it.
+    fn check_flagged(&mut self, node: NodeId, message: &Message) {
+        let Message::Requests { requests, .. } = message else { return };
+        for request in requests {
+            if let Wish::Unregister { position } = request.wish {
+                let name = number_of(&request.name);
+                let acting = self.acting_on(node, |acting| (acting.name, acting.token) == (name, position));
+                self.oracle.gives_up(node, acting.as_ref());
             }
         }
     }

@@ -100,6 +100,10 @@ impl World {
         std::mem::replace(&mut machine.outage, is_out) != is_out
     }
 
+    pub(super) fn refuse(&mut self, is_on: bool) -> bool {
+        std::mem::replace(&mut self.refuses, is_on) != is_on
+    }
+
     pub(super) fn set_rate(&mut self, node: NodeId, ppm: i32) -> bool {
         let now = self.now;
         let Some(machine) = self.nodes.get_mut(usize::from(node)) else { return false };

@@ -3,7 +3,10 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use callsign::cores::{Input, Message};
-use callsign_elector::ids::{Incarnation, NodeName};
+use callsign_elector::{
+    ids::{Epoch, Incarnation, NodeName, Nonce, Position},
+    record::LogEnd,
+};
 use callsign_transport::{
     DownReason, LinkId, PeerId,
     cores::{Effect, Farewell, Input as LinksInput, Link, LinkEffect, LinkInput},
@@ -358,25 +361,30 @@ impl World {
     // ---- sending, time
 
     /// Queues a message of a member.
-    pub(super) fn send(&mut self, node: NodeId, to: NodeName, message: Message) {
-        let Some(parts) = self.process(node).and_then(|process| process.parts.as_ref()) else { return };
-        let Some(link) = parts.link_of.get(&to).copied() else { return };
+    pub(super) fn send(&mut self, node: NodeId, to: NodeName, link: Option<LinkId>, message: Message) {
+        // It went down; the input that says so is on its way, or was taken.
+        let Some((at, end)) = link.and_then(|link| self.link_end(node, link)) else { return };
         let bulk = message.is_bulk();
         let limit = self.setup.lane;
-        let sent = self.link_end(node, link).is_some_and(|(at, end)| {
-            let conn = self.conns[at].edit();
-            let lanes = &conn.to[1 - end];
-            let waiting = if bulk { lanes.bulk.len() } else { lanes.control.len() };
-            let has_room = !conn.ends[end].is_closed && waiting < limit;
-            if has_room {
-                conn.push(1 - end, Frame::Message(Arc::new(message)), bulk);
-            }
-            has_room
-        });
-        if !sent {
+        let conn = self.conns[at].edit();
+        let lanes = &conn.to[1 - end];
+        let waiting = if bulk { lanes.bulk.len() } else { lanes.control.len() };
+        if waiting < limit {
+            conn.push(1 - end, Frame::Message(Arc::new(message)), bulk);
+        } else {
             self.oracle.not_sent();
             self.tell_member(node, Queue::OfMember, Input::SendFailed { to });
         }
+    }
+
+    /// A peer claims to lead in an epoch that there will never be, and that the log goes on for ever.
+    pub(super) fn lie(&mut self, from: NodeId, to: NodeId) -> bool {
+        let Some(at) = self.conn_at(from, to, 0).filter(|_| self.awake(from).is_some()) else { return false };
+        let Some(end) = self.conns[at].end_of(to) else { return false };
+        let end_of_log = LogEnd { position: Position(1 << 62), nonce: Nonce(1) };
+        let message = Message::Heartbeat { epoch: Epoch(1 << 62), end: end_of_log };
+        self.conns[at].edit().push(end, Frame::Message(Arc::new(message)), false);
+        true
     }
 
     /// When an end of a node's connections wants to be woken next.

@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use callsign::cores::{Input, Member, MemberConfig, Row};
+use callsign::cores::{CallId, Input, Member, MemberConfig, Row};
 use callsign_elector::{
     Time,
     elector::{Elector, ElectorConfig, Input as ElectorInput},
-    ids::{Incarnation, NodeName, SessionNumber},
+    ids::{Incarnation, NodeName, Position, SessionNumber},
     session::{Input as SessionInput, Session, SessionConfig},
     store::{CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Transaction, Version},
 };
@@ -74,6 +74,17 @@ pub struct Op {
     pub answer: Option<OpAnswer>,
 }
 
+/// A registration, as its caller has it: whoever acts under the name asks it first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Acting {
+    /// The name.
+    pub name: u8,
+    /// Its token.
+    pub token: Position,
+    /// Its session.
+    pub session: SessionNumber,
+}
+
 /// How far a node has come that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Leaving {
@@ -102,12 +113,18 @@ pub struct Parts {
     pub member_wake: Time,
     /// It took inputs since it was last told that no more wait.
     pub dirty: bool,
+    /// What it asked for since it was last told that no more inputs wait: carried out then, all of it, as the driver does.
+    pub effects: Vec<callsign::cores::Effect>,
     /// The links that it knows to be up.
     pub link_of: BTreeMap<NodeName, LinkId>,
+    /// For each message among the effects: for whom, and over which link when it was asked for.
+    pub sends: VecDeque<(NodeName, Option<LinkId>)>,
     /// The actors that it wants to hear of.
     pub watched: BTreeSet<u64>,
     /// The actors that have ended: who is to be watched after that is reported at once.
     pub ended: BTreeSet<u64>,
+    /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
+    pub acting: BTreeMap<CallId, Acting>,
 }
 
 /// A running process.
@@ -139,6 +156,8 @@ pub struct Process {
     pub paused: bool,
     /// It leaves.
     pub leaving: Option<Leaving>,
+    /// Its session was opened, whatever became of it.
+    pub was_opened: bool,
 }
 
 impl Process {
@@ -150,6 +169,13 @@ impl Process {
     /// The session that is trusted at a reading of the node's clock.
     pub fn trusted(&self, now: Duration) -> Option<SessionNumber> {
         self.trust.filter(|(_, until)| now < until.0).map(|(number, _)| number)
+    }
+
+    /// The registrations whose checks pass at a reading of the node's clock.
+    pub fn acting(&self, now: Duration) -> impl Iterator<Item = &Acting> {
+        let acting = self.parts.iter().flat_map(|parts| parts.acting.values());
+        let trusted = self.trusted(now);
+        acting.filter(move |acting| trusted == Some(acting.session))
     }
 
     /// When a core wants to be woken.
@@ -195,6 +221,7 @@ impl World {
             queues: Default::default(),
             paused: false,
             leaving: None,
+            was_opened: false,
         };
         self.nodes[usize::from(node)].process = Some(Shared::new(process));
         self.oracle.started(node);
@@ -208,7 +235,23 @@ impl World {
         Rng::new(Rng::new(self.setup.seed).draw() ^ (incarnation.0 << 8) ^ core).draw()
     }
 
-    /// The session was opened for the first time: the elector and the member start.
+    /// A registry is joined, some time after the node was started.
+    pub(super) fn join(&mut self, node: NodeId) -> bool {
+        let Some(process) = self.awake(node) else { return false };
+        if !process.was_opened || process.parts.is_some() || process.leaving.is_some() {
+            return false;
+        }
+        // As a subscriber of the session, it is told first how that is.
+        let current = process.session.current();
+        self.start_parts(node);
+        for event in current {
+            self.tell_of_session(node, event);
+        }
+        self.settle(node);
+        true
+    }
+
+    /// A registry is joined: the elector and the member start.
     pub(super) fn start_parts(&mut self, node: NodeId) {
         let name = self.setup.names[usize::from(node)].clone();
         let Some(incarnation) = self.process(node).map(|process| process.incarnation) else { return };
@@ -236,9 +279,12 @@ impl World {
             member: Member::new(member, Rows::new()),
             member_wake: Time(self.local(node)),
             dirty: false,
+            effects: Vec::new(),
             link_of: BTreeMap::new(),
+            sends: VecDeque::new(),
             watched: BTreeSet::new(),
             ended: BTreeSet::new(),
+            acting: BTreeMap::new(),
         };
         let Some(process) = self.process_mut(node) else { return };
         process.parts = Some(parts);

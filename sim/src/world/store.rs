@@ -1,16 +1,16 @@
 //! Operations of the store: when they are done, what becomes of them, and what is given up and lands all the same.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use callsign::cores::{Input, OpId};
+use callsign::cores::{Batch, Input, OpId};
 use callsign_elector::{
     elector::{Input as ElectorInput, Notice, OpId as ElectorOp},
     ids::Incarnation,
     session::{Input as SessionInput, RequestId},
-    store::{CommitOutcome, Proof, StoreError, Transaction},
+    store::{CommitOutcome, Piece, Proof, StoreError, TooLarge, Transaction, Write},
 };
 
-use super::{CoreId, Fate, NodeId, Op, OpAnswer, Request, World};
+use super::{CoreId, Fate, NodeId, Op, OpAnswer, Request, World, newer};
 
 /// A transaction whose author does not wait for it any more, or is dead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,11 +31,17 @@ impl World {
             return false;
         };
         let is_commit = matches!(op.request, Request::Commit(_));
+        let is_refused = is_out || (is_commit && self.refuses);
+        let is_proof = matches!(op.request, Request::Prove(..));
+        // An elector's driver answers for a store that does not; a session and a member have to see to it themselves.
+        let can_be_mute = op.core != CoreId::Elector && !is_proof;
         let fits = match fate {
-            Fate::Done | Fate::Late => !is_out,
-            Fate::Unavailable => !matches!(op.request, Request::Prove(..)),
+            Fate::Done | Fate::Late => !is_refused,
+            Fate::Unavailable => !is_proof,
             Fate::UnknownLater => is_commit,
-            Fate::Conflict | Fate::UnknownDone | Fate::UnknownLost => is_commit && !is_out,
+            Fate::Conflict | Fate::UnknownDone | Fate::UnknownLost => is_commit && !is_refused,
+            Fate::Mute => can_be_mute && !is_refused,
+            Fate::MuteLater => can_be_mute && is_commit,
         };
         if !fits {
             return false;
@@ -45,7 +51,9 @@ impl World {
         let answer = match (request, fate) {
             (Request::Read(_), Fate::Unavailable) => OpAnswer::Read(Err(unavailable())),
             (Request::Read(reads), _) => {
+                let is_newer = self.setup.newer.contains(&node);
                 let result = self.store.read(&reads, None);
+                let result = result.map(|read| if is_newer { newer::read(read) } else { read });
                 OpAnswer::Read(result.map_err(|error| StoreError::Unavailable(error.to_string())))
             }
             (Request::Prove(of, incarnation), _) => {
@@ -58,7 +66,7 @@ impl World {
             }
             (Request::Commit(_), Fate::Conflict) => OpAnswer::Commit(CommitOutcome::Conflict),
             (Request::Commit(_), Fate::UnknownLost) => OpAnswer::Commit(CommitOutcome::Unknown),
-            (Request::Commit(transaction), Fate::UnknownLater) => {
+            (Request::Commit(transaction), Fate::UnknownLater | Fate::MuteLater) => {
                 self.orphans.push(Orphan { author, core, transaction });
                 OpAnswer::Commit(CommitOutcome::Unknown)
             }
@@ -66,11 +74,18 @@ impl World {
                 self.commit(&transaction, author, core);
                 OpAnswer::Commit(CommitOutcome::Unknown)
             }
-            (Request::Commit(transaction), Fate::Done | Fate::Late) => {
+            (Request::Commit(transaction), Fate::Done | Fate::Late | Fate::Mute) => {
                 OpAnswer::Commit(self.commit(&transaction, author, core))
             }
         };
+        if let OpAnswer::Commit(outcome) = &answer {
+            self.oracle.commit_ended((author.0, author.1, core), outcome);
+        }
         let Some(process) = self.process_mut(node) else { return false };
+        if matches!(fate, Fate::Mute | Fate::MuteLater) {
+            process.ops.remove(usize::from(nth));
+            return true;
+        }
         process.ops[usize::from(nth)].answer = Some(answer);
         let is_late = fate == Fate::Late || process.paused;
         if !is_late {
@@ -124,6 +139,14 @@ impl World {
         author: (NodeId, Incarnation),
         core: CoreId,
     ) -> CommitOutcome {
+        let transaction = if self.setup.newer.contains(&author.0) {
+            &Cow::Owned(newer::written(transaction, &self.store))
+        } else {
+            &Cow::Borrowed(transaction)
+        };
+        if let Some(too_large) = self.too_large(transaction) {
+            return CommitOutcome::TooLarge(too_large);
+        }
         let mut oracle = std::mem::take(&mut self.oracle);
         let before = oracle.before_commit(self, transaction);
         let outcome = self.store.edit().apply(transaction);
@@ -143,6 +166,23 @@ impl World {
         }
         self.oracle = oracle;
         outcome
+    }
+
+    /// A batch with more operations than the store takes.
+    fn too_large(&self, transaction: &Transaction) -> Option<TooLarge> {
+        let limit = self.setup.most_ops;
+        if limit == usize::MAX {
+            return None;
+        }
+        let sizes = transaction.writes.iter().filter_map(|write| match write {
+            Write::Put { key, value } => {
+                self.setup.keys.log_position(key)?;
+                Some(Batch::decode(value).ok()?.ops.len())
+            }
+            _ => None,
+        });
+        let size = sizes.max()?;
+        (size > limit).then_some(TooLarge { what: Piece::Value, size, limit })
     }
 
     pub(super) fn land(&mut self, nth: u8) -> bool {

@@ -8,7 +8,7 @@ use callsign::{
 };
 use callsign_elector::{
     ids::{Epoch, Incarnation, Position},
-    record::{MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record, SessionRecord, Term},
+    record::{LogEnd, MemberRow, MembershipEvent, QueueEntry, Record, SessionRecord, Term},
     store::{Read, Transaction, Write},
 };
 use callsign_sim::{
@@ -201,8 +201,13 @@ impl Cluster {
         self.get(&self.world.setup.keys.term()).unwrap_or_else(Term::vacant)
     }
 
+    /// The last batch.
+    pub(crate) fn last(&self) -> LogEnd {
+        self.get(&self.world.setup.keys.commit()).unwrap_or_default()
+    }
+
     pub(crate) fn end(&self) -> Position {
-        self.get::<PositionRecord>(&self.world.setup.keys.commit()).unwrap_or_default().0
+        self.last().position
     }
 
     pub(crate) fn row(&self, node: NodeId) -> Option<MemberRow> {

@@ -65,8 +65,9 @@ fn a_trace_replayed_reaches_the_world_in_which_it_was_drawn() {
         assert!(trace.len() > 100);
         let read: Vec<Action> = serde_json::from_str(&text(&trace)).unwrap();
         assert_eq!(again(scenario, seed, &read), world);
-        let without_one = &trace[..trace.len() - 1];
-        assert_ne!(again(scenario, seed, without_one), world);
+        // The last action alone may change nothing: a core may be woken in vain.
+        let the_first_half = &trace[..trace.len() / 2];
+        assert_ne!(again(scenario, seed, the_first_half), world);
     }
 }
 

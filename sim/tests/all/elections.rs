@@ -28,7 +28,7 @@ fn every_sound_scenario_is_clean_and_together_they_exercise_every_check_and_see_
         println!("{:>9} {}", counts.get(*check), check.name());
     }
     let never = counts.never();
-    assert!(never.is_empty(), "I16, never exercised: {never:?}");
+    assert!(never.is_empty(), "Inv16, never exercised: {never:?}");
 }
 
 /// Clocks that run apart further than was declared: two checks say yes at once, and the sink takes no stale write all the

@@ -146,46 +146,46 @@ fn next(seat: &mut Seat) {
 }
 
 #[test]
-fn i1_a_ballot_that_goes_back() {
+fn inv1_a_ballot_that_goes_back() {
     let mut scene = Scene::new();
     let epoch = scene.seat().epoch;
     scene.write(scene.leader, Intent::Refresh(epoch), |seat| seat.ballot = Ballot(seat.ballot.0 - 1));
-    scene.found(Check::I1);
+    scene.found(Check::Inv1);
 }
 
 #[test]
-fn i1_a_seat_whose_record_is_removed() {
+fn inv1_a_seat_whose_record_is_removed() {
     let mut scene = Scene::new();
     let key = scene.world.setup.keys.seat();
     scene.forge(scene.leader, Intent::Claim, Transaction::new().clear(key));
-    scene.found(Check::I1);
+    scene.found(Check::Inv1);
 }
 
 #[test]
-fn i2_another_incarnation_in_the_same_epoch() {
+fn inv2_another_incarnation_in_the_same_epoch() {
     let mut scene = Scene::new();
     let epoch = scene.seat().epoch;
     scene.write(scene.leader, Intent::Refresh(epoch), |seat| {
         seat.ballot = Ballot(seat.ballot.0 + 1);
         seat.holder.as_mut().unwrap().incarnation = Incarnation(99);
     });
-    scene.found(Check::I2);
+    scene.found(Check::Inv2);
 }
 
 #[test]
-fn i3_a_sink_that_refuses_the_newest_epoch() {
+fn inv3_a_sink_that_refuses_the_newest_epoch() {
     let mut scene = Scene::new();
     scene.world.sink.greatest = scene.seat().epoch.0 + 1;
     scene.world.writes = vec![Written { fence: scene.seat().fence(), serial: 0 }];
     assert!(scene.world.apply(&Action::Sink { nth: 0 }));
-    scene.found(Check::I3);
+    scene.found(Check::Inv3);
 }
 
 #[test]
-fn i4_a_refresh_of_another_term_and_a_resignation_of_anothers() {
+fn inv4_a_refresh_of_another_term_and_a_resignation_of_anothers() {
     let mut scene = Scene::new();
     scene.write(scene.leader, Intent::Refresh(Epoch(999)), |seat| seat.ballot = Ballot(seat.ballot.0 + 1));
-    scene.found(Check::I4);
+    scene.found(Check::Inv4);
 
     let mut scene = Scene::new();
     let epoch = scene.seat().epoch;
@@ -193,46 +193,46 @@ fn i4_a_refresh_of_another_term_and_a_resignation_of_anothers() {
         next(seat);
         seat.holder = None;
     });
-    scene.found(Check::I4);
+    scene.found(Check::Inv4);
 }
 
 #[test]
-fn i5_a_holder_that_is_not_registered() {
+fn inv5_a_holder_that_is_not_registered() {
     let mut scene = Scene::new();
     scene.write(scene.other, Intent::Claim, |seat| {
         next(seat);
         seat.holder.as_mut().unwrap().member = MemberId::new("ghost").unwrap();
     });
-    scene.found(Check::I5);
+    scene.found(Check::Inv5);
 }
 
 #[test]
-fn i6_and_i9_two_that_believe() {
+fn inv6_and_inv9_two_that_believe() {
     let mut scene = Scene::new();
     let (epoch, soon) = (scene.seat().epoch, scene.world.local(scene.other) + Duration::from_secs(5));
     scene.believe(scene.other, Epoch(epoch.0 + 1), soon);
     scene.pass();
-    scene.found(Check::I6);
+    scene.found(Check::Inv6);
 
     let mut scene = Scene::new();
     scene.believe(scene.other, epoch, soon);
     scene.pass();
-    scene.found(Check::I9);
+    scene.found(Check::Inv9);
 }
 
 #[test]
-fn i7_a_release_while_the_role_works() {
+fn inv7_a_release_while_the_role_works() {
     let mut scene = Scene::new();
     let epoch = scene.seat().epoch;
     scene.write(scene.leader, Intent::Resign(epoch), |seat| {
         next(seat);
         seat.holder = None;
     });
-    scene.found(Check::I7);
+    scene.found(Check::Inv7);
 }
 
 #[test]
-fn i8_leading_published_without_a_term() {
+fn inv8_leading_published_without_a_term() {
     let mut scene = Scene::new();
     scene.world.apply(&Action::Crash { at: scene.leader });
     let activating = |world: &World, at: Slot| {
@@ -243,11 +243,11 @@ fn i8_leading_published_without_a_term() {
     let at = scene.world.slots().find(|at| activating(&scene.world, *at)).unwrap();
     scene.world.machines[usize::from(at)].process.as_mut().unwrap().handle = None;
     assert!(scene.world.apply(&Action::Role { at, well: true }));
-    scene.found(Check::I8);
+    scene.found(Check::Inv8);
 }
 
 #[test]
-fn i10_a_grant_in_a_disabled_election() {
+fn inv10_a_grant_in_a_disabled_election() {
     let mut scene = Scene::new();
     let key = scene.world.setup.keys.control();
     let control = Control::from_value(scene.world.store.get(&key).unwrap()).unwrap();
@@ -256,26 +256,26 @@ fn i10_a_grant_in_a_disabled_election() {
     assert_eq!(scene.world.judge.violation(), None);
     let epoch = scene.seat().epoch;
     scene.write(scene.leader, Intent::Refresh(epoch), |seat| seat.ballot = Ballot(seat.ballot.0 + 1));
-    scene.found(Check::I10);
+    scene.found(Check::Inv10);
 }
 
 #[test]
-fn i11_i12_and_i13_are_missed_at_rest() {
+fn inv11_inv12_and_inv13_are_missed_at_rest() {
     let scene = World::new(Setup::calm(3));
-    assert_eq!(scene.judge.unrest(&scene).map(|(check, _)| check), Some(Check::I13));
+    assert_eq!(scene.judge.unrest(&scene).map(|(check, _)| check), Some(Check::Inv13));
 
     let mut scene = Scene::new();
     assert!(scene.world.apply(&Action::Crash { at: scene.other }));
     assert!(scene.world.apply(&Action::Start { at: scene.other }));
-    assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::I11));
+    assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::Inv11));
 
     let mut scene = Scene::with(Policy::preempting());
     scene.set_priority(scene.other, 9);
-    assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::I12));
+    assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::Inv12));
 
     let mut scene = Scene::new();
     assert!(scene.world.apply(&Action::Admin { order: Order::RequestResign }));
-    assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::I12));
+    assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::Inv12));
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_leader_that_changes_at_rest() {
     assert_eq!(scene.world.judge.violation(), None, "a refresh is no change");
     // At any other time it may.
     scene.elect(scene.other, 5);
-    scene.found(Check::I14);
+    scene.found(Check::Inv14);
 }
 
 /// The leader is deposed for the other, which has priority 9, or asked to go for it; then the third takes the seat.

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Batch, Message, Op, RequestNumber, Table, Verdict};
+use callsign::cores::{Batch, CallId, Message, Op, RequestNumber, Table, Verdict};
 use callsign_elector::{
     ids::{Beat, Epoch, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
     record::{
@@ -14,7 +14,7 @@ use callsign_elector::{
 };
 use callsign_sim::{
     oracle::{Check, Outcome},
-    world::{Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Want, name_of},
+    world::{Acting, Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Want, name_of},
 };
 use callsign_transport::Kind;
 
@@ -57,15 +57,15 @@ impl Scene {
     /// A batch as the leader would write it next.
     fn batch(&self, ops: Vec<Op>) -> Batch {
         let sessions = vec![Arc::new(self.session_id(self.host)), Arc::new(self.session_id(self.leader))];
-        let (epoch, position) = (self.cluster.term().epoch, self.cluster.end().next());
-        Batch { epoch, nonce: Nonce(1), position, sessions, ops }
+        let (epoch, prev) = (self.cluster.term().epoch, self.cluster.last());
+        Batch { epoch, nonce: Nonce(1), position: prev.position.next(), prev, sessions, ops }
     }
 
     fn log(&mut self, author: NodeId, batch: &Batch) {
         let keys = self.cluster.world.setup.keys.clone();
         let transaction = Transaction::new()
             .put(keys.log(batch.position), batch.encode().to_vec())
-            .put(keys.commit(), PositionRecord(batch.position).to_value());
+            .put(keys.commit(), batch.end().to_value());
         self.forge(author, CoreId::Member, transaction);
     }
 
@@ -154,6 +154,11 @@ impl Scene {
     fn transplant(&mut self, to: NodeId, of: &Parts) {
         let process = self.cluster.world.nodes[usize::from(to)].process.as_mut().unwrap().edit();
         process.parts.as_mut().unwrap().member = of.member.clone();
+    }
+
+    fn parts(&mut self, of: NodeId) -> &mut Parts {
+        let process = self.cluster.world.nodes[usize::from(of)].process.as_mut().unwrap().edit();
+        process.parts.as_mut().unwrap()
     }
 
     #[track_caller]
@@ -247,6 +252,8 @@ fn trap_8_checks_of_the_log_fire() {
     assert!(matches!(scene.cluster.outcome(call), Some(Outcome::Taken { .. })));
     let position =
         scene.cluster.member(scene.host).unwrap().replica().table().row(&name_of(1)).unwrap().position;
+    // As the host does first.
+    scene.parts(scene.leader).acting.clear();
     scene.ops(vec![Op::Unregister { name: name_of(1), position }]);
     assert_eq!(scene.cluster.world.oracle.violation(), None);
     let actor = scene.cluster.world.told()[call].actor;
@@ -401,8 +408,7 @@ fn trap_8_checks_of_replicas_and_claims_fire() {
             scene.ops(vec![register(8, 800)]);
         }
         let (epoch, position) = (batch.epoch, batch.position);
-        let prev = Position(position.0 - 1);
-        scene.deliver(scene.other, Message::Replicate { epoch, prev, position, batch: batch.encode() });
+        scene.deliver(scene.other, Message::Replicate { epoch, position, batch: batch.encode() });
         scene.fires(Check::ReplicaPrefix);
     }
 
@@ -419,6 +425,28 @@ fn trap_8_checks_of_replicas_and_claims_fire() {
         assert!(scene.cluster.world.apply(&Action::Call { node: scene.other, want }));
         scene.fires(if reads { Check::LocalMonotonic } else { Check::ReplicaGrows });
     }
+}
+
+#[test]
+fn trap_8_checks_of_acts_fire() {
+    // Whoever acts has a registration: of another's token, of one that the log never had, of one that is given up.
+    for (name, token, check) in [
+        (1, None, Check::ActClaimed),
+        (0, Some(Position(9999)), Check::ActHeld),
+        (0, None, Check::FlaggedFirst),
+    ] {
+        let mut scene = Scene::new();
+        let session = scene.cluster.session(scene.host).unwrap().number;
+        let row = scene.cluster.member(scene.host).unwrap().replica().table().row(&name_of(name)).unwrap();
+        let acting = Acting { name, token: token.unwrap_or(row.position), session };
+        scene.parts(scene.host).acting.insert(CallId(9999), acting);
+        scene.cluster.world.apply(&Action::Call { node: scene.host, want: Want::Unregister { name: 0 } });
+        scene.fires(check);
+    }
+    let mut scene = Scene::new();
+    scene.parts(scene.host).watched.clear();
+    scene.cluster.world.apply(&Action::Call { node: scene.host, want: Want::Consistent { name: 1 } });
+    scene.fires(Check::HolderWatched);
 }
 
 #[test]
@@ -440,7 +468,7 @@ fn trap_8_checks_of_answers_fire() {
     let mut scene = Scene::new();
     let (leader, other) = (scene.leader, scene.other);
     let keys = scene.cluster.world.setup.keys.clone();
-    let end = PositionRecord(scene.cluster.end());
+    let end = scene.cluster.last();
     scene.cluster.hold(frames(leader, other));
     let call = scene.cluster.register(scene.host, 2);
     scene.cluster.until("a name", |c| c.granted(call).is_some());

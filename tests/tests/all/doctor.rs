@@ -184,7 +184,10 @@ fn what_is_wrong_with_a_server_is_said() {
     sql(&server, "ALTER ROLE guest SET default_transaction_read_only = on");
     Said::of(&guest).fails(1, "writes", "read-only");
     sql(&server, "ALTER ROLE guest RESET default_transaction_read_only");
+    let encrypted = |url: &str| format!("{url}{}sslmode=require", if url.contains('?') { '&' } else { '?' });
+    Said::of(&encrypted(&guest)).fails(1, "encryption", "offers no TLS");
     server.demand_passwords();
+    Said::of(&server.url_as("guest")).fails(1, "permissions", "none was given");
     Said::of(&server.url_as("guest:wrong")).fails(1, "permissions", "password authentication failed");
     assert_eq!(Said::of(&server.url_as("guest:right")).status, Some(0));
     sql_as(&server, "guest:right", "UPDATE callsign.store SET layout = 99");

@@ -4,15 +4,18 @@
 
 mod chaos;
 mod doctor;
+mod documented;
 mod doors;
 mod draining;
 mod hung;
 mod idle;
+mod incarnations;
 mod licences;
 mod links;
 mod metrics;
 mod namespaces;
 mod outage;
+mod output;
 mod p1_one_holder;
 mod p3_acknowledged_means_kept;
 mod p8_nothing_is_stuck;

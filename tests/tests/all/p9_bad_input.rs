@@ -4,12 +4,12 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     time::Duration,
 };
 
 use callsign_elector::{ids::NodeName, store::Key};
-use callsign_tests::{Cluster, StartOptions, StoreView, callsign, eventually};
+use callsign_tests::{Cluster, StartOptions, StoreView, callsign, eventually, wait_for};
 
 const LEASE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,16 +18,21 @@ fn with_secret(secret: &str) -> StartOptions {
     StartOptions { secret: Some(secret.to_owned()), ..StartOptions::lease(LEASE) }
 }
 
-/// Runs `callsign node` where it is expected not to start, and returns its exit code and what it says.
-fn refused(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(callsign())
-        .args(["node", "--name", "a", "--log", "off"])
-        .args(arguments)
-        .env("CALLSIGN_PARENT", std::process::id().to_string())
-        .output()
-        .unwrap();
+/// The exit code of a command that is expected to end, and what it says.
+fn ended(command: &mut Command) -> (Option<i32>, String) {
+    command.env("CALLSIGN_PARENT", std::process::id().to_string()).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    if wait_for(PATIENCE * 3, || child.try_wait().unwrap()).is_none() {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
     assert!(output.stdout.is_empty(), "{output:?}");
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Runs `callsign node` where it is expected not to start, and returns its exit code and what it says.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    ended(Command::new(callsign()).args(["node", "--name", "a", "--log", "off"]).args(arguments))
 }
 
 #[test]
@@ -45,8 +50,6 @@ fn a_store_that_cannot_be_opened_ends_the_node_with_one_clear_line() {
         (url(&missing), "does not exist"),
         (url(files.path()), "is not a database"),
         (url(&not_a_database), "is not a database"),
-        ("mysql:there".to_owned(), "is not a store"),
-        ("sqlite:".to_owned(), "has no path"),
     ] {
         let (code, said) = refused(&["--store", &store]);
         assert_eq!(code, Some(1), "{store}: {said}");
@@ -63,14 +66,113 @@ fn what_a_node_must_not_be_started_with_is_refused_before_anything_is_opened() {
     for (arguments, exit, says) in [
         (["--admin", "0.0.0.0:0"], 2, "not a loopback address"),
         (["--admin-token-file", "/nowhere/token"], 2, "cannot read /nowhere/token"),
-        (["--lease", "1ms"], 1, "too short"),
-        (["--registry", "a/b"], 1, "character"),
-        (["--listen", "0.0.0.0:0"], 1, "secret"),
+        (["--lease", "999ms"], 2, "999ms is too short, 1s is the least"),
+        (["--registry", "a/b"], 2, "character"),
+        (["--cluster", "a b"], 2, "character"),
+        (["--listen", "0.0.0.0:0"], 2, "secret"),
+        (["--listen", "192.0.2.1:0"], 2, "192.0.2.1"),
+        (["--listen", "nonsense"], 2, "nonsense"),
+        (["--admin", "nonsense"], 2, "nonsense"),
+        (["--secret-file", "/nowhere/secret"], 2, "cannot read /nowhere/secret"),
     ] {
         let (code, said) = refused(&[&["--store", &store], &arguments[..]].concat());
         assert_eq!(code, Some(exit), "{arguments:?}: {said}");
         assert!(said.contains(says), "{arguments:?}: {said}");
     }
+    for (store, says) in
+        [("mysql:there", "is not a store"), ("sqlite:", "has no path"), ("", "is not a store")]
+    {
+        let (code, said) = refused(&["--store", store]);
+        assert_eq!(code, Some(2), "{store}: {said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{store}: {said}");
+    }
+    for (arguments, says) in [
+        (["--name", "a b", "--log", "off"], "character"),
+        (["--name", "", "--log", "off"], "name"),
+        (["--name", "a", "--log", "foo==="], "--log \"foo===\""),
+    ] {
+        let output = Command::new(callsign())
+            .args(["node", "--store", &store])
+            .args(arguments)
+            .env("CALLSIGN_PARENT", std::process::id().to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_node_is_asked_by_host_and_port_and_nonsense_is_wrong_usage() {
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    let address = cluster.node("a").client.address();
+    let port = address.rsplit_once(':').unwrap().1;
+    let ask = |arguments: &[&str], environment: Option<&str>| {
+        let mut command = Command::new(callsign());
+        command.arg("status").args(arguments).env_remove("CALLSIGN_NODE");
+        command.envs(environment.map(|node| ("CALLSIGN_NODE", node)));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (localhost, url) = (format!("localhost:{port}"), format!("http://{address}/"));
+    for node in [address, &localhost, &url] {
+        assert_eq!(ask(&["--node", node], None), (Some(0), String::new()), "{node}");
+        assert_eq!(ask(&[], Some(node)), (Some(0), String::new()), "{node}");
+    }
+    for node in ["", " ", "nonsense", "7080", ":7080", "127.0.0.1:99999", "https://127.0.0.1:7080", "a b:80"]
+    {
+        for (code, said) in [ask(&["--node", node], None), ask(&[], Some(node))] {
+            assert_eq!(code, Some(2), "{node:?}: {said}");
+            assert!(said.contains("HOST:PORT"), "{node:?}: {said}");
+        }
+    }
+    assert_eq!(ask(&["--node", "127.0.0.1:1"], None).0, Some(3), "nobody is there");
+    assert_eq!(ask(&[], None).0, Some(2), "no node was named");
+}
+
+/// A store in which each commit takes more than 50 ms: it counts for a while first, for each thing that it writes.
+fn slow_store(files: &Path) -> String {
+    let path = files.join("slow.db");
+    let store = format!("sqlite:{}", path.display());
+    drop(callsign_elector::store::open(&store).unwrap());
+    let file = rusqlite::Connection::open(path).unwrap();
+    file.execute_batch(
+        "CREATE VIEW counted AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 400000)
+         SELECT count(*) FROM n;
+         CREATE TRIGGER slow AFTER INSERT ON kv BEGIN SELECT * FROM counted; END;",
+    )
+    .unwrap();
+    store
+}
+
+#[test]
+fn a_lease_that_is_too_short_for_the_store_is_refused_with_the_numbers() {
+    let files = tempfile::tempdir().unwrap();
+    let slow = slow_store(files.path());
+    let run =
+        |lease: &[&str]| {
+            ended(
+                Command::new(callsign())
+                    .args(["run", "--singleton", "x", "--store", &slow])
+                    .args(lease)
+                    .args(["--on-exit", "stop", "--", "true"]),
+            )
+        };
+    for (code, said) in [refused(&["--store", &slow, "--lease", "1s"]), run(&["--lease", "1s"])] {
+        assert_eq!(code, Some(2), "{said}");
+        for part in ["a lease of 1s is too short", "the median of 5 commits was", "20 times that is"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    // Asked for twice, it is taken: for a node, until something else is wrong with it.
+    let (code, said) =
+        refused(&["--store", &slow, "--lease", "1s", "--lease-anyway", "--listen", "0.0.0.0:0"]);
+    assert!(code == Some(2) && said.contains("secret"), "{said}");
+    let (code, said) = run(&["--lease", "900ms"]);
+    assert!(code == Some(2) && said.contains("1s is the least"), "{said}");
+    let (code, said) = run(&["--lease", "900ms", "--lease-anyway", "--stop-budget", "9s"]);
+    assert!(code == Some(2) && said.contains("stop budget 9s"), "{said}");
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! `callsign run`: never two programs, checked by the programs themselves, whatever is done to the nodes, their guards and
 //! the programs.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
 
-use callsign_tests::{Did, Line, Singleton, callsign, eventually, guard_of, signal};
+use callsign_tests::{Did, Line, Singleton, callsign, eventually, guard_of, parent_of, signal};
 use rustix::process::Signal;
 
 /// Long enough for a machine that does other things as well, short enough to wait for its end.
@@ -39,6 +43,20 @@ fn a_node_that_is_stopped_in_good_order_ends_its_program_first_and_another_takes
 }
 
 #[test]
+fn nodes_that_are_started_with_another_lease_take_part_by_the_one_that_was_agreed_on() {
+    let mut singleton = Singleton::start(&["--lease", "2s"], &[], &["a"]);
+    for (before, lease) in [(1, "60s"), (2, "1s")] {
+        // Nobody gives it back: it is waited for by the lease that is in the store.
+        singleton.runner("a").kill();
+        singleton.set_options(&["--lease", lease]);
+        singleton.launch("a");
+        singleton.wait_for_start(before);
+        says(&mut singleton, "a", "this singleton has a lease of 2s");
+    }
+    singleton.check();
+}
+
+#[test]
 fn the_program_dies_with_its_node_that_is_killed_and_another_takes_over() {
     let mut singleton = three(&[]);
     for before in 1..=2 {
@@ -50,6 +68,36 @@ fn the_program_dies_with_its_node_that_is_killed_and_another_takes_over() {
         assert!(next.epoch > holder.epoch);
         singleton.launch(&holder.member);
     }
+    singleton.check();
+}
+
+/// The bounds that README states for `callsign run`. The quickest of some rounds keeps them: another program of a busy machine
+/// may hold up a round, but hardly all of them.
+#[test]
+fn another_node_takes_over_within_a_lease_and_a_poll_and_at_once_after_a_clean_stop() {
+    let mut singleton = three(&[]);
+    let (mut killed, mut stopped) = (Vec::new(), Vec::new());
+    for before in 0..6 {
+        let holder = singleton.wait_for_start(before);
+        if before % 2 == 0 {
+            let since = Instant::now();
+            singleton.runner(&holder.member).kill();
+            singleton.wait_for_start(before + 1);
+            killed.push(since.elapsed());
+        } else {
+            singleton.runner(&holder.member).terminate();
+            let since = Instant::now();
+            singleton.wait_for_start(before + 1);
+            stopped.push(since.elapsed());
+        }
+        singleton.launch(&holder.member);
+    }
+    println!("killed, to the next start: {killed:?}; stopped: {stopped:?}");
+    let (lease, poll) = (Duration::from_secs(4), Duration::from_millis(500));
+    // A start takes a moment, and the test looks for it every so often.
+    let a_moment = Duration::from_millis(250);
+    assert!(killed.iter().min() <= Some(&(lease + poll + a_moment)), "{killed:?}");
+    assert!(stopped.iter().min() <= Some(&(Duration::from_millis(250) + a_moment)), "{stopped:?}");
     singleton.check();
 }
 
@@ -168,6 +216,64 @@ fn a_node_whose_guard_is_stopped_ends_the_program_itself() {
     assert!(!Path::new(&format!("/proc/{}", holder.pid)).exists());
     singleton.wait_for_start(1);
     singleton.check();
+}
+
+/// A program that writes its process id, and each signal that it gets, to a file.
+fn with_a_listener(names: &[&str]) -> (Singleton, PathBuf) {
+    let mut singleton = Singleton::new(&OPTIONS, &[]);
+    let heard = singleton.file("heard");
+    let traps: Vec<_> = ["HUP", "USR1", "USR2", "WINCH"]
+        .iter()
+        .map(|signal| format!("trap 'echo {signal} >>{0}' {signal}; ", heard.display()))
+        .collect();
+    let traps = traps.join("");
+    let script = format!("{traps} echo pid $$ >>{}; while :; do sleep 0.05; done", heard.display());
+    singleton.program = ["sh", "-c", &script].map(Into::into).to_vec();
+    for name in names {
+        singleton.launch(name);
+        // The first one has it.
+        hears(&singleton, &heard, "pid", 1);
+    }
+    (singleton, heard)
+}
+
+/// Waits until the programs have written this so often, and returns the last such line.
+fn hears(singleton: &Singleton, heard: &Path, what: &str, count: usize) -> String {
+    eventually(&format!("{what:?} is heard {count} times"), PATIENCE, || {
+        let text = std::fs::read_to_string(heard).unwrap_or_default();
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with(what)).collect();
+        let is_heard = lines.len() == count;
+        if is_heard { Ok(lines[count - 1].to_owned()) } else { Err(format!("{text}\n{}", singleton.logs())) }
+    })
+}
+
+#[test]
+fn signals_for_the_program_are_handed_on_to_it_and_others_do_nothing() {
+    let (mut singleton, heard) = with_a_listener(&["a", "b"]);
+    let program = hears(&singleton, &heard, "pid", 1).replace("pid ", "").parse().unwrap();
+    let guard = parent_of(program);
+    let (node, waits) = (singleton.runner("a").pid(), singleton.runner("b").pid());
+    let meant_for_it =
+        [("HUP", Signal::HUP), ("USR1", Signal::USR1), ("USR2", Signal::USR2), ("WINCH", Signal::WINCH)];
+    for (name, handed_on) in meant_for_it {
+        signal(node, handed_on);
+        hears(&singleton, &heard, name, 1);
+        // Neither is for a guard, nor is there anybody to hand it on to where nobody leads.
+        signal(guard, handed_on);
+        signal(waits, handed_on);
+    }
+    for ignored in [Signal::PIPE, Signal::ALARM, Signal::QUIT] {
+        for process in [node, guard, waits] {
+            signal(process, ignored);
+        }
+    }
+    says(&mut singleton, "b", "SIGHUP: the program does not run here");
+    signal(node, Signal::HUP);
+    hears(&singleton, &heard, "HUP", 2);
+    assert_eq!(hears(&singleton, &heard, "pid", 1), format!("pid {program}"), "it is still the same one");
+    let stopped = singleton.runner("a").terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    hears(&singleton, &heard, "pid", 2);
 }
 
 /// A program whose real work is done by a process that left its group, its session and its parent.

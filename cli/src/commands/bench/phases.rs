@@ -9,7 +9,10 @@ use super::{
     orders::{Contested, Lookups, Names, Order, Registered, Sequential, Usage},
     per_second,
 };
-use crate::measure::{now_ns, quantile};
+use crate::{
+    measure::{now_ns, quantile},
+    output::tell,
+};
 
 /// Names that two nodes claim at once.
 const CONTESTED: u32 = 5_000;
@@ -28,7 +31,7 @@ const LOOKUPS: u32 = 40_000;
 const LEAD: u64 = 100_000_000;
 
 fn progress(text: &str) {
-    eprintln!("{text} ...");
+    tell(format_args!("{text} ..."));
 }
 
 /// What it takes until the next registration, when the leader is killed and when it falls silent.

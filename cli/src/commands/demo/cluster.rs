@@ -16,6 +16,7 @@ use crate::{
     child::OwnedChild,
     client::{Answer, Client},
     measure::now_ns,
+    node_url::NodeUrl,
 };
 
 /// How long a node may take to say where it can be reached, and then to serve.
@@ -65,7 +66,7 @@ impl Cluster {
         let path = self.logs.join(format!("{name}.log"));
         let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut child = OwnedChild::spawn(|command| {
-            command.args(["node", "--print-json", "--name", name, "--store", &self.store]);
+            command.args(["node", "--print-json", "--lease-anyway", "--name", name, "--store", &self.store]);
             command.args(["--cluster", &self.name]).env("CALLSIGN_SECRET", &self.secret);
             command.stdout(Stdio::piped()).stderr(log);
         })?;
@@ -81,7 +82,8 @@ impl Cluster {
         let ready: Value = serde_json::from_str(&line)
             .with_context(|| format!("{name} did not start, see {}", path.display()))?;
         let admin = ready["admin"].as_str().context("a node does not say where it can be asked")?;
-        self.nodes.push(Node { name: name.to_owned(), child, client: Client::new(admin, PATIENCE) });
+        let admin: NodeUrl = admin.parse().map_err(anyhow::Error::msg)?;
+        self.nodes.push(Node { name: name.to_owned(), child, client: Client::new(&admin, PATIENCE) });
         Ok(())
     }
 
@@ -180,7 +182,7 @@ impl Node {
             Some(Row {
                 name: entry["name"].as_str()?.to_owned(),
                 node: entry["node"].as_str()?.to_owned(),
-                incarnation: entry["incarnation"].as_u64()?,
+                incarnation: u64::from_str_radix(entry["incarnation"].as_str()?, 16).ok()?,
                 token: entry["token"].as_u64()?,
             })
         };

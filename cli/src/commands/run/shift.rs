@@ -152,6 +152,7 @@ impl Worker {
             }
         };
         let (mut hurry, mut is_hurried) = (plan.hurry.clone(), false);
+        let mut signals = plan.handed_on.subscribe();
         self.extend(&reins);
         let mut ended = None;
         let last_words = loop {
@@ -177,6 +178,7 @@ impl Worker {
                     }
                 },
                 () = self.leadership.changed() => self.extend(&reins),
+                Ok(signal) = signals.recv() => reins.hand_on(signal),
                 Ok(kill_at) = changed(&mut self.stopping) => reins.stop(kill_at),
                 Ok(()) = hurried(&mut hurry), if !is_hurried => {
                     is_hurried = true;

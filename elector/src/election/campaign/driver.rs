@@ -216,7 +216,7 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
                 report::trace(&event);
                 self.metrics.event(&event);
                 if let Some(observer) = &self.observer {
-                    observer(&event);
+                    let _ = crate::supervision::foreign("an observer of a campaign", || observer(&event));
                 }
             }
             Effect::End(end) => self.end = Some(end),

@@ -46,7 +46,7 @@ pub async fn a1_a3_a_restarted_process_does_not_continue_its_term<A: Authority>(
     new.keep(&next).await;
 }
 
-/// A4, and I1 of the invariants.
+/// A4, and Inv1.
 pub async fn a4_i1_ballots_only_grow_whatever_happens<A: Authority>(authority: &A) {
     let bed = Bed::new(authority);
     let mut players = [bed.player("a").await, bed.player("b").await, bed.player("c").await];

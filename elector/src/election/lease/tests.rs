@@ -18,9 +18,9 @@ mod records;
 #[test]
 fn stores_that_were_left_out() {
     #[cfg(not(feature = "postgres"))]
-    println!("not run on Postgres: built without the feature `postgres`");
+    println!("skipped: elections on Postgres: built without the feature `postgres`");
     #[cfg(not(feature = "any-fdb"))]
-    println!("not run on FoundationDB: built without the feature `fdb`");
+    println!("skipped: elections on FoundationDB: built without the feature `fdb`");
 }
 
 /// Makes tests of the same functions on every store.

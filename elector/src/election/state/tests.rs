@@ -153,7 +153,7 @@ fn name_of(command: &Command) -> Option<&MemberId> {
 }
 
 #[test]
-fn i1_i2_i4_i5_apply_does_what_a_second_model_does() {
+fn inv1_inv2_inv4_inv5_apply_does_what_a_second_model_does() {
     let mut seen = BTreeMap::<String, u32>::new();
     for seed in 0..600 {
         let mut draw = Draw(seed);
@@ -194,14 +194,14 @@ fn i1_i2_i4_i5_apply_does_what_a_second_model_does() {
 
             // The invariants, of the state itself.
             let ballot = w.state.seat.as_ref().map_or(highest, |seat| seat.ballot.0);
-            assert!(ballot >= highest, "I1: {at}");
+            assert!(ballot >= highest, "Inv1: {at}");
             highest = ballot;
             if let Some(seat) = &w.state.seat
                 && let Some(holder) = &seat.holder
             {
                 let is = (holder.member.clone(), holder.incarnation);
                 let was = holders.entry(seat.epoch).or_insert_with(|| is.clone());
-                assert_eq!(*was, is, "I2: {at}");
+                assert_eq!(*was, is, "Inv2: {at}");
             }
             if let Some(Effect::Refused(_)) = effects.first() {
                 assert_eq!(w.state, before, "what is refused changes nothing: {at}");

@@ -1,5 +1,7 @@
 //! Whatever a transaction was decided from, it is refused once that has changed.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::{
     elector::plan,
@@ -24,7 +26,7 @@ fn facts(sim: &Sim, proposer: &str) -> Facts {
     let reading = sim.reading();
     Facts {
         sessions: reading.sessions.clone(),
-        commit: reading.commit,
+        commit: reading.commit.map(|end| end.position),
         floor: reading.floor,
         version: reading.version,
         proposer: sim.hosts[&node(proposer)].session.clone(),
@@ -160,15 +162,12 @@ fn who_fills_the_seat_without_a_base_also_checks_that_nobody_came_who_may_have_o
 fn an_entry_left_unknown_lands_behind_no_later_one_and_no_later_session() {
     let mut sim = Sim::settled(56, &["a", "b"]);
     let author = sim.hosts[&node("a")].session.clone();
-    let reading = Reading::new(
-        &sim.keys,
-        &author.node,
-        64,
-        &sim.store.read(&reading::reads(&sim.keys, &author.node, 64)),
-    );
+    let asked = BTreeSet::from([author.node.clone()]);
+    let read = sim.store.read(&reading::reads(&sim.keys, &author.node, 64, &asked));
+    let reading = Reading::new(&sim.keys, &author.node, 64, &asked, &read);
     let event = MembershipEvent::Leave { token: Token(1) };
     let (entry, unknown) = plan::enqueue(&sim.keys, &reading, &author, event.clone()).unwrap();
-    assert_eq!(entry.sequence, reading.author.unwrap().sequence.next());
+    assert_eq!(entry.sequence, reading.author.unwrap().next());
     refused_if_altered(&sim, &unknown, &[sim.keys.author(&author.node), session(&sim, "a")]);
     let (_, repeated) = plan::enqueue(&sim.keys, &reading, &author, event).unwrap();
     assert!(sim.commit(&repeated));

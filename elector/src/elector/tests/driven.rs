@@ -9,9 +9,9 @@ use super::{toy::SharedToy, *};
 use crate::{
     Clock,
     elector::driver::ElectorHandle,
-    ids::{Beat, ClusterName, Incarnation, RegistryName, SessionNumber},
-    record::{Record, SessionRecord},
-    store::{Store, Transaction},
+    ids::{Ballot, Beat, ClusterName, Incarnation, Nonce, RegistryName, SessionNumber},
+    record::{Lock, Record, SessionRecord, Term},
+    store::{SharedStore, Transaction, memory::MemoryStore},
 };
 
 struct Running {
@@ -20,13 +20,17 @@ struct Running {
 }
 
 async fn start(store: &Arc<SharedToy>, name: &str) -> Running {
+    start_with(Arc::<SharedToy>::clone(store), name, ElectorTiming::default()).await
+}
+
+async fn start_with(store: SharedStore, name: &str, timing: ElectorTiming) -> Running {
     let config = ElectorConfig {
         registry: RegistryName::new("names").unwrap(),
         cluster: ClusterName::new("test").unwrap(),
         node: node(name),
         address: format!("{name}:1"),
         priority: 1,
-        timing: ElectorTiming::default(),
+        timing,
         seed: 1,
     };
     let session = SessionId { node: node(name), incarnation: Incarnation(1), number: SessionNumber(1) };
@@ -41,8 +45,7 @@ async fn start(store: &Arc<SharedToy>, name: &str) -> Running {
     let opened = store.commit(Transaction::new().put(key, record.to_value())).await;
     assert!(matches!(opened, CommitOutcome::Committed(_)));
     let (sender, events) = unbounded_channel();
-    let handle =
-        ElectorHandle::spawn(Arc::clone(store) as _, Clock::runtime(), config, sender).await.unwrap();
+    let handle = ElectorHandle::spawn(store, Clock::runtime(), config, sender).await.unwrap();
     handle.tell(Notice::Session(Some(session)));
     Running { handle, events }
 }
@@ -101,4 +104,27 @@ async fn a_stopped_elector_says_and_does_nothing_more() {
     let version = store.lock().version;
     tokio::time::sleep(SECOND * 10).await;
     assert_eq!(store.lock().version, version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_any_key_that_counts_is_seen_long_before_the_poll() {
+    let keys =
+        ClusterKeys::new(&ClusterName::new("test").unwrap()).registry(&RegistryName::new("names").unwrap());
+    let timing = ElectorTiming { poll: SECOND * 3600, ..ElectorTiming::default() };
+    let lock = Lock { epoch: Epoch(1), owner: node("z"), nonce: Nonce(7) };
+    let term = Term { ballot: Ballot(77), ..Term::vacant() };
+    for (key, value) in [(keys.lock(), lock.to_value()), (keys.term(), term.to_value())] {
+        // Its watches end for their own key only.
+        let store: SharedStore = Arc::new(MemoryStore::new());
+        let mut a = start_with(store.clone(), "a", timing).await;
+        a.until(|event| is_led_by(event, "a")).await;
+        // Nothing else is on the way.
+        while tokio::time::timeout(SECOND * 10, a.events.recv()).await.is_ok() {}
+        store.commit(Transaction::new().put(key, value)).await;
+        let is_seen = |event: &ElectorEvent| {
+            matches!(event, ElectorEvent::View(view)
+                if view.lock.is_some() || view.term.ballot == Ballot(77))
+        };
+        a.until(is_seen).await;
+    }
 }

@@ -8,8 +8,8 @@ use std::{
 
 use super::{super::*, toy::Toy};
 use crate::{
-    ids::{Beat, ClusterName, Incarnation, NodeName, RegistryName, SessionNumber},
-    record::{PositionRecord, QueueEntry, Record, SessionRecord},
+    ids::{Beat, ClusterName, Incarnation, NodeName, Nonce, RegistryName, SessionNumber},
+    record::{LogEnd, QueueEntry, Record, SessionRecord},
     state::ElectionState,
     store::{Read, Transaction, Value, Version, Write},
 };
@@ -58,6 +58,8 @@ pub(super) struct Sim {
     pub(super) hosts: BTreeMap<NodeName, Host>,
     pub(super) keys: RegistryKeys,
     pub(super) watches: bool,
+    /// Whether members hear the leader that serves.
+    pub(super) hears: bool,
     /// One commit in so many is answered `Unknown`; half of these land, sooner or later.
     pub(super) unknown_one_in: Option<u64>,
     /// The leaders by epoch, as the store had them.
@@ -87,6 +89,7 @@ impl Sim {
             hosts: BTreeMap::new(),
             keys: keys.registry(&RegistryName::new("names").unwrap()),
             watches: true,
+            hears: true,
             unknown_one_in: None,
             terms: BTreeMap::new(),
             consumed: Vec::new(),
@@ -223,8 +226,9 @@ impl Sim {
     }
 
     pub(super) fn reading(&self) -> Reading {
-        let reads = reading::reads(&self.keys, &node("sim"), 100_000);
-        Reading::new(&self.keys, &node("sim"), 100_000, &self.store.read(&reads))
+        let all = self.hosts.keys().cloned().collect();
+        let reads = reading::reads(&self.keys, &node("sim"), 100_000, &all);
+        Reading::new(&self.keys, &node("sim"), 100_000, &all, &self.store.read(&reads))
     }
 
     pub(super) fn raw(&self, key: &Key) -> Option<Value> {
@@ -394,8 +398,8 @@ impl Sim {
     /// A member that is not synced follows the log in the store, which takes it no time.
     fn sync(&mut self, name: &NodeName, view: &View) {
         let unsynced = view.me.is_some() && view.members.get(name).is_some_and(|row| !row.synced);
-        if let (true, Some(position)) = (unsynced, view.commit) {
-            let synced = Notice::Synced { epoch: view.term.epoch, position };
+        if let (true, Some(end)) = (unsynced, view.commit) {
+            let synced = Notice::Synced { epoch: view.term.epoch, position: end.position };
             self.soon(name, Due::Input(Input::Notice(synced)));
         }
     }
@@ -441,7 +445,7 @@ impl Sim {
         Transaction::new()
             .check(term.clone(), self.raw(&term))
             .check(commit.clone(), self.raw(&commit))
-            .put(commit, PositionRecord(end.next()).to_value())
+            .put(commit, LogEnd { position: end.position.next(), nonce: Nonce(1) }.to_value())
     }
 
     fn beat(&mut self, name: &NodeName) {
@@ -459,6 +463,7 @@ impl Sim {
             self.view(name.as_str()).and_then(|view| view.term.leader.clone().map(|l| (l, view.term.epoch)));
         if let Some((_, epoch)) = leads.filter(|(leader, _)| leader.node == *name)
             && self.hosts[name].serves == Some(epoch)
+            && self.hears
         {
             let is_reached =
                 |other: &&NodeName| *other != name && !self.cuts.contains(&(name.clone(), (*other).clone()));

@@ -211,9 +211,12 @@ fn f11_a_change_of_leader_wakes_whoever_watches() {
 
 #[test]
 fn f11_without_any_watch_the_poll_finds_it() {
-    let mut sim = Sim::new(12, &["a", "b", "c"]);
+    // Nobody hears the new leader either, and nobody misses the old one: nothing but the poll is left to find the change.
+    let timing = ElectorTiming { silence: SECOND * 3600, ..ElectorTiming::default() };
+    let mut sim = Sim::with_timing(12, &["a", "b", "c"], timing);
     sim.watches = false;
     sim.settle(3);
+    sim.hears = false;
     let (leader, epoch) = (sim.leader().unwrap(), sim.state().term.epoch);
     sim.tell(&leader, Notice::Resign { epoch });
     assert!(sim.run_until(SECOND * 5, |sim| {

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use super::*;
 use crate::{
     ids::{Beat, ClusterName},
-    record::{Record, SessionRecord},
+    record::{OpenMark, Record, SessionFloor, SessionRecord},
     session::{SessionTiming, test_store::Rows},
     store::Value,
 };
@@ -64,6 +64,19 @@ fn stored(rows: &Rows, name: &str) -> Option<SessionRecord> {
 
 fn put(rows: &mut Rows, name: &str, record: &SessionRecord) {
     put_value(rows, name, record.to_value());
+    let mark = keys().open_mark(&node(name));
+    let transaction = if record.open {
+        Transaction::new().put(mark, OpenMark(record.number).to_value())
+    } else {
+        Transaction::new().clear(mark)
+    };
+    rows.commit(&transaction);
+}
+
+/// Takes a closed record away, and raises the floor.
+fn sweep(rows: &mut Rows, name: &str, floor: u64) {
+    let floor = SessionFloor(SessionNumber(floor)).to_value();
+    rows.commit(&Transaction::new().clear(keys().session(&node(name))).put(keys().session_floor(), floor));
 }
 
 fn put_value(rows: &mut Rows, name: &str, value: Value) {
@@ -227,11 +240,14 @@ impl Host {
 /// Whether the commit writes the node's key so.
 fn writes(transaction: &Transaction, name: &str, record: &SessionRecord) -> bool {
     let put = Transaction::new().put(keys().session(&node(name)), record.to_value());
-    transaction.writes == put.writes
+    transaction.writes.first() == put.writes.first()
 }
 
-/// Whether the commit depends on the node's key being so, and on nothing else.
+/// Whether the commit depends on the node's key being so, and, where there is no record, on no floor; and on nothing else.
 fn checks(transaction: &Transaction, name: &str, record: Option<&SessionRecord>) -> bool {
-    let check = Transaction::new().check(keys().session(&node(name)), record.map(Record::to_value));
+    let mut check = Transaction::new().check(keys().session(&node(name)), record.map(Record::to_value));
+    if record.is_none() {
+        check = check.check(keys().session_floor(), None);
+    }
     transaction.checks == check.checks
 }

@@ -11,7 +11,7 @@ use crate::{
         SessionTiming,
         test_store::{Fault, TestStore},
     },
-    store::Key,
+    store::{Key, memory::MemoryStore},
 };
 
 const SOON: Duration = Duration::from_secs(1);
@@ -51,10 +51,17 @@ async fn try_open(
     store: &Arc<TestStore>,
     name: &str,
     incarnation: u64,
-    deadline: Duration,
+    patience: impl Into<Patience>,
 ) -> Result<NodeSession, OpenSessionError> {
     let store: SharedStore = Arc::<TestStore>::clone(store);
-    NodeSession::open(store, Clock::runtime(), config(name, incarnation), deadline).await
+    NodeSession::open(store, Clock::runtime(), config(name, incarnation), patience).await
+}
+
+async fn supervised(store: &Arc<TestStore>) -> (NodeSession, Supervisor) {
+    let (supervisor, config) = (Supervisor::new(), config("a", 7));
+    let (store, clock): (SharedStore, _) = (Arc::<TestStore>::clone(store), Clock::runtime());
+    let opened = NodeSession::open_supervised(store, clock, config, SOON, None, supervisor.clone()).await;
+    (opened.unwrap(), supervisor)
 }
 
 /// The next event; none within a minute is a failure.
@@ -83,20 +90,52 @@ async fn it_guards_its_life_opens_and_beats() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn check_fails_after_the_deadline_although_the_driver_is_gone() {
+async fn a_driver_that_ends_unasked_takes_the_trust_along_and_what_it_left_open_can_be_closed() {
     let store = Arc::new(TestStore::default());
-    let session = open(&store, "a", 7).await;
+    let (session, supervisor) = supervised(&store).await;
     let mut events = session.subscribe();
     assert_eq!(next(&mut events).await, SessionEvent::Opened { session: id("a", 7, 1) });
     let trust = session.trust();
     session.inner.actor.kill();
     assert_eq!(events.recv().await, None);
-    assert_eq!(trust.check(), Ok(SessionNumber(1)), "nothing has told it");
-    tokio::time::advance(trust.remaining().saturating_sub(Duration::from_nanos(1))).await;
-    assert_eq!(trust.check(), Ok(SessionNumber(1)));
-    tokio::time::advance(Duration::from_millis(1)).await;
-    assert!(trust.check().is_err());
+    assert_eq!(supervisor.failed().await.part, PART);
+    assert!(trust.check().is_err() && trust.has_lapsed());
+    assert!(stored(&store, "a").unwrap().open);
     assert_eq!(session.leave().await, Err(LeaveError::Ended));
+    assert_eq!(session.close().await, Ok(()));
+    assert!(!stored(&store, "a").unwrap().open);
+    assert!(trust.check().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_left_ends_no_node_and_one_that_cannot_be_kept_does() {
+    let store = Arc::new(TestStore::default());
+    let (session, supervisor) = supervised(&store).await;
+    session.leave().await.unwrap();
+    session.inner.actor.wait(None).await.unwrap();
+    assert_eq!(supervisor.failure(), None);
+    let too_large = crate::store::TooLarge { what: crate::store::Piece::Value, size: 2, limit: 1 };
+    let (session, supervisor) = supervised(&store).await;
+    store.script(CommitOutcome::TooLarge(too_large), false);
+    let failure = tokio::time::timeout(LONG, supervisor.failed()).await.expect("it fails");
+    assert_eq!(failure.part, PART);
+    assert!(session.trust().has_lapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_that_lands_after_its_deadline_is_closed_again() {
+    let memory = MemoryStore::new();
+    // What it commits is done, and it never hears of it.
+    let _answers = memory.connect("a").hold_answers();
+    let store: SharedStore = Arc::new(memory.connect("a"));
+    let refused = NodeSession::open(store, Clock::runtime(), config("a", 7), SOON).await;
+    assert!(matches!(refused, Err(OpenSessionError::StoreUnavailable(_))), "{refused:?}");
+    let is_open = || {
+        let data = memory.data();
+        SessionRecord::from_value(data.get(&key("a")).expect("it has landed")).unwrap().open
+    };
+    // Without a driver that closes it, it would stay open until others do that, after its lease.
+    until(|| !is_open()).await;
 }
 
 #[tokio::test]
@@ -219,6 +258,35 @@ async fn a_former_session_that_may_be_dead_is_not_called_alive() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_former_session_is_waited_for_as_long_as_its_own_lease_asks() {
+    let store = Arc::new(TestStore::default());
+    let shared: SharedStore = Arc::<TestStore>::clone(&store);
+    let long = SessionConfig { timing: SessionTiming::for_lease(Duration::from_secs(60)), ..config("a", 7) };
+    drop(NodeSession::open(shared, Clock::runtime(), long, SOON).await.unwrap());
+    let begun = Instant::now();
+    // Its own lease is 10 s, and it was to take half of that.
+    let patience = Patience::ForFormer(Duration::from_secs(5));
+    let second = try_open(&store, "a", 8, patience).await.unwrap();
+    assert_eq!(second.session(), Some(id("a", 8, 2)));
+    assert!((60..90).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    // A store that does not answer is not waited for any longer.
+    store.fail(Some(Fault::Silence));
+    let refused = try_open(&store, "b", 9, patience).await;
+    assert!(matches!(refused, Err(OpenSessionError::StoreUnavailable(_))), "{refused:?}");
+    assert!(begun.elapsed().as_secs() < 100, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_another_process_holds_is_not_waited_for() {
+    let store = Arc::new(TestStore::default());
+    let _first = open(&store, "a", 7).await;
+    let begun = Instant::now();
+    let refused = try_open(&store, "a", 8, Patience::ForFormer(LONG)).await;
+    assert!(matches!(refused, Err(OpenSessionError::NameInUse { .. })), "{refused:?}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_in_the_way_of_opening_is_said() {
     let store = Arc::new(TestStore::default());
     store.fail(Some(Fault::Silence));
@@ -233,20 +301,4 @@ async fn what_is_in_the_way_of_opening_is_said() {
     let config = SessionConfig { timing, ..config("a", 7) };
     let refused = NodeSession::open(store, Clock::runtime(), config, SOON).await;
     assert!(matches!(refused, Err(OpenSessionError::Timing(_))), "{refused:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_late_subscriber_gets_the_closed_sessions_that_are_known() {
-    let store = Arc::new(TestStore::default());
-    let other = open(&store, "a", 7).await;
-    other.leave().await.unwrap();
-    let session = open(&store, "o", 1).await;
-    let mut early = session.subscribe();
-    let opened = SessionEvent::Opened { session: id("o", 1, 1) };
-    let closed = SessionEvent::PeerClosed(id("a", 7, 1));
-    assert_eq!(next(&mut early).await, opened);
-    assert_eq!(next(&mut early).await, closed);
-    let mut late = session.subscribe();
-    assert_eq!(next(&mut late).await, opened);
-    assert_eq!(next(&mut late).await, closed);
 }

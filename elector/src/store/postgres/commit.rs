@@ -17,15 +17,24 @@ use super::{
 };
 use crate::store::{CommitOutcome, Key, Transaction, Version, Write};
 
-/// See the module `postgres` for why the lock comes first.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE callsign.turn IN EXCLUSIVE MODE";
+/// Begins the transaction that has this nonce. See the module `postgres` for why the lock comes first.
+///
+/// The statements behind it are sent before it is answered. If it is refused, because a cancellation meets it or because
+/// something in between refuses it, each of them would be a transaction of its own. So it says in the transaction whose
+/// turn it is, which is forgotten with the transaction, and [`BUMP`] does nothing where that was not said.
+fn begin(nonce: i64) -> String {
+    format!(
+        "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE callsign.turn IN EXCLUSIVE MODE; SET LOCAL callsign.turn = '{nonce}'"
+    )
+}
 
-/// Raises the version if all checks hold: `$1` keys, `$2` their values or null for "absent", `$3` the nonce, `$4` the
-/// identity: a store that was put in the place of ours conflicts with everything.
+/// Raises the version if all checks hold, in the transaction that [`begin`] began: `$1` keys, `$2` their values or null for
+/// "absent", `$3` the nonce, `$4` the identity: a store that was put in the place of ours conflicts with everything.
 ///
 /// `seen_at` is not needed: the row has been looked up anyway.
 pub(super) const BUMP: &str = "
-    UPDATE callsign.store SET version = version + 1, nonce = $3 WHERE id = 0 AND identity = $4 AND NOT EXISTS (
+    UPDATE callsign.store SET version = version + 1, nonce = $3 WHERE id = 0 AND identity = $4
+        AND current_setting('callsign.turn', true) = $3::int8::text AND NOT EXISTS (
         SELECT FROM unnest($1::bytea[], $2::bytea[]) AS expected (key, value)
         LEFT JOIN callsign.kv ON kv.key = expected.key WHERE kv.value IS DISTINCT FROM expected.value
     ) RETURNING version";
@@ -203,8 +212,9 @@ async fn attempt(session: &Session, transaction: &Transaction, stages: &[Stage<'
     let (keys, values) = expected(transaction);
     let kept = CLEARS_KEPT.cast_signed();
 
+    let begin = begin(nonce);
     let mut pipeline = Pipeline::new();
-    pipeline.push(client.batch_execute(BEGIN).map(|done| done.map(|()| None)));
+    pipeline.push(client.batch_execute(&begin).map(|done| done.map(|()| None)));
     let params: [&(dyn ToSql + Sync); 4] = [&keys, &values, &nonce, &identity];
     pipeline.push(async move { ask(client, &sql.bump, &params).await });
     for stage in stages {

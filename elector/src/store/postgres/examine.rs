@@ -5,7 +5,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error, config::TargetSessionAttrs, error::SqlState};
 
-use super::{ANSWER, address::Address, trouble::in_words};
+use super::{
+    ANSWER,
+    address::Address,
+    trouble::{Unfit, in_words, unfit},
+};
 use crate::store::examine::{Finding, Verdict};
 
 /// The oldest server that has what is used, as `server_version_num`, and as people say it.
@@ -105,6 +109,9 @@ async fn look(address: &Address) -> Vec<Finding> {
 
 /// What a server means that answers, and lets nobody in.
 fn turned_away(described: &str, error: &Error) -> Option<Finding> {
+    if let Some(unfit) = unfit(error) {
+        return Some(cannot_be_used(described, unfit, error));
+    }
     let code = error.code()?;
     let (check, verdict, advice) =
         if [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION].contains(code) {
@@ -126,6 +133,28 @@ fn turned_away(described: &str, error: &Error) -> Option<Finding> {
         };
     let said = format!("{described} answers, and refuses: {}", in_words(error));
     Some(Finding::new(check, verdict, said).advise(advice))
+}
+
+/// What a server means that answers, and with which the client itself does not go on.
+fn cannot_be_used(described: &str, unfit: Unfit, error: &Error) -> Finding {
+    let (check, said, advice) = match unfit {
+        Unfit::NoPassword => (
+            "permissions",
+            "asks for a password, and none was given".to_owned(),
+            "give it in the environment's PGPASSWORD or in the URL, or change the server's pg_hba.conf",
+        ),
+        Unfit::NoTls => (
+            "encryption",
+            "offers no TLS, and sslmode asks for it".to_owned(),
+            "turn it on at the server (ssl = on), or say sslmode=disable where the network is trusted",
+        ),
+        Unfit::BadCertificate => (
+            "encryption",
+            format!("shows a certificate that is not believed: {}", in_words(error)),
+            "see which authority issued it, and for which name: sslrootcert and the host of the URL",
+        ),
+    };
+    Finding::new(check, Verdict::No, format!("{described} answers, and {said}")).advise(advice)
 }
 
 async fn ask(client: &Client) -> Result<Facts, Error> {

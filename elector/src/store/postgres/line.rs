@@ -23,7 +23,7 @@ use super::{
     trouble::in_words,
     watches::{self, Event},
 };
-use crate::store::Version;
+use crate::{store::Version, supervision::Supervisor};
 
 /// The first pause before connecting again, and the longest; each is drawn from half to one and a half of it. Shorter
 /// would burden a server that comes back to all its clients at once, longer would be felt.
@@ -55,11 +55,15 @@ pub(super) struct Place {
     newest: Newest,
     /// Rung when a connection comes up: the others need not wait any longer.
     reachable: Notify,
+    /// Starts the store's tasks, and learns when one panics.
+    pub(super) supervisor: Supervisor,
 }
 
 impl Place {
+    /// Call it inside the store's runtime.
     pub(super) fn new(address: Address, identity: i64) -> Self {
-        Self { address, identity, newest: Newest::default(), reachable: Notify::new() }
+        let (newest, reachable, supervisor) = (Newest::default(), Notify::new(), Supervisor::new());
+        Self { address, identity, newest, reachable, supervisor }
     }
 }
 
@@ -162,7 +166,8 @@ impl Line {
     /// Starts the task that keeps it up. Call it inside the store's runtime.
     pub(super) fn start(place: Arc<Place>, role: Role) -> Self {
         let (states, state) = watch::channel(State::Down("connecting".into()));
-        tokio::spawn(keep_up(place, role, states));
+        let supervisor = place.supervisor.clone();
+        supervisor.task("a connection to Postgres", keep_up(place, role, states));
         Self { state }
     }
 
@@ -251,7 +256,7 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
         Ok(connected) => connected,
         Err(why) => return why,
     };
-    let mut driven = AbortOnDrop(tokio::spawn(driven));
+    let mut driven = AbortOnDrop(place.supervisor.task("what a connection to Postgres says", driven));
     let ready = async {
         let known = place.newest.known();
         let row = client.query_one(schema::STATE, &[]).await?;

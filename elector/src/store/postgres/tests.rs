@@ -286,6 +286,30 @@ async fn a_connection_cut_before_the_commit_is_unknown_and_the_truth_can_be_read
 }
 
 #[tokio::test]
+async fn nothing_of_a_transaction_is_done_whose_begin_was_refused() {
+    let server = server!();
+    let proxy = Proxy::start(server.socket());
+    // Somebody may have made every statement serializable that is a transaction of its own.
+    let serializable = "ALTER DATABASE postgres SET default_transaction_isolation = serializable";
+    for (round, setting) in ["", serializable].into_iter().enumerate() {
+        sql(&server, setting).await;
+        let store = PostgresStore::open(&proxy.url("postgres")).unwrap();
+        // What was committed before on this connection must not help.
+        let version = at_last(&store, Transaction::new().put(b"l".to_vec(), vec![])).await;
+        proxy.cut_next(Cut::BeginRefused);
+        let everything = put("1").append(b"q".to_vec(), b"1".to_vec()).clear(b"l".to_vec());
+        let outcome = store.commit(everything).await;
+        assert!(is_unavailable(&outcome), "{outcome:?}");
+        assert_eq!(value(&store).await, None, "round {round}");
+        assert_eq!(store.read(vec![]).await.unwrap().version, version, "round {round}");
+        assert_eq!(
+            store.commit(put("2").clear(b"k".to_vec())).await,
+            CommitOutcome::Committed(Version(version.0 + 1))
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_process_that_stops_inside_its_commit_loses_its_turn() {
     let server = server!();
     let (proxy, other) = (Proxy::start(server.socket()), open(&server));

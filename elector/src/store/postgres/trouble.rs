@@ -57,6 +57,35 @@ fn class(code: &SqlState) -> &str {
     code.code().get(..2).unwrap_or_default()
 }
 
+/// What has to be changed before a connection can be made, with a server that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// It asks for a password, and none was given.
+    NoPassword,
+    /// It offers no TLS, which was asked for.
+    NoTls,
+    /// Its certificate is not believed.
+    BadCertificate,
+}
+
+/// What the client itself finds wrong with a server's answer. `None`: nothing of that kind.
+pub(super) fn unfit(error: &Error) -> Option<Unfit> {
+    // The client tells its kinds of errors in words only.
+    let cause = std::error::Error::source(error)?;
+    let io = cause.downcast_ref::<std::io::Error>();
+    match cause.to_string().as_str() {
+        "password missing" => Some(Unfit::NoPassword),
+        "server does not support TLS" => Some(Unfit::NoTls),
+        _ if io.is_some_and(is_of_a_certificate) => Some(Unfit::BadCertificate),
+        _ => None,
+    }
+}
+
+fn is_of_a_certificate(error: &std::io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<tokio_rustls::rustls::Error>());
+    matches!(cause, Some(tokio_rustls::rustls::Error::InvalidCertificate(_)))
+}
+
 /// An error in words. The client's own are in their causes.
 pub(crate) fn in_words(error: &Error) -> String {
     if let Some(said) = error.as_db_error() {

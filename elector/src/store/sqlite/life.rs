@@ -1,15 +1,21 @@
 //! Proof that an incarnation ended: a lock that the kernel drops with the process.
 //!
 //! An incarnation holds an exclusive `flock` on a file of its own, `PATH-lives/<node>.<incarnation>`, before it opens
-//! its session. Who gets a shared lock on that file has proof that nobody holds the exclusive one. No file proves
-//! nothing: it may have been removed long after the death.
+//! its session. The file says which file it is, by device and inode. Who gets a shared lock on a file that says so of
+//! itself has proof that nobody holds the exclusive one: while the incarnation lives no other file has that inode. A file
+//! that says so of another one is a copy, of which nobody ever held the lock: it proves nothing, nor does no file, which
+//! may have been removed long after the death.
+//!
+//! An incarnation whose file was replaced or removed says so, once, and goes on: its death cannot be proven any more,
+//! so its session ends by its lease.
 //!
 //! Never a classic POSIX lock: any close of the file anywhere in the process would drop it.
 
 use std::{
     fs::{File, TryLockError},
-    io::{self, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -25,23 +31,74 @@ const KEEP_DEAD: Duration = Duration::from_secs(3600);
 /// How long to wait for those who hold a lock only to look.
 const LOOKERS_PATIENCE: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether the files of this process's own incarnations are where they were.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What a file says that nobody has lived in for a while, behind which file it is.
+const ENDED: &str = "ended\n";
+
+/// No file says more.
+const LONGEST: u64 = 100;
+
 /// The lives beside one database.
 #[derive(Clone, Debug)]
 pub(super) struct Lives {
     directory: PathBuf,
+    own: Arc<Mutex<OwnLives>>,
+}
+
+/// The incarnations of this process.
+#[derive(Debug, Default)]
+struct OwnLives {
+    lives: Vec<Weak<Locked>>,
+    looked: Option<Instant>,
 }
 
 /// The lock of a living incarnation. Dropped, the incarnation counts as dead, whoever still runs.
 #[derive(Debug)]
 struct Life {
-    _locked: File,
+    _locked: Arc<Locked>,
+}
+
+#[derive(Debug)]
+struct Locked {
+    file: File,
+    path: PathBuf,
 }
 
 impl LifeGuard for Life {}
 
 impl Lives {
     pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory }
+        Self { directory, own: Arc::default() }
+    }
+
+    /// Looks, at most once a second, whether the files of this process's incarnations are still where others look for
+    /// them, and says of each that is not. Gives the files that were found to be gone.
+    pub(super) fn look_after(&self) -> Vec<PathBuf> {
+        // Nothing that could panic happens under this lock.
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return Vec::new();
+        }
+        own.looked = Some(Instant::now());
+        let mut gone = Vec::new();
+        own.lives.retain(|life| {
+            let Some(life) = life.upgrade() else { return false };
+            let is_there = is_at(&life.file, &life.path);
+            if !is_there {
+                gone.push(life.path.clone());
+            }
+            is_there
+        });
+        for path in &gone {
+            tracing::warn!(
+                file = %path.display(),
+                "the lock file of this node was replaced or removed: its death cannot be proven any more, so if it dies, \
+                 its names are freed only after its lease"
+            );
+        }
+        gone
     }
 
     /// Locks the life of an incarnation; `None` where the file system has no locks.
@@ -59,7 +116,11 @@ impl Lives {
                 // Between our open and our lock, a sweep may have removed the file: a lock on it would prove nothing.
                 Ok(()) if is_at(&file, &path) => {
                     file.set_len(0)?;
-                    return Ok(Some(Box::new(Life { _locked: file })));
+                    (&file).write_all(identity(&file)?.as_bytes())?;
+                    let life = Arc::new(Locked { file, path });
+                    let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+                    own.lives.push(Arc::downgrade(&life));
+                    return Ok(Some(Box::new(Life { _locked: life })));
                 }
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
@@ -75,8 +136,8 @@ impl Lives {
 
     /// Tries to prove that an incarnation ended. Opens one file, waits for nothing.
     pub(super) fn proof(&self, node: &NodeName, incarnation: Incarnation) -> Proof {
-        let proven =
-            File::open(self.path(node, incarnation)).is_ok_and(|file| file.try_lock_shared().is_ok());
+        let proven = File::open(self.path(node, incarnation))
+            .is_ok_and(|file| file.try_lock_shared().is_ok() && says_what_it_is(&file));
         if proven { Proof::Dead } else { Proof::None }
     }
 
@@ -100,13 +161,37 @@ fn sweep_one(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     let marked = file.metadata()?;
-    if marked.len() == 0 {
+    let mut said = String::new();
+    Read::by_ref(&mut file).take(LONGEST).read_to_string(&mut said)?;
+    if !said.ends_with(ENDED) {
         // The time of the death is not known; it is counted from here, which is the time of this write.
-        return file.write_all(b"ended\n");
+        return file.write_all(ENDED.as_bytes());
     }
     // A wall clock that jumps removes a file too early or too late: the proof is lost, or kept. Neither is unsafe.
     let age = SystemTime::now().duration_since(marked.modified()?).unwrap_or_default();
     if age > KEEP_DEAD { std::fs::remove_file(path) } else { Ok(()) }
+}
+
+/// Whether a file is the one that was locked by an incarnation, and not a copy of it. To be asked with the lock held.
+fn says_what_it_is(mut file: &File) -> bool {
+    let mut said = String::new();
+    let read = Read::by_ref(&mut file).take(LONGEST).read_to_string(&mut said);
+    // A file that somebody is about to lock for the first time says nothing yet.
+    read.is_ok() && identity(file).is_ok_and(|identity| said.starts_with(&identity))
+}
+
+/// Which file it is: no other has the same while this one is open anywhere.
+#[cfg(unix)]
+fn identity(file: &File) -> io::Result<String> {
+    use std::os::unix::fs::MetadataExt;
+    let found = file.metadata()?;
+    Ok(format!("file {}:{}\n", found.dev(), found.ino()))
+}
+
+/// Elsewhere a file that is open cannot be replaced.
+#[cfg(not(unix))]
+fn identity(_file: &File) -> io::Result<String> {
+    Ok("file\n".to_owned())
 }
 
 /// Whether an open file is the one that its path leads to.

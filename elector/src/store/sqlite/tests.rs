@@ -96,7 +96,7 @@ async fn a_full_disk_before_the_commit_changes_nothing_and_is_told() {
     let (requests, _incoming) = mpsc::channel();
     let looks = Looks::new(requests, Arc::default());
     let bell = Bell::open(&place.beside("-bell"));
-    let writer = Writer { file, connection: Some(connection), bell, looks };
+    let writer = Writer { file, connection: Some(connection), bell, looks, failures: 0 };
     let (commits, jobs) = mpsc::channel();
     let thread = std::thread::spawn(move || writer.run(&jobs));
     let mut outcomes = Vec::new();
@@ -308,6 +308,42 @@ async fn a_life_is_proven_dead_once_its_guard_is_dropped_and_not_before() {
     assert_eq!(proof(11).await, Proof::Dead);
 }
 
+/// A backup that is put back under running nodes, say: the copies are locked by nobody.
+#[tokio::test]
+async fn a_copy_of_a_lock_file_proves_no_death_and_its_owner_says_so_once() {
+    let place = Place::new();
+    let (store, other) = (place.open(), place.open());
+    let guard = store.guard_life(&node(), Incarnation(1)).unwrap().unwrap();
+    assert!(store.shared.lives.look_after().is_empty());
+    let (lives, aside) = (place.beside("-lives"), place.beside("-aside"));
+    std::fs::rename(&lives, &aside).unwrap();
+    std::fs::create_dir(&lives).unwrap();
+    for file in std::fs::read_dir(&aside).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), lives.join(file.file_name())).unwrap();
+    }
+    assert_eq!(other.proof_of_death(&node(), Incarnation(1)).await, Proof::None, "it lives");
+    drop(place.open());
+    assert_eq!(
+        other.proof_of_death(&node(), Incarnation(1)).await,
+        Proof::None,
+        "also when a sweep was here"
+    );
+    let gone = loop {
+        // It looks once a second.
+        let gone = store.shared.lives.look_after();
+        if !gone.is_empty() {
+            break gone;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!(gone, [lives.join("a.1.1")]);
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    assert!(store.shared.lives.look_after().is_empty(), "once is enough");
+    drop(guard);
+    assert_eq!(other.proof_of_death(&node(), Incarnation(1)).await, Proof::None, "nobody can know");
+}
+
 #[test]
 fn only_the_files_of_the_long_dead_are_swept_away() {
     let place = Place::new();
@@ -375,4 +411,21 @@ async fn its_threads_end_with_the_last_handle() {
     })
     .await
     .unwrap();
+}
+
+#[tokio::test]
+async fn a_thread_that_panics_says_so_and_a_store_that_is_closed_does_not() {
+    let (breaks, broken) = watch::channel(None);
+    spawn("fine", &breaks, || ()).unwrap();
+    spawn("a-thread", &breaks, || panic!("with {} words", 3)).unwrap();
+    let mut said = broken.clone();
+    let said = tokio::time::timeout(Duration::from_secs(60), said.wait_for(Option::is_some)).await;
+    assert_eq!(said.unwrap().unwrap().as_deref(), Some("the thread a-thread panicked: with 3 words"));
+
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&directory.path().join("x.db"), SqliteOptions::default()).unwrap();
+    let mut broken = store.broken();
+    drop(store);
+    let ended = tokio::time::timeout(Duration::from_millis(200), &mut broken).await;
+    assert!(ended.is_err(), "nobody is to be told: {ended:?}");
 }

@@ -28,6 +28,8 @@ pub(super) struct Writer {
     pub(super) connection: Option<Connection>,
     pub(super) bell: Bell,
     pub(super) looks: Looks,
+    /// How many commits in a row failed on their last step.
+    pub(super) failures: u32,
 }
 
 /// Why there is no outcome.
@@ -35,7 +37,7 @@ enum Failure {
     /// It happened before `COMMIT`: nothing was changed, and nothing will be.
     Before(Trouble),
     /// `COMMIT` itself failed: the log may hold the whole transaction, and then the next recovery brings it back.
-    During,
+    During(rusqlite::Error),
 }
 
 impl<E: Into<Trouble>> From<E> for Failure {
@@ -77,9 +79,23 @@ impl Writer {
             self.connection = Some(connection);
         }
         match result {
-            Ok(outcome) => outcome,
+            Ok(outcome) => {
+                if self.failures > 1 && matches!(outcome, CommitOutcome::Committed(_)) {
+                    tracing::info!(failed = self.failures, "commits succeed again");
+                }
+                self.failures = 0;
+                outcome
+            }
             Err(Failure::Before(trouble)) => CommitOutcome::Unavailable(trouble.to_string()),
-            Err(Failure::During) => CommitOutcome::Unknown,
+            Err(Failure::During(error)) => {
+                self.failures = self.failures.saturating_add(1);
+                // A disk that is full refuses all of them.
+                if self.failures.is_power_of_two() {
+                    let failed = self.failures;
+                    tracing::warn!(%error, failed, "a commit failed on its last step, its outcome is unknown");
+                }
+                CommitOutcome::Unknown
+            }
         }
     }
 }
@@ -105,10 +121,7 @@ fn attempt(
         version.0 += 1;
         write(connection, version, &transaction.writes)?;
     }
-    run("COMMIT").map_err(|error| {
-        tracing::warn!(%error, "a commit failed on its last step, its outcome is unknown");
-        Failure::During
-    })?;
+    run("COMMIT").map_err(Failure::During)?;
     Ok(CommitOutcome::Committed(version))
 }
 

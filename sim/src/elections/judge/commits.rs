@@ -31,7 +31,7 @@ impl Judge {
             return;
         }
         let Some(seat) = &after.seat else {
-            return self.fail(Check::I1, || "the seat's record was removed".to_owned());
+            return self.fail(Check::Inv1, || "the seat's record was removed".to_owned());
         };
         let is_first = before.seat.is_none() && self.ballot == 0 && seat.holder.is_none();
         if is_first {
@@ -43,7 +43,7 @@ impl Judge {
             return;
         }
         let (last, ballot) = (self.ballot, seat.ballot.0);
-        self.hold(Check::I1, ballot > last, || format!("ballot {ballot} was written after {last}"));
+        self.hold(Check::Inv1, ballot > last, || format!("ballot {ballot} was written after {last}"));
         self.ballot = self.ballot.max(ballot);
         let old = before.seat.as_ref().and_then(|seat| seat.holder.as_ref());
         let age = world.now.saturating_sub(self.seat_since);
@@ -94,7 +94,7 @@ impl Judge {
         });
     }
 
-    /// I4, I5, I10: a term goes on.
+    /// Inv4, Inv5, Inv10: a term goes on.
     fn renewed(
         &mut self,
         world: &World,
@@ -105,7 +105,7 @@ impl Judge {
         author: Option<Author>,
     ) {
         let same = (&old.member, old.incarnation) == (&new.member, new.incarnation);
-        self.hold(Check::I2, same, || format!("epoch {} went from {old:?} to {new:?}", seat.epoch));
+        self.hold(Check::Inv2, same, || format!("epoch {} went from {old:?} to {new:?}", seat.epoch));
         self.enabled(before, seat.epoch);
         self.registered(world, new);
         let by_holder = author.is_some_and(|author| {
@@ -117,13 +117,13 @@ impl Judge {
                     Intent::Resign(_) | Intent::Other => false,
                 }
         });
-        self.hold(Check::I4, by_holder, || format!("{author:?} refreshed epoch {} of {old:?}", seat.epoch));
+        self.hold(Check::Inv4, by_holder, || format!("{author:?} refreshed epoch {} of {old:?}", seat.epoch));
         if let Some((author, last)) = author.zip(self.last_write)
             && (last.at, last.incarnation) == (author.at, author.incarnation)
         {
             let age = author.decided.since(last.started);
             let lease = old.lease;
-            self.hold(Check::I4, age < lease, || {
+            self.hold(Check::Inv4, age < lease, || {
                 format!("machine {} refreshed a lease of {lease:?} that it began {age:?} ago", author.at)
             });
         }
@@ -142,7 +142,7 @@ impl Judge {
         let epoch = seat.epoch.0;
         let is_new = epoch > self.newest && seat.epoch.0 == seat.ballot.0;
         let newest = self.newest;
-        self.hold(Check::I2, is_new && !self.terms.contains_key(&epoch), || {
+        self.hold(Check::Inv2, is_new && !self.terms.contains_key(&epoch), || {
             format!("epoch {epoch} was given to {new:?} after {newest}")
         });
         self.newest = self.newest.max(epoch);
@@ -154,7 +154,7 @@ impl Judge {
                 && author.incarnation == new.incarnation
                 && member(world, author.at) == Some(&new.member)
         });
-        self.hold(Check::I2, claimed, || format!("{author:?} made {new:?} the leader"));
+        self.hold(Check::Inv2, claimed, || format!("{author:?} made {new:?} the leader"));
         match (&before.seat, old) {
             // Nobody but itself had it.
             (_, Some(old)) if old.is_same(new) => {}
@@ -202,7 +202,9 @@ impl Judge {
         }
         self.last_leader = Some(leader);
         if self.at_rest {
-            self.fail(Check::I14, || format!("{new:?} was elected after {old:?}, and nothing had happened"));
+            self.fail(Check::Inv14, || {
+                format!("{new:?} was elected after {old:?}, and nothing had happened")
+            });
         }
     }
 
@@ -227,7 +229,7 @@ impl Judge {
             author.incarnation == old.incarnation && member(world, author.at) == Some(&old.member);
         match author.intent {
             Intent::Resign(epoch) => {
-                self.hold(Check::I4, is_holder && epoch == seat.epoch, || {
+                self.hold(Check::Inv4, is_holder && epoch == seat.epoch, || {
                     format!(
                         "machine {} resigned epoch {epoch}, and ended {} of {old:?}",
                         author.at, seat.epoch
@@ -235,7 +237,7 @@ impl Judge {
                 });
                 let process = world.process(author.at).filter(|p| p.incarnation == author.incarnation);
                 let works = process.is_some_and(|process| process.role.works == Some(seat.epoch));
-                self.hold(Check::I7, !works, || {
+                self.hold(Check::Inv7, !works, || {
                     format!("machine {} gave epoch {} back while its role was at work", author.at, seat.epoch)
                 });
             }
@@ -250,7 +252,7 @@ impl Judge {
                 }
             }
             Intent::Refresh(_) | Intent::Other => {
-                self.fail(Check::I4, || format!("{author:?} ended epoch {} of {old:?}", seat.epoch));
+                self.fail(Check::Inv4, || format!("{author:?} ended epoch {} of {old:?}", seat.epoch));
             }
         }
     }
@@ -284,7 +286,7 @@ impl Judge {
 
     fn enabled(&mut self, before: &Records, epoch: Epoch) {
         let is_enabled = before.control.as_ref().is_some_and(|control| control.enabled);
-        self.hold(Check::I10, is_enabled, || format!("epoch {epoch} was granted in a disabled election"));
+        self.hold(Check::Inv10, is_enabled, || format!("epoch {epoch} was granted in a disabled election"));
     }
 
     fn registered(&mut self, world: &World, holder: &Holder) {
@@ -293,7 +295,7 @@ impl Judge {
         let fits = row.as_ref().zip(control.as_ref()).is_some_and(|(row, control)| {
             row.incarnation == holder.incarnation && is_eligible(&control.config.policy, row)
         });
-        self.hold(Check::I5, fits, || format!("{holder:?} has the seat, and its row is {row:?}"));
+        self.hold(Check::Inv5, fits, || format!("{holder:?} has the seat, and its row is {row:?}"));
     }
 
     pub(in crate::elections) fn seat_lost(&mut self, world: &World, before: &Records) {

@@ -16,7 +16,7 @@ impl Judge {
     pub fn unrest(&self, world: &World) -> Option<(Check, String)> {
         let Records { seat, control } = self.records(world);
         let Some(holder) = seat.as_ref().and_then(|seat| seat.holder.as_ref()) else {
-            return Some((Check::I13, format!("nobody has the seat: {seat:?}")));
+            return Some((Check::Inv13, format!("nobody has the seat: {seat:?}")));
         };
         let term = seat.as_ref().and_then(Seat::term);
         let leads = world.slots().find(|at| {
@@ -27,27 +27,30 @@ impl Judge {
                     == term.as_ref()
         });
         if leads.is_none() {
-            return Some((Check::I13, format!("{holder:?} has the seat, and does not lead")));
+            return Some((Check::Inv13, format!("{holder:?} has the seat, and does not lead")));
         }
         let control = control.as_ref()?;
         // It hears of it with its next refresh.
         if control.request.is_some() && control.request == term.as_ref().map(|term| term.epoch) {
-            return Some((Check::I12, format!("{holder:?} is asked to go, and has not gone")));
+            return Some((Check::Inv12, format!("{holder:?} is asked to go, and has not gone")));
         }
         for at in world.slots() {
             let Some(process) = world.process(at) else {
-                return Some((Check::I13, format!("machine {at} is down")));
+                return Some((Check::Inv13, format!("machine {at} is down")));
             };
             let knows = process.core.status(world.local(at)).leader;
             if knows != term {
-                return Some((Check::I11, format!("machine {at} knows of {knows:?}, and there is {term:?}")));
+                return Some((
+                    Check::Inv11,
+                    format!("machine {at} knows of {knows:?}, and there is {term:?}"),
+                ));
             }
         }
         if let Some(member) = unsaid(world) {
-            return Some((Check::I12, format!("{member} has still to register, or to say its priority")));
+            return Some((Check::Inv12, format!("{member} has still to register, or to say its priority")));
         }
         let better = better_than(world, &control.config.policy, holder);
-        better.map(|better| (Check::I12, format!("{better} is to lead before {holder:?}")))
+        better.map(|better| (Check::Inv12, format!("{better} is to lead before {holder:?}")))
     }
 }
 

@@ -10,7 +10,7 @@ use callsign::{
 use callsign_elector::{
     Time,
     ids::{Ballot, Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
-    record::{Leader, Term},
+    record::{Leader, LogEnd, Term},
     store::Version,
 };
 
@@ -50,6 +50,7 @@ fn batch(position: u64, epoch: u64, nonce: u64, host: &str, name: &str) -> Bytes
         epoch: Epoch(epoch),
         nonce: Nonce(nonce),
         position: Position(position),
+        prev: LogEnd::default(),
         sessions: vec![Arc::new(session(host))],
         ops: vec![register],
     }
@@ -250,12 +251,13 @@ fn a_replica_that_holds_something_else_than_the_log_says_is_noticed() {
             let unregister = |position, name: &str, of| {
                 let ops = vec![Op::Unregister { name: name.into(), position: Position(of) }];
                 let (epoch, nonce, position) = (Epoch(1), Nonce(position), Position(position));
-                Batch { epoch, nonce, position, sessions: Vec::new(), ops }.encode()
+                Batch { epoch, nonce, position, prev: LogEnd::default(), sessions: Vec::new(), ops }.encode()
             };
             let gone = Batch {
                 epoch: Epoch(1),
                 nonce: Nonce(4),
                 position: Position(5),
+                prev: LogEnd::default(),
                 sessions: vec![Arc::new(session("b"))],
                 ops: vec![Op::HostGone { session: 0 }],
             };

@@ -87,7 +87,7 @@ impl Stores {
     #[cfg(feature = "any-fdb")]
     pub(in crate::election) fn foundationdb() -> Option<Self> {
         let Ok(path) = std::env::var("FDB_CLUSTER_FILE") else {
-            println!("not run on FoundationDB: FDB_CLUSTER_FILE is not set");
+            println!("skipped: elections on FoundationDB: FDB_CLUSTER_FILE is not set");
             return None;
         };
         let store = crate::store::fdb::FdbStore::open(&format!("fdb:{path}")).unwrap();

@@ -270,7 +270,7 @@ pub(super) async fn h2_h3_a_disabled_election_takes_nothing_and_drains_or_stops_
             }
         }
         stores.pass(LEASE * 3);
-        assert_eq!(b.lose().await.why, Refusal::Disabled, "I10: no grants");
+        assert_eq!(b.lose().await.why, Refusal::Disabled, "Inv10: no grants");
         place.heard(&mut ears).await;
         surely(async || place.admin.enable().await).await;
         assert_eq!(place.heard(&mut ears).await, [Signal::Wakeup]);

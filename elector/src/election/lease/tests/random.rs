@@ -353,7 +353,7 @@ impl World {
 }
 
 #[test]
-fn i1_i2_i6_no_two_trust_one_seat_whatever_is_slow_lost_late_or_stopped() {
+fn inv1_inv2_inv6_no_two_trust_one_seat_whatever_is_slow_lost_late_or_stopped() {
     let mut all = Seen::default();
     for seed in 0..SEEDS {
         let seen = World::new(seed).run(200 * SECOND);

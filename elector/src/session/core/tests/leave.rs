@@ -100,3 +100,34 @@ fn a_store_that_cannot_be_reached_is_given_up_after_half_a_lease_and_said_so() {
     let obstacle = Obstacle::Unavailable("down".to_owned());
     assert_eq!(host.take_events(), [SessionEvent::Failed(SessionFailure::LeaveUnconfirmed { obstacle })]);
 }
+
+#[test]
+fn what_a_broken_core_left_open_is_closed_over_a_beat_that_still_lands() {
+    let mut rows = Rows::default();
+    let mut broken = Host::opened("a", 7, &mut rows);
+    broken.run(&mut rows, 1_700);
+    broken.until_commit(&mut rows, 2_000);
+    let (_, beat) = broken.take_commit();
+    let mut host = Host::new("a", 7);
+    host.now = broken.now;
+    host.feed(Input::Close(SessionNumber(1)));
+    host.answer_next(&mut rows);
+    assert!(matches!(rows.commit(&beat), CommitOutcome::Committed(_)));
+    host.run(&mut rows, 10_000);
+    assert_eq!(stored(&rows, "a"), Some(closed(7, 1, 2)));
+    assert_eq!(host.take_events(), [SessionEvent::Left]);
+    assert_eq!(host.until, None, "it trusts nothing");
+}
+
+#[test]
+fn what_is_not_open_under_that_number_is_left_as_it_is() {
+    for other in [record(7, 2, 1), record(8, 1, 1), closed(7, 1, 3)] {
+        let mut rows = Rows::default();
+        put(&mut rows, "a", &other);
+        let mut host = Host::new("a", 7);
+        host.feed(Input::Close(SessionNumber(1)));
+        host.serve(&mut rows);
+        assert_eq!(stored(&rows, "a"), Some(other));
+        assert_eq!(host.take_events(), [SessionEvent::Left]);
+    }
+}

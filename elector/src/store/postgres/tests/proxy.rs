@@ -26,6 +26,8 @@ pub(crate) enum Cut {
     Late,
     /// The server gets all of it but the COMMIT; the connection stays, and is silent.
     Stops,
+    /// The server refuses what stands for the BEGIN, as it does when a cancellation meets it, and gets all the rest.
+    BeginRefused,
     /// The server gets all of it but the COMMIT, and then sees the connection end, as the client does.
     BeforeCommit,
 }
@@ -114,6 +116,11 @@ fn relay(mut client: TcpStream, server: &Path, state: &Mutex<State>) -> io::Resu
         if says(&message, b"BEGIN ISOLATION LEVEL SERIALIZABLE") {
             cut = lock(state).next.take();
         }
+        if cut == Some(Cut::BeginRefused) {
+            cut = None;
+            server.write_all(&query("SELECT pg_no_such_function()"))?;
+            continue;
+        }
         let Some(how) = cut else {
             // Commits that go through are not waited for.
             while committed.try_recv().is_ok() {}
@@ -149,6 +156,7 @@ fn relay(mut client: TcpStream, server: &Path, state: &Mutex<State>) -> io::Resu
                 return Ok(());
             }
             Cut::BeforeCommit => server.write_all(&held)?,
+            Cut::BeginRefused => unreachable!("the connection goes on"),
         }
         client.shutdown(Shutdown::Both)?;
         server.shutdown(Shutdown::Both)?;
@@ -189,6 +197,12 @@ fn message(from: &mut impl Read, type_length: usize) -> io::Result<Vec<u8>> {
     message.resize(type_length + length as usize, 0);
     from.read_exact(&mut message[head..])?;
     Ok(message)
+}
+
+/// A query, as a message.
+fn query(sql: &str) -> Vec<u8> {
+    let length = u32::try_from(sql.len() + 5).unwrap();
+    [b"Q", length.to_be_bytes().as_slice(), sql.as_bytes(), b"\0"].concat()
 }
 
 /// Whether it is this query.

@@ -1,6 +1,6 @@
 //! Random schedules of some campaigns over one authority, with drifting clocks, stopped processes, slow calls, lost
-//! replies and operations that land late: at most one of them may be asked and say yes (I6), what is published takes
-//! turns (I8), no two believe in the same epoch (I9), nothing is given back while its role works (I7), and no two roles
+//! replies and operations that land late: at most one of them may be asked and say yes (Inv6), what is published takes
+//! turns (Inv8), no two believe in the same epoch (Inv9), nothing is given back while its role works (Inv7), and no two roles
 //! work at once but in processes that were stopped.
 
 use std::collections::BTreeMap;

@@ -1,0 +1,282 @@
+//! What a node is made of, and that none of it ends alone.
+//!
+//! A *part* is a task, an actor or a thread of a node. A part that panics, or ends though nobody asked it to, ends the node:
+//! half a node would go on to lead, to hold names, or to say that nobody holds one. All parts are started here, so that
+//! none is forgotten.
+//!
+//! The first such end is the node's [`NodeFailure`]. A part that has to act on it at once leaves a hook, which runs on the
+//! thread that noticed it; whoever has time waits for [`Supervisor::failed`].
+#![allow(clippy::disallowed_methods)] // the one place where a node's tasks are spawned
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use futures::FutureExt;
+use ractor::{Actor, ActorRef, SpawnErr};
+use serde::{Deserialize, Serialize};
+use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
+
+mod actor;
+
+use actor::Watched;
+
+/// Why a node has failed: what ended first though nobody asked it to, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[error("{part} {reason}")]
+pub struct NodeFailure {
+    /// The part of the node: a task, an actor or a thread.
+    pub part: String,
+    /// How it ended: `panicked: ...`, say.
+    pub reason: String,
+}
+
+type Hook = Box<dyn FnOnce(&NodeFailure) + Send>;
+
+/// Starts the parts of one node, and learns when one ends. Cheap to clone.
+#[derive(Clone)]
+pub struct Supervisor {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    runtime: Handle,
+    /// What is to be run once the node has failed. Held while that is decided.
+    hooks: Mutex<Vec<Hook>>,
+    life: watch::Sender<Life>,
+    /// For tests: the part that is to panic when it runs next.
+    #[cfg(feature = "faults")]
+    sabotaged: Mutex<Option<String>>,
+    #[cfg(feature = "faults")]
+    parts: Mutex<std::collections::BTreeSet<String>>,
+}
+
+#[derive(Clone, Debug)]
+enum Life {
+    Runs,
+    Failed(NodeFailure),
+    /// The node has left: its parts may end.
+    Over,
+}
+
+impl std::fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supervisor").field("life", &*self.shared.life.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Supervisor {
+    /// A supervisor of parts that run in this tokio runtime.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    #[allow(clippy::new_without_default)] // a default should not depend on where it is made
+    pub fn new() -> Self {
+        let shared = Shared {
+            runtime: Handle::current(),
+            hooks: Mutex::default(),
+            life: watch::channel(Life::Runs).0,
+            #[cfg(feature = "faults")]
+            sabotaged: Mutex::default(),
+            #[cfg(feature = "faults")]
+            parts: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Starts a task that ends when its work is done. If it panics, the node has failed.
+    pub fn task(
+        &self,
+        part: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> JoinHandle<()> {
+        let me = self.clone();
+        self.shared.runtime.spawn(async move {
+            #[cfg(feature = "faults")]
+            let work = me.sabotages(part, work);
+            if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+                me.fail(part, format!("panicked: {}", text(&*panic)));
+            }
+        })
+    }
+
+    /// Starts a task that is never done. If it ends before the node does, the node has failed.
+    pub fn service(
+        &self,
+        part: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> JoinHandle<()> {
+        let me = self.clone();
+        self.task(part, async move {
+            work.await;
+            me.fail(part, UNASKED.to_owned());
+        })
+    }
+
+    /// Starts an actor. If it ends before its [`Part`] or the node may end, the node has failed.
+    pub async fn actor<A: Actor>(
+        &self,
+        part: impl Into<String>,
+        handler: A,
+        arguments: A::Arguments,
+    ) -> Result<(ActorRef<A::Msg>, Part), SpawnErr> {
+        let part = Part { name: part.into().into(), supervisor: self.clone(), may_end: Arc::default() };
+        let watched = Watched { handler, part: part.clone() };
+        let (actor, running) = Actor::spawn(None, watched, arguments).await?;
+        let watches = part.clone();
+        // Whoever kills or stops it from outside is not seen by the actor itself.
+        self.shared.runtime.spawn(async move {
+            // An error is the end of the runtime, which is the end of everything.
+            if running.await.is_ok() {
+                watches.has_ended(UNASKED);
+            }
+        });
+        Ok((actor, part))
+    }
+
+    /// Says that a part has ended, and how. Only the first counts, and none after [`end`](Self::end).
+    pub fn fail(&self, part: &str, reason: String) {
+        let failure = NodeFailure { part: part.to_owned(), reason };
+        let mut hooks = self.hooks();
+        if !matches!(*self.shared.life.borrow(), Life::Runs) {
+            return;
+        }
+        self.shared.life.send_replace(Life::Failed(failure.clone()));
+        let due = std::mem::take(&mut *hooks);
+        drop(hooks);
+        for hook in due {
+            run(hook, &failure);
+        }
+        tracing::error!(part = failure.part, reason = failure.reason, "the node has failed");
+    }
+
+    /// Has this run once the node has failed, at once and on the thread that noticed it; now, if it has failed already.
+    pub fn on_failure(&self, hook: impl FnOnce(&NodeFailure) + Send + 'static) {
+        let mut hooks = self.hooks();
+        match self.failure() {
+            None => hooks.push(Box::new(hook)),
+            Some(failure) => {
+                drop(hooks);
+                run(Box::new(hook), &failure);
+            }
+        }
+    }
+
+    /// From now on parts may end: the node has left. Nothing, if it has failed before.
+    pub fn end(&self) {
+        let mut hooks = self.hooks();
+        hooks.clear();
+        self.shared.life.send_if_modified(|life| {
+            let ends = matches!(life, Life::Runs);
+            if ends {
+                *life = Life::Over;
+            }
+            ends
+        });
+    }
+
+    /// How the node has failed, if it has.
+    #[must_use]
+    pub fn failure(&self) -> Option<NodeFailure> {
+        match &*self.shared.life.borrow() {
+            Life::Failed(failure) => Some(failure.clone()),
+            Life::Runs | Life::Over => None,
+        }
+    }
+
+    /// Waits until the node has failed, or has left: then there is no failure.
+    pub async fn outcome(&self) -> Option<NodeFailure> {
+        let mut life = self.shared.life.subscribe();
+        // It fails only without a sender, and this supervisor holds it.
+        let _ = life.wait_for(|life| !matches!(life, Life::Runs)).await;
+        self.failure()
+    }
+
+    /// Waits until the node has failed.
+    pub async fn failed(&self) -> NodeFailure {
+        match self.outcome().await {
+            Some(failure) => failure,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn hooks(&self) -> MutexGuard<'_, Vec<Hook>> {
+        // Nothing panics under this lock: hooks run outside.
+        self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const UNASKED: &str = "ended, and nobody had asked it to";
+
+/// One hook that panics must not keep the others from running.
+fn run(hook: Hook, failure: &NodeFailure) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hook(failure))) {
+        tracing::error!(panic = text(&*panic), "what a failure brings about has panicked");
+    }
+}
+
+/// An actor of a node, and whether it may end.
+#[derive(Clone, Debug)]
+pub struct Part {
+    name: Arc<str>,
+    supervisor: Supervisor,
+    may_end: Arc<AtomicBool>,
+}
+
+impl Part {
+    /// Its end is asked for, or is its own good end.
+    pub fn may_end(&self) {
+        self.may_end.store(true, Ordering::SeqCst);
+    }
+
+    /// It ends for a reason that ends the node.
+    pub fn fails(&self, reason: impl Into<String>) {
+        self.supervisor.fail(&self.name, reason.into());
+    }
+
+    fn has_ended(&self, how: &str) {
+        if !self.may_end.load(Ordering::SeqCst) {
+            self.fails(how);
+        }
+    }
+}
+
+/// What a panic said.
+pub fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
+}
+
+/// Runs code of the application: a panic in it costs this call only, and is its own to mend. No lock may be held.
+pub fn foreign<T>(what: &str, call: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(done) => Some(done),
+        Err(panic) => {
+            tracing::error!(what, panic = text(&*panic), "code of the application has panicked");
+            None
+        }
+    }
+}
+
+/// As [`foreign`], for code that waits.
+pub async fn foreign_async<T>(what: &str, call: impl Future<Output = T>) -> Option<T> {
+    match AssertUnwindSafe(call).catch_unwind().await {
+        Ok(done) => Some(done),
+        Err(panic) => {
+            tracing::error!(what, panic = text(&*panic), "code of the application has panicked");
+            None
+        }
+    }
+}
+
+#[cfg(feature = "faults")]
+mod sabotage;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use std::{sync::mpsc, time::Duration};
+
+use ractor::ActorProcessingErr;
+
+use super::*;
+
+struct Echo;
+
+#[derive(Debug)]
+enum Ask {
+    Panic,
+    Fail,
+    Stop,
+}
+
+impl ractor::Message for Ask {}
+
+impl Actor for Echo {
+    type Msg = Ask;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Ask>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(&self, myself: ActorRef<Ask>, ask: Ask, (): &mut ()) -> Result<(), ActorProcessingErr> {
+        match ask {
+            Ask::Panic => panic!("on request"),
+            Ask::Fail => Err("on request".into()),
+            Ask::Stop => {
+                myself.stop(None);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn failure(part: &str, reason: &str) -> NodeFailure {
+    NodeFailure { part: part.to_owned(), reason: reason.to_owned() }
+}
+
+async fn failed(supervisor: &Supervisor) -> NodeFailure {
+    tokio::time::timeout(Duration::from_secs(60), supervisor.failed()).await.expect("it fails")
+}
+
+#[tokio::test]
+async fn a_task_that_is_done_is_no_failure_and_one_that_panics_or_a_service_that_ends_is() {
+    let supervisor = Supervisor::new();
+    supervisor.task("a task", async {}).await.unwrap();
+    assert_eq!(supervisor.failure(), None);
+    supervisor.task("a task", async { panic!("with {} words", 3) }).await.unwrap();
+    assert_eq!(failed(&supervisor).await, failure("a task", "panicked: with 3 words"));
+
+    let supervisor = Supervisor::new();
+    supervisor.service("a service", async {}).await.unwrap();
+    assert_eq!(failed(&supervisor).await, failure("a service", UNASKED));
+}
+
+#[tokio::test]
+async fn an_actor_that_panics_fails_stops_or_is_killed_ends_its_node() {
+    for (ask, reason) in [
+        (Some(Ask::Panic), "panicked: on request"),
+        (Some(Ask::Fail), "failed: on request"),
+        (Some(Ask::Stop), UNASKED),
+        (None, UNASKED),
+    ] {
+        let supervisor = Supervisor::new();
+        let (actor, _part) = supervisor.actor("an actor", Echo, ()).await.unwrap();
+        match ask {
+            Some(ask) => actor.cast(ask).unwrap(),
+            None => actor.kill(),
+        }
+        assert_eq!(failed(&supervisor).await, failure("an actor", reason));
+    }
+}
+
+#[tokio::test]
+async fn an_actor_that_may_end_ends_nothing_and_neither_does_any_part_of_a_node_that_has_left() {
+    let supervisor = Supervisor::new();
+    let (actor, part) = supervisor.actor("an actor", Echo, ()).await.unwrap();
+    part.may_end();
+    actor.cast(Ask::Stop).unwrap();
+    actor.wait(None).await.unwrap();
+    let (actor, _part) = supervisor.actor("another", Echo, ()).await.unwrap();
+    supervisor.end();
+    actor.cast(Ask::Panic).unwrap();
+    actor.wait(None).await.unwrap();
+    supervisor.service("a service", async {}).await.unwrap();
+    assert_eq!(supervisor.failure(), None);
+}
+
+#[tokio::test]
+async fn all_hooks_run_for_the_first_failure_also_if_one_panics_or_comes_late() {
+    let supervisor = Supervisor::new();
+    let (ran, runs) = mpsc::channel();
+    supervisor.on_failure(|_| panic!("a hook"));
+    let first = ran.clone();
+    supervisor.on_failure(move |failure| first.send(("early", failure.clone())).unwrap());
+    supervisor.fail("one", "broke".to_owned());
+    supervisor.fail("two", "broke".to_owned());
+    supervisor.on_failure(move |failure| ran.send(("late", failure.clone())).unwrap());
+    let expected = [("early", failure("one", "broke")), ("late", failure("one", "broke"))];
+    assert_eq!(runs.iter().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn foreign_code_that_panics_costs_its_call_only() {
+    assert_eq!(foreign("a listener", || 1), Some(1));
+    assert_eq!(foreign("a listener", || -> i32 { panic!("mine") }), None);
+    assert_eq!(foreign_async("a function", async { 1 }).await, Some(1));
+    assert_eq!(foreign_async("a function", async { panic!("mine") }).await, None::<i32>);
+}

@@ -1,0 +1,38 @@
+//! The actors of this node that hold names, or ask for them. Also for whoever ends a node whose member is gone.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use ractor::ActorCell;
+
+#[derive(Default)]
+pub(super) struct Watched(Mutex<HashMap<u64, ActorCell>>);
+
+impl Watched {
+    pub(super) fn contains(&self, actor: u64) -> bool {
+        self.lock().contains_key(&actor)
+    }
+
+    pub(super) fn add(&self, actor: u64, cell: ActorCell) {
+        self.lock().insert(actor, cell);
+    }
+
+    pub(super) fn get(&self, actor: u64) -> Option<ActorCell> {
+        self.lock().get(&actor).cloned()
+    }
+
+    pub(super) fn remove(&self, actor: u64) -> Option<ActorCell> {
+        self.lock().remove(&actor)
+    }
+
+    pub(super) fn take_all(&self) -> Vec<(u64, ActorCell)> {
+        self.lock().drain().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, ActorCell>> {
+        // Nothing panics under this lock: it guards a plain map.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,75 @@
+//! Verdicts whose time has not come: the replica is not there yet, or the session is not trusted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Open, Position, RequestNumber, Verdict};
+
+/// A verdict whose time has not come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Decided {
+    pub(super) open: Open,
+    pub(super) verdict: Verdict,
+    pub(super) position: Position,
+}
+
+impl Decided {
+    fn is_refusal(&self) -> bool {
+        !matches!(self.verdict, Verdict::Granted { .. })
+    }
+}
+
+/// All of them, in the order in which their time comes: grants before refusals, each by position.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct AllDecided {
+    by_number: BTreeMap<RequestNumber, Decided>,
+    in_order: BTreeSet<(bool, Position, RequestNumber)>,
+}
+
+impl AllDecided {
+    pub(super) fn insert(&mut self, number: RequestNumber, one: Decided) {
+        self.in_order.insert((one.is_refusal(), one.position, number));
+        self.by_number.insert(number, one);
+    }
+
+    pub(super) fn get_mut(&mut self, number: RequestNumber) -> Option<&mut Open> {
+        self.by_number.get_mut(&number).map(|one| &mut one.open)
+    }
+
+    pub(super) fn opens_mut(&mut self) -> impl Iterator<Item = &mut Open> {
+        self.by_number.values_mut().map(|one| &mut one.open)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_number.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// Takes those that hold at `reached` or before: the grants, if they may be passed on, and then the rest. What stays
+    /// is not looked at.
+    pub(super) fn take_due(&mut self, reached: Position, with_grants: bool) -> Vec<(RequestNumber, Decided)> {
+        let up_to = |is_refusal| {
+            (is_refusal, Position(0), RequestNumber(0))..=(is_refusal, reached, RequestNumber(u64::MAX))
+        };
+        let grants = self.in_order.range(up_to(false)).filter(|_| with_grants);
+        let due: Vec<_> = grants.chain(self.in_order.range(up_to(true))).copied().collect();
+        let mut taken = Vec::with_capacity(due.len());
+        for key in due {
+            self.in_order.remove(&key);
+            taken.extend(self.by_number.remove(&key.2).map(|one| (key.2, one)));
+        }
+        taken
+    }
+}
+
+impl IntoIterator for AllDecided {
+    type Item = (RequestNumber, Open);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let all: Vec<_> = self.by_number.into_iter().map(|(number, one)| (number, one.open)).collect();
+        all.into_iter()
+    }
+}

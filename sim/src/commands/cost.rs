@@ -1,0 +1,58 @@
+//! `callsign-sim cost`: what a change costs a member, by how many are under way.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use callsign_sim::cost;
+
+/// Measures what a change costs a member, with 1000, 10 000 and 100 000 of them under way.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Cost {
+    /// How many names are registered and given up in all.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    names: u32,
+    /// How often each is measured: the least counts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Fail if a change costs more than so many times what it costs with 1000 under way.
+    #[arg(long)]
+    at_most: Option<f64>,
+}
+
+impl Cost {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if cfg!(debug_assertions) {
+            eprintln!("this is not a release build, its figures say nothing");
+        }
+        println!("| under way | register | unregister | actor's end |\n|---|---|---|---|");
+        let mut first: Option<[Duration; 3]> = None;
+        let mut worst: f64 = 0.0;
+        for in_flight in [1000, 10_000, 100_000] {
+            let mut least = [Duration::MAX; 3];
+            for _ in 0..self.rounds {
+                let cost = cost::measure(self.names, in_flight);
+                for (least, one) in least.iter_mut().zip([cost.register, cost.unregister, cost.end]) {
+                    *least = one.min(*least);
+                }
+            }
+            let first = *first.get_or_insert(least);
+            let cells: Vec<String> = least
+                .iter()
+                .zip(first)
+                .map(|(one, first)| {
+                    let ratio = one.as_secs_f64() / first.as_secs_f64();
+                    worst = worst.max(ratio);
+                    format!(
+                        "{:.0} /s ({:.2} us, {ratio:.2} x)",
+                        1.0 / one.as_secs_f64(),
+                        one.as_secs_f64() * 1e6
+                    )
+                })
+                .collect();
+            println!("| {in_flight} | {} |", cells.join(" | "));
+        }
+        let limit = self.at_most.unwrap_or(f64::INFINITY);
+        ensure!(worst <= limit, "a change costs {worst:.2} times what it costs with 1000 under way");
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! What a change costs a member: a cluster of one, whose member leads, holds names for an actor each, and gives them up.
+//!
+//! The shipped core and the shipped `Mvcc` store, without links, threads and disks: what is measured is the member. Processor
+//! time of this thread is what counts, so that other work on the machine does not.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use callsign::{
+    Kind, Name,
+    cores::{Answer, Call, CallId, Effect, Input, Member, Now, OnLapse, Row, Tuning},
+};
+use callsign_elector::{
+    Time,
+    ids::SessionNumber,
+    store::{CommitOutcome, StoreError, mvcc::Mvcc},
+};
+
+use crate::{
+    run::formed_of,
+    world::{Setup, World},
+};
+
+/// What one change of each kind takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// A registration, until it is granted.
+    pub register: Duration,
+    /// Giving up a name that is held, until it is free.
+    pub unregister: Duration,
+    /// The end of an actor that holds a name, until the name is free.
+    pub end: Duration,
+}
+
+/// Registers so many names, so many at a time, gives them up, registers them again, and ends their actors.
+pub fn measure(names: u32, in_flight: u32) -> Cost {
+    let mut alone = Alone::new();
+    let chunks = |count: u32| {
+        (0..count.div_ceil(in_flight)).map(move |n| n * in_flight..count.min((n + 1) * in_flight))
+    };
+    let mut pass = |change: &dyn Fn(&mut Alone, u32)| {
+        let began = processor_time();
+        for chunk in chunks(names) {
+            alone.change(chunk, change);
+        }
+        processor_time().saturating_sub(began) / names
+    };
+    let register = pass(&Alone::register);
+    let unregister = pass(&Alone::unregister);
+    pass(&Alone::register);
+    let end = pass(&Alone::end);
+    assert_eq!((alone.member.claims(), alone.member.replica().table().len()), (0, 0), "all names are free");
+    Cost { register, unregister, end }
+}
+
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let part = |part: i64| u64::try_from(part).unwrap_or_default();
+    Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
+}
+
+/// A member that leads and has nobody to talk to, and its store.
+struct Alone {
+    member: Member<BTreeMap<Name, Row>>,
+    store: Mvcc,
+    time: Time,
+    session: SessionNumber,
+    effects: Vec<Effect>,
+    calls: u64,
+    waiting: usize,
+}
+
+impl Alone {
+    fn new() -> Self {
+        let mut setup = Setup::new(1);
+        setup.tuning = Tuning::default();
+        let world = formed_of(World::new(setup), 0);
+        let process = world.process(0).expect("it was started");
+        let member = process.parts.as_ref().expect("it was formed").member.clone();
+        assert!(member.is_serving(), "whoever is alone leads");
+        let session = member.session().expect("it serves").number;
+        let time = Time(world.local(0));
+        Self {
+            member,
+            store: Mvcc::clone(&world.store),
+            time,
+            session,
+            effects: Vec::new(),
+            calls: 1 << 32,
+            waiting: 0,
+        }
+    }
+
+    fn register(&mut self, name: u32) {
+        let actor = u64::from(name);
+        let name = Self::name(name);
+        self.call(Call::Register { name, actor, kind: Kind(1), on_lapse: OnLapse::Stop });
+    }
+
+    fn unregister(&mut self, name: u32) {
+        self.call(Call::Unregister { name: Self::name(name) });
+    }
+
+    fn end(&mut self, name: u32) {
+        self.step(Input::ActorEnded { actor: u64::from(name) });
+    }
+
+    fn name(number: u32) -> Name {
+        format!("orders/{number:08}").as_str().into()
+    }
+
+    fn call(&mut self, call: Call) {
+        self.calls += 1;
+        self.waiting += 1;
+        self.step(Input::Call { id: CallId(self.calls), call, wait: Duration::from_secs(3600) });
+    }
+
+    fn step(&mut self, input: Input) {
+        let now = Now { time: self.time, trusted: Some(self.session) };
+        self.member.step(now, input, &mut self.effects);
+    }
+
+    /// Has all these changes under way at once, until all are done.
+    fn change(&mut self, names: std::ops::Range<u32>, change: &dyn Fn(&mut Self, u32)) {
+        for name in names {
+            change(self, name);
+        }
+        loop {
+            self.step(Input::Idle);
+            let mut done = Vec::new();
+            for effect in std::mem::take(&mut self.effects) {
+                match effect {
+                    Effect::Commit { id, transaction } => {
+                        let outcome = self.store.apply(&transaction);
+                        assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
+                        done.push(Input::CommitDone { id, outcome });
+                    }
+                    Effect::Read { id, reads } => {
+                        let result = self.store.read(&reads, None);
+                        let result = result.map_err(|_| StoreError::Unavailable("it is too old".into()));
+                        done.push(Input::ReadDone { id, result });
+                    }
+                    Effect::Answer { answer, .. } => {
+                        assert!(
+                            matches!(answer, Answer::Registered(Ok(_)) | Answer::Unregistered(Ok(_))),
+                            "{answer:?}"
+                        );
+                        self.waiting -= 1;
+                    }
+                    _ => {}
+                }
+            }
+            if done.is_empty() && self.waiting == 0 {
+                return;
+            }
+            // A commit takes a while.
+            self.time = self.time + Duration::from_millis(1);
+            for input in done {
+                self.step(input);
+            }
+            let now = Now { time: self.time, trusted: Some(self.session) };
+            if self.member.wakes_at(now.time) <= self.time {
+                self.step(Input::Wake);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sixteen times as many under way: what scans them all takes sixteen times as long for each. What is bounded here is
+    /// processor time, and not tightly.
+    #[test]
+    fn a_change_costs_about_the_same_however_many_are_under_way() {
+        let (mut few, mut many) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            few.push(measure(8000, 500));
+            many.push(measure(8000, 8000));
+        }
+        let least = |costs: &[Cost], of: fn(&Cost) -> Duration| costs.iter().map(of).min();
+        for of in [|c: &Cost| c.register, |c: &Cost| c.unregister, |c: &Cost| c.end] {
+            let (few, many) = (least(&few, of), least(&many, of));
+            assert!(many < few.map(|few| 4 * few), "500 under way: {few:?} each; 8000: {many:?}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The examination of a cluster that is healed and at rest: every name can be had.
+//!
+//! Each name is asked for at some node. One that is held is given up by its holder first. A name that is stuck shows as a
+//! call without an answer. Every node reads consistently, too.
+
+use super::{act, come_to_rest};
+use crate::{
+    oracle::{Check, Outcome},
+    schedule::Scheduler,
+    world::{Action, NodeId, Want, World},
+};
+
+/// What is refused was not done, and is asked again: a process that was not scheduled for long can lapse at rest, too.
+const ATTEMPTS: usize = 6;
+
+/// Asks for every name that clients used, and for one that nobody used. False: it came to no good end.
+pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>) -> bool {
+    // A trace that is replayed may have come to this before.
+    let fresh = (28..32).find(|name| world.oracle.is_free(*name));
+    let mut left: Vec<u8> = (0..scheduler.profile().names).chain(fresh).collect();
+    let mut readers: Vec<NodeId> = world.ids().collect();
+    for _ in 0..ATTEMPTS {
+        let before = world.told().len();
+        for name in &left {
+            let holder = world.oracle.holder(*name).and_then(|node| world.setup.id(node.as_str()));
+            let action = if let Some(node) = holder {
+                Action::Call { node, want: Want::Unregister { name: *name } }
+            } else {
+                let node = scheduler.rng().below(world.nodes.len() as u64);
+                let want = Want::Register { name: *name, stops: false };
+                Action::Call { node: NodeId::try_from(node).unwrap_or(0), want }
+            };
+            act(world, trace, action);
+        }
+        for node in &readers {
+            act(world, trace, Action::Call { node: *node, want: Want::Consistent { name: 0 } });
+        }
+        if !come_to_rest(world, scheduler, trace, &[]) {
+            return false;
+        }
+        let mut unknown = None;
+        for told in &world.told()[before..] {
+            match &told.answer {
+                Some((_, Outcome::Granted { .. }, _)) => left.retain(|name| *name != told.want.name()),
+                Some((_, Outcome::Read { .. }, _)) => readers.retain(|node| *node != told.node),
+                // What was given up may be taken by one who asked before, and waits no more.
+                Some((_, Outcome::Freed { .. } | Outcome::Refused | Outcome::Taken { .. }, _)) => {}
+                Some((_, Outcome::Unknown, _)) | None => unknown = Some(format!("{told:?}")),
+            }
+        }
+        if let Some(what) = unknown {
+            world.oracle.fail(Check::EveryName, || what);
+            return false;
+        }
+        if left.is_empty() && readers.is_empty() {
+            world.oracle.count(Check::EveryName);
+            return true;
+        }
+    }
+    world
+        .oracle
+        .fail(Check::EveryName, || format!("nobody can register {left:?}, and {readers:?} cannot read"));
+    false
+}

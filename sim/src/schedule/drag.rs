@@ -1,0 +1,93 @@
+//! What stays slow, or hangs, when everything else is healed. A cluster has to come to rest all the same.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    rng::Rng,
+    world::{Action, CoreId, NodeId, World},
+};
+
+/// What stays slow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drag {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What travels in bulk, on every way: a snapshot takes seconds, and none of its chunks does.
+    Ways,
+    /// Who leads when everything is healed sends nothing in bulk, though its links are up and all else arrives.
+    Donor,
+    /// Every operation of the store.
+    Store,
+}
+
+/// What was held back so far.
+#[derive(Debug)]
+pub(super) struct Dragging {
+    drag: Drag,
+    takes: Duration,
+    /// Who sends nothing in bulk.
+    donor: Option<NodeId>,
+    /// When something in bulk arrived last on a way.
+    arrived: BTreeMap<(NodeId, NodeId), Duration>,
+    /// Since when the store has been asked for an operation.
+    asked: BTreeMap<(u64, CoreId, u64), Duration>,
+}
+
+impl Dragging {
+    pub(super) fn new(drag: Drag) -> Self {
+        let (arrived, asked) = (BTreeMap::new(), BTreeMap::new());
+        Self { drag, takes: Duration::ZERO, donor: None, arrived, asked }
+    }
+
+    /// Takes out what has to wait.
+    pub(super) fn hold_back(&mut self, world: &World, rng: &mut Rng, actions: &mut Vec<Action>) {
+        if self.drag == Drag::Nothing {
+            return;
+        }
+        if self.takes.is_zero() {
+            // Less than anybody waits for an answer, who would begin anew.
+            self.takes = Duration::from_millis(100 + rng.below(300));
+        }
+        match self.drag {
+            Drag::Nothing => {}
+            Drag::Ways => actions.retain(|action| match action {
+                Action::Frame { from, to, bulk: true, .. } => {
+                    self.arrived.get(&(*from, *to)).is_none_or(|at| world.now >= *at + self.takes)
+                }
+                _ => true,
+            }),
+            Drag::Donor => {
+                self.donor = self.donor.or_else(|| super::leader(world));
+                let (donor, is_alone) = (self.donor, synced(world) < 2);
+                actions.retain(|action| match action {
+                    // Unless nobody else has what it has.
+                    Action::Frame { from, bulk: true, .. } => is_alone || Some(*from) != donor,
+                    _ => true,
+                });
+            }
+            Drag::Store => actions.retain(|action| {
+                let Action::Store { node, nth, .. } = action else { return true };
+                let Some(process) = world.process(*node) else { return true };
+                let Some(op) = process.ops.get(usize::from(*nth)) else { return true };
+                let asked = self.asked.entry((process.incarnation.0, op.core, op.id)).or_insert(world.now);
+                world.now >= *asked + self.takes
+            }),
+        }
+    }
+
+    /// It happens.
+    pub(super) fn pass(&mut self, world: &World, action: &Action) {
+        if let Action::Frame { from, to, bulk: true, .. } = action
+            && self.drag == Drag::Ways
+        {
+            self.arrived.insert((*from, *to), world.now);
+        }
+    }
+}
+
+/// How many members have the end of the log.
+fn synced(world: &World) -> usize {
+    let parts = world.ids().filter_map(|node| world.process(node)?.parts.as_ref());
+    parts.filter(|parts| parts.member.is_synced()).count()
+}

@@ -1,0 +1,78 @@
+//! What README and the pages of `docs/` tell people to type, and what `./test` says at its end.
+
+use std::{path::Path, process::Command};
+
+use callsign_golden::documented;
+use serde_json::Value;
+
+fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// The values of an option, in each of its spellings.
+fn values<'a>(words: &'a [String], spellings: &'a [&str]) -> impl Iterator<Item = &'a String> {
+    let pairs = words.windows(2).filter(|pair| spellings.contains(&pair[0].as_str()));
+    pairs.map(|pair| &pair[1])
+}
+
+#[test]
+fn every_documented_cargo_command_names_packages_programs_and_features_that_there_are() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let metadata = ["metadata", "--format-version", "1", "--locked", "--no-deps"];
+    let output = Command::new(cargo).args(metadata).current_dir(workspace()).output().unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let is_named = |of: &Value, name: &str| of["name"].as_str() == Some(name);
+    let has_target = |kind: &str, name: &str| {
+        let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
+        targets.into_iter().any(|target| is_named(target, name) && target["kind"][0].as_str() == Some(kind))
+    };
+    let has_feature = |name: &str| packages.iter().any(|package| package["features"].get(name).is_some());
+
+    let mut seen = 0;
+    for command in documented(workspace()) {
+        if command.words[0] != "cargo" || command.words[1] == "install" {
+            continue;
+        }
+        let before: Vec<_> = command.words.iter().take_while(|word| *word != "--").cloned().collect();
+        let at = format!("{}: {}", command.place, command.text());
+        for package in values(&before, &["-p", "--package"]) {
+            assert!(packages.iter().any(|of| is_named(of, package)), "there is no package {package}: {at}");
+        }
+        for (option, kind) in [("--bin", "bin"), ("--example", "example"), ("--test", "test")] {
+            for target in values(&before, &[option]) {
+                assert!(has_target(kind, target), "there is no {kind} {target}: {at}");
+            }
+        }
+        for feature in values(&before, &["--features"]).flat_map(|features| features.split(',')) {
+            assert!(has_feature(feature), "there is no feature {feature}: {at}");
+        }
+        seen += 1;
+    }
+    assert!(seen >= 10, "README tells of more commands than {seen}");
+}
+
+#[test]
+fn a_long_command_says_how_ci_shortens_it() {
+    for command in documented(workspace()) {
+        if command.remark.contains("(long") {
+            assert!(command.shortened().is_some(), "{}: {}", command.place, command.remark);
+        }
+    }
+}
+
+#[test]
+fn the_test_command_ends_with_what_was_skipped_and_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = |text: &str| {
+        let file = directory.path().join("junit.xml");
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(workspace().join("test")).arg("--skipped").arg(file).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let two = "<system-out>\nskipped: no initdb\n</system-out>\n<system-out>skipped: no initdb\nskipped: not root\n";
+    let all = said(two);
+    assert!(all.contains("2 no initdb\n") && all.contains("1 not root\n"), "{all}");
+    assert_eq!(said("<system-out>all went well</system-out>").trim(), "No test was skipped.");
+}

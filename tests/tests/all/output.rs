@@ -1,0 +1,181 @@
+//! What commands say, where nobody can hear it: it ends nothing, and holds nothing up.
+
+use std::{
+    net::SocketAddr,
+    os::unix::process::ExitStatusExt,
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use serde_json::json;
+
+use callsign_tests::{Client, Cluster, Sink, StartOptions, callsign, eventually};
+
+const LEASE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Nodes whose log nobody gets lead, serve, let another one join, and leave in good order.
+fn nodes_go_on_without_their_log(log: Sink) {
+    let mut cluster = Cluster::start(StartOptions { log, ..StartOptions::lease(LEASE) }, &["a", "b"]);
+    let (load, _sampler) = cluster.load();
+    cluster.wait_for_registrations(100);
+    cluster.launch("c");
+    cluster.wait_until_ready();
+    cluster.register("c", "desk");
+    load.finish();
+    let leader = cluster.leader();
+    cluster.no_session_was_lost();
+    cluster.check();
+    for name in [cluster.others(&[&leader])[0].clone(), leader] {
+        let stopped = cluster.terminate(&name);
+        assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{name}: {:?}", stopped.status);
+    }
+    let left = cluster.leader();
+    if log == Sink::Unread {
+        // Most of it waits.
+        return;
+    }
+    eventually("what was lost is counted", PATIENCE, || {
+        let client = &cluster.node(&left).client;
+        client
+            .post("/register-many", &json!({"prefix": "p", "from": 0, "to": 100, "shared": true}))
+            .result()?;
+        let metrics = client.metrics()?;
+        let lost = metrics.lines().find_map(|line| line.strip_prefix("callsign_log_lines_lost_total "));
+        let lost: u64 = lost.and_then(|count| count.parse().ok()).unwrap_or_default();
+        if lost > 0 { Ok(()) } else { Err(metrics) }
+    });
+}
+
+#[test]
+fn nodes_whose_log_reader_is_gone_go_on() {
+    nodes_go_on_without_their_log(Sink::Gone);
+}
+
+#[test]
+fn nodes_whose_log_disk_is_full_go_on() {
+    nodes_go_on_without_their_log(Sink::FullDisk);
+}
+
+#[test]
+fn nodes_whose_log_nobody_reads_go_on() {
+    nodes_go_on_without_their_log(Sink::Unread);
+}
+
+/// A loopback address that no other test has.
+fn own_address(nth: u8) -> SocketAddr {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    SocketAddr::from(([127, 1 + nth, high, low], 7080))
+}
+
+#[test]
+fn a_node_whose_ready_line_nobody_gets_serves_and_leaves() {
+    for (nth, sink) in (0..).zip([Sink::Gone, Sink::FullDisk, Sink::Unread]) {
+        let admin = own_address(nth);
+        let (out, _unread) = sink.open("unused".as_ref());
+        let mut node = Command::new(callsign())
+            .args(["node", "--name", "a", "--store", "memory:", "--admin", &admin.to_string()])
+            .env("CALLSIGN_PARENT", std::process::id().to_string())
+            .stdout(out)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let client = Client::new(&format!("http://{admin}"));
+        eventually("it serves", PATIENCE, || client.register("desk").result());
+        client.post("/leave", &json!({})).ok();
+        let status = node.wait().unwrap();
+        assert_eq!(status.code(), Some(0), "{sink:?}: {status:?}");
+    }
+}
+
+/// Runs a command with its standard output and standard error going there. Says how it ended, and what it said on standard
+/// error if that was heard.
+fn said_to(out: Sink, err: Option<Sink>, arguments: &[&str]) -> (ExitStatus, String) {
+    let (out, _unread) = out.open("unused".as_ref());
+    let (err, _unread) = match err {
+        Some(err) => err.open("unused".as_ref()),
+        None => (Stdio::piped(), None),
+    };
+    let child = Command::new(callsign())
+        .args(arguments)
+        .env("CALLSIGN_PARENT", std::process::id().to_string())
+        .env_remove("CALLSIGN_SECRET")
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .spawn()
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_command_whose_reader_is_gone_ends_quietly_with_the_status_of_its_answer() {
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    let node = format!("http://{}", cluster.node("a").client.address());
+    let node = node.as_str();
+    cluster.register("a", "taken");
+    let url = cluster.place.url.clone();
+    for (arguments, status) in [
+        (&["register", "desk", "--node", node][..], 0),
+        (&["register", "desk", "--node", node, "--json"], 0),
+        (&["whereis", "desk", "--node", node], 0),
+        (&["whereis", "nobody", "--node", node, "--json"], 1),
+        (&["call", "desk", "hello", "--node", node], 0),
+        (&["ls", "--node", node], 0),
+        (&["members", "--node", node], 0),
+        (&["status", "--node", node], 0),
+        (&["unregister", "desk", "--node", node], 0),
+        (&["doctor", "--store", &url], 0),
+        (&["doctor", "--store", "mysql:there", "--json"], 2),
+        (&["wipe", "--store", &url, "--registry", "none", "--json"], 1),
+        (&["status", "--node", "127.0.0.1:1", "--json"], 3),
+        (&["--help"], 0),
+        (&["--version"], 0),
+    ] {
+        let (ended, said) = said_to(Sink::Gone, None, arguments);
+        assert_eq!(ended.code(), Some(status), "{arguments:?}: {said}");
+        assert!(said.is_empty() || status != 0, "{arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn what_was_done_stays_done_although_the_answer_finds_no_room() {
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    let client = &cluster.node("a").client;
+    let node = format!("http://{}", client.address());
+    let node = node.as_str();
+    let (ended, said) = said_to(Sink::FullDisk, None, &["register", "desk", "--node", node]);
+    assert_eq!(ended.code(), Some(0), "the name was granted: {said}");
+    assert!(said.contains("could not be printed") && said.contains("No space left"), "{said}");
+    assert_eq!(client.whereis("desk").code(), "ok");
+    // Who only asked has no answer.
+    for arguments in [&["ls", "--node", node][..], &["whereis", "desk", "--node", node, "--json"]] {
+        let (ended, said) = said_to(Sink::FullDisk, None, arguments);
+        assert_eq!(ended.code(), Some(3), "{arguments:?}: {said}");
+        assert!(said.contains("could not be printed"), "{arguments:?}: {said}");
+    }
+    let (ended, said) = said_to(Sink::FullDisk, None, &["unregister", "desk", "--node", node]);
+    assert_eq!(ended.code(), Some(0), "{said}");
+    assert_eq!(client.whereis("desk").code(), "not_found");
+}
+
+#[test]
+fn a_command_that_can_say_nothing_at_all_still_ends_with_its_status() {
+    for sink in [Sink::Gone, Sink::FullDisk] {
+        for (arguments, status) in [
+            (&["status", "--node", "127.0.0.1:1"][..], 3),
+            (&["status", "--node", "nonsense"], 2),
+            (&["node", "--name", "a b", "--store", "memory:"], 2),
+            (&["node", "--name", "a", "--store", "sqlite:/nowhere/at/all.db"], 1),
+            (&["doctor", "--store", "mysql:there"], 2),
+            (&["wipe", "--store", "sqlite:/nowhere/at/all.db", "--registry", "r"], 1),
+            (&["run", "--singleton", "x", "--", "/no/such/program"], 2),
+            (&["run", "--singleton", "x", "--store", "sqlite:/nowhere/at/all.db", "--", "true"], 1),
+        ] {
+            let (ended, _) = said_to(sink, Some(sink), arguments);
+            assert_eq!(ended.code(), Some(status), "{sink:?} {arguments:?}: {:?}", ended.signal());
+        }
+    }
+}
