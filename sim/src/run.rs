@@ -234,7 +234,9 @@ fn come_to_rest(
         }
         let late = world.ids().find(|node| {
             let process = world.process(*node);
-            process.is_some_and(|process| process.was_opened && process.parts.is_none())
+            process.is_some_and(|process| {
+                process.was_opened && process.parts.is_none() && process.leaving.is_none()
+            })
         });
         // A node that left comes back.
         let gone = world.ids().find(|node| world.process(*node).is_none() && !dead.contains(node));

@@ -460,6 +460,7 @@ impl Scheduler {
             faults.refuse,
             faults.part,
             faults.renew,
+            faults.fail,
         ];
         if weights.iter().sum::<u64>() == 0 {
             return None;
@@ -529,6 +530,7 @@ impl Scheduler {
                 self.renew(world, node);
                 None
             }
+            18 => world.process(node).map(|_| Action::Fail { node, of_session: self.rng.below(3) == 0 }),
             _ => {
                 let ppm = self.profile.ppm;
                 let ppm =

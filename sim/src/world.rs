@@ -319,6 +319,7 @@ impl World {
             Action::Join { node } => self.join(*node),
             Action::Crash { node } => self.crash(*node),
             Action::PowerOff { node } => self.power_off(*node),
+            Action::Fail { node, of_session } => self.fail_part(*node, *of_session),
             Action::LoseWatch { node } => self.lose_watch(*node),
             Action::Lie { from, to } => self.lie(*from, *to),
             Action::Pause { node } => self.pause(*node),

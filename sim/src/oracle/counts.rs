@@ -85,6 +85,7 @@ checks! {
     DrainKnown "who has drained is known to drain",
     DrainSaid "who drains says so again after each join",
     LeaveSaid "who says that it left is a member no more",
+    FailedClosed "a node that has failed closes its session, unless the store does not answer",
     Watched "a session is closed by who watched it for its lease, trusted all the while",
     NonceOnce "every batch has a nonce of its own",
     FreedInTurn "names of the dead are freed however much is asked for",

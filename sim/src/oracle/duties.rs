@@ -9,7 +9,7 @@ use callsign::{
 };
 use callsign_elector::{
     elector::View,
-    ids::Incarnation,
+    ids::{Incarnation, SessionId, SessionNumber},
     record::{MemberRow, MembershipEvent, QueueEntry, Record, SessionRecord},
     store::{Transaction, Write},
 };
@@ -141,6 +141,27 @@ impl Oracle {
         };
         if let Some(row) = row.filter(is_its) {
             self.fail(Check::LeaveSaid, || format!("node {node} has left, and nobody was told: {row:?}"));
+        }
+    }
+
+    /// A node that has failed is through with closing its session, and says whether that is confirmed.
+    pub(crate) fn has_failed(
+        &mut self,
+        world: &World,
+        node: NodeId,
+        number: SessionNumber,
+        is_confirmed: bool,
+    ) {
+        if !is_confirmed {
+            return;
+        }
+        self.count(Check::FailedClosed);
+        let Some(process) = world.process(node) else { return };
+        let name = world.setup.names[usize::from(node)].clone();
+        let record = self.inner().and_then(|inner| inner.sessions.get(&name));
+        let id = SessionId { node: name, incarnation: process.incarnation, number };
+        if record.is_some_and(|record| record.is_open_as(&id)) {
+            self.fail(Check::FailedClosed, || format!("node {node} has failed, and {id:?} is open still"));
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         refuse: 0,
         part: 0,
         renew: 0,
+        fail: 0,
     };
     let store = StoreFaults {
         late: some(150),

@@ -149,6 +149,13 @@ pub enum Action {
         /// Where.
         node: NodeId,
     },
+    /// A part of the node panics: the node trusts nothing any more, closes its session, and ends.
+    Fail {
+        /// Where.
+        node: NodeId,
+        /// Whether the driver of the session is that part, so that another one has to close it.
+        of_session: bool,
+    },
     /// A watch is lost: it never fires.
     LoseWatch {
         /// Whose.
@@ -255,6 +262,7 @@ impl Action {
             | Self::Start { .. }
             | Self::Crash { .. }
             | Self::PowerOff { .. }
+            | Self::Fail { .. }
             | Self::LoseWatch { .. }
             | Self::Lie { .. }
             | Self::Pause { .. }
@@ -295,6 +303,8 @@ impl Action {
             Self::Join { .. } => "join",
             Self::Crash { .. } => "crash",
             Self::PowerOff { .. } => "power off",
+            Self::Fail { of_session: false, .. } => "a part panics",
+            Self::Fail { of_session: true, .. } => "the session's driver panics",
             Self::LoseWatch { .. } => "watch lost",
             Self::Lie { .. } => "lie",
             Self::Pause { .. } => "pause",

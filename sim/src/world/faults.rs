@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use callsign_elector::elector::Notice;
+use callsign_elector::{
+    elector::Notice,
+    session::{Input as SessionInput, Session},
+};
 
 use super::{
-    Leaving, NodeId, Queue, World,
+    CoreId, Leaving, NodeId, Queue, World,
     links::{Frame, Lanes},
 };
 
@@ -23,7 +26,7 @@ impl World {
         if self.process(node).is_none() {
             return false;
         }
-        self.orphan_all(node);
+        self.orphan(node, |_| true);
         for conn in &mut self.conns {
             if let Some(end) = conn.end_of(node) {
                 let conn = conn.edit();
@@ -53,6 +56,35 @@ impl World {
         let Some(process) = self.process_mut(node).filter(|process| process.paused) else { return false };
         process.paused = false;
         self.settle(node);
+        true
+    }
+
+    /// A part of the node panics. As the drivers do it: trust is dropped and the registry ends at once, then the session is
+    /// closed, by a core that knows only its number if the session's own driver is what broke.
+    pub(super) fn fail_part(&mut self, node: NodeId, of_session: bool) -> bool {
+        let fails = |process: &&super::Process| !process.paused && process.leaving.is_none();
+        let Some(process) = self.process(node).filter(fails) else { return false };
+        let (incarnation, open) = (process.incarnation, process.session.session());
+        self.orphan(node, |core| of_session || core != CoreId::Session);
+        self.asked.retain(|_, asked| asked.node != node);
+        self.granted.retain(|_, granted| granted.node != node);
+        self.oracle.crashed(node);
+        let fresh = of_session.then(|| Session::new(self.session_config(node, incarnation)));
+        let Some(process) = self.process_mut(node) else { return false };
+        process.ops.retain(|op| op.core == CoreId::Session && !of_session);
+        process.queues = Default::default();
+        (process.parts, process.trust) = (None, None);
+        process.leaving = Some(open.as_ref().map_or(Leaving::Closing, |open| Leaving::Failing(open.number)));
+        match (fresh, open) {
+            (None, _) => self.step_session(node, SessionInput::Leave),
+            (Some(Ok(fresh)), Some(open)) => {
+                (process.session, process.session_wake) = (fresh, None);
+                self.step_session(node, SessionInput::Close(open.number));
+            }
+            // The driver that broke had said of no session that it is open.
+            (Some(_), _) => return self.crash(node),
+        }
+        self.go_on_leaving(node);
         true
     }
 
@@ -184,7 +216,7 @@ impl World {
         if let Some(process) = self.process_mut(node) {
             process.leaving = Some(Leaving::Closing);
         }
-        self.step_session(node, callsign_elector::session::Input::Leave);
+        self.step_session(node, SessionInput::Leave);
     }
 
     /// What a node that leaves does with time.
@@ -193,7 +225,13 @@ impl World {
         let Some(process) = self.process(node) else { return };
         match process.leaving {
             Some(Leaving::Saying(until)) if now >= until.0 => self.close_session_of(node),
-            Some(Leaving::Closing) if process.session.is_over() => {
+            Some(Leaving::Closing | Leaving::Failing(_)) if process.session.is_over() => {
+                if let Some(Leaving::Failing(number)) = process.leaving {
+                    let is_confirmed = process.session.failure().is_none();
+                    let mut oracle = std::mem::take(&mut self.oracle);
+                    oracle.has_failed(self, node, number, is_confirmed);
+                    self.oracle = oracle;
+                }
                 self.say_goodbye(node);
                 self.crash(node);
             }

@@ -94,6 +94,8 @@ pub enum Leaving {
     Saying(Time),
     /// The session is being closed.
     Closing,
+    /// The node has failed, and this session is being closed.
+    Failing(SessionNumber),
 }
 
 /// What there is once the session was opened.
@@ -197,22 +199,14 @@ impl World {
             return false;
         }
         let incarnation = self.incarnation();
-        let name = self.setup.names[usize::from(node)].clone();
-        let config = SessionConfig {
-            cluster: self.setup.cluster.clone(),
-            node: name.clone(),
-            incarnation,
-            timing: self.setup.session,
-            seed: self.seed_of(incarnation, 1),
-        };
-        let Ok(session) = Session::new(config) else { return false };
+        let Ok(session) = Session::new(self.session_config(node, incarnation)) else { return false };
         let seed = self.seed_of(incarnation, 2);
         let process = Process {
             incarnation,
             session,
             trust: None,
             session_wake: None,
-            links: Links::new(name.as_str().into(), self.setup.link, 64, seed),
+            links: Links::new(self.setup.names[usize::from(node)].as_str().into(), self.setup.link, 64, seed),
             peers: Vec::new(),
             last_link: 0,
             admitted: VecDeque::new(),
@@ -228,6 +222,16 @@ impl World {
         self.step_session(node, SessionInput::Start);
         self.settle(node);
         true
+    }
+
+    pub(super) fn session_config(&self, node: NodeId, incarnation: Incarnation) -> SessionConfig {
+        SessionConfig {
+            cluster: self.setup.cluster.clone(),
+            node: self.setup.names[usize::from(node)].clone(),
+            incarnation,
+            timing: self.setup.session,
+            seed: self.seed_of(incarnation, 1),
+        }
     }
 
     /// Where the choices of one core of one process begin. Nothing about one tells anything about another.

@@ -214,13 +214,13 @@ impl World {
     }
 
     /// What a process that ends leaves behind: commits that the store has not got to.
-    pub(super) fn orphan_all(&mut self, node: NodeId) {
+    pub(super) fn orphan(&mut self, node: NodeId, of: impl Fn(CoreId) -> bool) {
         let Some(process) = self.process(node) else { return };
         let author = (node, process.incarnation);
         let left: Vec<Orphan> = process
             .ops
             .iter()
-            .filter(|op| op.answer.is_none())
+            .filter(|op| op.answer.is_none() && of(op.core))
             .filter_map(|op| match &op.request {
                 Request::Commit(transaction) => {
                     Some(Orphan { author, core: op.core, transaction: transaction.clone() })

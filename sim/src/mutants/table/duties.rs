@@ -28,6 +28,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         scenario: "refusing",
         within: 1_000,
     },
+    // nodes that fail
+    Mutant {
+        name: "inherited-session-not-closed",
+        file: "elector/src/session/own.rs",
+        what: "Says that the session of a node whose session's driver broke is closed, and asks nobody to close it.",
+        hazard: "outside testing; DESIGN 3 (the node must close as a crash would close it)",
+        scenario: "failing",
+        within: 1_000,
+    },
     // leaving
     Mutant {
         name: "drained-before-known",

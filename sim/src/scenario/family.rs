@@ -1,0 +1,147 @@
+//! The scenarios by name.
+
+use crate::oracle::Check;
+
+/// A family of profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scenario {
+    /// Three nodes, 200 steps, all faults, in mixes that differ from seed to seed.
+    Standard,
+    /// No faults at all.
+    Calm,
+    /// Two to five nodes that start on an empty store.
+    Forming,
+    /// Crashes and restarts, most of all.
+    Crashes,
+    /// Ways that are cut, most of all.
+    Cuts,
+    /// The store's faults, most of all.
+    Store,
+    /// Pauses, jumps of time and drifting clocks within the promised rate.
+    Clocks,
+    /// Five nodes, 600 steps.
+    Large,
+    /// Many names: snapshots, full lanes, a log that is cut.
+    Bulk,
+    /// Two to five nodes; most is done to whoever leads, and seconds pass.
+    Leaders,
+    /// Machines that lose power, links that are half open, and successors that come at once.
+    Links,
+    /// A store and ways that are slow for a while, and sessions that lapse.
+    Slow,
+    /// Leaders that are cut off and do not know it, and names that come and go meanwhile.
+    Forsaken,
+    /// Sessions that are closed while their nodes live, and slow observers.
+    Lapses,
+    /// Restarts with many names, and members that lag too far.
+    Snapshots,
+    /// Nodes that drain and leave, one after the other or all at once, and start again.
+    Draining,
+    /// Registries that are joined some time after their nodes were started, whatever became of the sessions.
+    Joining,
+    /// Some nodes run the next version: the records that they write have fields which the others do not know.
+    Versions,
+    /// Actors that ask for several names at once and give some up, and sessions that lapse.
+    Claims,
+    /// Peers that lie about their epoch.
+    Liars,
+    /// Nodes that come and go, and are gone for so long that what they left behind is swept away.
+    Sweeping,
+    /// A store that refuses commits to everybody for about a lease, while reads go on.
+    Refusing,
+    /// A store of which answers never come.
+    Mute,
+    /// A store that takes smaller batches than leaders believe.
+    Oversize,
+    /// Ways, a donor or the store stay slow when everything else is healed.
+    Sluggish,
+    /// Leaders that lose their sessions while they drain, and successors of which the leader has not read.
+    Parting,
+    /// Nodes of which a part panics, that of the session too.
+    Failing,
+    /// Clocks that drift apart faster than was promised. Must break P1.
+    Drift,
+}
+
+impl Scenario {
+    /// All that must hold.
+    pub const SOUND: &'static [Self] = &[
+        Self::Standard,
+        Self::Calm,
+        Self::Forming,
+        Self::Crashes,
+        Self::Cuts,
+        Self::Store,
+        Self::Clocks,
+        Self::Large,
+        Self::Bulk,
+        Self::Leaders,
+        Self::Links,
+        Self::Slow,
+        Self::Forsaken,
+        Self::Lapses,
+        Self::Snapshots,
+        Self::Draining,
+        Self::Joining,
+        Self::Versions,
+        Self::Claims,
+        Self::Liars,
+        Self::Sweeping,
+        Self::Refusing,
+        Self::Mute,
+        Self::Oversize,
+        Self::Sluggish,
+        Self::Parting,
+        Self::Failing,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Calm => "calm",
+            Self::Forming => "forming",
+            Self::Crashes => "crashes",
+            Self::Cuts => "cuts",
+            Self::Store => "store",
+            Self::Clocks => "clocks",
+            Self::Large => "large",
+            Self::Bulk => "bulk",
+            Self::Leaders => "leaders",
+            Self::Links => "links",
+            Self::Slow => "slow",
+            Self::Forsaken => "forsaken",
+            Self::Lapses => "lapses",
+            Self::Snapshots => "snapshots",
+            Self::Draining => "draining",
+            Self::Joining => "joining",
+            Self::Versions => "versions",
+            Self::Claims => "claims",
+            Self::Liars => "liars",
+            Self::Sweeping => "sweeping",
+            Self::Refusing => "refusing",
+            Self::Mute => "mute",
+            Self::Oversize => "oversize",
+            Self::Sluggish => "sluggish",
+            Self::Parting => "parting",
+            Self::Failing => "failing",
+            Self::Drift => "drift",
+        }
+    }
+
+    /// Whether enough seeds of it exercise a check: nobody drains where that is not drawn.
+    pub fn exercises(self, check: Check) -> bool {
+        match check {
+            Check::NamesLast
+            | Check::TurnedAway
+            | Check::DrainerElected
+            | Check::DrainedLed
+            | Check::DrainedAlone
+            | Check::DrainedLate => self == Self::Draining,
+            Check::DrainKnown | Check::DrainSaid => matches!(self, Self::Draining | Self::Parting),
+            Check::BuiltOnNewer => self == Self::Versions,
+            Check::FailedClosed => self == Self::Failing,
+            _ => true,
+        }
+    }
+}
