@@ -74,6 +74,7 @@ pub(crate) fn examine(rest: &str) -> Vec<Finding> {
     let version = format!("SQLite {}, built in", rusqlite::version());
     findings.push(Finding::new("version", Verdict::Ok, version));
     findings.extend(place(directory));
+    findings.extend(damage(&path));
     findings.push(if options.split('&').any(|option| option == "synchronous=normal") {
         Finding::new(
             "durability",
@@ -89,6 +90,16 @@ pub(crate) fn examine(rest: &str) -> Vec<Finding> {
         )
     });
     findings
+}
+
+/// Looks at all of a file. What is no database, or cannot be read, is said by whoever opens it.
+fn damage(path: &Path) -> Option<Finding> {
+    let found = path.is_file().then(|| super::file::all_damage(path))?.ok()?;
+    Some(match found {
+        None => Finding::new("damage", Verdict::Ok, "the file holds together"),
+        Some(damage) => Finding::new("damage", Verdict::No, format!("{}: {damage}", path.display()))
+            .advise("end all nodes, remove the file with its -wal and -shm, and start them again"),
+    })
 }
 
 #[cfg(target_os = "linux")]

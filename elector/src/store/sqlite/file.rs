@@ -16,6 +16,9 @@ const APPLICATION_ID: i32 = 0x4361_6c6c;
 /// The layout below. Another layout gets another number.
 const LAYOUT: i32 = 1;
 
+/// Files of up to so many pages (4 MiB) are checked as a whole whenever they are opened.
+const PAGES_CHECKED: u32 = 1024;
+
 /// - `kv`: what the store holds, each row with the version that wrote it.
 /// - `clears`: what was removed lately, so that a watch on an absent key knows; see [`super::watches`].
 /// - `counter`: the newest version.
@@ -82,10 +85,7 @@ impl DatabaseFile {
             // Somebody else may have been first.
             patiently(deadline, || Found::look(&connection)).map_err(typed)?.must_be_ours(&path)?;
         }
-        let damage: String =
-            patiently(deadline, || connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)))
-                .map_err(typed)?;
-        if damage != "ok" {
+        if let Some(damage) = patiently(deadline, || quick_damage(&connection)).map_err(typed)? {
             return Err(OpenError::Corrupt { path, damage });
         }
         // Processes that came by different links must find the same bell and the same lives.
@@ -228,6 +228,31 @@ fn lay_out(connection: &Connection) -> rusqlite::Result<()> {
         connection.execute_batch("ROLLBACK")?;
     }
     result
+}
+
+/// What is damaged, as far as a node that starts looks for it: all of a small file, of a larger one only what holds the
+/// version. What else is damaged there is an error when it is read.
+fn quick_damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let pages: u32 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+    if pages <= PAGES_CHECKED {
+        return damage(connection);
+    }
+    reported(connection, "PRAGMA quick_check(counter)")
+}
+
+/// What is damaged in all of the file: takes longer the larger it is.
+fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    reported(connection, "PRAGMA quick_check(1)")
+}
+
+fn reported(connection: &Connection, check: &str) -> rusqlite::Result<Option<String>> {
+    let said: String = connection.query_row(check, [], |row| row.get(0))?;
+    Ok((said != "ok").then_some(said))
+}
+
+/// What is damaged in a database of ours, all of it looked at. `Ok(None)`: nothing. An error: it could not be looked at.
+pub(super) fn all_damage(path: &Path) -> rusqlite::Result<Option<String>> {
+    damage(&connect(path, OpenFlags::empty())?)
 }
 
 fn open_error(path: &Path, error: &rusqlite::Error) -> OpenError {

@@ -166,6 +166,34 @@ async fn a_damaged_file_is_refused() {
     assert!(matches!(damaged.try_open(), Err(OpenError::Corrupt { .. })));
 }
 
+/// Opening must not take longer the more a file holds: what came and went must not slow down a node that starts.
+#[tokio::test]
+async fn damage_in_a_large_file_is_an_error_of_the_read_and_found_by_whoever_looks_at_all_of_it() {
+    let place = Place::new();
+    let store = place.open();
+    let key = |n: u16| n.to_be_bytes().to_vec();
+    let all = (0..3_000).fold(Transaction::new(), |all, n| all.put(key(n), vec![0; 3000]));
+    let outcome = store.commit(all).await;
+    assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
+    drop(store);
+    let page: u32 = place
+        .other()
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'kv'", [], |row| row.get(0))
+        .unwrap();
+    place.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    assert_eq!(super::file::all_damage(&place.path()), Ok(None));
+    let mut bytes = std::fs::read(place.path()).unwrap();
+    let end = usize::try_from(page).unwrap() * 4096;
+    bytes[end - 4096..end].fill(0x5a);
+    let damaged = Place::new();
+    std::fs::write(damaged.path(), bytes).unwrap();
+    let store = damaged.open();
+    let read = store.read(vec![read_key(key(7))]).await;
+    assert!(matches!(&read, Err(StoreError::Unavailable(_))), "{read:?}");
+    let found = super::file::all_damage(&damaged.path());
+    assert!(!matches!(found, Ok(None)), "{found:?}");
+}
+
 #[test]
 fn an_open_that_meets_a_lock_for_too_long_says_so() {
     let place = Place::new();
