@@ -2,11 +2,19 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use crate::support::*;
 use bytes::Bytes;
-use callsign_transport::{Carrier, DownReason, Endpoint, Lane, LinkEvents, LinkId, LinkLimits, SendError};
+use callsign_transport::{
+    Carrier, DownReason, Endpoint, Lane, LinkEvent, LinkEvents, LinkId, LinkLimits, SendError, Tasks,
+};
 
 /// Many times what a small inbox holds.
 const MESSAGES: u64 = 200;
@@ -73,7 +81,11 @@ async fn a_peer_that_falls_silent_after_it_sent_too_fast_is_noticed(carrier: Car
 
 async fn a_peer_that_stops_is_noticed_while_a_write_to_it_blocks(carrier: Carrier) {
     let (faults, network) = memory(carrier);
-    let (a, b) = pair(&network).await;
+    // One that stops does not close its end either.
+    let mut stopped = config("b", 2, &network);
+    stopped.timing.silence = Duration::from_secs(3600);
+    let (a, b) = (start(config("a", 1, &network)).await, start(stopped).await);
+    dial(&b, &[&a]);
     let mut events = a.subscribe(CHANNEL);
     let to_b = link(&a, &b).await;
     up(&mut events).await;
@@ -122,8 +134,62 @@ async fn leaving_ends_in_time_though_a_peer_has_stopped(carrier: Carrier) {
     assert!(left.is_ok(), "it leaves for ever");
 }
 
+/// Starts the tasks of an endpoint, and counts those of links that are not over.
+fn counted() -> (Tasks, Arc<AtomicUsize>) {
+    let (runtime, links) = (tokio::runtime::Handle::current(), Arc::new(AtomicUsize::new(0)));
+    let count = links.clone();
+    let tasks = Tasks::started_by(move |what, work| {
+        let count = what.contains("link that").then(|| count.clone());
+        runtime.spawn(async move {
+            count.iter().for_each(|count| _ = count.fetch_add(1, SeqCst));
+            work.await;
+            count.iter().for_each(|count| _ = count.fetch_sub(1, SeqCst));
+        });
+    });
+    (tasks, links)
+}
+
+async fn nothing_is_left_of_a_link_to_a_peer_that_stopped(carrier: Carrier) {
+    for writes in [false, true] {
+        let (faults, network) = memory(carrier);
+        let mut stopped = config("b", 2, &network);
+        stopped.timing.silence = Duration::from_secs(3600);
+        let (mut counting, (tasks, links)) = (config("a", 1, &network), counted());
+        counting.tasks = tasks;
+        let (a, b) = (start(counting).await, start(stopped).await);
+        dial(&b, &[&a]);
+        let mut events = a.subscribe(CHANNEL);
+        let to_b = link(&a, &b).await;
+        up(&mut events).await;
+        faults.hold(address(&a), address(&b));
+        faults.hold(address(&b), address(&a));
+        while writes && a.send(to_b, Lane::Control, CHANNEL, vec![0; 64 << 10].into()).is_ok() {}
+        assert_eq!(down(&mut events).await.2, DownReason::Silent);
+        until("its task is over", || (links.load(SeqCst) == 0).then_some(())).await;
+    }
+}
+
+async fn the_room_of_a_message_that_was_not_delivered_is_given_back(carrier: Carrier) {
+    let (_, network) = memory(carrier);
+    let (a, b) = narrow_pair(&network).await;
+    let mut events = a.subscribe(CHANNEL);
+    // Many times, since what a link that ends sees first is not determined.
+    for _ in 0..40 {
+        let (_, to_b) = up(&mut events).await;
+        let to_a = link(&b, &a).await;
+        send_numbers(&b, to_a);
+        is_held_back(&a, to_b).await;
+        // There is room at once, and nobody to have it.
+        message(&mut events).await;
+        a.forget("b");
+        while !matches!(next(&mut events).await, LinkEvent::Down { .. }) {}
+    }
+}
+
 suite! {
     paused: [
+        nothing_is_left_of_a_link_to_a_peer_that_stopped,
+        the_room_of_a_message_that_was_not_delivered_is_given_back,
         leaving_ends_in_time_though_a_peer_has_stopped,
         a_peer_that_falls_silent_after_a_slow_reader_caught_up_is_noticed,
         a_peer_that_falls_silent_after_it_sent_too_fast_is_noticed,
