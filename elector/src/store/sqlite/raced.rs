@@ -19,7 +19,8 @@ use looks::LookState;
 #[test]
 fn a_watch_ends_however_it_meets_commits() {
     // Enough for any order of two events; without a bound it takes a minute.
-    let orders = loom::model::Builder { preemption_bound: Some(2), ..loom::model::Builder::new() };
+    let mut orders = loom::model::Builder::new();
+    orders.preemption_bound = Some(2);
     orders.check(|| {
         let looks = Arc::new(LookState::default());
         let database = Arc::new(Mutex::new(0));
