@@ -296,11 +296,19 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
             Next::Close => break,
         }
     }
-    tokio::select! {
-        () = wire.shutdown() => {}
-        () = handle.overdue() => {}
+    // The deadlines of a link that leaves go on while its end is on the way, which may take the peer, and until its peer
+    // closes.
+    let closing = wire.shutdown();
+    tokio::pin!(closing);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut closing => break,
+            () = handle.overdue() => break,
+            () = inner.halted.cancelled() => return,
+            () = handle.tick(inner) => {}
+        }
     }
-    // The deadlines of a link that leaves go on until its peer closes.
     loop {
         tokio::select! {
             () = handle.done.cancelled() => return,

@@ -125,6 +125,37 @@ fn a_dismissed_link_drops_its_bulk() {
 }
 
 #[test]
+fn a_frame_that_is_half_written_goes_out_whole_before_the_goodbye() {
+    for queued in 27..40 {
+        let mut outbox = outbox(LinkLimits::default());
+        for _ in 0..queued {
+            send(&mut outbox, Lane::Control, "c", 10_007).unwrap();
+        }
+        send(&mut outbox, Lane::Bulk, "b", 10).unwrap();
+        let (mut bytes, mut batch) = (BytesMut::new(), BytesMut::new());
+        assert_eq!(outbox.next(&mut batch), Next::Write);
+        assert!(batch.len() % (10_007 + 10) > 20, "the write ends inside a frame");
+        bytes.unsplit(batch.split());
+        outbox.close_with(Farewell::Broken);
+        while outbox.next(&mut batch) == Next::Write {
+            bytes.unsplit(batch.split());
+        }
+        let mut last = None;
+        while let Some(frame) = take(&mut bytes, 1 << 20).unwrap() {
+            last = Some(match Frame::get(&frame).unwrap() {
+                Frame::Message { channel: "c", body } => assert_eq!(body.len(), 10_007),
+                Frame::Farewell(why) => assert_eq!(why, Farewell::Broken),
+                other => panic!("{other:?}"),
+            });
+            if bytes.is_empty() {
+                assert!(matches!(Frame::get(&frame).unwrap(), Frame::Farewell(Farewell::Broken)));
+            }
+        }
+        assert!(last.is_some() && bytes.is_empty(), "{} bytes of no frame", bytes.len());
+    }
+}
+
+#[test]
 fn a_peer_that_asks_and_does_not_read_overruns_the_link_and_not_the_memory() {
     let limits = LinkLimits { control_queue: 8 << 10, frame: 1024, ..LinkLimits::default() };
     let mut outbox = Outbox::new(LinkId(1), limits);

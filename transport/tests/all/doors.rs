@@ -61,14 +61,9 @@ async fn one_address_has_its_share_of_the_room_and_loses_its_own_oldest(carrier:
     assert!(waits.is_err(), "the other address keeps its place");
 }
 
-async fn strangers_that_fill_the_house_do_not_keep_a_known_node_out(carrier: Carrier) {
-    // So few that nobody gets in by chance: strangers come by the thousand.
-    let limits = LinkLimits { handshakes_per_second: 1, ..small() };
-    let a = besieged(carrier, "a", limits).await;
-    // Where it would be dialled if it were not the one that dials.
-    a.set_peers(vec![("b".into(), "127.0.0.1:9".into())]);
-    let to = address(&a);
-    let siege = tokio::spawn(async move {
+/// Strangers that come by the thousand, until it is aborted.
+fn siege(to: SocketAddr) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
         let mut sockets = std::collections::VecDeque::new();
         for n in 0_u32.. {
             let mut socket = from(2 + u8::try_from(n % 200).unwrap(), to).await;
@@ -78,7 +73,30 @@ async fn strangers_that_fill_the_house_do_not_keep_a_known_node_out(carrier: Car
                 sockets.pop_front();
             }
         }
-    });
+    })
+}
+
+async fn strangers_do_not_keep_a_node_out_that_was_there_before(carrier: Carrier) {
+    let a = besieged(carrier, "a", LinkLimits { handshakes_per_second: 1, ..small() }).await;
+    // Nobody has said where it would be dialled.
+    let b = besieged(carrier, "b", small()).await;
+    dial(&b, &[&a]);
+    let before = link(&b, &a).await;
+    let siege = siege(address(&a));
+    until("the house is full", || (count(&a, "too-fast") > 50).then_some(())).await;
+    a.forget("b");
+    let is_another = || b.link_to("a").filter(|(link, _)| *link != before);
+    until("it is back", is_another).await;
+    siege.abort();
+}
+
+async fn strangers_that_fill_the_house_do_not_keep_a_known_node_out(carrier: Carrier) {
+    // So few that nobody gets in by chance: strangers come by the thousand.
+    let limits = LinkLimits { handshakes_per_second: 1, ..small() };
+    let a = besieged(carrier, "a", limits).await;
+    // Where it would be dialled if it were not the one that dials.
+    a.set_peers(vec![("b".into(), "127.0.0.1:9".into())]);
+    let siege = siege(address(&a));
     until("the house is full", || (count(&a, "too-fast") > 50).then_some(())).await;
     let mut bystanders = Bystanders::of(&a, &tcp(carrier)).await;
     bystanders.assert_unaffected().await;
@@ -340,6 +358,7 @@ suite! {
     ];
     real: [
         one_address_has_its_share_of_the_room_and_loses_its_own_oldest,
+        strangers_do_not_keep_a_node_out_that_was_there_before,
         strangers_that_fill_the_house_do_not_keep_a_known_node_out,
         a_node_whose_doors_are_shut_still_dials,
         sockets_that_say_a_byte_now_and_then_are_closed_at_the_deadline,

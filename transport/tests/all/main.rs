@@ -10,5 +10,6 @@ mod incarnations;
 mod node_server;
 mod order;
 mod rotation;
+mod slow;
 mod strangers;
 mod support;

@@ -289,7 +289,7 @@ pub(super) fn seen(version: i64) -> Version {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::tests::said::*, *};
 
     #[test]
     fn neighbouring_puts_go_together_and_nothing_changes_its_order() {
@@ -307,5 +307,44 @@ mod tests {
             Stage::Clear(k, l.to_vec(), 2),
         ];
         assert_eq!(stages(&writes.writes), expected);
+    }
+
+    /// What an attempt comes to whose version is 7, with an error as the answer to one of its statements.
+    async fn failed(code: Option<&str>, at: usize, version: Option<i64>) -> Attempt {
+        let mut answers = vec![Ok(None), Ok(version), Ok(None), Ok(None)];
+        answers[at] = Err(match code {
+            Some(code) => said(code).await,
+            None => unsaid().await,
+        });
+        judge(&answers, true)
+    }
+
+    #[tokio::test]
+    async fn only_what_certainly_was_not_done_is_said_to_be_so() {
+        let last = 3;
+        // A server that goes, a full disk, a standby, a proxy, a cancellation: at the COMMIT it may have happened.
+        for code in ["57P01", "53100", "25006", "08006", "57014", "XX000"] {
+            let outcome = failed(Some(code), last, Some(7)).await;
+            assert!(matches!(outcome, Attempt::Done(CommitOutcome::Unknown)), "{code} at the COMMIT");
+        }
+        for at in 0..=last {
+            assert!(matches!(failed(None, at, Some(7)).await, Attempt::Done(CommitOutcome::Unknown)));
+            assert!(matches!(
+                failed(Some("08006"), at, Some(7)).await,
+                Attempt::Done(CommitOutcome::Unknown)
+            ));
+            assert!(matches!(failed(Some("40001"), at, Some(7)).await, Attempt::Again(_)));
+        }
+        // Before it, what the server says is so.
+        for at in 0..last {
+            assert!(matches!(failed(Some("57P01"), at, Some(7)).await, Attempt::Again(_)));
+            let outcome = failed(Some("53100"), at, Some(7)).await;
+            assert!(matches!(outcome, Attempt::Done(CommitOutcome::Unavailable(_))));
+        }
+        // The checks did not hold: there is nothing that anybody could have done.
+        for at in 2..=last {
+            let outcome = failed(Some("57P01"), at, None).await;
+            assert!(matches!(outcome, Attempt::Done(CommitOutcome::Conflict)));
+        }
     }
 }

@@ -18,6 +18,7 @@ use crate::{
 };
 
 mod proxy;
+pub(super) mod said;
 pub(crate) mod server;
 
 use proxy::{Cut, Proxy};
@@ -283,6 +284,18 @@ async fn a_connection_cut_before_the_commit_is_unknown_and_the_truth_can_be_read
     }
     at_last(&store, put("2")).await;
     assert_eq!(value(&open(&server)).await, Some(b"2".to_vec()));
+}
+
+#[tokio::test]
+async fn a_commit_that_is_not_answered_in_time_is_unknown() {
+    let server = server!();
+    let proxy = Proxy::start(server.socket());
+    let store = PostgresStore::open(&proxy.url("postgres")).unwrap();
+    at_last(&store, put("1")).await;
+    proxy.cut_next(Cut::Unanswered);
+    assert_eq!(timeout(PATIENCE, store.commit(put("2"))).await.unwrap(), CommitOutcome::Unknown);
+    assert_eq!(value(&store).await, Some(b"2".to_vec()), "and it was done");
+    at_last(&store, put("3")).await;
 }
 
 #[tokio::test]

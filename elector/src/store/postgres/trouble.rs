@@ -99,3 +99,44 @@ pub(crate) fn in_words(error: &Error) -> String {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::said::*, *};
+
+    /// For each answer: what it means before the COMMIT and at it, and whether its connection is of no use any more.
+    #[tokio::test]
+    async fn what_is_known_after_an_error() {
+        use Meaning::{Again, Broken, Refused};
+        for (code, before, at_commit, spoils) in [
+            // What lost against others is rolled back, whenever that is found.
+            ("40001", Again, Again, false),
+            ("40P01", Again, Again, false),
+            // Whoever is in between says that the connection is lost; what the server did it does not know.
+            ("08006", Broken, Broken, true),
+            ("08003", Broken, Broken, true),
+            ("08P01", Broken, Broken, true),
+            // The server goes, or is another by now.
+            ("57P01", Again, Broken, true),
+            ("57P02", Again, Broken, true),
+            ("57P03", Again, Broken, true),
+            ("25006", Again, Broken, true),
+            ("25P03", Again, Broken, true),
+            ("0A000", Again, Broken, true),
+            // It will not.
+            ("57014", Refused, Broken, false),
+            ("53100", Refused, Broken, false),
+            ("42501", Refused, Broken, false),
+            ("40003", Refused, Broken, false),
+            ("55P03", Refused, Broken, false),
+            ("XX000", Refused, Broken, false),
+        ] {
+            let error = said(code).await;
+            let known = (meaning(&error), meaning_at_commit(&error), spoils_connection(&error));
+            assert_eq!(known, (before, at_commit, spoils), "{code}");
+        }
+        let error = unsaid().await;
+        let known = (meaning(&error), meaning_at_commit(&error), spoils_connection(&error));
+        assert_eq!(known, (Broken, Broken, true));
+    }
+}

@@ -240,3 +240,75 @@ impl Keeper {
         rows.iter().map(pair).collect::<Result<_, _>>().map_err(|error| in_words(&error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{
+        super::{
+            address::Address,
+            line::{Place, Role},
+        },
+        *,
+    };
+
+    /// Looks after one watch that has been looked at, and hears commits.
+    fn keeper() -> (Keeper, oneshot::Receiver<Result<(), StoreError>>) {
+        // Nobody is there: nothing of this looks.
+        let address = Address::parse("postgres://somebody@127.0.0.1:1/none").unwrap();
+        let line = Line::start(Arc::new(Place::new(address, 0)), Role::Reads);
+        let mut keeper = Keeper::new(line);
+        let (ended, ends) = oneshot::channel();
+        keeper.hear(Event::Watch(Watch::new(b"k".to_vec(), Version(1), ended)));
+        keeper.hear(Event::Listens);
+        looked(&mut keeper);
+        (keeper, ends)
+    }
+
+    /// As a look that found nothing leaves it.
+    fn looked(keeper: &mut Keeper) {
+        keeper.is_due = false;
+        keeper.failed = false;
+        keeper.last_look = Instant::now();
+        keeper.watches.iter_mut().for_each(|watch| watch.is_armed = true);
+    }
+
+    fn next_look(keeper: &Keeper) -> Duration {
+        keeper.due().unwrap().duration_since(keeper.last_look)
+    }
+
+    #[tokio::test]
+    async fn what_was_committed_while_nobody_listened_is_looked_for_as_soon_as_somebody_does() {
+        let (mut keeper, _ends) = keeper();
+        assert_eq!(next_look(&keeper), SLOW_LOOK);
+        keeper.hear(Event::Deaf);
+        assert_eq!(next_look(&keeper), DEAF_LOOK);
+        looked(&mut keeper);
+        keeper.hear(Event::Listens);
+        assert_eq!(next_look(&keeper), BETWEEN_LOOKS, "a commit since the last look was not heard of");
+        looked(&mut keeper);
+        assert_eq!(next_look(&keeper), SLOW_LOOK);
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_is_heard_of_is_looked_for_if_it_may_concern_a_watch() {
+        let (mut keeper, _ends) = keeper();
+        keeper.hear(Event::Heard(spelled(&[Write::Clear(b"other".to_vec())])));
+        assert_eq!(next_look(&keeper), SLOW_LOOK);
+        let put = |key: &[u8]| Write::Put { key: key.to_vec(), value: Vec::new() };
+        for writes in [
+            vec![put(b"k")],
+            vec![put(b"other"), put(b"k")],
+            vec![Write::Append { prefix: b"k".to_vec(), value: Vec::new() }],
+            vec![Write::ClearRange(b"a".to_vec()..b"z".to_vec())],
+            vec![put(b"other"); MOST_NAMED + 1],
+        ] {
+            keeper.hear(Event::Heard(spelled(&writes)));
+            assert_eq!(next_look(&keeper), BETWEEN_LOOKS, "{writes:?}");
+            looked(&mut keeper);
+        }
+        keeper.failed = true;
+        assert_eq!(next_look(&keeper), DEAF_LOOK, "a look that failed is made up for");
+    }
+}

@@ -13,9 +13,13 @@ use crate::{
         conformance::{Player, attempt, denied, granted},
         lease::{Election, ElectionError, LeaseOptions, LeaseOracle, operation::MAX_UNKNOWN},
         oracle::{Context, Fault, Oracle, Verdict},
+        test_stores::Faulty,
     },
     ids::{ElectionName, Incarnation},
-    store::memory::{self, Fate, MemoryStore},
+    store::{
+        SharedStore,
+        memory::{self, Fate, MemoryStore},
+    },
 };
 
 struct Bed {
@@ -34,13 +38,16 @@ impl Bed {
     }
 
     async fn player(&self, name: &str) -> Player<LeaseOracle> {
+        self.player_on(name, std::sync::Arc::new(self.store.connect(name))).await
+    }
+
+    async fn player_on(&self, name: &str, store: SharedStore) -> Player<LeaseOracle> {
         let config = ElectionConfig::default();
         let options = LeaseOptions {
             config: Some(config),
             clock: Clock::Set(self.hand.clone()),
             ..LeaseOptions::default()
         };
-        let store = std::sync::Arc::new(self.store.connect(name));
         let context = Context {
             election: ElectionName::new("e").unwrap(),
             member: id(name),
@@ -173,6 +180,38 @@ async fn d17_a_store_that_is_away_is_neither_yes_nor_no() {
     bed.store.heal_all();
     assert_eq!(granted(a.refresh(&held).await).term, held.term);
     denied(b.claim().await);
+}
+
+/// A store that takes no more after a commit whose outcome nobody knows does not make it known.
+#[tokio::test]
+async fn d17_what_is_unknown_stays_so_when_the_store_goes_away() {
+    for fate in [Fate::Applied, Fate::NotApplied, Fate::LandsLater] {
+        // The second try is refused when it commits, and when it reads.
+        let bed = Bed::new();
+        let mut a = bed.player("a").await;
+        bed.fails("a", fate);
+        bed.store.connect("a").inject(memory::Fault::Unavailable);
+        let fault = a.oracle.claim(attempt()).await;
+        assert!(matches!(fault, Err(Fault::Transient { maybe_committed: true, .. })), "{fault:?}");
+
+        let bed = Bed::new();
+        let faulty = Faulty::over(&(std::sync::Arc::new(bed.store.clone()) as SharedStore));
+        let mut a = bed.player_on("a", faulty.shared()).await;
+        faulty.lose(fate);
+        faulty.pause();
+        let ends = async {
+            faulty.has_stopped().await;
+            faulty.set_down(true);
+            faulty.go_on();
+        };
+        let (fault, ()) = futures::join!(a.oracle.claim(attempt()), ends);
+        assert!(matches!(fault, Err(Fault::Transient { maybe_committed: true, .. })), "{fault:?}");
+
+        faulty.set_down(false);
+        let landed = if fate == Fate::LandsLater { faulty.land().await.len() } else { 0 };
+        assert_eq!(landed, usize::from(fate == Fate::LandsLater));
+        granted(a.claim().await);
+    }
 }
 
 #[tokio::test]

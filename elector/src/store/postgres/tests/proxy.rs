@@ -28,6 +28,8 @@ pub(crate) enum Cut {
     Stops,
     /// The server refuses what stands for the BEGIN, as it does when a cancellation meets it, and gets all the rest.
     BeginRefused,
+    /// It reaches the server and is committed; the connection stays, and is silent.
+    Unanswered,
     /// The server gets all of it but the COMMIT, and then sees the connection end, as the client does.
     BeforeCommit,
 }
@@ -140,6 +142,12 @@ fn relay(mut client: TcpStream, server: &Path, state: &Mutex<State>) -> io::Resu
             Cut::AfterCommit => {
                 server.write_all(&held)?;
                 committed.recv_timeout(PATIENCE).expect("it is committed");
+            }
+            Cut::Unanswered => {
+                server.write_all(&held)?;
+                committed.recv_timeout(PATIENCE).expect("it is committed");
+                lock(state).silent.push((client, server));
+                return Ok(());
             }
             Cut::Lost => {}
             Cut::Late => {

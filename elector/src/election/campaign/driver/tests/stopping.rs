@@ -199,3 +199,25 @@ async fn a_role_that_blocks_its_thread_does_not_block_the_campaign() {
     assert_eq!(campaign.ended().await.unwrap().release, Release::RoleStuck);
     go.send(()).unwrap();
 }
+
+/// The runtime that the campaign was started in is gone, and with it all that the campaign consists of.
+#[test]
+fn a_campaign_whose_runtime_has_ended_says_that_it_died() {
+    let authority = Authority::default();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let its_own = runtime().unwrap();
+    let mut a = its_own.block_on(async {
+        let mut a = member(&authority, "a").await;
+        a.leads().await;
+        a
+    });
+    drop(its_own);
+    runtime().unwrap().block_on(async {
+        let within = |waiting| tokio::time::timeout(s(60), waiting);
+        assert_eq!(within(a.campaign.stop()).await.unwrap(), Err(StopError::Died));
+        assert_eq!(tokio::time::timeout(s(60), a.campaign.ended()).await.unwrap(), Err(StopError::Died));
+        while let Ok(transition) = tokio::time::timeout(s(60), a.transitions.next()).await.unwrap() {
+            drop(transition);
+        }
+    });
+}
