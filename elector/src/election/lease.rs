@@ -47,6 +47,7 @@ pub mod operation;
 mod options;
 mod signals;
 mod snapshot;
+mod watched;
 
 pub use admin::{Election, ElectionError, Initialised, Listed, Seated};
 use driver::{drive, watch};

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -10,6 +10,7 @@ use super::{
     driver::operate,
     memory::Memory,
     operation::{Operation, Outcome, refusal},
+    watched::{Look, Standing, Watched},
 };
 use crate::{
     Clock,
@@ -87,6 +88,18 @@ pub enum ElectionError {
     /// What was asked for cannot work.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// The seat is written to be somebody's, and this handle has not watched it for long enough to know whether that
+    /// member still refreshes it. It may have died long ago.
+    #[error(
+        "it is not known yet whether {term} still stands; it is known if asked again within {again_within:?}"
+    )]
+    NotKnownYet {
+        /// The term that is written.
+        term: Term,
+        /// When to ask this handle again, at the latest. Whoever does so each time is told a leader, or that there is none,
+        /// within one lease.
+        again_within: Duration,
+    },
     /// A counter of the election is at its end.
     #[error("the election's counter is at its end")]
     Exhausted,
@@ -125,6 +138,7 @@ impl From<ElectionError> for Fault {
             | ElectionError::Disabled
             | ElectionError::NotFound
             | ElectionError::DuplicateIdentity
+            | ElectionError::NotKnownYet { .. }
             | ElectionError::Contended { .. }
             | ElectionError::Unavailable(_) => Self::Transient { maybe_committed: false, cause },
             ElectionError::Invalid(_)
@@ -138,21 +152,23 @@ impl From<ElectionError> for Fault {
 
 /// An election from outside. Clones are the same observer.
 ///
-/// Whether a lease is over or a candidate silent is seen by comparing what was read, now and before: a handle that has just
-/// been made takes everybody for alive.
+/// Whether a lease is over or a candidate silent is seen by comparing what was read, now and before. So a handle that has just
+/// been made, or was not asked for longer than a lease, does not know whether whoever has the seat still lives, and says
+/// so: [`ElectionError::NotKnownYet`]. Keep the handle. Candidates count as alive until they are known to be silent.
 #[derive(Clone, Debug)]
 pub struct Election {
     store: SharedStore,
     clock: Clock,
     keys: ElectionKeys,
     memory: Arc<Mutex<Memory>>,
+    watched: Arc<Mutex<Watched>>,
 }
 
 impl Election {
     /// A handle to the election. Costs nothing, and asks nothing.
     pub fn new(store: SharedStore, cluster: &ClusterName, election: &ElectionName, clock: Clock) -> Self {
         let keys = ClusterKeys::new(cluster).election(election);
-        Self { store, clock, keys, memory: Arc::default() }
+        Self { store, clock, keys, memory: Arc::default(), watched: Arc::default() }
     }
 
     /// Writes the configuration, if there is none. The first stands.
@@ -169,7 +185,7 @@ impl Election {
 
     /// The configuration.
     pub async fn config(&self) -> Result<ElectionConfig, ElectionError> {
-        let control = self.look(false).await?.state.control;
+        let control = self.look(false).await?.0.state.control;
         control.map(|control| control.config).ok_or(ElectionError::NotInitialized)
     }
 
@@ -225,7 +241,8 @@ impl Election {
     /// The candidates that are not known to be silent for longer than they may, the most senior first. Reads only, all of
     /// them.
     pub async fn list(&self) -> Result<Vec<Listed>, ElectionError> {
-        let Outcome { state, evidence, .. } = *self.look(true).await?;
+        let (outcome, _) = self.look(true).await?;
+        let Outcome { state, evidence, .. } = *outcome;
         state.control.as_ref().ok_or(ElectionError::NotInitialized)?;
         let alive = state
             .candidates
@@ -262,14 +279,18 @@ impl Election {
         }
     }
 
-    /// Who leads, unless its lease is known to be over.
+    /// Who leads: whose term was granted or refreshed less than its lease ago. `None` if nobody has the seat, or the
+    /// lease is over.
+    ///
+    /// `NotKnownYet` if somebody has it, and this handle cannot tell yet which it is.
     pub async fn leader(&self) -> Result<Option<Term>, ElectionError> {
-        Ok(self.standing().await?.and_then(|seat| seat.term()))
+        let Some((seat, standing)) = self.seat().await? else { return Ok(None) };
+        Ok(if stands(&seat, standing)? { seat.term() } else { None })
     }
 
     /// What the seat says, whether or not its lease is over.
     pub async fn leader_raw(&self) -> Result<Option<Seated>, ElectionError> {
-        let state = self.look(false).await?.state;
+        let state = self.look(false).await?.0.state;
         state.control.as_ref().ok_or(ElectionError::NotInitialized)?;
         Ok(state.seat.and_then(|seat| {
             let term = seat.term()?;
@@ -278,23 +299,34 @@ impl Election {
         }))
     }
 
-    /// Whether this incarnation leads, and its lease is not known to be over. Nothing to write upon: a sink has to
-    /// compare the fence.
+    /// Whether this incarnation leads, as [`leader`](Self::leader) says. Nothing to write upon: a sink has to compare the
+    /// fence.
+    ///
+    /// `NotKnownYet` if it has the seat, and this handle cannot tell yet whether its lease is over.
     pub async fn is_leader(
         &self,
         member: &MemberId,
         incarnation: Incarnation,
     ) -> Result<bool, ElectionError> {
-        Ok(self.standing().await?.is_some_and(|seat| seat.is_held_by(member, incarnation)))
+        let seat = self.seat().await?;
+        match seat.filter(|(seat, _)| seat.is_held_by(member, incarnation)) {
+            Some((seat, standing)) => stands(&seat, standing),
+            None => Ok(false),
+        }
     }
 
     /// Whether the token is of the term that stands now, whoever shows it.
+    ///
+    /// `NotKnownYet` if it is of the term that is written, and this handle cannot tell yet whether its lease is over.
     pub async fn verify(&self, token: &Fence) -> Result<bool, ElectionError> {
-        let seat = self.standing().await?;
         // A ballot that was never given out is forged.
-        Ok(seat.is_some_and(|seat| {
+        let is_of = |seat: &Seat| {
             seat.epoch == token.epoch && token.ballot.0 >= token.epoch.0 && token.ballot <= seat.ballot
-        }))
+        };
+        match self.seat().await?.filter(|(seat, _)| is_of(seat)) {
+            Some((seat, standing)) => stands(&seat, standing),
+            None => Ok(false),
+        }
     }
 
     /// Asks the leader of the epoch, or whoever leads, to resign. The epoch that was asked; `None` if nobody leads it.
@@ -306,16 +338,25 @@ impl Election {
         }))
     }
 
-    /// The seat, if somebody has it whose lease is not known to be over.
-    async fn standing(&self) -> Result<Option<Seat>, ElectionError> {
-        let Outcome { state, evidence, .. } = *self.look(false).await?;
+    /// The seat, if somebody has it, and what is known of whoever does.
+    async fn seat(&self) -> Result<Option<(Seat, Standing)>, ElectionError> {
+        let (state, standing) =
+            self.look(false).await.map(|(outcome, standing)| (outcome.state, standing))?;
         state.control.as_ref().ok_or(ElectionError::NotInitialized)?;
-        let stands = |seat: &Seat| seat.holder.as_ref().is_some_and(|h| evidence.seat.at_least < h.lease);
-        Ok(state.seat.filter(stands))
+        Ok(state.seat.zip(standing))
     }
 
-    async fn look(&self, all: bool) -> Result<Box<Outcome>, ElectionError> {
-        self.operate(Operation::look(&self.keys, all)).await
+    async fn look(&self, all: bool) -> Result<(Box<Outcome>, Option<Standing>), ElectionError> {
+        let started = self.clock.now();
+        let outcome = self.operate(Operation::look(&self.keys, all)).await?;
+        let standing = self.watched.lock().unwrap_or_else(PoisonError::into_inner).sees(Look {
+            started,
+            ended: self.clock.now(),
+            version: outcome.evidence.at,
+            seat: outcome.state.seat.as_ref(),
+            unchanged: outcome.evidence.seat.at_least,
+        });
+        Ok((outcome, standing))
     }
 
     async fn remove(&self, command: Command) -> Result<bool, ElectionError> {
@@ -340,4 +381,16 @@ impl Election {
 
 fn who(member: &MemberId, incarnation: Incarnation) -> Who {
     Who { member: member.clone(), incarnation }
+}
+
+/// Whether the term that is written stands.
+fn stands(seat: &Seat, standing: Standing) -> Result<bool, ElectionError> {
+    match standing {
+        Standing::Stands => Ok(true),
+        Standing::Over => Ok(false),
+        Standing::NotKnown { again_within } => match seat.term() {
+            Some(term) => Err(ElectionError::NotKnownYet { term, again_within }),
+            None => Ok(false),
+        },
+    }
 }

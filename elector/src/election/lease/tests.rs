@@ -84,6 +84,8 @@ mod rows {
                 clocks: c10_a_holder_counts_from_the_start_of_its_attempt,
                 clocks: b9_after_a_lease_that_was_not_given_back_the_seat_stays_empty,
                 clocks: d11_a_leader_is_asked_for_with_and_without_its_lease,
+                clocks: d11_of_a_leader_that_was_not_watched_nothing_is_known,
+                clocks: d11_a_leader_that_lives_is_known_within_a_lease,
                 clocks: b8_anyone_can_verify_a_token,
                 clocks: d17_a_refresh_that_nobody_knows_of_does_not_stretch_the_lease,
                 records: a7_a_term_that_came_back_is_not_the_former_one,

@@ -40,7 +40,8 @@ impl PostgresSeat {
         Ok(Self { link: Link::start(Address::parse(url)?), election })
     }
 
-    /// Who leads: whose lease is not expired by the clock of the database. Nothing to build a write on: use the fence.
+    /// Who leads: whose lease is not expired by the clock of the database. That clock knows it at once: unlike
+    /// [`Election`](crate::election::Election), nobody has to watch first. Nothing to build a write on: use the fence.
     pub async fn leader(&self) -> Result<Option<Term>, Fault> {
         Ok(self.raw().await?.filter(|seat| !seat.left.is_zero()).and_then(|seat| seat.term))
     }

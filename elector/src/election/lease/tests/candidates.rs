@@ -222,7 +222,8 @@ pub(super) async fn f5_another_member_that_dies_disturbs_nobody(stores: Stores) 
     assert!(surely(async || place.admin.down(&id("b"), b.context.incarnation).await).await);
     assert!(surely(async || place.admin.unregister(&id("c"), c.context.incarnation).await).await);
     stores.pass(LEASE / 2);
-    // The leader is heard.
+    // The leader is heard, and this observer sees that it refreshed since.
+    place.names().await;
     let held =
         granted(a.oracle.run_cycle(attempt()).await.unwrap_or_else(|fault| panic!("{fault}, {held:?}")));
     let refreshed = place.bed.stored().await;
@@ -279,6 +280,7 @@ pub(super) async fn d10_whatever_the_number_of_candidates_leading_costs_the_same
         assert!(reads <= 3 && writes <= 2, "{what}: {reads} keys read, {writes} written");
         assert!(reads > 0, "{what}");
     };
+    assert_eq!(surely(async || admin.leader().await).await, None);
     counting.take();
     let mut held = a.win().await;
     cheap("claim");

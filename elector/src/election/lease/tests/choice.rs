@@ -244,6 +244,7 @@ pub(super) async fn h2_h3_a_disabled_election_takes_nothing_and_drains_or_stops_
         let place = Place::new(&stores).await;
         let mut a = place.player("a").await;
         let (mut b, mut ears) = place.listening("b", 1).await;
+        assert_eq!(surely(async || place.admin.leader().await).await, None);
         let held = a.win().await;
         surely(async || place.admin.disable(how).await).await;
         // Join, heartbeat, claim.

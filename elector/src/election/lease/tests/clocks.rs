@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     beds::{LEASE, Stores, cluster},
-    people::{MS, PATIENT, Place, id, refused, surely},
+    people::{MS, PATIENT, Place, id, not_known_yet, refused, surely},
 };
 use crate::{
     election::{
@@ -315,6 +315,7 @@ pub(super) async fn d11_a_leader_is_asked_for_with_and_without_its_lease(stores:
 pub(super) async fn b8_anyone_can_verify_a_token(stores: Stores) {
     let place = Place::new(&stores).await;
     let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    assert_eq!(surely(async || place.admin.leader().await).await, None);
     let first = a.win().await;
     let verify = async |token: Fence| surely(async || place.admin.verify(&token).await).await;
     assert!(verify(first.fence).await);
@@ -355,4 +356,82 @@ pub(super) async fn d17_a_refresh_that_nobody_knows_of_does_not_stretch_the_leas
     // Afterwards it may not: it must claim.
     a.pass(LEASE / 2);
     assert_eq!(denied(a.refresh(held.term.epoch).await).why, Refusal::TermOver);
+}
+
+/// A handle that has just been made knows nothing of a holder that may have died long ago.
+pub(super) async fn d11_of_a_leader_that_was_not_watched_nothing_is_known(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let mut a = place.player("a").await;
+    let (me, incarnation) = (id("a"), a.context.incarnation);
+    let held = a.win().await;
+    stores.pass(LEASE * 1_000);
+    let admin = stores.admin(&place.bed.election);
+    // Three ways to ask, and neither "yes" nor "no".
+    let unknown = (held.term.clone(), LEASE / 2);
+    assert_eq!(not_known_yet(async || admin.leader().await).await, unknown);
+    assert_eq!(not_known_yet(async || admin.is_leader(&me, incarnation).await).await, unknown);
+    assert_eq!(not_known_yet(async || admin.verify(&held.fence).await).await, unknown);
+    // What is certain is said.
+    assert!(!surely(async || admin.is_leader(&id("b"), incarnation).await).await);
+    assert!(!surely(async || admin.is_leader(&me, Incarnation(incarnation.0 ^ 1)).await).await);
+    let other = Fence { epoch: Epoch(held.fence.epoch.0 + 1), ..held.fence };
+    assert!(!surely(async || admin.verify(&other).await).await);
+    assert_eq!(surely(async || admin.leader_raw().await).await.map(|raw| raw.term), Some(held.term.clone()));
+    // After a lease it knows that nobody leads.
+    stores.pass(LEASE - MS);
+    assert_eq!(not_known_yet(async || admin.leader().await).await, (held.term.clone(), MS));
+    stores.pass(MS);
+    assert_eq!(surely(async || admin.leader().await).await, None);
+    assert!(!surely(async || admin.is_leader(&me, incarnation).await).await);
+    assert!(!surely(async || admin.verify(&held.fence).await).await);
+    // The same handle, if it was not asked for as long.
+    let held = a.win().await;
+    assert_eq!(surely(async || admin.leader().await).await, Some(held.term.clone()));
+    granted(a.refresh(&held).await);
+    stores.pass(LEASE * 1_000);
+    assert_eq!(not_known_yet(async || admin.leader().await).await, (held.term, LEASE / 2));
+}
+
+/// Whoever asks as often as it is told knows a holder that lives within a lease, whenever that one refreshes.
+pub(super) async fn d11_a_leader_that_lives_is_known_within_a_lease(stores: Stores) {
+    const STEPS: u32 = 20;
+    for every in [1, 7, 11, 19] {
+        let place = Place::new(&stores).await;
+        let mut a = place.player("a").await;
+        let mut held = a.win().await;
+        for first in 0..every {
+            held = granted(a.refresh(&held).await);
+            stores.pass(LEASE / STEPS * first);
+            let admin = stores.admin(&place.bed.election);
+            let (mut ask, mut since_refresh) = (Duration::ZERO, first);
+            let mut is_known = false;
+            for step in 0..=STEPS {
+                if since_refresh == every {
+                    (held, since_refresh) = (granted(a.refresh(&held).await), 0);
+                }
+                if !is_known && LEASE / STEPS * step >= ask {
+                    let answer = loop {
+                        match admin.leader().await {
+                            Err(ElectionError::Unavailable(_)) => {}
+                            answer => break answer,
+                        }
+                    };
+                    match answer {
+                        Ok(leader) => {
+                            assert_eq!(leader, Some(held.term.clone()), "it lives");
+                            is_known = true;
+                        }
+                        Err(ElectionError::NotKnownYet { again_within, .. }) => {
+                            // A step late is too late.
+                            ask = LEASE / STEPS * step + again_within;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                stores.pass(LEASE / STEPS);
+                since_refresh += 1;
+            }
+            assert!(is_known, "refreshed every {every} steps, first after {first}");
+        }
+    }
 }

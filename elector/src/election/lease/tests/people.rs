@@ -15,6 +15,7 @@ use crate::{
         lease::{Election, ElectionError, LeaseOptions, LeaseOracle},
         oracle::{Oracle, Signal},
         policy::Preempt,
+        term::Term,
     },
     ids::{Incarnation, MemberId},
     keys::ClusterKeys,
@@ -59,6 +60,16 @@ pub(super) async fn refused<T: std::fmt::Debug>(
             Err(error) => return error,
             Ok(done) => panic!("done: {done:?}"),
         }
+    }
+}
+
+/// What a handle says that does not know yet whether the leader that is written still lives.
+pub(super) async fn not_known_yet<T: std::fmt::Debug>(
+    what: impl AsyncFn() -> Result<T, ElectionError>,
+) -> (Term, Duration) {
+    match refused(what).await {
+        ElectionError::NotKnownYet { term, again_within } => (term, again_within),
+        error => panic!("{error}"),
     }
 }
 
