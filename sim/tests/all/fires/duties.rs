@@ -9,6 +9,7 @@ use callsign_elector::{
     Time,
     ids::{Position, Sequence, SessionNumber, Token},
     record::{AuthorFloor, MembershipEvent, Record, SessionFloor},
+    session::{self, Session, SessionConfig},
     store::{Transaction, Write},
 };
 use callsign_sim::{
@@ -106,6 +107,25 @@ fn trap_8_checks_of_leaving_fire() {
     assert_eq!(scene.cluster.world.oracle.violation(), None);
     assert!(scene.cluster.world.apply(&answered.unwrap()));
     scene.fires(Check::LeaveSaid);
+
+    // A node has failed, and is through with closing its session, which is open.
+    let mut scene = Scene::new();
+    let node = scene.host;
+    let setup = scene.cluster.world.setup.clone();
+    scene.cluster.must(&Action::Fail { node, of_session: true });
+    let process = scene.cluster.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
+    let config = SessionConfig {
+        cluster: setup.cluster.clone(),
+        node: setup.names[usize::from(node)].clone(),
+        incarnation: process.incarnation,
+        timing: setup.session,
+        seed: 0,
+    };
+    process.session = Session::new(config).unwrap();
+    process.session.step(Time::ZERO, session::Input::Leave, &mut Vec::new());
+    process.session_wake = Some(Time::ZERO);
+    assert!(scene.cluster.world.apply(&Action::Wake { node, core: CoreId::Session }));
+    scene.fires(Check::FailedClosed);
 }
 
 #[test]
