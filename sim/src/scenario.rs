@@ -30,6 +30,8 @@ pub struct Work {
     pub drain: u64,
     /// A name for an actor for which another one is undecided.
     pub beside: u64,
+    /// Something is set for all members.
+    pub configure: u64,
 }
 
 /// Weights of what is done to the cluster.
@@ -206,6 +208,8 @@ pub enum Scenario {
     Oversize,
     /// Ways, a donor or the store stay slow when everything else is healed.
     Sluggish,
+    /// Settings that change while leaders do.
+    Configured,
     /// Leaders that lose their sessions while they drain, and successors of which the leader has not read.
     Parting,
     /// Clocks that drift apart faster than was promised. Must break P1.
@@ -241,6 +245,7 @@ impl Scenario {
         Self::Oversize,
         Self::Sluggish,
         Self::Parting,
+        Self::Configured,
     ];
 
     /// Its name on the command line.
@@ -272,6 +277,7 @@ impl Scenario {
             Self::Oversize => "oversize",
             Self::Sluggish => "sluggish",
             Self::Parting => "parting",
+            Self::Configured => "configured",
             Self::Drift => "drift",
         }
     }
@@ -287,6 +293,7 @@ impl Scenario {
             | Check::DrainedLate => self == Self::Draining,
             Check::DrainKnown | Check::DrainSaid => matches!(self, Self::Draining | Self::Parting),
             Check::BuiltOnNewer => self == Self::Versions,
+            Check::Configured | Check::RankedFirst => self == Self::Configured,
             _ => true,
         }
     }
@@ -517,6 +524,17 @@ impl Scenario {
                 profile.aim = rng.below(2) * 400;
                 profile.work.resign = rng.below(3) * 6;
                 profile.budget = 10;
+                profile.steps = 300;
+            }
+            Self::Configured => {
+                profile.nodes = 2 + rng.index(4);
+                profile.work.configure = 20;
+                profile.work.resign = 4 + rng.below(3) * 6;
+                profile.call = 150;
+                profile.faults =
+                    Faults { crash: 6, start: 10, land: 4, cut: 3, block: 3, pause: 2, ..Faults::default() };
+                profile.fault = 25;
+                profile.aim = rng.below(2) * 400;
                 profile.steps = 300;
             }
             Self::Claims => {
