@@ -21,14 +21,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         within: 1_000,
     },
     Mutant {
-        name: "anybody-configures",
-        file: "elector/src/state.rs",
-        what: "Sets what a node asked for that has left, or joined again, since.",
-        hazard: "design 4 (an entry whose token is not the current one)",
-        scenario: "configured",
-        within: 1_000,
-    },
-    Mutant {
         name: "settings-forget-the-rest",
         file: "elector/src/settings.rs",
         what: "Takes what an entry does not name for something that it unsets.",
@@ -43,14 +35,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         hazard: "design 4 (Policy)",
         scenario: "configured",
         within: 1_000,
-    },
-    Mutant {
-        name: "settings-not-checked",
-        file: "elector/src/elector/plan.rs",
-        what: "Commits what was decided by settings that have been changed since.",
-        hazard: "design 4 (Configure)",
-        scenario: "configured",
-        within: 5_000,
     },
     Mutant {
         name: "resurrecting-join",
