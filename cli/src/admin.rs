@@ -18,10 +18,11 @@
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
-//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}]}` |
+//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}], settings}` |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `doors`: who waits to authenticate, how many were refused and why, how long the certificate is good |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
+//! | `POST /configure` | `{lock_timeout_ms?, silence_ms?, policy?: "sticky"\|"ranked", registry?, wait_ms?}` | `{settings}`, once they are set for all members; see below |
 //! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
 //! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
 //!
@@ -29,6 +30,10 @@
 //!
 //! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.
+//!
+//! `settings` is what holds for the elections of the registry, as this node last read:
+//! `{lock_timeout_ms, silence_ms, policy, set: [..]}`. What is in `set` is set for all members; the rest is this node's own
+//! configuration.
 //!
 //! A node that drains answers whoever wants a new name with 503 `draining` and `ask: [{node, address}]`, whom to ask in its
 //! place, the leader first. Nothing was asked for then; the same request elsewhere is as good as the first.
@@ -48,7 +53,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use callsign::{Drained, Entry, Position, Registry};
+use callsign::{Drained, Entry, Position, Preset, Registry, Settings};
 use futures::{StreamExt, stream};
 use ractor::rpc::CallResult;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -59,7 +64,7 @@ use crate::{
     echo::Echo,
     hosted::{Hosted, How},
     metrics::Counted,
-    reply::{Refusal, exact, holder},
+    reply::{Refusal, exact, holder, settings},
 };
 
 pub(crate) use self::{
@@ -100,6 +105,7 @@ pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>, door: Door,
         .route("/status", get(status))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics_text))
+        .route("/configure", post(configure))
         .route("/drain", post(drain))
         .route("/leave", post(leave))
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
@@ -436,12 +442,14 @@ struct RegistryQuery {
 
 async fn members(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) -> Answer {
     let registry = admin.hosted.registry(query.registry.as_deref())?;
-    Ok(Json(json!({"members": registry.members()})))
+    let status = registry.status();
+    Ok(Json(json!({"members": status.members, "settings": settings(&status.settings)})))
 }
 
 async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) -> Answer {
     let registry = admin.hosted.registry(query.registry.as_deref())?;
     let mut status = json!(registry.status());
+    status["settings"] = settings(&registry.status().settings);
     status["incarnation"] = exact(registry.incarnation()).into();
     status["pid"] = std::process::id().into();
     status["listen"] = registry.local_addr().to_string().into();
@@ -472,6 +480,30 @@ async fn ready(State(admin): State<Admin>, Query(query): Query<WaitQuery>) -> An
         return Ok(Json(json!({"ready": true})));
     }
     Err(Refusal::unavailable("not_ready", "the node is not synced, has no trusted session, or no leader"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigureBody {
+    lock_timeout_ms: Option<u64>,
+    silence_ms: Option<u64>,
+    policy: Option<Preset>,
+    registry: Option<String>,
+    wait_ms: Option<u64>,
+}
+
+async fn configure(State(admin): State<Admin>, Body(body): Body<ConfigureBody>) -> Answer {
+    let registry = admin.hosted.registry(body.registry.as_deref())?;
+    let change = Settings {
+        lock_timeout: body.lock_timeout_ms.map(Duration::from_millis),
+        silence: body.silence_ms.map(Duration::from_millis),
+        policy: body.policy,
+    };
+    if change == Settings::default() {
+        return Err(Refusal::usage("nothing_to_set", "none of lock_timeout_ms, silence_ms, policy is given"));
+    }
+    let in_force = registry.configure(change, millis(body.wait_ms)).await?;
+    Ok(Json(json!({"settings": settings(&in_force)})))
 }
 
 async fn drain(State(admin): State<Admin>, _: Nothing) -> Answer {

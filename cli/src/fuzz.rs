@@ -48,7 +48,7 @@ pub fn text(bytes: &[u8]) {
 }
 
 /// The paths of the endpoint, and how each is asked for.
-const ROUTES: [(&str, &str); 20] = [
+const ROUTES: [(&str, &str); 21] = [
     ("POST", "/register"),
     ("POST", "/register-many"),
     ("POST", "/unregister"),
@@ -69,6 +69,7 @@ const ROUTES: [(&str, &str); 20] = [
     ("POST", "/names"),
     ("GET", "/metrics"),
     ("POST", "/drain"),
+    ("POST", "/configure"),
 ];
 
 /// What opens the door here, if it has a lock.

@@ -71,6 +71,8 @@ enum Command {
     Members(ask::Args),
     /// Shows what the node knows of the registry and of itself.
     Status(ask::Args),
+    /// Sets something of the registry's elections for all its members, while they run.
+    Configure(ask::ConfigureArgs),
     /// Runs a cluster of processes, kills its leader, and checks what becomes of the names.
     Demo(demo::Args),
     /// Measures a cluster of processes. Use a release build.
@@ -110,6 +112,7 @@ pub fn main() -> ExitCode {
         Command::Ls(args) => Ok(ask::ls(&args)),
         Command::Members(args) => Ok(ask::members(&args)),
         Command::Status(args) => Ok(ask::status(&args)),
+        Command::Configure(args) => Ok(ask::configure(&args)),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -12,7 +12,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use callsign::{
-    ConsistentError, Entry, LookupError, RegisterError, ResolveError, UnregisterError, WhereisError,
+    ConfigureError, ConsistentError, Entry, InForce, LookupError, OutOfBounds, RegisterError, ResolveError,
+    UnregisterError, WhereisError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -128,6 +129,28 @@ pub(crate) fn exact(number: u64) -> String {
     format!("{number:016x}")
 }
 
+/// What holds for the elections of a registry.
+pub(crate) fn settings(in_force: &InForce) -> Value {
+    let InForce { lock_timeout, silence, policy, set } = in_force;
+    let is_set = [
+        ("lock_timeout_ms", set.lock_timeout.is_some()),
+        ("silence_ms", set.silence.is_some()),
+        ("policy", set.policy.is_some()),
+    ];
+    let names: Vec<_> = is_set.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
+    json!({
+        "lock_timeout_ms": millis(*lock_timeout),
+        "silence_ms": millis(*silence),
+        "policy": policy,
+        "set": names,
+    })
+}
+
+/// A time as JSON carries it.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Who holds a name.
 pub(crate) fn holder(entry: &Entry) -> Value {
     let mut value = json!(entry);
@@ -184,6 +207,24 @@ impl From<UnregisterError> for Refusal {
             }
             UnregisterError::Left => Self::unavailable("left", text),
             UnregisterError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+impl From<ConfigureError> for Refusal {
+    fn from(error: ConfigureError) -> Self {
+        let text = error.to_string();
+        match error {
+            ConfigureError::OutOfBounds(OutOfBounds { value, .. }) => Self::usage("out_of_bounds", text)
+                .with("value_ms", millis(value))
+                .with("least_ms", millis(OutOfBounds::LEAST))
+                .with("most_ms", millis(OutOfBounds::MOST)),
+            ConfigureError::Unknown { waited, in_force } => Self::timed_out("unknown", text)
+                .with("waited_ms", waited.as_millis())
+                .with("settings", settings(&in_force)),
+            ConfigureError::Left => Self::unavailable("left", text),
+            ConfigureError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
             _ => Self::unavailable("other", text),
         }
     }

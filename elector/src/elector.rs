@@ -51,6 +51,7 @@ use crate::{
     ids::{Epoch, NodeName, Position, Sequence, SessionId, Token},
     keys::{ClusterKeys, RegistryKeys},
     record::MembershipEvent,
+    settings::{InForce, Settings},
     store::{CommitOutcome, Key, ReadResult, StoreError},
     sweep::Walk,
 };
@@ -98,6 +99,8 @@ enum Doing {
         join: Option<Sequence>,
         /// Whether it appends that the member drains.
         drain: bool,
+        /// What it appends that is to be set.
+        configure: Option<Settings>,
     },
 }
 
@@ -119,6 +122,8 @@ pub struct Elector {
     unsettled: Option<Sequence>,
     synced: Option<(Epoch, Position)>,
     resign: Option<Epoch>,
+    /// What is to be set for all, and was not said yet.
+    configure: Option<Settings>,
     leaving: Leaving,
     /// The last epoch in which this member led.
     led: Option<Epoch>,
@@ -166,6 +171,7 @@ impl Elector {
             unsettled: None,
             synced: None,
             resign: None,
+            configure: None,
             leaving: Leaving::No,
             led: None,
             handoff: Handoff::default(),
@@ -211,9 +217,13 @@ impl Elector {
                 other => self.doing = other,
             },
             Input::CommitDone { id, outcome } => match self.doing.take() {
-                Some((doing, Doing::Commit { report, join, drain })) if doing == id => {
+                Some((doing, Doing::Commit { report, join, drain, configure })) if doing == id => {
                     if drain && matches!(outcome, CommitOutcome::Committed(_)) {
                         self.leaving = Leaving::Said;
+                    }
+                    // Not again: another member may want it otherwise.
+                    if configure == self.configure && matches!(outcome, CommitOutcome::Committed(_)) {
+                        self.configure = None;
                     }
                     self.on_commit(now, outcome, report, join, effects);
                 }
@@ -274,6 +284,9 @@ impl Elector {
             Notice::Concerned { nodes } => {
                 self.stale |= self.wanted.name(nodes);
             }
+            Notice::Configure(change) => {
+                self.configure = Some(self.configure.unwrap_or_default().with(&change));
+            }
             Notice::Resign { epoch } => self.resign = Some(epoch),
         }
     }
@@ -326,6 +339,9 @@ impl Elector {
         self.settle_join(&reading);
         self.report_corrupt(&reading, effects);
         if let Some(state) = &reading.state {
+            let InForce { lock_timeout, silence, .. } = InForce::new(state.settings, &self.config.timing);
+            self.silence.limit(silence, lock_timeout + silence * 2);
+            self.configure = self.configure.filter(|change| !state.settings.has(change));
             self.silence.observe(now, state.term.epoch);
             self.handoff.observe(now, state.lock.as_ref());
             if state.lock.is_none() {
@@ -415,6 +431,7 @@ impl Elector {
             term: state.term.clone(),
             lock: state.lock.clone(),
             members: state.members.clone(),
+            settings: InForce::new(state.settings, &self.config.timing),
             sessions: reading.sessions.clone(),
             commit: reading.commit,
             floor: reading.floor,

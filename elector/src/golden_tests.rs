@@ -23,6 +23,7 @@ use crate::{
         MembershipEvent, OpenMark, PositionRecord, QueueEntry, Record, SessionFloor, SessionRecord, Term,
     },
     recording::{Core, Header},
+    settings::{Preset, Settings},
     store::Version,
 };
 
@@ -52,6 +53,11 @@ fn session(name: &str) -> SessionId {
     SessionId { node: node(name), incarnation: Incarnation(u64::MAX - 1), number: SessionNumber(2) }
 }
 
+fn settings() -> Settings {
+    let (lock_timeout, silence) = (Some(Duration::from_millis(3500)), Some(Duration::from_secs(2)));
+    Settings { lock_timeout, silence, policy: Some(Preset::Ranked) }
+}
+
 fn events() -> Vec<(&'static str, MembershipEvent)> {
     let (token, epoch, position) = (Token(300), Epoch(7), Position(70_000));
     let down = |evidence| MembershipEvent::Down {
@@ -70,6 +76,7 @@ fn events() -> Vec<(&'static str, MembershipEvent)> {
         ("Resign", MembershipEvent::Resign { token, epoch }),
         ("Drain", MembershipEvent::Drain { token }),
         ("Synced", MembershipEvent::Synced { token, epoch, position }),
+        ("Configure", MembershipEvent::Configure { token, change: settings() }),
     ]
 }
 
@@ -99,6 +106,9 @@ fn of_a_registry(golden: &mut Golden) {
         };
         record(golden, &format!("member/{name}"), row);
     }
+    record(golden, "settings/ranked", settings());
+    record(golden, "settings/sticky", Settings { policy: Some(Preset::Sticky), ..Settings::default() });
+    golden.must_cover::<Preset>("record/settings");
     record(golden, "lock", Lock { epoch: Epoch(7), owner: node("a"), nonce: Nonce(u64::MAX) });
     record(golden, "author", AuthorRecord { sequence: Sequence(300) });
     record(golden, "end", LogEnd { position: Position(70_000), nonce: Nonce(u64::MAX) });

@@ -197,6 +197,11 @@ impl RegistryKeys {
         format!("{}/term", self.prefix).into_bytes()
     }
 
+    /// What is set of the elections for all members alike. Absent: nothing is.
+    pub fn settings(&self) -> Key {
+        format!("{}/settings", self.prefix).into_bytes()
+    }
+
     /// The lock of a handoff.
     pub fn lock(&self) -> Key {
         format!("{}/lock", self.prefix).into_bytes()

@@ -30,6 +30,7 @@ pub mod record;
 pub mod recording;
 pub mod session;
 pub mod sessions;
+pub mod settings;
 pub mod state;
 pub mod store;
 pub mod supervision;

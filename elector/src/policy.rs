@@ -1,17 +1,21 @@
 //! Who takes a vacant seat.
 //!
-//! The preset is `sticky`: the incumbent stays while it is a member, whoever joins and whoever commits. A vacant
+//! The incumbent stays while it is a member, whoever joins and whoever commits. By the preset `sticky` a vacant
 //! seat goes to a member that holds the log's end and proves that it lives; electing one that may be dead costs a
-//! lock timeout, leaving the seat vacant for a moment costs milliseconds.
+//! lock timeout, leaving the seat vacant for a moment costs milliseconds. By the preset `ranked` it goes to the one of the
+//! greatest priority, at that cost.
 //!
 //! Pure: the same election gives the same decision, on every node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use callsign_planted::planted;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::NodeName;
+use crate::{ids::NodeName, settings::Preset};
 
 /// What an election looks at in a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +24,7 @@ pub struct Candidate {
     pub synced: bool,
     /// Whether the session that joined is open, as read in the same transaction.
     pub alive: bool,
-    /// 0 is ineligible. `sticky` does not rank by it.
+    /// 0 is ineligible. Only `ranked` ranks by it.
     pub priority: u32,
     /// Whether it is about to leave. It is elected only if nobody else is eligible.
     pub draining: bool,
@@ -52,6 +56,8 @@ pub enum Opening {
 /// What a decision is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Election<'a> {
+    /// How it is decided.
+    pub preset: Preset,
     /// All members.
     pub candidates: &'a BTreeMap<NodeName, Candidate>,
     /// Who leads, unless the seat was vacated.
@@ -84,9 +90,9 @@ pub enum Decision {
     Vacant,
 }
 
-/// Decides by the preset `sticky`.
+/// Decides.
 pub fn decide(election: &Election<'_>) -> Decision {
-    let Election { candidates, incumbent, proposer, accuser, deposed, unlinked, opening } = *election;
+    let Election { preset, candidates, incumbent, proposer, accuser, deposed, unlinked, opening } = *election;
     if incumbent.is_some_and(|node| candidates.contains_key(node)) {
         return Decision::Keep;
     }
@@ -100,6 +106,12 @@ pub fn decide(election: &Election<'_>) -> Decision {
     };
     let elect = |node: &NodeName| Decision::Elect { node: node.clone(), opening: None };
 
+    if preset == Preset::Ranked && !planted!("rank-ignored") {
+        let ranked = candidates.iter().filter(|(node, _)| may_lead(node));
+        if let Some((best, _)) = ranked.min_by_key(|(node, candidate)| (Reverse(candidate.priority), *node)) {
+            return elect(best);
+        }
+    }
     if let Some(accuser) = accuser.filter(|node| may_lead(node)) {
         return elect(accuser);
     }

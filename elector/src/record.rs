@@ -13,6 +13,7 @@ use crate::{
         Token,
     },
     session::timing::MAX_LEASE,
+    settings::Settings,
     store::{Value, Version},
 };
 
@@ -281,6 +282,13 @@ pub enum MembershipEvent {
     Drain {
         /// The author's own current token.
         token: Token,
+    },
+    /// The author sets something for all members. What it does not name stays as it is.
+    Configure {
+        /// The author's own current token.
+        token: Token,
+        /// What it sets.
+        change: Settings,
     },
     /// The author's replica holds the log's end.
     Synced {

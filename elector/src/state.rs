@@ -8,16 +8,20 @@
 //!
 //! Pure: the same state, entry and facts give the same result.
 
+mod outcome;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use callsign_planted::planted;
 use serde::{Deserialize, Serialize};
 
+pub use self::outcome::{Change, Dropped};
 use crate::{
     ids::{Epoch, NodeName, Nonce, Position, SessionId, Token},
     policy::{self, Candidate, Decision, Election, Opening},
     record::{Accusation, Evidence, Leader, Lock, MemberRow, MembershipEvent, QueueEntry, Term},
     sessions::Sessions,
+    settings::Settings,
     store::Version,
 };
 
@@ -30,11 +34,14 @@ pub struct ElectionState {
     pub lock: Option<Lock>,
     /// The members.
     pub members: BTreeMap<NodeName, MemberRow>,
+    /// What is set for all of them.
+    pub settings: Settings,
 }
 
 impl Default for ElectionState {
     fn default() -> Self {
-        Self { term: Term::vacant(), lock: None, members: BTreeMap::new() }
+        let (term, settings) = (Term::vacant(), Settings::default());
+        Self { term, lock: None, members: BTreeMap::new(), settings }
     }
 }
 
@@ -68,87 +75,6 @@ impl Facts {
     pub fn is_closed(&self, session: &SessionId) -> bool {
         self.sessions.is_closed(session)
     }
-}
-
-/// What an entry did.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Change {
-    /// A member joined, or joined again.
-    Joined {
-        /// The member.
-        node: NodeName,
-        /// Its new token.
-        token: Token,
-    },
-    /// A member whose session is closed was removed.
-    Removed {
-        /// The member.
-        node: NodeName,
-    },
-    /// A member left.
-    Left {
-        /// The member.
-        node: NodeName,
-    },
-    /// A member calls the leader silent.
-    Accused {
-        /// The accuser.
-        by: NodeName,
-    },
-    /// A member took its accusation back.
-    Withdrawn {
-        /// The accuser.
-        by: NodeName,
-    },
-    /// A leader gave up the seat.
-    Resigned {
-        /// The leader of the epoch that ended.
-        node: NodeName,
-    },
-    /// A member is about to leave.
-    Drains {
-        /// The member.
-        node: NodeName,
-    },
-    /// A member's replica holds the log's end.
-    Synced {
-        /// The member.
-        node: NodeName,
-    },
-    /// A member took the vacant seat without an entry.
-    Filled,
-}
-
-/// Why an entry did nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
-pub enum Dropped {
-    /// The session that wants to join is not open.
-    #[error("the session of its author is not open")]
-    AuthorNotOpen,
-    /// The member that it is about is none.
-    #[error("it is about a node that is no member")]
-    UnknownMember,
-    /// The member that it is about has joined again since, or the join was applied already.
-    #[error("it is about a join that is not the current one")]
-    StaleToken,
-    /// The author is not a member by the join that it quotes.
-    #[error("its author is not a member by the join that it quotes")]
-    StaleAuthor,
-    /// It was said in another epoch.
-    #[error("it was said in another epoch")]
-    StaleEpoch,
-    /// The session of the accused is not closed.
-    #[error("the session of the accused is not closed")]
-    NotClosed,
-    /// It is about the leader, and the member that it names does not lead.
-    #[error("it is about the leader, and names somebody else")]
-    NotLeader,
-    /// The log no longer has what the replica lacks.
-    #[error("the log is cut behind what the replica holds")]
-    BehindFloor,
-    /// Everything that it says is so already.
-    #[error("it says nothing new")]
-    NothingNew,
 }
 
 /// What became of the seat.
@@ -199,11 +125,15 @@ impl Applied {
     /// Whether the entry may be applied while a lock is held.
     ///
     /// One that vacates the seat may: a leader that is gone cannot finish its handoff. Votes may: they touch no row
-    /// but the voter's, and the vote that completes a majority vacates. Nothing else may, and nothing is
+    /// but the voter's, and the vote that completes a majority vacates. Settings may: they touch no row, and a lock that
+    /// stands for too long is a reason to change them. Nothing else may, and nothing is
     /// dropped: what is stale in front of the entries that wait may be right behind them.
     pub fn passes_lock(&self) -> bool {
         (self.vacates && !planted!("vacating-stuck-behind-lock"))
-            || matches!(self.outcome, Ok(Change::Accused { .. } | Change::Withdrawn { .. }))
+            || matches!(
+                self.outcome,
+                Ok(Change::Accused { .. } | Change::Withdrawn { .. } | Change::Configured { .. })
+            )
     }
 }
 
@@ -352,6 +282,17 @@ impl<'a> Transition<'a> {
                     return Err(Dropped::NothingNew);
                 }
                 Ok(Change::Drains { node: author.node.clone() })
+            }
+            MembershipEvent::Configure { token, change } => {
+                if !planted!("anybody-configures") {
+                    self.author_row(author, *token)?;
+                }
+                change.check().map_err(Dropped::OutOfBounds)?;
+                if self.after.settings.has(change) {
+                    return Err(Dropped::NothingNew);
+                }
+                self.after.settings = self.after.settings.with(change);
+                Ok(Change::Configured { by: author.node.clone() })
             }
             MembershipEvent::Synced { token, epoch, position } => {
                 self.author_row(author, *token)?;
@@ -541,6 +482,7 @@ impl<'a> Transition<'a> {
 
     fn decide(&mut self, accuser: Option<&NodeName>) {
         let decision = policy::decide(&Election {
+            preset: self.after.settings.policy.unwrap_or_default(),
             candidates: &self.candidates(),
             incumbent: None,
             proposer: &self.facts.proposer.node,

@@ -252,6 +252,7 @@ pub fn fence(keys: &RegistryKeys, found: &Found) -> Transaction {
     }
     transaction
         .clear(keys.lock())
+        .clear(keys.settings())
         .clear(keys.queue())
         .clear_range(keys.queue_entries())
         .clear_range(keys.members())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use callsign_elector::{
     ids::{Incarnation, InvalidName, NodeName, Position},
+    settings::{InForce, OutOfBounds},
     store::OpenError,
     supervision::NodeFailure,
 };
@@ -196,6 +197,30 @@ pub enum UnregisterError {
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has. The end of its session frees all its
     /// names.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
+}
+
+/// Why a setting was not seen to be set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigureError {
+    /// A time cannot work. Nothing was asked.
+    #[error(transparent)]
+    OutOfBounds(#[from] OutOfBounds),
+    /// It was not seen to be set in time. It may be set yet: this node says so as soon as the store lets it. Or it was set, and
+    /// another member has set something else since; or a member of a version that does not know settings has dropped it.
+    #[error("after {waited:?} it is not known whether it is set")]
+    Unknown {
+        /// How long was waited.
+        waited: Duration,
+        /// What holds, as this node last read.
+        in_force: InForce,
+    },
+    /// The node has left the registry.
+    #[error("the node has left")]
+    Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has.
     #[error("the node has failed: {0}")]
     Failed(NodeFailure),
 }

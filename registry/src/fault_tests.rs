@@ -526,6 +526,7 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
         term: mine.clone(),
         lock: None,
         members: BTreeMap::from([(name("b"), row(empty))]),
+        settings: callsign_elector::settings::InForce::default(),
         sessions: [(name("b"), record(open))].into_iter().collect(),
         commit: Some(end(9)),
         floor: Position(5),

@@ -209,6 +209,7 @@ impl World {
             version: self.store.version(),
             term,
             lock: None,
+            settings: callsign_elector::settings::InForce::default(),
             members: (0..NODES.len()).map(|nth| (node(nth), row(nth))).collect(),
             sessions: (0..NODES.len()).map(|nth| (node(nth), session_record())).collect(),
             commit,

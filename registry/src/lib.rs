@@ -44,6 +44,8 @@ mod catchup;
 #[cfg(test)]
 mod claim_tests;
 mod config;
+#[cfg(test)]
+mod configuring_tests;
 #[cfg(feature = "cores")]
 #[doc(hidden)]
 pub mod cores;
@@ -106,6 +108,7 @@ pub use callsign_elector::{
     elector::ElectorTiming,
     ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
     session::{SessionTiming, TrustHandle},
+    settings::{InForce, Limit, OutOfBounds, Preset, Settings},
     store::{OpenError, SharedStore, open as open_store},
     supervision::NodeFailure,
 };
@@ -122,8 +125,8 @@ pub use crate::{
     config::{Config, StoreSource},
     entry::Entry,
     error::{
-        ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
-        WhereisError,
+        ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError,
+        UnregisterError, WhereisError,
     },
     input::{Event, Notice},
     member::Drained,

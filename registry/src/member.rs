@@ -27,6 +27,7 @@ use callsign_elector::{
     keys::RegistryKeys,
     record::Term,
     sessions::Sessions,
+    settings::InForce,
     store::{CommitOutcome, ReadResult, StoreError, Version},
 };
 
@@ -84,6 +85,7 @@ fn nothing_known() -> View {
         term: Term::vacant(),
         lock: None,
         members: BTreeMap::new(),
+        settings: InForce::default(),
         sessions: Sessions::default(),
         commit: None,
         floor: Position(1),

@@ -16,6 +16,7 @@ use callsign_elector::{
     keys::ClusterKeys,
     recording::{Core, Header, Recorder},
     session::{NodeSession, OpenSessionError, Patience, SessionConfig},
+    settings::Settings,
     store::{self, SharedStore},
     supervision::{Part, Supervisor},
 };
@@ -275,6 +276,13 @@ impl Node {
             joined.leads = leads;
         }
         self.session.lead(joined.values().any(|joined| joined.leads));
+    }
+
+    /// Has the own member say what is to be set for all members of a registry.
+    pub(crate) fn configure(&self, registry: &RegistryName, change: Settings) {
+        if let Some(joined) = lock(&self.joined).get(registry) {
+            joined.stop.elector.tell(Notice::Configure(change));
+        }
     }
 
     /// Has the own member give up the seat of a registry, and stay a member. Nothing, unless it leads in that epoch.

@@ -9,6 +9,7 @@ use std::{
 use callsign_elector::{
     Clock,
     ids::{Epoch, NodeName, Position, SessionNumber},
+    settings::{InForce, Settings},
     supervision::NodeFailure,
 };
 use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
@@ -19,7 +20,8 @@ use crate::{
     config::Config,
     entry::Entry,
     error::{
-        ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError, WhereisError,
+        ConfigureError, ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
+        WhereisError,
     },
     input::{Answer, Call, Granted, Notice, OnLapse},
     member::Drained,
@@ -375,6 +377,42 @@ impl Registry {
     /// there is no other. Returns at once; [`leader`](Self::leader) shows what came of it.
     pub fn resign(&self, epoch: Epoch) {
         self.node.resign(&self.shared.registry, epoch);
+    }
+
+    /// Sets something of the registry's elections for all its members alike, while it runs: the lock timeout, the silence after
+    /// which a leader is deposed, who takes a vacant seat. What `change` does not name stays as it is. Returns what holds then,
+    /// as this node read it. Any member may ask; nobody needs to lead.
+    ///
+    /// `OutOfBounds` if a time is not from 1 s to 10 min: nothing was asked. `Unknown` if it was not seen to be set within
+    /// `wait`: it may be set yet, or was, and something else after it.
+    pub async fn configure(&self, change: Settings, wait: Duration) -> Result<InForce, ConfigureError> {
+        change.check()?;
+        let clock = self.clock();
+        let deadline = clock.now() + wait;
+        let mut is_asked = false;
+        loop {
+            let mut changed = pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            if let Some(failure) = self.shared.failure() {
+                return Err(ConfigureError::Failed(failure.clone()));
+            }
+            if self.shared.has_ended() {
+                return Err(ConfigureError::Left);
+            }
+            let in_force = self.status().settings;
+            if in_force.set.has(&change) {
+                return Ok(in_force);
+            }
+            if !std::mem::replace(&mut is_asked, true) {
+                self.node.configure(&self.shared.registry, change);
+            }
+            tokio::select! {
+                () = changed => {}
+                () = clock.sleep_until(deadline) => {
+                    return Err(ConfigureError::Unknown { waited: wait, in_force });
+                }
+            }
+        }
     }
 
     /// The clock of the node, by which everything that is built on the registry waits.

@@ -2,6 +2,7 @@
 
 use callsign_elector::{
     ids::{Epoch, NodeName, Position},
+    settings::InForce,
     supervision::NodeFailure,
 };
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,8 @@ pub struct Status {
     pub position: Position,
     /// How many names its own actors hold.
     pub claims: usize,
+    /// What holds for the elections of the registry, as this node last read.
+    pub settings: InForce,
     /// The members.
     pub members: Vec<MemberInfo>,
     /// How the node has failed, if it has: then it serves nothing any more, and the rest is what was known before.
@@ -84,6 +87,7 @@ impl Status {
             draining: false,
             position: Position(0),
             claims: 0,
+            settings: InForce::default(),
             members: Vec::new(),
             failed: None,
         }
@@ -115,6 +119,7 @@ impl Status {
             draining: member.is_draining(),
             position: member.replica().position(),
             claims: member.claims(),
+            settings: view.settings,
             members: members.collect(),
             leader,
             failed: None,

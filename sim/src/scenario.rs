@@ -32,6 +32,8 @@ pub struct Work {
     pub drain: u64,
     /// A name for an actor for which another one is undecided.
     pub beside: u64,
+    /// Something is set for all members.
+    pub configure: u64,
 }
 
 /// Weights of what is done to the cluster.

@@ -4,6 +4,8 @@ mod drag;
 
 use std::{collections::VecDeque, time::Duration};
 
+use callsign_elector::settings::{Preset, Settings};
+
 pub use self::drag::Drag;
 use self::drag::Dragging;
 use crate::{
@@ -353,6 +355,7 @@ impl Scheduler {
             work.leave,
             work.drain,
             work.beside,
+            work.configure,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -367,9 +370,21 @@ impl Scheduler {
             6 => return Action::Resign { node },
             7 => return Action::Leave { node },
             8 => return Action::Drain { node },
-            _ => Want::RegisterBeside { name },
+            9 => Want::RegisterBeside { name },
+            _ => return Action::Configure { node, change: self.settings() },
         };
         Action::Call { node, want }
+    }
+
+    /// Some of what can be set. A lock is never left to its owner for shorter than without: that is judged by one time for all.
+    fn settings(&mut self) -> Settings {
+        let mut seconds = |choices: [u64; 3]| {
+            let drawn = choices[self.rng.index(3)];
+            (self.rng.below(2) == 0).then(|| Duration::from_secs(drawn))
+        };
+        let (lock_timeout, silence) = (seconds([3, 4, 5]), seconds([1, 2, 3]));
+        let policy = [None, Some(Preset::Sticky), Some(Preset::Ranked)][self.rng.index(3)];
+        Settings { lock_timeout, silence, policy }
     }
 
     /// Cuts the leader off, or ends all that.

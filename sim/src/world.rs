@@ -333,6 +333,7 @@ impl World {
             Action::Call { node, want } => self.call(*node, want),
             Action::EndActor { node, nth } => self.end_nth_actor(*node, *nth),
             Action::Resign { node } => self.resign(*node),
+            Action::Configure { node, change } => self.configure(*node, *change),
             Action::Leave { node } => self.leave(*node),
             Action::Drain { node } => self.drain(*node),
         }

@@ -1,4 +1,4 @@
-//! The commands that ask a running node: `register`, `unregister`, `whereis`, `call`, `ls`, `members`, `status`.
+//! The commands that ask a running node: `register`, `unregister`, `whereis`, `call`, `ls`, `members`, `status`, `configure`.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -86,6 +86,37 @@ pub(crate) struct LsArgs {
     to: Args,
 }
 
+/// Arguments of `callsign configure`. What is not given stays as it is.
+#[derive(clap::Args)]
+pub(crate) struct ConfigureArgs {
+    #[command(flatten)]
+    change: Change,
+    #[command(flatten)]
+    to: Args,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = true)]
+struct Change {
+    /// How long the lock of a handoff may stay unmoved before another member takes it: 1s to 10m. Shorter: long handoffs run twice;
+    /// longer: what the death of its owner costs.
+    #[arg(long, value_parser = duration::parse)]
+    lock_timeout: Option<Duration>,
+    /// How long a leader that was heard may be silent before it is deposed: 1s to 10m. Shorter: pauses depose; longer: a stuck
+    /// leader stays.
+    #[arg(long, value_parser = duration::parse)]
+    silence: Option<Duration>,
+    /// Who takes a vacant seat: `sticky`, a member that proves that it lives; `ranked`, the one of the greatest priority.
+    #[arg(long)]
+    policy: Option<Policy>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Policy {
+    Sticky,
+    Ranked,
+}
+
 /// Registers a name.
 pub(crate) fn register(args: &RegisterArgs) -> ExitCode {
     let body = json!({"name": args.name, "wait_ms": args.to.wait_ms()});
@@ -121,7 +152,7 @@ pub(crate) fn ls(args: &LsArgs) -> ExitCode {
 
 /// Lists members.
 pub(crate) fn members(args: &Args) -> ExitCode {
-    args.get("/members", &[], member_table)
+    args.get("/members", &[], |body| member_table(body) + "\n" + &settings(body) + "\n")
 }
 
 /// Shows a node's status.
@@ -144,12 +175,55 @@ pub(crate) fn status(args: &Args) -> ExitCode {
             fact("ready", yes_no(&body["ready"])),
             fact("synced", yes_no(&body["synced"])),
             fact("leader", leader),
+            fact("elections", settings(body)),
             fact("epoch", body["epoch"].to_string()),
             fact("position", body["position"].to_string()),
             fact("names", format!("{names}, {} of them here", body["claims"])),
         ];
         table(&["", ""], &facts).trim_start().to_owned() + "\n" + &member_table(body)
     })
+}
+
+/// Sets something for all members.
+pub(crate) fn configure(args: &ConfigureArgs) -> ExitCode {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let mut body = json!({"wait_ms": args.to.wait_ms()});
+    let given = [
+        ("lock_timeout_ms", args.change.lock_timeout.map(|time| json!(millis(time)))),
+        ("silence_ms", args.change.silence.map(|time| json!(millis(time)))),
+        (
+            "policy",
+            args.change.policy.map(|policy| match policy {
+                Policy::Sticky => json!("sticky"),
+                Policy::Ranked => json!("ranked"),
+            }),
+        ),
+    ];
+    for (name, value) in given {
+        if let Some(value) = value {
+            body[name] = value;
+        }
+    }
+    args.to.post("/configure", Work::Changes, body, |body| settings(body) + "\n")
+}
+
+/// What holds, and which of it is set for all members.
+fn settings(body: &Value) -> String {
+    let settings = &body["settings"];
+    let is_set = |name: &str| settings["set"].as_array().is_some_and(|set| set.iter().any(|set| set == name));
+    let fact = |name: &str, value: String, field: &str| {
+        let own = if is_set(field) { "" } else { " (not set)" };
+        format!("{name} {value}{own}")
+    };
+    let time = |field: &str| {
+        settings[field].as_u64().map_or("?".to_owned(), |ms| format!("{:?}", Duration::from_millis(ms)))
+    };
+    [
+        fact("policy", text(settings, "policy"), "policy"),
+        fact("silence", time("silence_ms"), "silence_ms"),
+        fact("lock timeout", time("lock_timeout_ms"), "lock_timeout_ms"),
+    ]
+    .join(", ")
 }
 
 fn list<'a>(body: &'a Value, field: &str) -> &'a [Value] {

@@ -13,6 +13,7 @@ use crate::{
     elector::reading::Queued,
     ids::{Epoch, NodeName, Nonce, SessionId, Token},
     record::{Evidence, Lock, MemberRow, MembershipEvent},
+    settings::InForce,
     state::{Applied, ElectionState, Facts, Relied},
     store::{Key, Transaction},
 };
@@ -95,6 +96,7 @@ impl Elector {
             spread: if rank == 0 { Duration::ZERO } else { turn },
         };
         let facts = self.facts(session, reading, Nonce(0));
+        let in_force = InForce::new(state.settings, &self.config.timing);
 
         let mut proposals = Vec::new();
         if self.needs_join(reading, session) {
@@ -114,7 +116,9 @@ impl Elector {
             match self.handoff.answer(epoch) {
                 Some((Answer::Done, _)) if is_mine => proposals.push(at(now, Action::ClearLock(nonce))),
                 Some((Answer::Open, asked)) if self.handoff.is_taken(nonce) => {
-                    proposals.push(at(asked + self.config.timing.assume, Action::GiveUpLock(nonce)));
+                    // Whoever waits for the leader must not lose the lock meanwhile, to one who waits as long.
+                    let assume = self.config.timing.assume.min(in_force.lock_timeout * 2 / 3);
+                    proposals.push(at(asked + assume, Action::GiveUpLock(nonce)));
                 }
                 Some((Answer::Failed, _)) if self.handoff.is_taken(nonce) => {
                     proposals.push(at(now, Action::GiveUpLock(nonce)));
@@ -124,7 +128,7 @@ impl Elector {
             if let Some(since) = self.handoff.unmoved_since()
                 && !planted!("lock-never-taken-over")
             {
-                let due = since + self.config.timing.lock + turn * rank;
+                let due = since + in_force.lock_timeout + turn * rank;
                 proposals.push(at(due, Action::TakeLock(nonce)));
             }
         }
@@ -196,6 +200,9 @@ impl Elector {
             let again = if is_again { self.config.timing.poll } else { Duration::ZERO };
             say(now + again, MembershipEvent::Drain { token });
         }
+        if let Some(change) = self.configure {
+            say(now, MembershipEvent::Configure { token, change });
+        }
         if self.leads() && gives_up {
             say(now, MembershipEvent::Resign { token, epoch });
         }
@@ -237,9 +244,9 @@ impl Elector {
     /// Of two members, the other one that never heard the leader cannot depose it; so the leader has to see to it.
     fn is_stuck(&self, now: Time, reading: &Reading, state: &ElectionState) -> bool {
         let Some((Answer::Open, asked)) = self.handoff.answer(state.term.epoch) else { return false };
-        let timing = self.config.timing;
+        let timing = InForce::new(state.settings, &self.config.timing);
         let others = state.members.iter().filter(|(node, _)| **node != self.config.node);
-        now.since(asked) >= (timing.lock + timing.silence * 2) * 2
+        now.since(asked) >= (timing.lock_timeout + timing.silence * 2) * 2
             && others
                 .map(|(_, row)| row)
                 .any(|row| row.synced && row.priority != 0 && reading.is_open(&row.session))
@@ -340,7 +347,11 @@ impl Elector {
             _ => {}
         }
         let drain = matches!(action, Action::Say(MembershipEvent::Drain { .. }));
-        let id = self.begin(Doing::Commit { report, join, drain });
+        let configure = match action {
+            Action::Say(MembershipEvent::Configure { change, .. }) => Some(*change),
+            _ => None,
+        };
+        let id = self.begin(Doing::Commit { report, join, drain, configure });
         effects.push(Effect::Commit { id, transaction });
         true
     }

@@ -116,6 +116,9 @@ fn change(
         transaction = reading.check(transaction, keys.term());
     }
     transaction = reading.check(transaction, keys.lock());
+    if !planted!("settings-not-checked") {
+        transaction = reading.check(transaction, keys.settings());
+    }
     for node in before.members.keys() {
         transaction = reading.check(transaction, keys.member(node));
     }
@@ -133,6 +136,10 @@ fn change(
     }
     if before.term != after.term {
         transaction = transaction.put(keys.term(), after.term.to_value());
+    }
+    if before.settings != after.settings {
+        let former = reading.raw(&keys.settings());
+        transaction = transaction.put(keys.settings(), after.settings.over(former.as_ref()));
     }
     match &after.lock {
         lock if *lock == before.lock => transaction,

@@ -17,6 +17,7 @@ use crate::{
         Record, SessionFloor, SessionRecord, Term,
     },
     sessions::Sessions,
+    settings::Settings,
     state::{ElectionState, Relied},
     store::{Key, Read, ReadResult, Transaction, Value, Version},
 };
@@ -33,10 +34,11 @@ const QUEUE_MARK: usize = 4;
 const AUTHOR: usize = 5;
 const AUTHOR_FLOOR: usize = 6;
 const SESSION_FLOOR: usize = 7;
-const MEMBERS: usize = 8;
-const QUEUE: usize = 9;
+const SETTINGS: usize = 8;
+const MEMBERS: usize = 9;
+const QUEUE: usize = 10;
 /// The session of the first of the nodes that were asked for; those of the others follow.
-const SESSIONS: usize = 10;
+const SESSIONS: usize = 11;
 
 /// An entry of the queue as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +89,7 @@ pub(super) fn reads(
         read_key(keys.author(node)),
         read_key(keys.author_floor()),
         read_key(keys.cluster().session_floor()),
+        read_key(keys.settings()),
         read_range(keys.members(), MAX_MEMBERS),
         read_range(keys.queue_entries(), queue_limit),
     ];
@@ -108,6 +111,7 @@ impl Reading {
         let lock = decoder.key::<Lock>(keys.lock(), LOCK);
         let commit = decoder.key::<LogEnd>(keys.commit(), COMMIT);
         let floor = decoder.key::<PositionRecord>(keys.floor(), FLOOR);
+        let settings = decoder.key::<Settings>(keys.settings(), SETTINGS);
         let author = decoder.key::<AuthorRecord>(keys.author(node), AUTHOR);
         let author_floor = decoder.key::<AuthorFloor>(keys.author_floor(), AUTHOR_FLOOR);
         decoder.keep(QUEUE_MARK);
@@ -125,9 +129,10 @@ impl Reading {
             }
         }
 
-        let state = match (term, lock) {
-            (Ok(term), Ok(lock)) if all_read => {
-                Some(ElectionState { term: term.unwrap_or_else(Term::vacant), lock, members })
+        let state = match (term, lock, settings) {
+            (Ok(term), Ok(lock), Ok(settings)) if all_read => {
+                let (term, settings) = (term.unwrap_or_else(Term::vacant), settings.unwrap_or_default());
+                Some(ElectionState { term, lock, members, settings })
             }
             _ => None,
         };

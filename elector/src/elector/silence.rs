@@ -52,6 +52,11 @@ impl Silence {
         }
     }
 
+    /// From now on these are the limits: see [`new`](Self::new).
+    pub(super) fn limit(&mut self, limit: Duration, first: Duration) {
+        (self.limit, self.first) = (limit, first);
+    }
+
     /// Takes note that time passed.
     pub(super) fn pass(&mut self, now: Time) {
         // Who was suspended, or starved, heard nobody; that is not the leader's silence.

@@ -5,6 +5,7 @@ use super::*;
 
 mod chaos;
 mod checks;
+mod configuring;
 mod driven;
 mod harness;
 mod lock;

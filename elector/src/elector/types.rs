@@ -16,6 +16,7 @@ use crate::{
     record::{Lock, LogEnd, MemberRow, QueueEntry, Term},
     session::timing::SWEEP_AFTER,
     sessions::Sessions,
+    settings::{InForce, Settings},
     state::{self, Change, Dropped, Seat},
     store::{CommitOutcome, Key, Read, ReadResult, StoreError, TooLarge, Transaction, Value, Version},
 };
@@ -25,9 +26,9 @@ use crate::{
 pub struct ElectorTiming {
     /// How often the store is read without cause. Shorter: load; longer: what a lost watch costs.
     pub poll: Duration,
-    /// How long a leader that was heard may be silent. Shorter: pauses depose; longer: a stuck leader stays.
+    /// How long a leader that was heard may be silent, unless that is [set](Settings::silence) for all. Shorter: pauses depose; longer: a stuck leader stays.
     pub silence: Duration,
-    /// How long a lock may stay unmoved. Shorter: long handoffs run twice; longer: what the death of its owner costs.
+    /// How long a lock may stay unmoved, unless that is [set](Settings::lock_timeout) for all. Shorter: long handoffs run twice; longer: what the death of its owner costs.
     pub lock: Duration,
     /// How long the leader may take to answer one that took its lock. Shorter: events are applied during a handoff that
     /// still runs; longer: what an unreachable leader costs.
@@ -136,6 +137,9 @@ pub enum Notice {
         /// The nodes.
         nodes: BTreeSet<NodeName>,
     },
+    /// The own member wants this to be set for all members. It is said once, as soon as the own node is a member; the
+    /// [`View`] shows what came of it. What was asked for before, and not said yet, is said with it.
+    Configure(Settings),
     /// The own member wants to give up the seat and stay a member. Ignored unless it leads in that epoch.
     Resign {
         /// The epoch in which it leads.
@@ -284,6 +288,8 @@ pub struct View {
     pub lock: Option<Lock>,
     /// The members.
     pub members: BTreeMap<NodeName, MemberRow>,
+    /// What holds for this elector.
+    pub settings: InForce,
     /// The sessions of the members, of those who wait in the queue, and of the nodes of [`Notice::Concerned`].
     pub sessions: Sessions,
     /// The log's end. `None`: the registry was never opened.

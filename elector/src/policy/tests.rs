@@ -4,7 +4,7 @@ fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }
 
-/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `d`raining, `u`nlinked, `0` for priority 0.
+/// `a` to `d`, each described by letters: `s`ynced, `l`ive, `d`raining, `u`nlinked, a digit for a priority other than 1.
 fn candidates(described: &[(&str, &str)]) -> BTreeMap<NodeName, Candidate> {
     described
         .iter()
@@ -12,7 +12,7 @@ fn candidates(described: &[(&str, &str)]) -> BTreeMap<NodeName, Candidate> {
             let candidate = Candidate {
                 synced: what.contains('s'),
                 alive: what.contains('l'),
-                priority: u32::from(!what.contains('0')),
+                priority: what.chars().find_map(|digit| digit.to_digit(10)).unwrap_or(1),
                 draining: what.contains('d'),
             };
             (node(name), candidate)
@@ -40,10 +40,15 @@ fn vacant<'a>(members: &'a [(&'a str, &'a str)], proposer: &'a str) -> Case<'a> 
 }
 
 fn decided(case: &Case<'_>) -> String {
+    decided_by(Preset::Sticky, case)
+}
+
+fn decided_by(preset: Preset, case: &Case<'_>) -> String {
     let candidates = candidates(case.members);
     let (incumbent, accuser, deposed) =
         (case.incumbent.map(node), case.accuser.map(node), case.deposed.map(node));
     let decision = decide(&Election {
+        preset,
         candidates: &candidates,
         incumbent: incumbent.as_ref(),
         proposer: &node(case.proposer),
@@ -148,4 +153,29 @@ fn of_those_that_could_have_a_given_up_seat_one_gets_it_that_is_linked() {
     assert_eq!(given_up(&[("a", "slu"), ("b", "sl"), ("c", "sld")]), "b");
     assert_eq!(given_up(&[("a", "slu"), ("b", "slu"), ("c", "sld")]), "a", "rather than nobody");
     assert_eq!(decided(&vacant(&[("a", "slu"), ("b", "sl")], "a")), "a", "who proposes itself lives");
+}
+
+#[test]
+fn by_rank_a_vacant_seat_goes_to_the_greatest_priority_whoever_proposes() {
+    let ranked = |case: &Case<'_>| decided_by(Preset::Ranked, case);
+    let members = [("a", "sl2"), ("b", "sl7"), ("c", "sl7"), ("d", "sl")];
+    for proposer in ["a", "b", "c", "d", "stranger"] {
+        let case = vacant(&members, proposer);
+        assert_eq!(ranked(&case), "b", "proposed by {proposer}");
+        assert_eq!(ranked(&Case { accuser: Some("d"), ..case }), "b", "accused by d");
+        assert_ne!(decided(&vacant(&members, "a")), "b", "whoever lives, by the other preset");
+        // Who gave it up, or is accused, does not get it back.
+        assert_eq!(ranked(&Case { deposed: Some("b"), ..vacant(&members, proposer) }), "c");
+        assert_eq!(ranked(&Case { incumbent: Some("d"), ..vacant(&members, proposer) }), "keep");
+    }
+    // Rank is nothing without the log's end and an open session, and 0 is never elected.
+    let lacking = [("a", "sl2"), ("b", "l9"), ("c", "s8"), ("d", "sl0")];
+    assert_eq!(ranked(&vacant(&lacking, "b")), "a", "also by a proposer that is not eligible");
+    assert_eq!(ranked(&vacant(&[("a", "sl2"), ("b", "sld9")], "b")), "a", "b is about to leave");
+    assert_eq!(ranked(&vacant(&[("b", "sld9")], "b")), "b");
+    // Where nobody has it, somebody begins anew, as by the other preset.
+    let empty = [("a", "l2"), ("b", "l9")];
+    assert_eq!(ranked(&vacant(&empty, "a")), "vacant");
+    let first = Case { opening: Some(Opening::First), ..vacant(&empty, "a") };
+    assert_eq!(ranked(&first), "a First");
 }

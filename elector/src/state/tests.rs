@@ -6,6 +6,7 @@ use crate::{
     record::SessionRecord,
 };
 
+mod configuring;
 mod draining;
 mod properties;
 

@@ -39,6 +39,7 @@ impl Oracle {
             Write::Put { key, .. } | Write::Clear(key) => {
                 *key == inner.keys.term
                     || *key == inner.keys.lock
+                    || *key == keys.settings()
                     || keys.member_node(key).is_some()
                     || queue.contains(key)
             }

@@ -3,11 +3,12 @@
 //! Judged from the records before and after each transaction, by the rules that were promised, not by the code that
 //! decided: `apply` is not called here.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use callsign_elector::{
     ids::{Epoch, NodeName, Position, SessionId, Token},
     record::{Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record, Term},
+    settings::{Preset, Settings},
     store::Version,
 };
 
@@ -24,6 +25,7 @@ pub(super) struct Election {
     pub(super) term: Term,
     pub(super) lock: Option<Lock>,
     pub(super) members: BTreeMap<NodeName, MemberRow>,
+    settings: Settings,
     floor: Position,
     is_opened: bool,
 }
@@ -37,11 +39,14 @@ impl Election {
             let value = world.store.get(&keys.all.member(name))?;
             MemberRow::from_value(value).ok().map(|row| (name.clone(), row))
         };
+        let settings = world.store.get(&keys.all.settings());
+        let settings = settings.and_then(|value| Settings::from_value(value).ok());
         let floor = world.store.get(&keys.floor).and_then(|value| PositionRecord::from_value(value).ok());
         Self {
             term: term.unwrap_or(nobody),
             lock: world.store.get(&keys.lock).and_then(|value| Lock::from_value(value).ok()),
             members: world.setup.names.iter().filter_map(row).collect(),
+            settings: settings.unwrap_or_default(),
             floor: floor.map_or(Position(0), |record| record.0),
             is_opened: world.store.get(&keys.all.commit()).is_some(),
         }
@@ -81,6 +86,7 @@ impl Inner {
                     found.event,
                     MembershipEvent::Down { evidence: Evidence::Silent { .. }, .. }
                         | MembershipEvent::Withdraw { .. }
+                        | MembershipEvent::Configure { .. }
                 );
                 if !is_vote && after.term.epoch == before.term.epoch {
                     self.fail(Check::LockHolds, format!("{found:?} is taken under {:?}", before.lock));
@@ -88,6 +94,7 @@ impl Inner {
             }
             entry = Some(found);
         }
+        self.check_settings(before, &after, entry);
         if let Some(Leader { node, token, .. }) = &after.term.leader {
             self.counts.add(Check::LeaderIsMember, 1);
             if after.members.get(node).is_none_or(|row| row.token != *token) {
@@ -139,7 +146,9 @@ impl Inner {
             MembershipEvent::Withdraw { token, epoch } | MembershipEvent::Resign { token, epoch } => {
                 !is_by(*token) || !is_current(*epoch)
             }
-            MembershipEvent::Leave { token } | MembershipEvent::Drain { token } => !is_by(*token),
+            MembershipEvent::Leave { token }
+            | MembershipEvent::Drain { token }
+            | MembershipEvent::Configure { token, .. } => !is_by(*token),
             MembershipEvent::Synced { token, epoch, position } => {
                 if position.next() < before.floor {
                     return Some("behind the floor");
@@ -148,6 +157,25 @@ impl Inner {
             }
         };
         is_stale.then_some("of a join or an epoch that is over")
+    }
+
+    /// Settings change by an entry that sets them, and only as far as it says. A stale one was looked at before.
+    fn check_settings(&mut self, before: &Election, after: &Election, entry: Option<&QueueEntry>) {
+        let (old, new) = (before.settings, after.settings);
+        let expected = match entry.map(|entry| &entry.event) {
+            Some(MembershipEvent::Configure { change, .. }) if old != new => {
+                self.counts.add(Check::Configured, 1);
+                Settings {
+                    lock_timeout: change.lock_timeout.or(old.lock_timeout),
+                    silence: change.silence.or(old.silence),
+                    policy: change.policy.or(old.policy),
+                }
+            }
+            _ => old,
+        };
+        if new != expected {
+            self.fail(Check::Configured, format!("{entry:?} makes {old:?} {new:?}"));
+        }
     }
 
     /// The seat changed.
@@ -183,6 +211,9 @@ impl Inner {
             Some(node) != former && may_lead(other) && !other.draining
         };
         let another_stays = after.members.iter().any(stays);
+        let rank = |(node, row): &(&NodeName, &MemberRow)| (Reverse(row.priority), (*node).clone());
+        let best = after.members.iter().filter(|member| stays(*member)).min_by_key(rank);
+        let best = best.filter(|_| after.settings.policy == Some(Preset::Ranked));
         // Without a base anywhere somebody has to begin anew.
         let is_empty = |row: &MemberRow| row.empty || self.has_closed(&row.session);
         let may_open = !before.is_opened || after.members.values().all(is_empty);
@@ -192,6 +223,12 @@ impl Inner {
                 Check::Electable,
                 format!("{new} is elected by {entry:?}: {after:?}, {:?}", self.sessions),
             );
+        }
+        if let Some((best, _)) = best {
+            self.counts.add(Check::RankedFirst, 1);
+            if best != new {
+                self.fail(Check::RankedFirst, format!("{new} is elected by {entry:?}: {after:?}"));
+            }
         }
         if row.draining {
             self.counts.add(Check::DrainerElected, 1);

@@ -27,6 +27,7 @@ impl Inner {
             | Action::Resume { node }
             | Action::Call { node, .. }
             | Action::Drain { node }
+            | Action::Configure { node, .. }
             // A commit may be another's, and close a session.
             | Action::Store { node, .. }
             | Action::EndActor { node, .. } => Some(*node),

@@ -55,6 +55,8 @@ pub enum Scenario {
     Oversize,
     /// Ways, a donor or the store stay slow when everything else is healed.
     Sluggish,
+    /// Settings that change while leaders do.
+    Configured,
     /// Leaders that lose their sessions while they drain, and successors of which the leader has not read.
     Parting,
     /// Nodes of which a part panics, that of the session too.
@@ -92,6 +94,7 @@ impl Scenario {
         Self::Oversize,
         Self::Sluggish,
         Self::Parting,
+        Self::Configured,
         Self::Failing,
     ];
 
@@ -124,6 +127,7 @@ impl Scenario {
             Self::Oversize => "oversize",
             Self::Sluggish => "sluggish",
             Self::Parting => "parting",
+            Self::Configured => "configured",
             Self::Failing => "failing",
             Self::Drift => "drift",
         }
@@ -140,6 +144,7 @@ impl Scenario {
             | Check::DrainedLate => self == Self::Draining,
             Check::DrainKnown | Check::DrainSaid => matches!(self, Self::Draining | Self::Parting),
             Check::BuiltOnNewer => self == Self::Versions,
+            Check::Configured | Check::RankedFirst => self == Self::Configured,
             Check::FailedClosed => self == Self::Failing,
             _ => true,
         }

@@ -232,6 +232,17 @@ impl Scenario {
                 profile.budget = 10;
                 profile.steps = 300;
             }
+            Self::Configured => {
+                profile.nodes = 2 + rng.index(4);
+                profile.work.configure = 20;
+                profile.work.resign = 4 + rng.below(3) * 6;
+                profile.call = 150;
+                profile.faults =
+                    Faults { crash: 6, start: 10, land: 4, cut: 3, block: 3, pause: 2, ..Faults::default() };
+                profile.fault = 25;
+                profile.aim = rng.below(2) * 400;
+                profile.steps = 300;
+            }
             Self::Claims => {
                 profile.nodes = 2 + rng.index(2);
                 profile.names = 3 + u8::try_from(rng.below(4)).unwrap_or(0);

@@ -49,6 +49,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         leave: some(1),
         drain: 0,
         beside: 0,
+        configure: 0,
     };
     Profile {
         nodes: 3,

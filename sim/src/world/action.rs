@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use callsign_elector::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::{NodeId, Want};
@@ -241,6 +242,13 @@ pub enum Action {
         /// Where.
         node: NodeId,
     },
+    /// Something is to be set for all members.
+    Configure {
+        /// Which node is asked.
+        node: NodeId,
+        /// What it is to set.
+        change: Settings,
+    },
     /// The node leaves, without waiting for anything.
     Leave {
         /// Which.
@@ -320,6 +328,7 @@ impl Action {
             Self::Call { want, .. } => want.kind(),
             Self::EndActor { .. } => "actor ends",
             Self::Resign { .. } => "resign",
+            Self::Configure { .. } => "configure",
             Self::Leave { .. } => "leave",
             Self::Drain { .. } => "drain",
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use callsign_elector::{
     elector::Notice,
     session::{Input as SessionInput, Session},
+    settings::Settings,
 };
 
 use super::{
@@ -155,6 +156,15 @@ impl World {
         let Some(parts) = self.awake(node).and_then(|process| process.parts.as_ref()) else { return false };
         let epoch = parts.member.view().term.epoch;
         self.tell_elector(node, Queue::OfMember, Notice::Resign { epoch });
+        self.settle(node);
+        true
+    }
+
+    pub(super) fn configure(&mut self, node: NodeId, change: Settings) -> bool {
+        if self.awake(node).is_none_or(|process| process.parts.is_none()) {
+            return false;
+        }
+        self.tell_elector(node, Queue::OfMember, Notice::Configure(change));
         self.settle(node);
         true
     }

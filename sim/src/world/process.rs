@@ -264,7 +264,8 @@ impl World {
             cluster: self.setup.cluster.clone(),
             node: name.clone(),
             address: format!("{name}:1"),
-            priority: 1,
+            // Only ranked elections tell them apart.
+            priority: 1 + u32::from(node),
             timing: self.setup.elector,
             seed: self.seed_of(incarnation, 3),
         };

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod chaos;
+mod configuring;
 mod doctor;
 mod documented;
 mod doors;

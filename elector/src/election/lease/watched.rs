@@ -141,6 +141,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::unnecessary_wraps)] // as what it is compared with
     fn unknown(seconds: u64) -> Option<Standing> {
         Some(Standing::NotKnown { again_within: Duration::from_secs(seconds) })
     }

@@ -69,7 +69,8 @@ fn a_transaction_that_seats_an_accuser_checks_all_that_it_was_decided_from() {
     assert_eq!(applied.seat, Seat::Elected { node: node(accuser), opening: None });
     let entry = sim.reading().queue[0].key.clone();
     let keys = &sim.keys;
-    let mut relied = vec![entry, keys.term(), keys.lock(), session(&sim, &leader), session(&sim, accuser)];
+    let mut relied = vec![entry, keys.term(), keys.lock(), keys.settings()];
+    relied.extend([session(&sim, &leader), session(&sim, accuser)]);
     relied.extend(["a", "b", "c"].map(|name| keys.member(&node(name))));
     refused_if_altered(&sim, &transaction, &relied);
 }
@@ -126,7 +127,7 @@ fn who_fills_the_seat_checks_term_lock_rows_and_its_own_session() {
     assert_eq!(applied.seat, Seat::Elected { node: node("b"), opening: None });
     let transaction = plan::fill(&sim.keys, &reading, &state, &applied);
     let keys = &sim.keys;
-    let relied = [keys.term(), keys.lock(), keys.member(&node("b")), session(&sim, "b")];
+    let relied = [keys.term(), keys.lock(), keys.settings(), keys.member(&node("b")), session(&sim, "b")];
     refused_if_altered(&sim, &transaction, &relied);
 }
 

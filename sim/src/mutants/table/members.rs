@@ -21,6 +21,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         within: 1_000,
     },
     Mutant {
+        name: "settings-forget-the-rest",
+        file: "elector/src/settings.rs",
+        what: "Takes what an entry does not name for something that it unsets.",
+        hazard: "design 4 (Configure)",
+        scenario: "configured",
+        within: 1_000,
+    },
+    Mutant {
+        name: "rank-ignored",
+        file: "elector/src/policy.rs",
+        what: "Gives a vacant seat to whoever proposes itself, although members are ranked.",
+        hazard: "design 4 (Policy)",
+        scenario: "configured",
+        within: 1_000,
+    },
+    Mutant {
         name: "resurrecting-join",
         file: "elector/src/state.rs",
         what: "Lets a member join whose session was closed while its entry waited.",
