@@ -4,14 +4,22 @@
 //! carry them.
 #![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
-};
-
 use tokio::sync::Notify;
 
 use crate::input::Input;
+
+mod kicked;
+#[cfg(test)]
+mod raced;
+
+mod sync {
+    pub(super) use std::sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    };
+}
+
+use kicked::Kicked;
 
 /// How many inputs may wait before the links are not read any more. Calls are bounded by the host.
 const LINK_LIMIT: usize = 16_384;
@@ -36,47 +44,38 @@ impl Waiting {
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    waiting: Mutex<Waiting>,
-    is_kicked: AtomicBool,
+    waiting: Kicked<Waiting>,
     has_room: Notify,
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing panics under this lock: it only moves values.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds one input. True if the actor has to be woken.
     #[must_use]
     pub(crate) fn push(&self, input: Input) -> bool {
-        self.lock().inputs.push(input);
-        !self.is_kicked.swap(true, Ordering::AcqRel)
+        self.waiting.put(|waiting| waiting.inputs.push(input))
     }
 
     /// Adds that an actor has ended, ahead of everything that waits: whoever knows of the end may have asked for something
     /// since. True if the actor of the member has to be woken.
     #[must_use]
     pub(crate) fn push_end(&self, actor: u64) -> bool {
-        self.lock().ended.push(actor);
-        !self.is_kicked.swap(true, Ordering::AcqRel)
+        self.waiting.put(|waiting| waiting.ended.push(actor))
     }
 
     /// Adds inputs that links delivered in so many bytes. True if the actor has to be woken.
     #[must_use]
     pub(crate) fn extend(&self, inputs: Vec<Input>, bytes: usize) -> bool {
-        let mut waiting = self.lock();
-        waiting.inputs.extend(inputs);
-        waiting.bytes += bytes;
-        drop(waiting);
-        !self.is_kicked.swap(true, Ordering::AcqRel)
+        self.waiting.put(|waiting| {
+            waiting.inputs.extend(inputs);
+            waiting.bytes += bytes;
+        })
     }
 
     /// Waits while too much waits.
     pub(crate) async fn room(&self) {
         loop {
             let has_room = self.has_room.notified();
-            if self.lock().has_room() {
+            if self.waiting.lock().has_room() {
                 return;
             }
             has_room.await;
@@ -85,9 +84,7 @@ impl Inbox {
 
     /// Takes all that waits.
     pub(crate) fn take(&self) -> Vec<Input> {
-        // First the flag: who pushes after the taking wakes the actor again.
-        self.is_kicked.store(false, Ordering::Release);
-        let Waiting { ended, inputs, .. } = std::mem::take(&mut *self.lock());
+        let Waiting { ended, inputs, .. } = self.waiting.take();
         self.has_room.notify_waiters();
         if ended.is_empty() {
             return inputs;

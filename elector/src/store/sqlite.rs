@@ -53,9 +53,16 @@ mod bell;
 mod examine;
 mod file;
 mod life;
+mod looks;
+#[cfg(test)]
+mod raced;
 mod reader;
 mod watches;
 mod writer;
+
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+}
 
 use bell::{Bell, Ear};
 pub(super) use examine::examine;

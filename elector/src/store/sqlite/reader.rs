@@ -1,11 +1,7 @@
 //! The thread that reads, and looks after the watches. It has a connection of its own: no read waits for a commit.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
@@ -14,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{
     file::{DatabaseFile, Trouble, is_busy, patiently},
+    looks::LookState,
     watches::{Watch, Watches},
     writer::newest,
 };
@@ -45,23 +42,13 @@ pub(super) struct Looks {
     state: Arc<LookState>,
 }
 
-#[derive(Default)]
-pub(super) struct LookState {
-    is_asked: AtomicBool,
-    /// How many watches wait, or are about to.
-    watches: AtomicUsize,
-    /// Nobody tells what other processes commit.
-    is_deaf: AtomicBool,
-}
-
 impl Looks {
     pub(super) fn new(requests: mpsc::Sender<Request>, state: Arc<LookState>) -> Self {
         Self { requests, state }
     }
 
     pub(super) fn ask(&self) {
-        if self.state.watches.load(Ordering::SeqCst) > 0 && !self.state.is_asked.swap(true, Ordering::SeqCst)
-        {
+        if self.state.is_wanted() {
             // It fails when the store is closed: then nobody watches.
             let _ = self.requests.send(Request::Look);
         }
@@ -69,7 +56,7 @@ impl Looks {
 
     /// From now on the reader looks on its own, slowly. Says whether it did not before.
     pub(super) fn go_deaf(&self) -> bool {
-        let heard = !self.state.is_deaf.swap(true, Ordering::SeqCst);
+        let heard = self.state.go_deaf();
         if heard {
             let _ = self.requests.send(Request::Look);
         }
@@ -111,8 +98,7 @@ impl Reader {
                 Ok(Request::Read { reads, deadline, reply }) => self.read(&reads, deadline, reply),
                 Ok(Request::Watch { watch, deadline }) => self.watch(watch, deadline),
                 Ok(Request::Look) => {
-                    // Lowered before the look, so that whoever commits from now on asks for another.
-                    self.looks.is_asked.store(false, Ordering::SeqCst);
+                    self.looks.heard();
                     self.next_look.get_or_insert(self.last_look + BETWEEN_LOOKS);
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -125,7 +111,7 @@ impl Reader {
     }
 
     fn look_due(&self) -> Option<Instant> {
-        let slow = self.looks.is_deaf.load(Ordering::SeqCst) && self.watches.len() > 0;
+        let slow = self.looks.is_deaf() && self.watches.len() > 0;
         self.next_look.or(slow.then_some(self.last_look + SLOW_LOOK))
     }
 
@@ -143,20 +129,20 @@ impl Reader {
 
     fn watch(&mut self, watch: Watch, deadline: Instant) {
         self.watches.forget_dropped();
-        // Counted before its key is read: a commit that the read does not see then asks for a look.
-        self.looks.watches.store(self.watches.len() + 1, Ordering::SeqCst);
-        let mut watch = Some(watch);
-        let added = self.at_one_version(deadline, |connection, watches| watches.add(connection, &mut watch));
+        let (looks, mut watch) = (Arc::clone(&self.looks), Some(watch));
+        let added = looks.counted(self.watches.len() + 1, || {
+            self.at_one_version(deadline, |connection, watches| watches.add(connection, &mut watch))
+        });
         if let (Err(trouble), Some(watch)) = (added, watch) {
             let _ = watch.ended.send(Err(unavailable(&trouble)));
         }
-        self.looks.watches.store(self.watches.len(), Ordering::SeqCst);
+        self.looks.watch(self.watches.len());
     }
 
     fn look(&mut self) {
         self.watches.forget_dropped();
         let done = self.at_one_version(Instant::now(), |connection, watches| watches.look(connection));
-        self.looks.watches.store(self.watches.len(), Ordering::SeqCst);
+        self.looks.watch(self.watches.len());
         self.last_look = Instant::now();
         self.next_look = done.is_err().then_some(self.last_look + SLOW_LOOK);
     }
