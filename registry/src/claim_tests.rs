@@ -190,6 +190,41 @@ async fn an_actor_that_has_ended_when_it_is_to_be_watched_holds_nothing() {
     assert!(node.register("x", &heir).await.is_ok());
 }
 
+/// Takes its time to end.
+struct Lingering(Arc<tokio::sync::Notify>);
+
+impl Actor for Lingering {
+    type Msg = Fuse;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Fuse>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn post_stop(&self, _: ActorRef<Fuse>, (): &mut ()) -> Result<(), ActorProcessingErr> {
+        self.0.notified().await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_is_ending_when_it_is_to_be_watched_holds_nothing() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let end = Arc::new(tokio::sync::Notify::new());
+    let (ending, task) = Actor::spawn(None, Lingering(end.clone()), ()).await.unwrap();
+    ending.stop(None);
+    until("it is ending", || ending.get_status() >= ractor::ActorStatus::Stopping).await;
+    let actor = ending.get_id().pid();
+    let register = Call::Register { name: "x".into(), actor, kind: Kind(1), on_lapse: OnLapse::Stop };
+    let answer = node.shared.register(register, SOON, None).await;
+    assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
+    assert!(node.register("x", &counter().await).await.is_ok(), "it takes nothing any more");
+    end.notify_one();
+    task.await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn actors_that_end_while_they_are_being_registered_leave_no_name_behind() {
     let cluster = Cluster::new();

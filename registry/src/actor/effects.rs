@@ -122,3 +122,22 @@ async fn commit_done(id: OpId, commit: impl Future<Output = CommitOutcome>, metr
     metrics.ended(&outcome);
     Input::CommitDone { id, outcome }
 }
+
+#[cfg(test)]
+mod tests {
+    use callsign_elector::store::{Transaction, Version};
+
+    use super::*;
+    use crate::metrics::OfRegistry;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_commit_that_is_not_answered_may_have_been_done() {
+        let metrics = || OfRegistry::new("x").commits(&Transaction::new(), &Vec::new(), None);
+        let done = commit_done(OpId(1), std::future::pending(), metrics()).await;
+        assert_eq!(done, Input::CommitDone { id: OpId(1), outcome: CommitOutcome::Unknown });
+        for outcome in [CommitOutcome::Committed(Version(1)), CommitOutcome::Unavailable("x".into())] {
+            let done = commit_done(OpId(2), std::future::ready(outcome.clone()), metrics()).await;
+            assert_eq!(done, Input::CommitDone { id: OpId(2), outcome });
+        }
+    }
+}
