@@ -68,7 +68,7 @@ impl Cluster {
     }
 
     /// The first thing that happens by itself and is not held back; if there is none, time passes.
-    fn next(&self) -> Action {
+    pub(crate) fn next(&self) -> Action {
         let mut actions = Vec::new();
         progress(&self.world, &mut actions);
         let is_held = |action: &Action| self.held.iter().any(|rule| rule(&self.world, action));

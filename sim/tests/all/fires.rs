@@ -2,9 +2,11 @@
 //!
 //! Commits are forged as transactions that were given up, and land. What no commit shows is forged in the processes.
 
+mod duties;
+
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Batch, CallId, Message, Op, RequestNumber, Table, Verdict};
+use callsign::cores::{Batch, CallId, Effect, Input, Message, Op, OpId, RequestNumber, Table, Verdict};
 use callsign_elector::{
     ids::{Beat, Epoch, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
     record::{
@@ -14,7 +16,7 @@ use callsign_elector::{
 };
 use callsign_sim::{
     oracle::{Check, Outcome},
-    world::{Acting, Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Want, name_of},
+    world::{Acting, Action, CoreId, Fate, Frame, Internal, NodeId, Orphan, Parts, Queue, Want, name_of},
 };
 use callsign_transport::Kind;
 
@@ -159,6 +161,36 @@ impl Scene {
     fn parts(&mut self, of: NodeId) -> &mut Parts {
         let process = self.cluster.world.nodes[usize::from(of)].process.as_mut().unwrap().edit();
         process.parts.as_mut().unwrap()
+    }
+
+    /// Has a member do what it has not asked for, with all else that it was about to do.
+    fn does(&mut self, node: NodeId, effects: Vec<Effect>) {
+        let parts = self.parts(node);
+        for effect in &effects {
+            if let Effect::Send { to, .. } = effect {
+                parts.sends.push_back((to.clone(), parts.link_of.get(to).copied()));
+            }
+        }
+        parts.effects.extend(effects);
+        parts.dirty = true;
+        assert!(self.cluster.world.apply(&Action::Idle { node }));
+    }
+
+    /// Tells a member what did not happen.
+    fn tells(&mut self, node: NodeId, input: Input) {
+        let process = self.cluster.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
+        process.queues[Queue::OfSession as usize].push_back(Internal::Member(input));
+        assert!(self.cluster.world.apply(&Action::Inbox { node, queue: Queue::OfSession }));
+    }
+
+    /// The batch of the leader that has this nonce, as its member would ask for it.
+    fn flight(&self, nonce: u64, ops: Vec<Op>) -> Effect {
+        let batch = Batch { nonce: Nonce(nonce), ..self.batch(ops) };
+        let key = self.cluster.world.setup.keys.log(batch.position);
+        Effect::Commit {
+            id: OpId(1 << 60),
+            transaction: Transaction::new().put(key, batch.encode().to_vec()),
+        }
     }
 
     #[track_caller]
@@ -574,4 +606,32 @@ fn trap_8_checks_of_draining_fire() {
     scene.cluster.register(host, 6);
     scene.cluster.until_fired();
     scene.fires(Check::TurnedAway);
+}
+
+/// The checks that no forged case is made for: where they are seen to fire instead.
+const ELSEWHERE: &[(Check, &str)] = &[
+    (Check::NobodyWaits, "judged at the end of a run: planted defects"),
+    (Check::Quiescent, "judged at the end of a run: planted defects"),
+    (Check::EveryName, "judged at the end of a run: planted defects"),
+    (Check::Linearizable, "linear/tests.rs"),
+    (Check::HistoryTooLong, "nothing is wrong then"),
+    (Check::LockClears, "only counted"),
+    (Check::BeatRace, "only counted; TrustIsOpen fires"),
+    (Check::DeadLeader, "planted defects of members"),
+    (Check::NewerLink, "planted defects of links"),
+    (Check::GrantTrusted, "planted defects of the registry"),
+];
+
+#[test]
+fn every_check_has_a_forged_case_or_is_seen_to_fire_elsewhere() {
+    let (cases, _) = include_str!("fires.rs").split_once("const ELSEWHERE").unwrap();
+    let duties = include_str!("fires/duties.rs");
+    for check in Check::ALL.iter().filter(|check| !check.name().starts_with("(met)")) {
+        let word = format!("Check::{check:?}");
+        let is_it = |at: usize, text: &str| !text[at + word.len()..].starts_with(char::is_alphanumeric);
+        let is_in = |text: &str| text.match_indices(&word).any(|(at, _)| is_it(at, text));
+        let is_forged = is_in(cases) || is_in(duties);
+        let is_elsewhere = ELSEWHERE.iter().any(|(other, _)| other == check);
+        assert!(is_forged != is_elsewhere, "{word}: forged: {is_forged}, elsewhere: {is_elsewhere}");
+    }
 }
