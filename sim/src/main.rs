@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod output;
 mod commands;
 
 use clap::Parser;
@@ -39,10 +41,10 @@ fn main() -> std::process::ExitCode {
         Command::Mutants(mutants) => mutants.run(),
     };
     if let Err(error) = done {
-        eprintln!("{error}");
+        tell!("{error}");
         return std::process::ExitCode::FAILURE;
     }
-    std::process::ExitCode::SUCCESS
+    output::status()
 }
 
 #[cfg(test)]

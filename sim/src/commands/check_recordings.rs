@@ -16,7 +16,7 @@ impl CheckRecordings {
     /// Runs the command. An error says what is wrong with the recordings.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         print!("{}", recording::check(&self.directory)?);
-        println!("every core asks for what it asked for, and the recordings agree");
+        say!("every core asks for what it asked for, and the recordings agree");
         Ok(())
     }
 }

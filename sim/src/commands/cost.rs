@@ -22,9 +22,9 @@ pub(crate) struct Cost {
 impl Cost {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         if cfg!(debug_assertions) {
-            eprintln!("this is not a release build, its figures say nothing");
+            tell!("this is not a release build, its figures say nothing");
         }
-        println!("| under way | register | unregister | actor's end |\n|---|---|---|---|");
+        say!("| under way | register | unregister | actor's end |\n|---|---|---|---|");
         let mut first: Option<[Duration; 3]> = None;
         let mut worst: f64 = 0.0;
         for in_flight in [1000, 10_000, 100_000] {
@@ -49,7 +49,7 @@ impl Cost {
                     )
                 })
                 .collect();
-            println!("| {in_flight} | {} |", cells.join(" | "));
+            say!("| {in_flight} | {} |", cells.join(" | "));
         }
         let limit = self.at_most.unwrap_or(f64::INFINITY);
         ensure!(worst <= limit, "a change costs {worst:.2} times what it costs with 1000 under way");

@@ -42,14 +42,14 @@ pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
     if let Some((scenario, ran)) = total.failed.first() {
         for (scenario, ran) in total.failed.iter().skip(1).filter(|_| options.keep_going) {
             let found = ran.violation.as_ref().map_or("", |violation| violation.check);
-            println!("seed {} of {}: {found}", ran.seed, scenario.name());
+            say!("seed {} of {}: {found}", ran.seed, scenario.name());
         }
         tell(*scenario, ran, &options.out, true)?;
         anyhow::bail!("{} of {} seeds failed", total.failed.len(), total.seeds);
     }
     if scenarios == [Scenario::Drift] {
         let met = total.counts.get(Check::Overlap);
-        println!(
+        say!(
             "clocks beyond the promised rate: two checks said yes at once after {met} actions, no stale write was taken"
         );
         anyhow::ensure!(met > 0, "Inv6 held, though clocks drifted beyond the promised rate");
@@ -73,7 +73,7 @@ pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Tra
         // Replayed, it would be healed a second time, and what failed at rest may hold by then.
         if ran.violation.is_some() {
             for action in ran.trace.iter().filter(|_| options.print) {
-                println!("{}", serde_json::to_string(action)?);
+                say!("{}", serde_json::to_string(action)?);
             }
             tell(scenario, &ran, &options.out, !options.whole)?;
             anyhow::bail!("seed {seed} fails");
@@ -83,7 +83,7 @@ pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Tra
     let (world, done) = replay(scenario, seed, &actions);
     if options.print {
         for action in &done {
-            println!("{}", serde_json::to_string(action)?);
+            say!("{}", serde_json::to_string(action)?);
         }
     }
     if let Some(violation) = world.judge.violation() {
@@ -93,7 +93,7 @@ pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Tra
         anyhow::bail!("seed {seed} fails");
     }
     if !options.print {
-        println!("seed {seed} of {} holds: {} actions", scenario.name(), done.len());
+        say!("seed {seed} of {} holds: {} actions", scenario.name(), done.len());
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Tra
 /// Makes a failing run short, prints it, and keeps it.
 fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Result<()> {
     let Some(violation) = &ran.violation else { return Ok(()) };
-    println!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
+    say!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
     let fails = |actions: &[Action]| {
         let (world, _) = replay(scenario, ran.seed, actions);
         world.judge.violation().is_some_and(|found| found.check == violation.check)
@@ -109,15 +109,15 @@ fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Resul
     let begin = &ran.trace[..ran.faulty.min(ran.trace.len())];
     let begin = if fails(begin) { begin } else { &ran.trace };
     let actions = if short { shrink(begin, TRIES, fails).actions } else { ran.trace.clone() };
-    println!("{} of {} actions are enough:", actions.len(), begin.len());
+    say!("{} of {} actions are enough:", actions.len(), begin.len());
     for action in actions.iter().filter(|_| short) {
-        println!("  {}", serde_json::to_string(action)?);
+        say!("  {}", serde_json::to_string(action)?);
     }
     fs::create_dir_all(out)?;
     let kept = out.join(format!("{}-{}.json", scenario.name(), ran.seed));
     let found = format!("{}: {}", violation.check, violation.what);
     Trace { scenario: scenario.name().to_owned(), seed: ran.seed, found, actions }.write(&kept)?;
-    println!("kept in {}", kept.display());
-    println!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
+    say!("kept in {}", kept.display());
+    say!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
     Ok(())
 }

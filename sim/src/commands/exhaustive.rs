@@ -74,7 +74,7 @@ fn elections() -> anyhow::Result<()> {
     for small in SMALL {
         let begin = Instant::now();
         let outcome = breadth_first(small, BOUND);
-        println!(
+        say!(
             "{:22} {:>9} states, {:>9} made, depth {:>3}, {:>5.1} s, {}",
             small.name,
             outcome.unique,
@@ -105,7 +105,7 @@ fn one(
 ) {
     let begin = Instant::now();
     let outcome = search(Arc::new(Cluster::new(*limits)));
-    println!(
+    say!(
         "{:22} {:10} {:>9} states, {:>9} made, depth {:>3}, {:>5.1} s, {}",
         limits.name,
         engine,

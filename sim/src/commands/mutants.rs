@@ -33,10 +33,8 @@ impl Mutants {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         // A core that panics is caught; its words are in the table.
         std::panic::set_hook(Box::new(|_| {}));
-        println!(
-            "| defect | what a careless engineer would do | from | caught by | scenario | seeds | within |"
-        );
-        println!("|---|---|---|---|---|---|---|");
+        say!("| defect | what a careless engineer would do | from | caught by | scenario | seeds | within |");
+        say!("|---|---|---|---|---|---|---|");
         let mut missed = Vec::new();
         let begin = Instant::now();
         let chosen: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| mutant.name.contains(&self.only)).collect();
@@ -46,15 +44,19 @@ impl Mutants {
                 Some((check, seed)) => (*check, (seed - self.first + 1).to_string()),
                 None => ("**missed**", "-".to_owned()),
             };
-            println!(
+            say!(
                 "| {} | {} | {} | {check} | {} | {seeds} | {} |",
-                mutant.name, mutant.what, mutant.hazard, mutant.scenario, mutant.within
+                mutant.name,
+                mutant.what,
+                mutant.hazard,
+                mutant.scenario,
+                mutant.within
             );
             if caught.is_none() {
                 missed.push(mutant.name);
             }
         }
-        println!(
+        say!(
             "\n{} of {} planted defects caught in {:.0} s",
             chosen.len() - missed.len(),
             chosen.len(),

@@ -79,7 +79,7 @@ impl Replay {
         let (world, done) = replay(scenario, seed, &actions, true);
         if self.print {
             for action in &done {
-                println!("{}", serde_json::to_string(action)?);
+                say!("{}", serde_json::to_string(action)?);
             }
         }
         if let Some(violation) = world.oracle.violation() {
@@ -97,7 +97,7 @@ impl Replay {
         let page = self.out.join(format!("{}-{seed}.html", scenario.name()));
         fs::write(&page, timeline::draw(&format!("{} {seed}", scenario.name()), &world))?;
         if !self.print {
-            println!(
+            say!(
                 "seed {seed} of {} holds: {} actions; drawn in {}",
                 scenario.name(),
                 done.len(),
@@ -111,7 +111,7 @@ impl Replay {
 /// Makes a failing run short, prints it, keeps it, and draws it.
 pub(crate) fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Result<()> {
     let Some(violation) = &ran.violation else { return Ok(()) };
-    println!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
+    say!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
     let fails = |actions: &[Action]| {
         let (world, _) = replay(scenario, ran.seed, actions, false);
         world.oracle.violation().is_some_and(|found| found.check == violation.check)
@@ -119,9 +119,9 @@ pub(crate) fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> an
     let begin = &ran.trace[..ran.faulty.min(ran.trace.len())];
     let begin = if fails(begin) { begin } else { &ran.trace };
     let actions = if short { shrink(begin, TRIES, fails).actions } else { ran.trace.clone() };
-    println!("{} of {} actions are enough:", actions.len(), begin.len());
+    say!("{} of {} actions are enough:", actions.len(), begin.len());
     for action in actions.iter().filter(|_| short) {
-        println!("  {}", serde_json::to_string(action)?);
+        say!("  {}", serde_json::to_string(action)?);
     }
     let (world, _) = replay(scenario, ran.seed, &actions, true);
     fs::create_dir_all(out)?;
@@ -130,7 +130,7 @@ pub(crate) fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> an
     fs::write(&page, timeline::draw(&format!("{} {}", scenario.name(), ran.seed), &world))?;
     let found = format!("{}: {}", violation.check, violation.what);
     Trace { scenario: scenario.name().to_owned(), seed: ran.seed, found, actions }.write(&kept)?;
-    println!("drawn in {}, kept in {} (to pin it, move it to sim/traces/)", page.display(), kept.display());
-    println!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
+    say!("drawn in {}, kept in {} (to pin it, move it to sim/traces/)", page.display(), kept.display());
+    say!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
     Ok(())
 }

@@ -21,19 +21,19 @@ impl Rows {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let shown = shown(self.listed()?);
         if !self.summary {
-            println!("| row | what | systems | tests |\n|---|---|---|---|");
+            say!("| row | what | systems | tests |\n|---|---|---|---|");
             for row in rows() {
                 let tests = shown.get(row.id).into_iter().flatten();
                 let tests: Vec<_> = tests.map(|test| format!("{} {}", test.binary, test.test)).collect();
-                println!("| {} | {} | {} | {} |", row.id, row.what, row.systems, tests.join("<br>"));
+                say!("| {} | {} | {} | {} |", row.id, row.what, row.systems, tests.join("<br>"));
             }
-            println!();
+            say!("");
         }
-        println!("| system | rows | shown |\n|---|---|---|");
+        say!("| system | rows | shown |\n|---|---|---|");
         let counted = |name: &str, is_meant: &dyn Fn(&str) -> bool| {
             let meant: Vec<_> = rows().iter().filter(|row| is_meant(row.systems)).collect();
             let done = meant.iter().filter(|row| shown.contains_key(row.id)).count();
-            println!("| {name} | {} | {done} |", meant.len());
+            say!("| {name} | {} | {done} |", meant.len());
         };
         for (letter, name) in SYSTEMS {
             counted(name, &|systems| systems.contains(letter));

@@ -84,12 +84,12 @@ impl Run {
             let second = begin.elapsed().as_secs();
             let last = told.load(Relaxed);
             if second >= last + 5 && told.compare_exchange(last, second, Relaxed, Relaxed).is_ok() {
-                eprintln!("{}: {done} seeds, {:.0}/s", scenario.name(), per_second(done, &begin));
+                tell!("{}: {done} seeds, {:.0}/s", scenario.name(), per_second(done, &begin));
             }
         };
         let plan = Plan { scenario, first: self.first, seeds: self.seeds, jobs: self.jobs, until_failed };
         let swept = sweep(plan, &progress);
-        println!(
+        say!(
             "{:16} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
             scenario.name(),
             swept.seeds,
@@ -113,10 +113,7 @@ fn drift(swept: &Swept<Scenario>) -> anyhow::Result<()> {
         ran.violation.as_ref().is_some_and(|found| found.check == Check::OneHolder.name())
     };
     let two = swept.failed.iter().filter(has_two).count();
-    println!(
-        "clocks beyond the promised rate: {two} of {} runs that failed had two holders",
-        swept.failed.len()
-    );
+    say!("clocks beyond the promised rate: {two} of {} runs that failed had two holders", swept.failed.len());
     anyhow::ensure!(two > 0, "P1 held, though clocks drifted beyond the promised rate");
     Ok(())
 }
@@ -127,12 +124,12 @@ pub(super) fn report<S: Simulated>(
     begin: &Instant,
     exercised: impl Iterator<Item = (&'static str, u64)>,
 ) {
-    println!("\n{} seeds in {:.1} s; done to them, and by them:", swept.seeds, begin.elapsed().as_secs_f64());
+    say!("\n{} seeds in {:.1} s; done to them, and by them:", swept.seeds, begin.elapsed().as_secs_f64());
     for (kind, count) in &swept.kinds {
-        println!("  {count:>12}  {kind}");
+        say!("  {count:>12}  {kind}");
     }
-    println!("exercised:");
+    say!("exercised:");
     for (check, count) in exercised {
-        println!("  {count:>12}  {check}");
+        say!("  {count:>12}  {check}");
     }
 }

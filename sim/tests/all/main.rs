@@ -6,5 +6,6 @@ mod determinism;
 mod elections;
 mod elections_fire;
 mod fires;
+mod output;
 mod seeds;
 mod traps;
