@@ -302,3 +302,18 @@ impl Drop for AbortOnDrop {
         self.0.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_hears_of_commits_is_told_when_nothing_can_be_heard() {
+        // Nobody is there.
+        let address = Address::parse("postgres://somebody@127.0.0.1:1/none").unwrap();
+        let (events, mut heard) = mpsc::unbounded_channel();
+        let _line = Line::start(Arc::new(Place::new(address, 0)), Role::Listens(events));
+        let told = timeout(Duration::from_secs(60), heard.recv()).await;
+        assert!(matches!(told, Ok(Some(Event::Deaf))), "{told:?}");
+    }
+}

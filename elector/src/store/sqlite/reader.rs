@@ -198,3 +198,31 @@ fn entries(connection: &Connection, read: &Read) -> rusqlite::Result<Vec<(Key, V
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::SqliteOptions, *};
+    use crate::store::Version;
+
+    #[test]
+    fn a_look_that_failed_is_made_up_for() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, connection) =
+            DatabaseFile::open(&place.path().join("file"), SqliteOptions::default()).unwrap();
+        let mut reader = Reader::new(file.clone(), file.connect().unwrap(), Arc::default());
+        let (ended, mut ends) = oneshot::channel();
+        let watch = Watch { key: b"k".to_vec(), since: Version(0), ended };
+        reader.watch(watch, Instant::now() + Duration::from_secs(60));
+        let change =
+            "INSERT INTO kv (key, value, version) VALUES (x'6b', x'', 1); UPDATE counter SET version = 1";
+        connection.execute_batch(change).unwrap();
+        connection.execute_batch("ALTER TABLE kv RENAME TO away").unwrap();
+        reader.look();
+        assert!(ends.try_recv().is_err(), "what cannot be read has not changed");
+        assert!(reader.look_due().is_some(), "it looks again by itself");
+        connection.execute_batch("ALTER TABLE away RENAME TO kv").unwrap();
+        reader.look();
+        assert_eq!(ends.try_recv(), Ok(Ok(())));
+        assert_eq!(reader.look_due(), None);
+    }
+}
