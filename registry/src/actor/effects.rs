@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 
 use callsign_elector::{ids::NodeName, store::CommitOutcome};
 use callsign_transport::{Lane, LinkId, SendError};
-use ractor::{ActorId, ActorRef, ActorStatus};
+use ractor::{ActorCell, ActorId, ActorRef, ActorStatus};
 
 use super::{Driver, Kick};
 use crate::{
@@ -83,9 +83,7 @@ impl Driver {
         }
         let ended = || self.shared.actor_ended(actor);
         let Some(cell) = ractor::registry::where_is_pid(ActorId::Local(actor)) else { return ended() };
-        myself.get_cell().monitor(cell.clone());
-        // Monitoring what has ended already gives no event.
-        if cell.get_status() >= ActorStatus::Stopping {
+        if !is_monitored(&myself.get_cell(), &cell) {
             return ended();
         }
         self.shared.watched.add(actor, cell);
@@ -116,6 +114,12 @@ impl Driver {
     }
 }
 
+/// Has the end of an actor reported to another. `false`: it has ended meanwhile, and nothing is reported.
+fn is_monitored(by: &ActorCell, cell: &ActorCell) -> bool {
+    by.monitor(cell.clone());
+    cell.get_status() < ActorStatus::Stopping
+}
+
 async fn commit_done(id: OpId, commit: impl Future<Output = CommitOutcome>, metrics: OfCommit) -> Input {
     let outcome = tokio::time::timeout(COMMIT_TIMEOUT, commit).await;
     let outcome = outcome.unwrap_or(CommitOutcome::Unknown);
@@ -128,7 +132,15 @@ mod tests {
     use callsign_elector::store::{Transaction, Version};
 
     use super::*;
-    use crate::metrics::OfRegistry;
+    use crate::{driver_tests::counter, metrics::OfRegistry};
+
+    #[tokio::test]
+    async fn the_end_of_an_actor_that_ended_between_two_looks_is_not_waited_for() {
+        let (watcher, lives, ended) = (counter().await, counter().await, counter().await);
+        ended.stop_and_wait(None, None).await.unwrap();
+        assert!(!is_monitored(&watcher.get_cell(), &ended.get_cell()));
+        assert!(is_monitored(&watcher.get_cell(), &lives.get_cell()));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_commit_that_is_not_answered_may_have_been_done() {

@@ -15,6 +15,7 @@ mod sync {
 }
 
 #[path = "kicked.rs"]
+#[allow(clippy::duplicate_mod)] // with other primitives
 mod kicked;
 
 use kicked::Kicked;

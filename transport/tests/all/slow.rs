@@ -139,11 +139,11 @@ fn counted() -> (Tasks, Arc<AtomicUsize>) {
     let (runtime, links) = (tokio::runtime::Handle::current(), Arc::new(AtomicUsize::new(0)));
     let count = links.clone();
     let tasks = Tasks::started_by(move |what, work| {
-        let count = what.contains("link that").then(|| count.clone());
+        let (count, one) = (count.clone(), usize::from(what.contains("link that")));
         runtime.spawn(async move {
-            count.iter().for_each(|count| _ = count.fetch_add(1, SeqCst));
+            count.fetch_add(one, SeqCst);
             work.await;
-            count.iter().for_each(|count| _ = count.fetch_sub(1, SeqCst));
+            count.fetch_sub(one, SeqCst);
         });
     });
     (tasks, links)

@@ -10,6 +10,7 @@ mod sync {
 }
 
 #[path = "looks.rs"]
+#[allow(clippy::duplicate_mod)] // with other primitives
 #[allow(dead_code)] // being deaf is no race
 mod looks;
 

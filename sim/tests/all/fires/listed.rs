@@ -1,0 +1,32 @@
+//! Which checks have a forged case.
+
+use callsign_sim::oracle::Check;
+
+/// The checks that no forged case is made for: where they are seen to fire instead.
+const ELSEWHERE: &[(Check, &str)] = &[
+    (Check::NobodyWaits, "judged at the end of a run: planted defects"),
+    (Check::Quiescent, "judged at the end of a run: planted defects"),
+    (Check::EveryName, "judged at the end of a run: planted defects"),
+    (Check::Linearizable, "linear/tests.rs"),
+    (Check::HistoryTooLong, "nothing is wrong then"),
+    (Check::LockClears, "only counted"),
+    (Check::BeatRace, "only counted; TrustIsOpen fires"),
+    (Check::DeadLeader, "planted defects of members"),
+    (Check::Configured, "planted defects of members: settings-forget-the-rest"),
+    (Check::RankedFirst, "planted defects of members: rank-ignored"),
+    (Check::NewerLink, "planted defects of links"),
+    (Check::GrantTrusted, "planted defects of the registry"),
+];
+
+#[test]
+fn every_check_has_a_forged_case_or_is_seen_to_fire_elsewhere() {
+    let cases = [include_str!("../fires.rs"), include_str!("duties.rs")];
+    for check in Check::ALL.iter().filter(|check| !check.name().starts_with("(met)")) {
+        let word = format!("Check::{check:?}");
+        let is_it = |at: usize, text: &str| !text[at + word.len()..].starts_with(char::is_alphanumeric);
+        let is_in = |text: &str| text.match_indices(&word).any(|(at, _)| is_it(at, text));
+        let is_forged = cases.into_iter().any(is_in);
+        let is_elsewhere = ELSEWHERE.iter().any(|(other, _)| other == check);
+        assert!(is_forged != is_elsewhere, "{word}: forged: {is_forged}, elsewhere: {is_elsewhere}");
+    }
+}
