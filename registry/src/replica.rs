@@ -166,6 +166,12 @@ impl<T: Table> Replica<T> {
         self.touched.clear();
     }
 
+    /// What was applied is of a store that went back. Only a batch that resets can be applied, or a snapshot installed.
+    pub fn forget(&mut self) {
+        self.give_up_base();
+        self.end = LogEnd::default();
+    }
+
     /// Passes over the log up to its end. Right only if the next batch resets.
     pub fn skip_to(&mut self, end: LogEnd) {
         self.end = end;

@@ -9,7 +9,8 @@ use super::{
 use crate::{
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
     keys::ClusterKeys,
-    store::{CommitOutcome, Proof, Read, ReadResult, StoreError, Transaction},
+    past::Fact,
+    store::{CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Transaction},
     time::Time,
 };
 
@@ -54,6 +55,9 @@ pub enum Input {
         /// The incarnation.
         incarnation: Incarnation,
     },
+    /// Something of a registry that was committed is not in the store any more, as a read that was begun later says; or another
+    /// lineage was seen. With the keys that have to show it.
+    Missing(Vec<(Key, Fact)>),
     /// Whether some member of this node leads. Leaders close silent sessions first.
     Leads(bool),
     /// Stop trusting, close the session, and never open one again.
@@ -174,7 +178,7 @@ impl Session {
             Input::Wake => {}
             Input::ReadDone { id, result } => {
                 if self.own.is_reading(id) {
-                    self.on_own_read(now, result, effects);
+                    self.on_own_read(now, id, result, effects);
                 } else if self.sweeper.is_asking(id) {
                     self.on_swept_page(now, result, effects);
                 } else {
@@ -201,6 +205,7 @@ impl Session {
                     self.suspicions.suspect(now, &node, incarnation);
                 }
             }
+            Input::Missing(facts) => self.doubt(now, facts, effects),
             Input::Leads(leads) => self.leads = leads,
             Input::Leave => self.leave(now, effects),
             Input::Close(number) => self.close_inherited(now, number),
@@ -235,7 +240,7 @@ impl Session {
             (_, Some(session)) if self.own.trusted_until.is_some() => Some(SessionEvent::Opened { session }),
             (_, Some(session)) => Some(SessionEvent::Lapsed { session }),
         };
-        own.into_iter().collect()
+        self.own.standing.event().into_iter().chain(own).collect()
     }
 
     /// What is in the way of opening, or of closing.
@@ -284,6 +289,10 @@ impl Session {
 
     pub(super) fn next_id(&mut self) -> RequestId {
         self.last_id.0 += 1;
+        self.last_id
+    }
+
+    pub(super) fn last_id(&self) -> RequestId {
         self.last_id
     }
 

@@ -37,6 +37,11 @@ impl Sweeper {
         self.walk.begin(now, age / SETTLED);
     }
 
+    /// What it has seen is of another lineage.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
     pub(super) fn is_asking(&self, id: RequestId) -> bool {
         self.doing.is_some_and(|(asked, _)| asked == id)
     }
@@ -92,7 +97,7 @@ impl Session {
         let number = |value| SessionRecord::from_value(value).map(|record| record.number).unwrap_or_default();
         let Some(greatest) = old.iter().map(|(_, value)| number(value)).max() else { return };
 
-        let mut transaction = Transaction::new();
+        let mut transaction = self.check_lineage(Transaction::new());
         if !planted!("sweep-without-floor-check") {
             transaction = transaction.check(self.keys.session_floor(), read.value(0).cloned());
         }

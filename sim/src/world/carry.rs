@@ -158,6 +158,10 @@ impl World {
             ElectorEvent::Assume { leader, epoch } => {
                 self.tell_member(node, Queue::OfElector, Input::Assume { leader, epoch });
             }
+            ElectorEvent::Missing { facts } => {
+                self.oracle.note(node, || format!("elector: missing {facts:?}"));
+                self.tell(node, Queue::OfElector, Internal::Session(SessionInput::Missing(facts)));
+            }
             ElectorEvent::Left => {
                 let mut oracle = std::mem::take(&mut self.oracle);
                 oracle.elector_left(self, node);

@@ -163,6 +163,17 @@ impl Server {
         }
     }
 
+    /// Makes one directory a copy of another. The server must be stopped.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub(crate) fn copy(&self, from: &str, to: &str) {
+        let run = |program: &str, arguments: &[&str]| {
+            let done = self.command(Path::new(program)).args(arguments).status().unwrap();
+            assert!(done.success(), "{program} {arguments:?}");
+        };
+        run("rm", &["-rf", to]);
+        run("cp", &["-a", from, to]);
+    }
+
     fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }
