@@ -10,7 +10,10 @@ use std::{
 use callsign_elector::{
     Time,
     elector::View,
-    ids::{Ballot, ClusterName, Epoch, Incarnation, NodeName, Nonce, Position, RegistryName, Token},
+    ids::{
+        Ballot, ClusterName, Epoch, Incarnation, NodeName, Nonce, Position, RegistryName, SessionId,
+        SessionNumber, Token,
+    },
     keys::{ClusterKeys, RegistryKeys},
     lineage::{LineageId, LineageNumber},
     record::{Leader, Lineage, LogEnd, Record, Term},
@@ -33,7 +36,7 @@ use crate::{
     message::Message,
     name::Name,
     replica::Replica,
-    table::Row,
+    table::{RequestNumber, Row, Table},
 };
 
 /// The lease of these nodes: the default.
@@ -427,6 +430,33 @@ fn in_another_lineage_a_member_takes_nothing_that_the_former_one_says() {
     step(&mut member, view(lineage, first, old_end));
     step(&mut member, reset(first, old_end, first));
     assert_eq!((member.replica().is_based(), member.replica().position()), (true, Position(first)));
+}
+
+#[test]
+fn nothing_of_a_store_that_went_back_is_left_in_a_table_that_begins_anew() {
+    let mut replica = Replica::new(node("b"), BTreeMap::new());
+    replica.base_on_nothing();
+    let session = SessionId { node: node("a"), incarnation: Incarnation(1), number: SessionNumber(1) };
+    let op = Op::Register {
+        name: "lost".into(),
+        session: 0,
+        request: RequestNumber(1),
+        actor: 1,
+        kind: callsign_transport::Kind(7),
+    };
+    let batch = Batch {
+        epoch: Epoch(1),
+        nonce: Nonce(1),
+        position: Position(1),
+        prev: LogEnd::default(),
+        sessions: vec![Arc::new(session)],
+        ops: vec![op],
+    };
+    replica.offer(Epoch(1), Position(1), &batch.encode()).unwrap();
+    assert_eq!(replica.table().count(), 1);
+    replica.forget();
+    replica.base_on_nothing();
+    assert_eq!((replica.table().count(), replica.sessions().len()), (0, 0));
 }
 
 #[test]

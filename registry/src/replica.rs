@@ -151,8 +151,14 @@ impl<T: Table> Replica<T> {
         self.based
     }
 
-    /// Takes the empty table for the prefix of no batch. Right only if the log still has its first one.
+    /// Empties the table, and takes it for the prefix of no batch. Right only if the log still has its first one.
     pub fn base_on_nothing(&mut self) {
+        // Of a replica that has forgotten what it applied there may be rows left.
+        if self.table.count() > 0 {
+            let empty = self.table.staged(0);
+            self.table.switch_to(empty);
+        }
+        self.sessions.clear();
         self.end = LogEnd::default();
         self.based = true;
     }
