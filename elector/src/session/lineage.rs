@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use callsign_planted::planted;
+
 use super::{
     SessionEvent,
     core::{Effect, Phase, RequestId, Session},
@@ -190,7 +192,7 @@ impl Session {
         let standing = &self.own.standing;
         let is_recent = standing.trusted_until.is_some_and(|until| now < until + standing.greatest);
         let ours = standing.ours.unwrap_or_default();
-        if !is_recent {
+        if !is_recent && !planted!("raises-a-day-late") {
             // Nobody trusts what this node lost any more, and what the others have since is not to be taken from them.
             let record = read.value(LINEAGE).map(|value| Lineage::from_value(value));
             let record = record.and_then(Result::ok).unwrap_or_default();
@@ -201,7 +203,7 @@ impl Session {
         let greatest_lease = standing.greatest.max(self.config.timing.lease);
         let lineage = Lineage { id: LineageId { number, nonce }, greatest_lease };
         let mut transaction = Transaction::new().check(self.keys.lineage(), read.value(LINEAGE).cloned());
-        for (key, value) in gone {
+        for (key, value) in gone.into_iter().filter(|_| !planted!("raised-without-what-showed-it")) {
             transaction = transaction.check(key, value);
         }
         self.write_lineage(now, lineage, transaction.put(self.keys.lineage(), lineage.to_value()), effects);

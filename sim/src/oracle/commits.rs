@@ -158,6 +158,8 @@ impl Inner {
             } else {
                 *greatest = row.token;
             }
+        } else if *key == keys.all.cluster().lineage() {
+            self.lineage_written(world, value);
         } else if key == keys.term {
             let Ok(term) = Term::from_value(value) else { return };
             self.counts.add(Check::EpochGrows, 1);
@@ -241,7 +243,8 @@ impl Inner {
             Err(error) => return self.fail(Check::PositionGrows, format!("{position:?}: {error}")),
         };
         self.counts.add(Check::PositionGrows, 1);
-        if position != self.position.next() || batch.position != position || batch.prev != self.end {
+        let next = Position(self.losses.lineage.after(self.position.0));
+        if position != next || batch.position != position || batch.prev != self.end {
             let (end, prev) = (self.end, batch.prev);
             self.fail(
                 Check::PositionGrows,
@@ -270,6 +273,7 @@ impl Inner {
                 ),
             );
         }
+        self.counted(world, position, batch.ops.contains(&Op::Reset));
         if batch.ops.contains(&Op::Reset) {
             self.check_reset(world, position);
         }

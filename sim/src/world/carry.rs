@@ -91,11 +91,17 @@ impl World {
         if matches!(event, SessionEvent::Resumed { .. } | SessionEvent::Lost { .. }) {
             self.oracle.count(Check::Lapsed);
         }
+        let is_joined = |world: &Self| world.process(node).is_some_and(|process| process.parts.is_some());
+        let was_joined = is_joined(self);
         if matches!(event, SessionEvent::Opened { .. }) {
             self.on_opened(node);
         }
-        if self.process(node).is_some_and(|process| process.parts.is_some()) {
-            self.tell_of_session(node, event);
+        // Who joins is told first how the session is.
+        let current = self.process(node).filter(|_| !was_joined).map(|process| process.session.current());
+        for event in current.unwrap_or_else(|| vec![event]) {
+            if is_joined(self) {
+                self.tell_of_session(node, event);
+            }
         }
     }
 
@@ -188,7 +194,12 @@ impl World {
         self.note_for_driver(node, &input);
         let owed = self.process(node).and_then(|process| owed(process, &input));
         let begin = self.asked(node).len();
+        let begins_anew = matches!(input, Input::Lineage(_));
         self.step_core(node, input);
+        if let Some(process) = self.process(node).filter(|_| begins_anew) {
+            let incarnation = process.incarnation;
+            self.oracle.began_anew(node, incarnation);
+        }
         if let Some(owed) = owed {
             let asked = self.asked(node)[begin..].to_vec();
             self.oracle.paid(node, &owed, &asked);
