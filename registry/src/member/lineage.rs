@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use callsign_elector::lineage::LineageNumber;
+
 use super::{
     Ahead, CatchUp, Effect, Epoch, LineageId, LogEnd, Member, Message, Now, SNAPSHOTS, Table, Tell, Time,
     Trim, nothing_known, splitmix,
@@ -25,14 +27,20 @@ pub(super) struct Told {
 impl<T: Table> Member<T> {
     /// Whether the message is of a lineage before this one: it is about what was lost.
     pub(super) fn is_of_former_lineage(&self, message: &Message) -> bool {
-        let is_before = |epoch: Epoch| self.view.lineage.number.is_after(epoch.0);
+        let lineage = self.lineage_number();
+        let is_before = |epoch: Epoch| lineage.is_after(epoch.0);
         message.epoch().is_some_and(is_before)
     }
 
     /// Whether the registry was not opened in this lineage yet: what its log has is of no account.
     pub(super) fn is_behind_lineage(&self) -> bool {
         let commit = self.view.commit.unwrap_or_default().position;
-        self.view.lineage.number.is_after(commit.0)
+        self.lineage_number().is_after(commit.0)
+    }
+
+    /// The lineage as the node said it, or as the elector has read it: until that has read again, only the node knows.
+    fn lineage_number(&self) -> LineageNumber {
+        self.view.lineage.number.max(self.lineage.unwrap_or_default().number)
     }
 
     /// Tells the elector what was applied last, if it was not told: it was committed.
