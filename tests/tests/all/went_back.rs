@@ -48,10 +48,16 @@ fn a_store_goes_back(
     println!("served again {:?} after the loss", begun.elapsed());
     for name in cluster.names() {
         for lost in ["early", "late"] {
-            let code = cluster.node(&name).client.whereis_consistent(lost).code().to_owned();
-            assert_eq!(code, "not_found", "{lost} is lost on {name}");
+            // A node that has not noticed the loss yet says that it is ready.
+            eventually("nobody has what was lost", PATIENCE, || {
+                match cluster.node(&name).client.whereis_consistent(lost).code() {
+                    "not_found" => Ok(()),
+                    code => Err(format!("{lost} on {name}: {code}")),
+                }
+            });
         }
     }
+    cluster.wait_until_ready();
     let again = cluster.register("c", "late");
     assert!(again > late && again > 1 << 40, "{again} after {late}");
     assert_eq!(lineage(&cluster), 1, "it was noticed once");
