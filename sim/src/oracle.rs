@@ -25,7 +25,7 @@ use callsign_elector::{
     ids::{Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
     keys::RegistryKeys,
     record::{LogEnd, SessionRecord},
-    store::CommitOutcome,
+    store::{CommitOutcome, Key},
 };
 
 pub(crate) use self::duties::owed;
@@ -34,6 +34,9 @@ pub use self::{
     counts::{Check, Counts},
 };
 use crate::world::{Acting, Action, CoreId, NodeId, Violation, World};
+
+/// A core of a process.
+type Author = (NodeId, Incarnation, CoreId);
 
 /// Who holds a name, as the log says.
 #[derive(Clone, Debug)]
@@ -151,8 +154,8 @@ pub(crate) struct Inner {
     nonces: BTreeSet<Nonce>,
     /// The incarnations of a node that a process was linked to, or told of; and which of them last.
     linked: BTreeMap<(Incarnation, NodeName), (u64, BTreeSet<u64>)>,
-    /// How many commits in a row were not done for a core, and since when.
-    refused: BTreeMap<(NodeId, Incarnation, CoreId), (u32, Duration)>,
+    /// How many commits in a row were not done for a core, by the first key that they check, and since when.
+    refused: BTreeMap<Author, BTreeMap<Option<Key>, (u32, Duration)>>,
     /// Processes whose members have left.
     retired: BTreeSet<Incarnation>,
     /// The latest join of a process of which was said that it drains.

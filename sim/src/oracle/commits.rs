@@ -12,7 +12,7 @@ use callsign_elector::{
     store::{CommitOutcome, Transaction, Write},
 };
 
-use super::{Check, Holder, Inner, Kind, Oracle, Span, elections::Election, states::digest};
+use super::{Author, Check, Holder, Inner, Kind, Oracle, Span, elections::Election, states::digest};
 use crate::world::{CoreId, NodeId, World, newer::is_newer, number_of};
 
 /// What was there before a transaction.
@@ -107,27 +107,30 @@ impl Oracle {
     }
 }
 
-/// So many commits within this time, and none that is known to be done, are more than a core may ask for.
+/// So many commits within this time, all conditional on the same key, and none that is known to be done, are more than a
+/// core may ask for. By key: a session may close as many others at once as died.
 const HAMMERED: (u32, Duration) = (8, Duration::from_millis(100));
 
 impl Oracle {
     /// A core asks for a commit, at this time of its node. What counts is when it asks: answers may be held back, and come
     /// together.
-    pub(crate) fn commit_asked(&mut self, who: (NodeId, Incarnation, CoreId), now: Duration) {
+    pub(crate) fn commit_asked(&mut self, who: Author, transaction: &Transaction, now: Duration) {
         let Some(inner) = self.edit() else { return };
-        let (count, since) = inner.refused.entry(who).or_insert((0, now));
+        let key = transaction.checks.first().map(|check| check.key.clone());
+        let (count, since) = inner.refused.entry(who).or_default().entry(key).or_insert((0, now));
         if now.saturating_sub(*since) >= HAMMERED.1 {
             (*count, *since) = (0, now);
         }
         *count += 1;
         if *count > HAMMERED.0 {
-            let what = format!("{who:?} asked for {count} commits in {:?}", now.saturating_sub(*since));
+            let what =
+                format!("{who:?} asked for {count} commits of one key in {:?}", now.saturating_sub(*since));
             inner.fail(Check::BacksOff, what);
         }
     }
 
     /// A core gets the outcome of a commit.
-    pub(crate) fn commit_ended(&mut self, who: (NodeId, Incarnation, CoreId), outcome: &CommitOutcome) {
+    pub(crate) fn commit_ended(&mut self, who: Author, outcome: &CommitOutcome) {
         let Some(inner) = self.edit() else { return };
         if matches!(outcome, CommitOutcome::Committed(_)) {
             inner.refused.remove(&who);
