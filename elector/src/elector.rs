@@ -22,6 +22,7 @@
 mod act;
 pub mod driver;
 mod handoff;
+mod lineage;
 mod plan;
 mod reading;
 mod seed;
@@ -37,6 +38,7 @@ use callsign_planted::planted;
 use self::{
     act::Action,
     handoff::{Answer, Handoff},
+    lineage::Known,
     reading::Reading,
     seed::Seed,
     silence::Silence,
@@ -50,6 +52,7 @@ use crate::{
     Time,
     ids::{Epoch, NodeName, Position, Sequence, SessionId, Token},
     keys::{ClusterKeys, RegistryKeys},
+    past::Past,
     record::MembershipEvent,
     settings::{InForce, Settings},
     store::{CommitOutcome, Key, ReadResult, StoreError},
@@ -101,6 +104,8 @@ enum Doing {
         drain: bool,
         /// What it appends that is to be set.
         configure: Option<Settings>,
+        /// What is known when it is committed.
+        commits: Past,
     },
 }
 
@@ -109,7 +114,12 @@ enum Doing {
 pub struct Elector {
     config: ElectorConfig,
     keys: RegistryKeys,
+    /// The own key there as an author.
+    author: Key,
     seed: Seed,
+    known: Known,
+    /// The greatest number of an own entry that is known to have been appended.
+    used: Sequence,
 
     session: Option<SessionId>,
     /// The session, or the one before trust in it lapsed.
@@ -161,6 +171,9 @@ impl Elector {
             seed: Seed::new(config.seed, &config.node),
             silence: Silence::new(timing.silence, timing.lock + timing.silence * 2, timing.poll * 2),
             wanted: Wanted::new(&config.node),
+            author: keys.author(&config.node),
+            known: Known::default(),
+            used: Sequence(0),
             config,
             keys,
             session: None,
@@ -201,6 +214,9 @@ impl Elector {
         let mut fresh = false;
         match input {
             Input::Wake => self.wake_at = None,
+            Input::Notice(notice @ (Notice::Applied { .. } | Notice::Contradicted { .. })) => {
+                self.on_known(notice, effects);
+            }
             Input::Notice(notice) => self.on_notice(now, notice),
             Input::ReadDone { id, result } => match self.doing.take() {
                 Some((doing, Doing::Read)) if doing == id => fresh = self.on_read(now, result, effects),
@@ -217,9 +233,13 @@ impl Elector {
                 other => self.doing = other,
             },
             Input::CommitDone { id, outcome } => match self.doing.take() {
-                Some((doing, Doing::Commit { report, join, drain, configure })) if doing == id => {
-                    if drain && matches!(outcome, CommitOutcome::Committed(_)) {
-                        self.leaving = Leaving::Said;
+                Some((doing, Doing::Commit { report, join, drain, configure, commits })) if doing == id => {
+                    if matches!(outcome, CommitOutcome::Committed(_)) {
+                        self.used = self.used.max(commits.sequence(&self.author).unwrap_or_default());
+                        self.known.past().merge(commits);
+                        if drain {
+                            self.leaving = Leaving::Said;
+                        }
                     }
                     // Not again: another member may want it otherwise.
                     if configure == self.configure && matches!(outcome, CommitOutcome::Committed(_)) {
@@ -288,6 +308,8 @@ impl Elector {
                 self.configure = Some(self.configure.unwrap_or_default().with(&change));
             }
             Notice::Resign { epoch } => self.resign = Some(epoch),
+            Notice::Lineage { lineage, since } => self.begin_lineage(lineage, since),
+            Notice::Applied { .. } | Notice::Contradicted { .. } => {}
         }
     }
 
@@ -323,7 +345,12 @@ impl Elector {
         };
         self.read_failures = 0;
         let node = &self.config.node;
-        let reading = Reading::new(&self.keys, node, self.queue_limit, self.wanted.nodes(), &result);
+        let (limit, asked) = (self.queue_limit, self.wanted.nodes());
+        let reading = Reading::new(&self.keys, node, limit, asked, self.used, &result);
+        if !self.is_our_store(now, &reading, effects) {
+            return false;
+        }
+        let node = &self.config.node;
         let (reading, is_incomplete) = self.wanted.of(node, reading);
         self.stale |= is_incomplete;
         let Some(reading) = reading else { return false };
@@ -335,6 +362,7 @@ impl Elector {
             keys: vec![self.keys.queue(), self.keys.term(), self.keys.lock()],
             since: reading.version,
         });
+        self.used = self.used.max(reading.author.unwrap_or_default());
         self.draining &= !reading.queue.is_empty();
         self.settle_join(&reading);
         self.report_corrupt(&reading, effects);
@@ -426,8 +454,10 @@ impl Elector {
     fn show(&mut self, effects: &mut Vec<Effect>) {
         let me = self.own_row().map(|row| row.token);
         let Some((reading, state)) = self.readable() else { return };
+        let Some(lineage) = reading.lineage() else { return };
         let view = View {
             version: reading.version,
+            lineage,
             term: state.term.clone(),
             lock: state.lock.clone(),
             members: state.members.clone(),
@@ -499,6 +529,7 @@ impl Elector {
 
     fn read(&mut self, effects: &mut Vec<Effect>) {
         self.stale = false;
+        self.known.ask();
         let id = self.begin(Doing::Read);
         let nodes = self.wanted.nodes();
         let reads = reading::reads(&self.keys, &self.config.node, self.queue_limit, nodes);

@@ -18,9 +18,11 @@ use crate::{
         RegistryName, Seniority, Sequence, SessionId, SessionNumber, Tag, Token,
     },
     keys::ClusterKeys,
+    lineage::{LineageId, LineageNumber},
     record::{
-        Accusation, AuthorFloor, AuthorRecord, CorruptRecord, Evidence, Leader, Lock, LogEnd, MemberRow,
-        MembershipEvent, OpenMark, PositionRecord, QueueEntry, Record, SessionFloor, SessionRecord, Term,
+        Accusation, AuthorFloor, AuthorRecord, CorruptRecord, Evidence, Leader, Lineage, Lock, LogEnd,
+        MemberRow, MembershipEvent, OpenMark, PositionRecord, QueueEntry, Record, SessionFloor,
+        SessionRecord, Term,
     },
     recording::{Core, Header},
     settings::{Preset, Settings},
@@ -81,6 +83,8 @@ fn events() -> Vec<(&'static str, MembershipEvent)> {
 }
 
 fn of_a_registry(golden: &mut Golden) {
+    let id = LineageId { number: LineageNumber(3), nonce: Nonce(u64::MAX - 5) };
+    record(golden, "lineage", Lineage { id, greatest_lease: Duration::from_millis(10_500) });
     for (name, open) in [("open", true), ("closed", false)] {
         let (number, beat) = (SessionNumber(2), Beat(40_000));
         let (incarnation, lease) = (Incarnation(u64::MAX - 1), Duration::from_millis(10_500));
@@ -204,6 +208,7 @@ fn keys(golden: &mut Golden) {
     for (name, key) in [
         ("session", cluster.session(&node("a"))),
         ("session_floor", cluster.session_floor()),
+        ("lineage", cluster.lineage()),
         ("open", cluster.open_mark(&node("a"))),
         ("queue", registry.queue()),
         ("author", registry.author(&node("a"))),

@@ -54,6 +54,11 @@ impl ClusterKeys {
         last_part(key, &format!("{}/open/", self.prefix))
     }
 
+    /// How often the store went back, and since when: see [`lineage`](crate::lineage).
+    pub fn lineage(&self) -> Key {
+        format!("{}/lineage", self.prefix).into_bytes()
+    }
+
     /// The number that no new session may have, nor one below: closed records up to it were swept away.
     pub fn session_floor(&self) -> Key {
         format!("{}/session_floor", self.prefix).into_bytes()

@@ -155,7 +155,8 @@ pub const METRICS: &[Metric] = {
             Counter,
             Count,
             &["event"],
-            "opened, lapsed (no beat in time), resumed, lost (closed by others), peer_closed, ...",
+            "opened, lapsed (no beat in time), resumed, lost (closed by others), peer_closed, store_went_back (it lost \
+             what it had acknowledged), lineage, ...",
         ),
     ]
 };
@@ -296,6 +297,8 @@ pub(crate) fn session_event(event: &SessionEvent) {
         SessionEvent::Lapsed { .. } => "lapsed",
         SessionEvent::Resumed { .. } => "resumed",
         SessionEvent::Lost { .. } => "lost",
+        SessionEvent::StoreWentBack { .. } => "store_went_back",
+        SessionEvent::Lineage { .. } => "lineage",
         SessionEvent::NameInUse { .. } => "name_in_use",
         SessionEvent::PeerClosed(_) => "peer_closed",
         SessionEvent::Unreadable { .. } => "unreadable",

@@ -12,6 +12,7 @@ use crate::{
         Ballot, Beat, Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber,
         Token,
     },
+    lineage::LineageId,
     session::timing::MAX_LEASE,
     settings::Settings,
     store::{Value, Version},
@@ -104,6 +105,24 @@ impl SessionRecord {
     pub fn has_closed(&self, session: &SessionId) -> bool {
         self.number > session.number
             || (self.number == session.number && (!self.open || self.incarnation != session.incarnation))
+    }
+}
+
+/// The lineage of the store: it is another one each time when it was noticed that the store went back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lineage {
+    /// Which one.
+    pub id: LineageId,
+    /// The longest lease of a session that may still be trusted: of all that were opened. At most [`MAX_LEASE`], also as read.
+    #[serde(deserialize_with = "at_most_the_longest")]
+    pub greatest_lease: Duration,
+}
+impl Record for Lineage {}
+
+impl Default for Lineage {
+    /// What an absent record stands for.
+    fn default() -> Self {
+        Self { id: LineageId::default(), greatest_lease: Duration::ZERO }
     }
 }
 

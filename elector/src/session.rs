@@ -31,8 +31,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{ClusterName, Incarnation, NodeName, SessionId},
+    lineage::LineageId,
     record::CorruptRecord,
-    store::TooLarge,
+    store::{Key, TooLarge},
+    time::Time,
 };
 
 pub mod core;
@@ -41,6 +43,7 @@ pub mod timing;
 pub mod trust;
 
 pub(crate) mod jitter;
+mod lineage;
 mod observe;
 mod own;
 mod suspicion;
@@ -97,6 +100,20 @@ pub enum SessionEvent {
     Lost {
         /// The session.
         session: SessionId,
+    },
+    /// The store does not have what was committed: it went back behind what it acknowledged. All names of this node are lost.
+    /// Once for each loss.
+    StoreWentBack {
+        /// The keys that showed it to this node. None: it is the lineage that says so.
+        shown: Vec<Key>,
+    },
+    /// The node is in another lineage of the store, or begins anew in the same one: all that it knew of registries is not so
+    /// any more.
+    Lineage {
+        /// Which one.
+        lineage: LineageId,
+        /// When the node first saw it.
+        since: Time,
     },
     /// Another live process holds a session under this node's name. Repeated whenever it was seen beating.
     NameInUse {

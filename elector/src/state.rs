@@ -3,8 +3,8 @@
 //! Takes as given that entries are applied one at a time, in the order in which they can pass the lock, and that
 //! the facts were read at the same version as the state and are checked again by the commit.
 //!
-//! Promises: at most one leader per epoch; epoch and ballot only grow, by exactly one when the leader changes and not
-//! at all otherwise (P2, P8). Does not promise that an elected member lives: its session was open, no more.
+//! Promises: at most one leader per epoch; epoch and ballot only grow, to the next one of the lineage when the leader
+//! changes and not at all otherwise (P2, P8). Does not promise that an elected member lives: its session was open, no more.
 //!
 //! Pure: the same state, entry and facts give the same result.
 
@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::outcome::{Change, Dropped};
 use crate::{
-    ids::{Epoch, NodeName, Nonce, Position, SessionId, Token},
+    ids::{Ballot, Epoch, NodeName, Nonce, Position, SessionId, Token},
+    lineage::LineageNumber,
     policy::{self, Candidate, Decision, Election, Opening},
     record::{Accusation, Evidence, Leader, Lock, MemberRow, MembershipEvent, QueueEntry, Term},
     sessions::Sessions,
@@ -56,6 +57,8 @@ pub struct Facts {
     pub floor: Position,
     /// The version of the read.
     pub version: Version,
+    /// The lineage of the store: epochs and ballots are counted in it.
+    pub lineage: LineageNumber,
     /// The session whose elector commits.
     pub proposer: SessionId,
     /// What a new lock is recognised by.
@@ -512,9 +515,9 @@ impl<'a> Transition<'a> {
         let term = &mut self.after.term;
         term.epoch = match term.leader {
             None if planted!("epoch-reset-on-vacancy") => Epoch(1),
-            _ => term.epoch.next(),
+            _ => Epoch(self.facts.lineage.after(term.epoch.0)),
         };
-        term.ballot = term.ballot.next();
+        term.ballot = Ballot(self.facts.lineage.after(term.ballot.0));
         term.elected_at = self.facts.version;
         self.after.lock = term.leader.as_ref().map(|leader| Lock {
             epoch: term.epoch,

@@ -12,7 +12,7 @@ use crate::{
     store::{Key, Value},
 };
 
-/// How many records are read at once, and swept by one transaction at most.
+/// How many records are read at once, and swept by one transaction at most, if nothing else is asked for.
 pub(crate) const PAGE: usize = 250;
 
 /// Between two pages at most. Longer: less is swept in an hour. Shorter: what walking costs.
@@ -73,12 +73,12 @@ impl Walk {
         }
     }
 
-    /// Takes the page: all of its entries, and which of them are of no use. Gives those that were so for `age` at least.
+    /// Takes the page: all of its entries, how many it might have had, and which of them are of no use. Gives those that were so for `age` at least.
     pub(crate) fn take<'a>(
         &mut self,
         now: Time,
         age: Duration,
-        page: &'a [(Key, Value)],
+        (page, limit): (&'a [(Key, Value)], usize),
         is_useless: impl Fn(&Key, &Value) -> bool,
     ) -> Vec<&'a (Key, Value)> {
         if std::mem::take(&mut self.is_over) {
@@ -97,7 +97,7 @@ impl Walk {
                 self.seen.insert(mark);
             }
         }
-        if let Some((last, _)) = page.last().filter(|_| page.len() >= PAGE) {
+        if let Some((last, _)) = page.last().filter(|_| page.len() >= limit) {
             self.from = Some([last.as_slice(), &[0]].concat());
             self.due = Some(now + pause(age));
         } else {
@@ -110,7 +110,7 @@ impl Walk {
 }
 
 fn pause(age: Duration) -> Duration {
-    PAUSE.min(age / 64)
+    PAUSE.min(age / 4)
 }
 
 /// A digest of a record (FNV-1a). Two that share one cost nothing but age.
@@ -139,12 +139,12 @@ mod tests {
         walk.begin(at(9), Duration::from_secs(450));
         assert_eq!(walk.due(), Some(at(450)));
         let page = [a.clone(), b.clone(), c.clone()];
-        assert_eq!(walk.take(at(451), AGE, &page, is_dead), Vec::<&(Key, Value)>::new());
+        assert_eq!(walk.take(at(451), AGE, (&page, PAGE), is_dead), Vec::<&(Key, Value)>::new());
         assert_eq!(walk.due(), Some(at(451 + 3600)), "nothing is younger than an age then");
         // One has come and gone again, one died meanwhile.
         let page = [a.clone(), record("b", "dead again"), record("c", "dead")];
         let is_dead = |_: &Key, value: &Value| value.starts_with(b"dead");
-        assert_eq!(walk.take(at(4100), AGE, &page, is_dead), [&a]);
+        assert_eq!(walk.take(at(4100), AGE, (&page, PAGE), is_dead), [&a]);
     }
 
     #[test]
@@ -154,22 +154,22 @@ mod tests {
         let mut walk = Walk::default();
         walk.begin(at(0), Duration::ZERO);
         assert_eq!(walk.next(all.clone()), all);
-        assert!(walk.take(at(1), AGE, &page, |_, _| true).is_empty());
+        assert!(walk.take(at(1), AGE, (&page, PAGE), |_, _| true).is_empty());
         assert_eq!(walk.due(), Some(at(2)));
         assert_eq!(walk.next(all.clone()), b"00249\0".to_vec()..b"1".to_vec());
-        assert!(walk.take(at(2), AGE, &[], |_, _| true).is_empty());
+        assert!(walk.take(at(2), AGE, (&[], PAGE), |_, _| true).is_empty());
         assert_eq!(walk.due(), Some(at(3602)));
         assert_eq!(walk.next(all.clone()), all);
-        assert_eq!(walk.take(at(3602), AGE, &page, |_, _| true).len(), PAGE);
+        assert_eq!(walk.take(at(3602), AGE, (&page, PAGE), |_, _| true).len(), PAGE);
         // They could not be swept: once more.
         walk.again(at(3602), AGE);
         assert_eq!((walk.due(), walk.next(all.clone())), (Some(at(3603)), all.clone()));
-        assert_eq!(walk.take(at(3603), AGE, &page, |_, _| true).len(), PAGE);
+        assert_eq!(walk.take(at(3603), AGE, (&page, PAGE), |_, _| true).len(), PAGE);
         // The last page, too.
-        assert!(walk.take(at(3604), AGE, &[], |_, _| true).is_empty());
+        assert!(walk.take(at(3604), AGE, (&[], PAGE), |_, _| true).is_empty());
         walk.again(at(3604), AGE);
         assert_eq!(walk.next(all.clone()).start, b"00249\0".to_vec());
-        assert!(walk.take(at(3605), AGE, &[], |_, _| true).is_empty());
+        assert!(walk.take(at(3605), AGE, (&[], PAGE), |_, _| true).is_empty());
         assert_eq!(walk.due(), Some(at(7205)));
     }
 }

@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     ids::{Ballot, Epoch, NodeName, Position},
     keys::{RegistryKeys, read_key, read_range},
-    record::{LogEnd, MemberRow, PositionRecord, QueueEntry, Record, SessionRecord, Term},
+    lineage::LineageNumber,
+    record::{Lineage, LogEnd, MemberRow, PositionRecord, QueueEntry, Record, SessionRecord, Term},
     store::{Key, Read, ReadResult, Transaction, Value, Version},
 };
 
@@ -39,13 +40,15 @@ const MEMBERS: usize = 5;
 const QUEUE: usize = 6;
 const OLDEST: usize = 7;
 const ANYTHING: usize = 8;
+const LINEAGE: usize = 9;
 /// The session of the first of the nodes that were asked for; those of the others follow.
-const SESSIONS: usize = 9;
+const SESSIONS: usize = 10;
 
 /// What there is of a registry, at one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     version: Version,
+    lineage: LineageNumber,
     term: Option<Term>,
     commit: Option<Position>,
     floor: Option<Position>,
@@ -78,6 +81,7 @@ pub fn reads(keys: &RegistryKeys, nodes: &BTreeSet<NodeName>) -> Vec<Read> {
         read_range(keys.queue_entries(), MOST),
         read_range(keys.log(Position(0))..keys.log(Position(u64::MAX)), 1),
         read_range(keys.all(), 1),
+        read_key(keys.cluster().lineage()),
     ];
     reads.extend(nodes.iter().map(|node| read_key(keys.cluster().session(node))));
     reads
@@ -88,7 +92,7 @@ impl Found {
     pub fn new(keys: &RegistryKeys, nodes: &BTreeSet<NodeName>, result: &ReadResult) -> Self {
         let (mut counters_unread, mut others_unread) = (Vec::new(), Vec::new());
         let mut raw = BTreeMap::new();
-        for index in [TERM, LOCK, COMMIT, FLOOR, QUEUE_MARK] {
+        for index in [TERM, LOCK, COMMIT, FLOOR, QUEUE_MARK, LINEAGE] {
             raw.extend(result.entries(index).iter().cloned());
         }
         let position = |index, what, unread: &mut Vec<String>| {
@@ -96,6 +100,8 @@ impl Found {
             value.map(|PositionRecord(position)| position)
         };
         let end: Option<LogEnd> = decoded(result.value(COMMIT), "the end of the log", &mut counters_unread);
+        let lineage: Option<Lineage> =
+            decoded(result.value(LINEAGE), "the lineage of the store", &mut counters_unread);
         let term = decoded(result.value(TERM), "the term", &mut counters_unread);
         let commit = end.map(|end| end.position);
         let floor = position(FLOOR, "the floor of the log", &mut counters_unread);
@@ -137,6 +143,7 @@ impl Found {
             is_complete: concerned.is_subset(nodes),
             concerned,
             version: result.version,
+            lineage: lineage.unwrap_or_default().id.number,
             term,
             commit,
             floor,
@@ -200,10 +207,11 @@ impl Found {
         (self.term.as_ref().map_or(Epoch(0), |term| term.epoch), self.commit.unwrap_or_default())
     }
 
-    /// How many positions the log still has.
+    /// How many positions the log still has, of the lineage of its end: there are none between two lineages.
     pub fn logged(&self) -> u64 {
         let end = self.commit.unwrap_or_default().0;
-        self.oldest.map_or(0, |oldest| (end + 1).saturating_sub(oldest.0))
+        let first = LineageNumber::of(end).after(0);
+        self.oldest.map_or(0, |oldest| (end + 1).saturating_sub(oldest.0.max(first)))
     }
 
     fn check(&self, transaction: Transaction, key: Key) -> Transaction {
@@ -222,7 +230,8 @@ fn decoded<R: Record>(value: Option<&Value>, what: &str, unread: &mut Vec<String
 /// It may land late, or never: it holds only for what was found. Ask first what stands against it.
 pub fn fence(keys: &RegistryKeys, found: &Found) -> Transaction {
     let mut transaction = Transaction::new();
-    for key in [keys.term(), keys.lock(), keys.commit(), keys.floor(), keys.queue()] {
+    for key in [keys.term(), keys.lock(), keys.commit(), keys.floor(), keys.queue(), keys.cluster().lineage()]
+    {
         transaction = found.check(transaction, key);
     }
     for (node, value) in &found.members {
@@ -240,8 +249,8 @@ pub fn fence(keys: &RegistryKeys, found: &Found) -> Transaction {
     if let Some(term) = &found.term {
         let after = Term {
             leader: None,
-            epoch: term.epoch.next(),
-            ballot: Ballot(term.ballot.0 + 1),
+            epoch: Epoch(found.lineage.after(term.epoch.0)),
+            ballot: Ballot(found.lineage.after(term.ballot.0)),
             elected_at: found.version,
         };
         transaction = transaction.put(keys.term(), after.to_value());
@@ -276,7 +285,8 @@ impl Sweep {
     pub fn next(&self, found: &Found) -> Option<Transaction> {
         let oldest = found.oldest.filter(|oldest| *oldest < self.below && found.floor >= Some(self.below))?;
         let until = Position(oldest.0.saturating_add(PIECE)).min(self.below);
-        let transaction = found.check(Transaction::new(), self.keys.floor());
+        let transaction = found.check(Transaction::new(), self.keys.cluster().lineage());
+        let transaction = found.check(transaction, self.keys.floor());
         Some(transaction.clear_range(self.keys.log_range(oldest..until)))
     }
 }
@@ -287,7 +297,8 @@ impl Sweep {
 /// for new.
 pub fn forget(keys: &RegistryKeys, found: &Found) -> Transaction {
     let mut transaction = Transaction::new();
-    for key in [keys.term(), keys.lock(), keys.commit(), keys.floor(), keys.queue()] {
+    for key in [keys.term(), keys.lock(), keys.commit(), keys.floor(), keys.queue(), keys.cluster().lineage()]
+    {
         transaction = found.check(transaction, key);
     }
     transaction.clear_range(keys.all())

@@ -133,7 +133,8 @@ impl Actor for MemberActor {
         let (links, session) = (parts.endpoint.subscribe(&parts.channel), parts.session.subscribe());
         let links = pumps::links(shared.clone(), links, metrics.pump());
         let session = pumps::session(shared.clone(), session, parts.elector.clone());
-        let elector = pumps::elector(shared.clone(), parts.elector_events, metrics.pump());
+        let elector =
+            pumps::elector(shared.clone(), parts.elector_events, parts.session.clone(), metrics.pump());
         let time = pumps::time(shared.clone(), parts.clock.clone(), wakes);
         let supervisor = parts.supervisor;
         // Session and elector are parts of the node themselves: their streams end when they do.

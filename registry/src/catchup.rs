@@ -14,8 +14,9 @@ use callsign_elector::{
     Time,
     ids::{Epoch, NodeName, Position},
     keys::{RegistryKeys, read_key, read_range},
+    lineage::LineageNumber,
     record::{LogEnd, PositionRecord, Record},
-    store::{Read, ReadResult},
+    store::{Key, Read, ReadResult, Value},
 };
 
 use callsign_planted::planted;
@@ -23,7 +24,7 @@ use callsign_planted::planted;
 use crate::{
     input::{Effect, Event, OpId},
     leader::splitmix,
-    log::{Batch, CorruptBatch},
+    log::{Batch, CorruptBatch, Op},
     message::{Chunk, Message},
     replica::{Applied, Replica, Staged},
     table::Table,
@@ -81,6 +82,10 @@ pub(crate) struct CatchUp<T> {
     last_snapshot: u64,
     /// Counts the donors that failed, so that the next is tried.
     turn: usize,
+    /// In which lineage the log begins for who has no base: with a batch that resets, unless it is the first one.
+    begin: LineageNumber,
+    /// What was read of the log that does not follow what was applied.
+    contradiction: Option<(Key, Value)>,
     /// Nothing is asked before: whoever was asked had nothing, and would have nothing at once again.
     not_before: Time,
 }
@@ -88,7 +93,14 @@ pub(crate) struct CatchUp<T> {
 impl<T: Table> CatchUp<T> {
     /// `seed`: where the numbers of its snapshots begin.
     pub(crate) fn new(seed: u64) -> Self {
+        Self::beginning(seed, LineageNumber::default())
+    }
+
+    /// As [`new`](Self::new), in a lineage.
+    pub(crate) fn beginning(seed: u64, lineage: LineageNumber) -> Self {
         Self {
+            begin: lineage,
+            contradiction: None,
             wanted: Position(0),
             wanted_since: Time::ZERO,
             asked: Asked::Nothing,
@@ -98,6 +110,16 @@ impl<T: Table> CatchUp<T> {
             turn: 0,
             not_before: Time::ZERO,
         }
+    }
+
+    /// The lineage that the store is in.
+    pub(crate) fn begin_at(&mut self, lineage: LineageNumber) {
+        self.begin = lineage;
+    }
+
+    /// What was read of the log that does not follow what was applied, once.
+    pub(crate) fn take_contradiction(&mut self) -> Option<(Key, Value)> {
+        self.contradiction.take()
     }
 
     /// The log is known to go at least to `position`.
@@ -199,7 +221,8 @@ impl<T: Table> CatchUp<T> {
     ) {
         *next_op += 1;
         let id = OpId(*next_op);
-        let from = if replica.is_based() { replica.position().next() } else { Position(1) };
+        let begin = Position(self.begin.after(0));
+        let from = if replica.is_based() { replica.position().next() } else { begin };
         let range = keys.log_range(from..Position(u64::MAX));
         let reads: Vec<Read> =
             vec![read_key(keys.floor()), read_key(keys.commit()), read_range(range, LOG_READ)];
@@ -254,8 +277,10 @@ impl<T: Table> CatchUp<T> {
         self.asked = Asked::Nothing;
         self.prefer_log = batches.is_empty();
         let result = offer_all(replica, epoch, batches);
-        if result.is_err() {
+        if let Err(corrupt) = &result {
             self.not_before = now + UNREADABLE;
+            // The log says whether it is the leader's word or what was applied that is not so any more.
+            self.prefer_log |= matches!(corrupt, CorruptBatch::Diverged { .. });
         }
         result
     }
@@ -288,13 +313,15 @@ impl<T: Table> CatchUp<T> {
         let commit = commit.unwrap_or_default().position;
         self.want(now, commit);
         if !replica.is_based() {
-            if floor > Position(1) {
+            if floor > Position(self.begin.after(0)) {
                 self.too_far = true;
                 return Ok(Applied::default());
             }
-            replica.base_on_nothing();
+            if self.begin == LineageNumber::default() {
+                replica.base_on_nothing();
+            }
         }
-        if floor > replica.position().next() && commit > replica.position() {
+        if replica.is_based() && floor > replica.position().next() && commit > replica.position() {
             self.too_far = true;
             return Ok(Applied::default());
         }
@@ -305,13 +332,23 @@ impl<T: Table> CatchUp<T> {
             if at > commit {
                 break;
             }
-            let batch = match Batch::decode_at(at, value).and_then(|b| Ok((replica.is_next(&b)?, b))) {
+            let follows = |batch: &Batch| {
+                if replica.is_based() {
+                    return replica.is_next(batch);
+                }
+                // The first one of its lineage needs none before it.
+                Ok(batch.ops.contains(&Op::Reset))
+            };
+            let batch = match Batch::decode_at(at, value).and_then(|b| Ok((follows(&b)?, b))) {
                 Ok((true, batch)) => batch,
                 Ok((false, _)) => break,
                 // What was applied before it has to be told. The next reading begins with this one.
                 Err(_) if replica.position() > before => break,
                 Err(corrupt) => {
                     self.not_before = now + UNREADABLE;
+                    if matches!(corrupt, CorruptBatch::Diverged { .. }) {
+                        self.contradiction = Some((key.clone(), value.clone()));
+                    }
                     return Err(corrupt);
                 }
             };
@@ -358,7 +395,9 @@ impl<T: Table> CatchUp<T> {
         let Some(complete) = staged.take() else { return Ok(Applied::default()) };
         let names = complete.count();
         self.asked = Asked::Nothing;
-        let Some(applied) = replica.install(complete, epoch, end) else {
+        // Its donor has not heard yet that the store went back.
+        let is_of_ours = !self.begin.is_after(end.position.0);
+        let Some(applied) = is_of_ours.then(|| replica.install(complete, epoch, end)).flatten() else {
             self.turn += 1;
             self.not_before = now + NOBODY;
             return Ok(Applied::default());

@@ -14,6 +14,7 @@ use callsign_elector::{
         SessionNumber, Token,
     },
     keys::{ClusterKeys, RegistryKeys},
+    lineage::{LineageId, LineageNumber},
     record::{LogEnd, MemberRow, PositionRecord, Record, SessionRecord, Term},
     store::{CommitOutcome, Limits, Transaction, Version, mvcc::Mvcc},
 };
@@ -457,12 +458,12 @@ fn a_leader_waits_between_commits_that_the_store_refuses() {
 
 /// The fence of a term, as this version writes it.
 fn fence(term: &Term, end: LogEnd) -> Fence {
-    Fence { term: term.to_value(), commit: end.to_record() }
+    Fence { term: term.to_value(), commit: end.to_record(), lineage: None }
 }
 
 fn leader_of(keys: &RegistryKeys, term: &Term, fence: Fence) -> Leader {
     let tuning = Tuning { memory_bytes: 4 << 10, ..Tuning::default() };
-    Leader::new(name("a"), keys.clone(), term.epoch, fence, 1, tuning)
+    Leader::new(name("a"), keys.clone(), (LineageNumber::default(), term.epoch), fence, 1, tuning)
 }
 
 #[test]
@@ -487,7 +488,7 @@ fn an_end_of_the_log_that_was_read_in_another_term_is_not_taken_for_the_end() {
     let (keys, mine, later) = two_terms();
     let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
     let (now, mut next_op, mut effects) = (Alone::NOW.time, 0, Vec::new());
-    let mut handoff = Handoff::begin(now, mine.clone(), None, &mut effects);
+    let mut handoff = Handoff::begin(now, mine.clone(), LineageId::default(), None, &mut effects);
     let end = End { fence: fence(&mine, LogEnd::default()), at: None };
     for (at, term, step) in [(0, &later, Step::Wait), (1, &mine, Step::CatchUp(end))] {
         let now = now + Duration::from_secs(at);
@@ -522,6 +523,7 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
         draining: false,
     };
     let view = |open, empty| View {
+        lineage: LineageId::default(),
         version: Version(1),
         term: mine.clone(),
         lock: None,

@@ -206,6 +206,7 @@ impl World {
         };
         let commit = self.store.get(&self.keys.commit()).and_then(|value| LogEnd::from_value(value).ok());
         let view = View {
+            lineage: callsign_elector::lineage::LineageId::default(),
             version: self.store.version(),
             term,
             lock: None,

@@ -15,7 +15,8 @@ use callsign_elector::{
     Time,
     elector::View,
     ids::{Epoch, NodeName},
-    keys::{RegistryKeys, read_key},
+    keys::RegistryKeys,
+    lineage::LineageId,
     record::{LogEnd, Record, Term},
     store::{Key, ReadResult, StoreError},
 };
@@ -72,12 +73,20 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handoff {
     pub(crate) term: Term,
+    /// The lineage in which the term is held.
+    lineage: LineageId,
     stage: Stage,
 }
 
 impl Handoff {
     /// Begins. `old` is the leader before, if it is another node and linked.
-    pub(crate) fn begin(now: Time, term: Term, old: Option<NodeName>, effects: &mut Vec<Effect>) -> Self {
+    pub(crate) fn begin(
+        now: Time,
+        term: Term,
+        lineage: LineageId,
+        old: Option<NodeName>,
+        effects: &mut Vec<Effect>,
+    ) -> Self {
         let stage = match old {
             Some(from) => {
                 let message = Message::TransferSnapshot { epoch: term.epoch };
@@ -86,7 +95,7 @@ impl Handoff {
             }
             None => Stage::Due { at: now },
         };
-        Self { term, stage }
+        Self { term, lineage, stage }
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
@@ -110,7 +119,8 @@ impl Handoff {
     /// Takes what `commit` was before the term for the end of the log.
     pub(crate) fn presume_end(&mut self, former: &View, keys: &RegistryKeys) {
         if planted!("handoff-reads-commit-too-early") {
-            let fence = Fence { term: self.term.to_value(), commit: former.raw(&keys.commit()) };
+            let lineage = former.raw(&keys.cluster().lineage());
+            let fence = Fence { term: self.term.to_value(), commit: former.raw(&keys.commit()), lineage };
             self.stage = Stage::CatchUp(End { fence, at: former.commit });
         }
     }
@@ -136,8 +146,7 @@ impl Handoff {
             Stage::Due { at } if now >= *at => {
                 *next_op += 1;
                 let id = OpId(*next_op);
-                effects
-                    .push(Effect::Read { id, reads: vec![read_key(keys.term()), read_key(keys.commit())] });
+                effects.push(Effect::Read { id, reads: Fence::reads(keys) });
                 self.stage = Stage::Reading { id, since: now };
                 Step::Wait
             }
@@ -155,20 +164,24 @@ impl Handoff {
         self.stage = Stage::Due { at: now + RETRY };
         let Ok(read) = result else {
             if planted!("failed-read-taken-for-empty") {
-                let fence = Fence { term: self.term.to_value(), commit: None };
+                let fence = Fence { term: self.term.to_value(), commit: None, lineage: None };
                 self.stage = Stage::CatchUp(End { fence, at: None });
             }
             return;
         };
         let Some(term) = read.value(0).filter(|value| self.is_my_term(value)).cloned() else { return };
-        let commit = read.value(1).cloned();
+        let (commit, lineage) = (read.value(1).cloned(), read.value(2).cloned());
+        // Of another one this member will hear.
+        if !LineageId::of(lineage.as_ref()).is_ok_and(|id| self.lineage.is_same(id)) {
+            return;
+        }
         let at = match commit.as_deref().map(LogEnd::from_value) {
             None => None,
             Some(Ok(end)) => Some(end),
             // Corrupt is not "never opened". The member stays where it is.
             Some(Err(_)) => return,
         };
-        self.stage = Stage::CatchUp(End { fence: Fence { term, commit }, at });
+        self.stage = Stage::CatchUp(End { fence: Fence { term, commit, lineage }, at });
     }
 
     /// Whether what was read is the term in which this member was elected. Its bytes may say more: a newer version wrote it.
@@ -177,6 +190,11 @@ impl Handoff {
             return value == self.term.to_value();
         }
         Term::from_value(value).is_ok_and(|term| term == self.term)
+    }
+
+    /// The end that was read is not that of the log that the own replica has: it is read again.
+    pub(crate) fn read_again(&mut self, now: Time) {
+        self.stage = Stage::Due { at: now + RETRY };
     }
 
     /// When to be woken at the latest.

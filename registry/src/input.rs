@@ -8,8 +8,10 @@ use callsign_elector::{
     Time,
     elector::{self, View},
     ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
+    lineage::{LineageId, LineageNumber},
+    record::LogEnd,
     session::SessionEvent,
-    store::{CommitOutcome, Read, ReadResult, StoreError, Transaction},
+    store::{CommitOutcome, Key, Read, ReadResult, StoreError, Transaction, Value},
 };
 use callsign_transport::Kind;
 
@@ -144,6 +146,8 @@ pub enum Input {
     SessionResumed(SessionId),
     /// It was closed. Its names are lost.
     SessionLost,
+    /// The node is in another lineage of the store from now on, or has lost what it knew of this one.
+    Lineage(LineageId),
     /// A link to a node is up. `link` is the transport's number for it: no two links of a process have the same.
     LinkUp { node: NodeName, incarnation: Incarnation, link: u64 },
     /// The link is down. Everything that came over it came before this.
@@ -182,6 +186,9 @@ impl Input {
                 (Some(elector::Notice::Session(Some(session.clone()))), Some(Self::SessionResumed(session)))
             }
             SessionEvent::Lost { .. } => (Some(elector::Notice::Session(None)), Some(Self::SessionLost)),
+            SessionEvent::Lineage { lineage, since } => {
+                (Some(elector::Notice::Lineage { lineage, since }), Some(Self::Lineage(lineage)))
+            }
             SessionEvent::PeerClosed(_) => (Some(elector::Notice::Changed), None),
             _ => (None, None),
         }
@@ -199,6 +206,14 @@ pub enum Tell {
     Synced(Epoch, Position),
     /// The epoch is open.
     Assumed(Epoch),
+    /// The replica has applied this batch: it was committed.
+    Applied(LogEnd),
+    /// The log in the store has this, and it does not follow what was applied.
+    Contradicted {
+        lineage: LineageNumber,
+        key: Key,
+        value: Value,
+    },
     /// Look again: a session may have closed.
     Refresh,
     /// What is read of the store has to show the sessions of these nodes, too.
@@ -221,6 +236,8 @@ impl From<Tell> for elector::Notice {
             Tell::LinkDown(node) => Self::LinkDown { node },
             Tell::Synced(epoch, position) => Self::Synced { epoch, position },
             Tell::Assumed(epoch) => Self::Assumed { epoch },
+            Tell::Applied(end) => Self::Applied { end },
+            Tell::Contradicted { lineage, key, value } => Self::Contradicted { lineage, key, value },
             Tell::Refresh => Self::Changed,
             Tell::Concerned(nodes) => Self::Concerned { nodes },
             Tell::Drain => Self::Drain,

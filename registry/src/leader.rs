@@ -29,8 +29,9 @@ use callsign_elector::{
     elector::View,
     ids::{Epoch, NodeName, Nonce, Position, SessionId},
     keys::{RegistryKeys, read_key},
+    lineage::{LineageId, LineageNumber},
     record::Record,
-    store::{CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version},
+    store::{CommitOutcome, Key, Read, ReadResult, StoreError, Transaction, Value, Version},
 };
 
 use callsign_planted::planted;
@@ -170,12 +171,25 @@ pub(crate) struct Fence {
     pub(crate) term: Value,
     /// The end of the log.
     pub(crate) commit: Option<Value>,
+    /// The record of the lineage.
+    pub(crate) lineage: Option<Value>,
 }
 
 impl Fence {
-    /// Whether it was found by a read of the two.
-    fn is_in(&self, read: &ReadResult) -> bool {
-        read.value(0) == Some(&self.term) && read.value(1) == self.commit.as_ref()
+    /// What to read of it; other reads may follow.
+    pub(crate) fn reads(keys: &RegistryKeys) -> Vec<Read> {
+        [keys.term(), keys.commit(), keys.cluster().lineage()].map(read_key).into()
+    }
+
+    /// Whether it was found by a read. The record of the lineage is another one when a node with a longer lease comes: it is
+    /// taken as it is then.
+    fn is_in(&mut self, read: &ReadResult) -> bool {
+        let (ours, theirs) = (LineageId::of(self.lineage.as_ref()), LineageId::of(read.value(2)));
+        let is_same = matches!((ours, theirs), (Ok(ours), Ok(theirs)) if ours.is_same(theirs));
+        if is_same {
+            self.lineage = read.value(2).cloned();
+        }
+        is_same && read.value(0) == Some(&self.term) && read.value(1) == self.commit.as_ref()
     }
 }
 
@@ -185,6 +199,8 @@ pub(crate) struct Leader {
     me: NodeName,
     keys: RegistryKeys,
     epoch: Epoch,
+    /// Positions are counted in it.
+    lineage: LineageNumber,
     fence: Fence,
     /// A version at which the term and the end of the log were as this leader knows them, and when.
     seen: Option<(Version, Time)>,
@@ -222,7 +238,7 @@ impl Leader {
     pub(crate) fn new(
         me: NodeName,
         keys: RegistryKeys,
-        epoch: Epoch,
+        (lineage, epoch): (LineageNumber, Epoch),
         fence: Fence,
         seed: u64,
         tuning: Tuning,
@@ -231,6 +247,7 @@ impl Leader {
             me,
             keys,
             epoch,
+            lineage,
             fence,
             seen: None,
             nonces: seed,
@@ -443,7 +460,7 @@ impl Leader {
         let mut decisions = Vec::new();
         let mut names: BTreeSet<Name> = BTreeSet::new();
         let mut later = VecDeque::new();
-        let position = replica.position().next();
+        let position = self.next_position(replica.position());
         while let Some(pending) = self.queue.pop_front() {
             if builder.is_full(self.max_batch) {
                 self.queue.push_front(pending);
@@ -476,14 +493,15 @@ impl Leader {
         } else if builder.is_empty() {
             *next_op += 1;
             let id = OpId(*next_op);
-            effects.push(Effect::Read {
-                id,
-                reads: vec![read_key(self.keys.term()), read_key(self.keys.commit())],
-            });
+            effects.push(Effect::Read { id, reads: Fence::reads(&self.keys) });
             self.flight = Flight::Fence { id, since: now, riders: decisions };
         } else {
             self.fly(now, replica, builder, decisions, Vec::new(), next_op, effects);
         }
+    }
+
+    fn next_position(&self, last: Position) -> Position {
+        Position(self.lineage.after(last.0))
     }
 
     /// Takes the sessions of a node for closed, because its link is down.
@@ -561,8 +579,7 @@ impl Leader {
                 *next_op += 1;
                 *id = OpId(*next_op);
                 *since = now;
-                let reads = vec![read_key(self.keys.term()), read_key(self.keys.commit())];
-                effects.push(Effect::Read { id: *id, reads });
+                effects.push(Effect::Read { id: *id, reads: Fence::reads(&self.keys) });
             }
             Flight::Fence { .. } | Flight::None => {}
         }

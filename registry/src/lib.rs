@@ -73,6 +73,8 @@ mod input;
 #[cfg(test)]
 mod joining_tests;
 mod leader;
+#[cfg(test)]
+mod lineage_tests;
 mod log;
 mod member;
 mod message;

@@ -171,8 +171,7 @@ impl BatchBuilder {
         self.ops.is_empty()
     }
 
-    pub fn build(self, epoch: Epoch, nonce: Nonce, prev: LogEnd) -> Batch {
-        let position = prev.position.next();
+    pub fn build(self, epoch: Epoch, nonce: Nonce, prev: LogEnd, position: Position) -> Batch {
         Batch { epoch, nonce, position, prev, sessions: self.sessions, ops: self.ops }
     }
 }

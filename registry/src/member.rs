@@ -7,6 +7,7 @@
 mod ahead;
 mod drain;
 mod leaving;
+mod lineage;
 mod messages;
 mod seat;
 mod standing;
@@ -25,7 +26,8 @@ use callsign_elector::{
     elector::View,
     ids::{Epoch, Incarnation, NodeName, Position},
     keys::RegistryKeys,
-    record::Term,
+    lineage::{LineageId, LineageNumber},
+    record::{LogEnd, Term},
     sessions::Sessions,
     settings::InForce,
     store::{CommitOutcome, ReadResult, StoreError, Version},
@@ -33,7 +35,7 @@ use callsign_elector::{
 
 use callsign_planted::planted;
 
-use self::{ahead::Ahead, drain::Drain};
+use self::{ahead::Ahead, drain::Drain, lineage::Told};
 pub use self::{drain::Drained, tuning::Tuning};
 use crate::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
@@ -43,7 +45,7 @@ use crate::{
     leader::{Leader, Outcome, splitmix},
     log::CorruptBatch,
     message::Message,
-    reads::Reads,
+    reads::{Reads, WentBack},
     replica::{Applied, Replica},
     snapshot::Walks,
     table::Table,
@@ -82,6 +84,7 @@ pub struct MemberConfig {
 fn nothing_known() -> View {
     View {
         version: Version(0),
+        lineage: LineageId::default(),
         term: Term::vacant(),
         lock: None,
         members: BTreeMap::new(),
@@ -107,6 +110,10 @@ struct Linked {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member<T> {
     config: MemberConfig,
+    /// The lineage that the node said it is in. `None`: it never went back since this member began.
+    lineage: Option<LineageId>,
+    /// What the elector was told of the log.
+    told: Told,
     view: Arc<View>,
     links: BTreeMap<NodeName, Linked>,
     /// Members that are linked, without this one.
@@ -141,6 +148,8 @@ impl<T: Table> Member<T> {
     pub fn new(config: MemberConfig, table: T) -> Self {
         Self {
             replica: Replica::new(config.me.clone(), table),
+            lineage: None,
+            told: Told::default(),
             view: Arc::new(nothing_known()),
             links: BTreeMap::new(),
             linked: Vec::new(),
@@ -316,6 +325,7 @@ impl<T: Table> Member<T> {
             Input::SessionLapsed(session) => self.host.on_session_lapsed(session, effects),
             Input::SessionResumed(session) => self.host.on_session_resumed(session, effects),
             Input::SessionLost => self.host.on_session_lost(now.time, effects),
+            Input::Lineage(lineage) => self.begin_lineage(now, lineage, effects),
             Input::LinkUp { node, incarnation, link } => {
                 self.on_link_up(&node, Linked { incarnation, number: link }, effects);
             }
@@ -344,9 +354,11 @@ impl<T: Table> Member<T> {
 
     fn on_view(&mut self, now: Now, view: Arc<View>, effects: &mut Vec<Effect>) {
         let is_new_term = view.term.epoch > self.view.term.epoch;
-        if view.version < self.view.version {
+        // They come in the order in which they were read. One of another lineage was read before the node knew of this one.
+        if self.lineage.is_some_and(|ours| !ours.is_same(view.lineage)) {
             return;
         }
+        self.catchup.begin_at(view.lineage.number);
         let old_leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
         let former = std::mem::replace(&mut self.view, view);
         self.find_linked();
@@ -446,15 +458,20 @@ impl<T: Table> Member<T> {
         result: &Result<ReadResult, StoreError>,
         effects: &mut Vec<Effect>,
     ) {
-        if let Some(wanted) = self.reads.on_read(now.time, id, result) {
-            self.catchup.want(now.time, wanted);
+        match self.reads.on_read(now.time, id, result) {
+            Ok(wanted) => wanted.into_iter().for_each(|wanted| self.catchup.want(now.time, wanted)),
+            Err(WentBack) => self.doubt(now.time, effects),
         }
         if let Some(handoff) = &mut self.handoff {
             handoff.on_read(now.time, id, result);
         }
         let read = result.as_ref().ok();
         let applied = self.catchup.on_log(now.time, &mut self.replica, id, read, &self.config.keys);
-        self.take_applied(applied, effects);
+        self.take_applied(now, applied, effects);
+        if let Some((key, value)) = self.catchup.take_contradiction() {
+            let lineage = LineageNumber::of(self.replica.position().0);
+            effects.push(Effect::Tell(Tell::Contradicted { lineage, key, value }));
+        }
         if let Some(leader) = &mut self.leader {
             let outcome = leader.on_read(
                 now.time,
@@ -501,6 +518,7 @@ impl<T: Table> Member<T> {
         }
         if outcome.deposed {
             self.depose(effects);
+            effects.push(Effect::Tell(Tell::Applied(self.replica.end())));
             effects.push(Effect::Tell(Tell::Refresh));
         }
     }
@@ -572,7 +590,8 @@ impl<T: Table> Member<T> {
         // Not when it is woken: where messages keep coming that may be never.
         self.walks.forget_abandoned(now.time, &mut self.replica);
         self.drive_handoff(now, effects);
-        self.reads.proceed(now.time, &self.config.keys, &mut self.next_op, effects);
+        let end = self.replica.is_based().then(|| self.replica.end());
+        self.reads.proceed(now.time, end, &self.config.keys, &mut self.next_op, effects);
         // Before anything is sent: what waited for a verdict that has come is asked for with the rest.
         self.host.settle(now, &self.replica, effects);
         let begin = effects.len();
@@ -589,10 +608,11 @@ impl<T: Table> Member<T> {
         }
         // A leader's own commit brings it to its end. Whoever took that from the log before the commit has answered
         // would take it for a successor's.
-        if self.leader.is_none() {
+        if self.leader.is_none() && !self.is_behind_lineage() {
             let (sources, keys) = (self.sources(), &self.config.keys);
             self.catchup.drive(now.time, &self.replica, &sources, keys, &mut self.next_op, effects);
         }
+        self.say_applied(now.time, effects);
         self.say_synced(now, effects);
         self.give_up_base(now, effects);
         self.host.settle(now, &self.replica, effects);
@@ -633,6 +653,7 @@ impl<T: Table> Member<T> {
         }
         let is_waiting = self.host.is_waiting()
             || self.reads.is_waiting()
+            || self.says_applied_at().is_some()
             || !self.ready.is_empty()
             || self.drain.is_waiting()
             || !self.catchup.is_complete(&self.replica)

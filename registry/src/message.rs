@@ -177,6 +177,20 @@ impl Message {
         }
     }
 
+    /// The epoch that it belongs to, if it belongs to one.
+    pub fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::Requests { epoch, .. }
+            | Self::Verdicts { epoch, .. }
+            | Self::Progress { epoch, .. }
+            | Self::Fetch { epoch, .. }
+            | Self::Fetched { epoch, .. }
+            | Self::Transferred { epoch, .. }
+            | Self::Assumed { epoch } => Some(*epoch),
+            other => other.says_epoch(),
+        }
+    }
+
     /// What it is, for counts and drawings.
     pub fn kind(&self) -> &'static str {
         match self {

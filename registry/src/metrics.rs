@@ -388,6 +388,7 @@ impl OfPump {
             ElectorEvent::Left => "left",
             ElectorEvent::Unavailable { .. } => "store_unavailable",
             ElectorEvent::TooLarge(_) => "too_large",
+            ElectorEvent::Missing { .. } => "missing",
         };
         counter!("callsign_registry_events_total", "registry" => self.0.clone(), "event" => name)
             .increment(1);

@@ -9,6 +9,7 @@ use callsign_elector::{
     Time,
     ids::Position,
     keys::{RegistryKeys, read_key},
+    past::Fact,
     record::{LogEnd, Record},
     store::{ReadResult, StoreError},
 };
@@ -41,8 +42,14 @@ struct Asked {
 struct Reading {
     id: OpId,
     since: Time,
+    /// What the own replica had applied when it was begun.
+    end: Option<LogEnd>,
     serves: Vec<Asked>,
 }
+
+/// A read showed less than the own replica had applied before it was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WentBack;
 
 /// The consistent reads of one member, and the waits for a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -67,6 +74,7 @@ impl Reads {
     pub(crate) fn proceed(
         &mut self,
         now: Time,
+        end: Option<LogEnd>,
         keys: &RegistryKeys,
         next_op: &mut u64,
         effects: &mut Vec<Effect>,
@@ -82,17 +90,25 @@ impl Reads {
         *next_op += 1;
         let id = OpId(*next_op);
         effects.push(Effect::Read { id, reads: vec![read_key(keys.commit())] });
-        self.reading = Some(Reading { id, since: now, serves: std::mem::take(&mut self.asked) });
+        self.reading = Some(Reading { id, since: now, end, serves: std::mem::take(&mut self.asked) });
     }
 
-    /// A read ended. Returns how far the replica has to come.
+    /// A read ended. Returns how far the replica has to come, if it was one of these. Whoever waited is served by a later read if
+    /// this one shows that the store went back.
     pub(crate) fn on_read(
         &mut self,
         now: Time,
         id: OpId,
         result: &Result<ReadResult, StoreError>,
-    ) -> Option<Position> {
-        let reading = self.reading.take_if(|reading| reading.id == id)?;
+    ) -> Result<Option<Position>, WentBack> {
+        let Some(reading) = self.reading.take_if(|reading| reading.id == id) else { return Ok(None) };
+        if let (Ok(read), Some(end)) = (result, reading.end)
+            && Fact::Commit(end).is_gone(read.value(0))
+        {
+            self.asked.extend(reading.serves);
+            self.not_before = now + RETRY;
+            return Err(WentBack);
+        }
         let commit = result.as_ref().ok().and_then(|read| match read.value(0) {
             None => Some(Position(0)),
             // A record that cannot be read is not "nothing": the callers learn at their deadlines.
@@ -101,13 +117,13 @@ impl Reads {
         let Some(commit) = commit else {
             self.asked.extend(reading.serves);
             self.not_before = now + RETRY;
-            return None;
+            return Ok(None);
         };
         self.reaching.extend(reading.serves.into_iter().map(|asked| (commit, asked)));
         if planted!("consistent-read-from-old-commit") {
             self.reaching.extend(std::mem::take(&mut self.asked).into_iter().map(|asked| (commit, asked)));
         }
-        Some(commit)
+        Ok(Some(commit))
     }
 
     /// Answers whoever the replica is far enough for, and whoever has waited long enough.

@@ -151,8 +151,14 @@ impl<T: Table> Replica<T> {
         self.based
     }
 
-    /// Takes the empty table for the prefix of no batch. Right only if the log still has its first one.
+    /// Empties the table, and takes it for the prefix of no batch. Right only if the log still has its first one.
     pub fn base_on_nothing(&mut self) {
+        // Of a replica that has forgotten what it applied there may be rows left.
+        if self.table.count() > 0 {
+            let empty = self.table.staged(0);
+            self.table.switch_to(empty);
+        }
+        self.sessions.clear();
         self.end = LogEnd::default();
         self.based = true;
     }
@@ -164,6 +170,15 @@ impl<T: Table> Replica<T> {
         self.waiting_bytes = 0;
         // Nor does it give others a base any more.
         self.touched.clear();
+    }
+
+    /// What was applied is of a store that went back. Only a batch that resets can be applied, or a snapshot installed.
+    pub fn forget(&mut self) {
+        self.give_up_base();
+        self.end = LogEnd::default();
+        if !planted!("epoch-of-the-lost-log") {
+            self.epoch = Epoch(0);
+        }
     }
 
     /// Passes over the log up to its end. Right only if the next batch resets.

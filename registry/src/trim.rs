@@ -82,6 +82,7 @@ impl Trim {
         if planted!("cut-without-floor") {
             transaction.checks.retain(|check| check.key != keys.floor());
         }
+        transaction = view.check(transaction, keys.cluster().lineage());
         for (node, row) in view.members.iter().filter(|_| !planted!("cut-without-member-rows")) {
             transaction = if planted!("cut-reencodes") {
                 transaction.check(keys.member(node), Some(row.to_value()))

@@ -45,7 +45,7 @@ impl Simulated for Scenario {
     }
 }
 
-type TemplateKey = (usize, bool, bool, (usize, usize, u64), BTreeSet<NodeId>, u64);
+type TemplateKey = (usize, bool, bool, (usize, usize, u64), BTreeSet<NodeId>, (u64, bool));
 
 /// Clusters that are formed and at rest, from which runs begin.
 #[derive(Debug, Default)]
@@ -67,7 +67,8 @@ impl Templates {
         }
         let newer = profile.newer.clone();
         let sizes = (profile.lane, profile.lag, profile.sweep);
-        let key = (profile.nodes, profile.eager, profile.proof, sizes, newer, kind);
+        let key =
+            (profile.nodes, profile.eager, profile.proof, sizes, newer, (kind, profile.faults.back > 0));
         self.0.entry(key).or_insert_with(|| formed(profile, kind)).clone()
     }
 }
@@ -78,6 +79,7 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     setup.proof = profile.proof;
     setup.joins_late = profile.faults.join > 0;
     setup.newer.clone_from(&profile.newer);
+    setup.loses = if profile.faults.back > 0 { 32 } else { 0 };
     setup.lane = profile.lane;
     setup.tuning.max_lag = profile.lag;
     setup.session.sweep_after = Duration::from_millis(profile.sweep);
@@ -261,6 +263,9 @@ fn come_to_rest(
 
 /// What is still missing to rest; `None` if nothing is.
 fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
+    if world.oracle.is_in_loss() {
+        return Some("what came of a loss is not over".to_owned());
+    }
     if !world.asked.is_empty() {
         return Some(format!("calls wait: {:?}", world.asked));
     }

@@ -76,6 +76,8 @@ pub struct Faults {
     pub part: u64,
     /// A process is replaced by a successor, which asks before the leader has read of it.
     pub renew: u64,
+    /// The store loses its latest commits.
+    pub back: u64,
     /// A part of a node panics: the node closes its session, and ends.
     pub fail: u64,
 }

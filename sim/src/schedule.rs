@@ -476,6 +476,7 @@ impl Scheduler {
             faults.part,
             faults.renew,
             faults.fail,
+            faults.back,
         ];
         if weights.iter().sum::<u64>() == 0 {
             return None;
@@ -544,6 +545,10 @@ impl Scheduler {
             17 => {
                 self.renew(world, node);
                 None
+            }
+            19 => {
+                let most = [2, 6, 30][self.rng.index(3)];
+                Some(Action::GoBack { by: 1 + u8::try_from(self.rng.below(most)).unwrap_or(0) })
             }
             18 => world.process(node).map(|_| Action::Fail { node, of_session: self.rng.below(3) == 0 }),
             _ => {

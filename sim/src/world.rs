@@ -19,7 +19,7 @@ mod process;
 mod store;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     hash::{Hash, Hasher},
     sync::Arc,
     time::Duration,
@@ -78,6 +78,8 @@ pub struct Setup {
     pub lane: usize,
     /// How many operations a batch may have for the store to take it. A leader does not know it.
     pub most_ops: usize,
+    /// How many of its latest commits the store may lose.
+    pub loses: usize,
     /// How many versions the store keeps.
     pub window: u64,
     /// The nodes that run the next version: their records have a field that the others do not know.
@@ -111,6 +113,8 @@ impl Setup {
                 observe_every: lease / 5,
                 // Nothing is swept, unless a scenario says so.
                 sweep_after: Duration::ZERO,
+                // Two sweepers are at other records at the same time only if a walk has several pages.
+                sweep_page: 1,
             },
             elector: ElectorTiming {
                 poll: Duration::from_secs(2),
@@ -134,6 +138,7 @@ impl Setup {
             joins_late: false,
             lane: 64,
             most_ops: usize::MAX,
+            loses: 0,
             window: 32,
             newer: BTreeSet::new(),
             seed: 1,
@@ -193,6 +198,8 @@ pub struct World {
     next_incarnation: u64,
     next_call: u64,
     next_actor: u64,
+    /// The store, and what was known of it, before each of the latest commits. No part of the state: who searches loses none.
+    former: VecDeque<(Shared<Mvcc>, Oracle)>,
     /// What is watched over all that happens. No part of the state.
     pub oracle: Oracle,
 }
@@ -250,6 +257,7 @@ impl World {
             next_incarnation: 1,
             next_call: 1,
             next_actor: 1,
+            former: VecDeque::new(),
             oracle: Oracle::new(setup.names.len(), &setup.keys),
             setup: Arc::new(setup),
         }
@@ -319,6 +327,7 @@ impl World {
             Action::Join { node } => self.join(*node),
             Action::Crash { node } => self.crash(*node),
             Action::PowerOff { node } => self.power_off(*node),
+            Action::GoBack { by } => self.go_back(*by),
             Action::Fail { node, of_session } => self.fail_part(*node, *of_session),
             Action::LoseWatch { node } => self.lose_watch(*node),
             Action::Lie { from, to } => self.lie(*from, *to),

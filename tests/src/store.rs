@@ -123,6 +123,20 @@ impl PostgresServer {
         self.0.resume();
     }
 
+    /// Stops it, keeps a copy of its data, and starts it again.
+    pub fn save(&mut self) {
+        self.0.stop();
+        self.0.copy("data", "saved");
+        self.0.resume();
+    }
+
+    /// Stops it and starts it again on the data that were kept: as a replica does that is promoted and was behind.
+    pub fn put_back(&mut self) {
+        self.0.stop();
+        self.0.replace("data", "saved");
+        self.0.resume();
+    }
+
     /// Starts it again, on the same data.
     pub fn resume(&mut self) {
         self.0.resume();

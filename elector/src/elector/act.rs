@@ -12,6 +12,7 @@ use crate::{
     Time,
     elector::reading::Queued,
     ids::{Epoch, NodeName, Nonce, SessionId, Token},
+    past::Past,
     record::{Evidence, Lock, MemberRow, MembershipEvent},
     settings::InForce,
     state::{Applied, ElectionState, Facts, Relied},
@@ -78,8 +79,10 @@ impl Elector {
 
     fn proposals(&self, now: Time) -> Vec<Proposal> {
         let (Some(session), Some(reading)) = (&self.session, &self.reading) else { return Vec::new() };
-        // An elector whose session is not open decides for nobody, and enqueues nothing.
-        if self.wish == Wish::Gone || !reading.is_open(session) {
+        // An elector whose session is not open decides for nobody, and enqueues nothing. A session of another lineage is about to
+        // be lost.
+        let is_of_lineage = reading.lineage().is_some_and(|id| !id.number.is_after(session.number.0));
+        if self.wish == Wish::Gone || !reading.is_open(session) || !is_of_lineage {
             return Vec::new();
         }
         let Some(state) = &reading.state else {
@@ -100,7 +103,7 @@ impl Elector {
 
         let mut proposals = Vec::new();
         if self.needs_join(reading, session) {
-            proposals.push(at(now, Action::Join));
+            proposals.push(at(now.max(self.may_join_at(reading)), Action::Join));
         }
         proposals.extend(self.fill(now, reading, state, &facts));
         if let Some((queued, _)) = next_entry(reading, state, &facts) {
@@ -346,12 +349,14 @@ impl Elector {
             Action::TakeLock(_) => self.handoff.take(nonce),
             _ => {}
         }
+        let mut commits = Past::of(self.known.number());
+        commits.note_committed(&self.keys, &self.author, &transaction);
         let drain = matches!(action, Action::Say(MembershipEvent::Drain { .. }));
         let configure = match action {
             Action::Say(MembershipEvent::Configure { change, .. }) => Some(*change),
             _ => None,
         };
-        let id = self.begin(Doing::Commit { report, join, drain, configure });
+        let id = self.begin(Doing::Commit { report, join, drain, configure, commits });
         effects.push(Effect::Commit { id, transaction });
         true
     }
@@ -363,7 +368,7 @@ impl Elector {
             && let Err(error) = &queued.entry
         {
             let event = ElectorEvent::Undecodable { key: key.clone(), error: error.clone() };
-            return Some((plan::discard(queued), vec![event]));
+            return Some((plan::discard(&self.keys, reading, queued), vec![event]));
         }
         let state = reading.state.as_ref()?;
         let facts = self.facts(session, reading, nonce);
@@ -412,6 +417,7 @@ impl Elector {
             commit: reading.commit.map(|end| end.position),
             floor: reading.floor,
             version: reading.version,
+            lineage: reading.lineage().unwrap_or_default().number,
             proposer: session.clone(),
             nonce,
             unlinked: self.silence.unlinked().clone(),

@@ -49,8 +49,9 @@ pub(super) fn fill(
 }
 
 /// Removes an entry that cannot be understood. It relies on nothing but the entry.
-pub(super) fn discard(queued: &Queued) -> Transaction {
-    Transaction::new().check(queued.key.clone(), Some(queued.value.clone())).clear(queued.key.clone())
+pub(super) fn discard(keys: &RegistryKeys, reading: &Reading, queued: &Queued) -> Transaction {
+    let transaction = reading.check_lineage(Transaction::new(), keys);
+    transaction.check(queued.key.clone(), Some(queued.value.clone())).clear(queued.key.clone())
 }
 
 /// Appends an entry. An equal author record and an open session are checked, so that an entry whose outcome stayed
@@ -63,7 +64,8 @@ pub(super) fn enqueue(
 ) -> Option<(QueueEntry, Transaction)> {
     let sequence = reading.next_sequence?;
     let entry = QueueEntry { author: author.clone(), sequence, event };
-    let transaction = reading.check(Transaction::new(), keys.cluster().session(&author.node));
+    let transaction = reading.check_lineage(Transaction::new(), keys);
+    let transaction = reading.check(transaction, keys.cluster().session(&author.node));
     let transaction = if planted!("author-number-not-checked") {
         transaction
     } else {
@@ -99,7 +101,8 @@ fn checked_lock(keys: &RegistryKeys, reading: &Reading) -> Transaction {
     if planted!("lock-without-nonce") {
         return Transaction::new();
     }
-    let transaction = reading.check(Transaction::new(), keys.lock());
+    let transaction = reading.check_lineage(Transaction::new(), keys);
+    let transaction = reading.check(transaction, keys.lock());
     reading.check(transaction, keys.term())
 }
 
@@ -111,7 +114,7 @@ fn change(
     after: &ElectionState,
     transaction: Transaction,
 ) -> Transaction {
-    let mut transaction = transaction;
+    let mut transaction = reading.check_lineage(transaction, keys);
     if !planted!("election-without-term") {
         transaction = reading.check(transaction, keys.term());
     }

@@ -12,9 +12,11 @@ use callsign_planted::planted;
 use crate::{
     ids::{NodeName, Position, Sequence, SessionId},
     keys::{RegistryKeys, read_key, read_range},
+    lineage::{self, LineageId, LineageNumber},
+    past::Past,
     record::{
-        AuthorFloor, AuthorRecord, CorruptRecord, Lock, LogEnd, MemberRow, PositionRecord, QueueEntry,
-        Record, SessionFloor, SessionRecord, Term,
+        AuthorFloor, AuthorRecord, CorruptRecord, Lineage, Lock, LogEnd, MemberRow, PositionRecord,
+        QueueEntry, Record, SessionFloor, SessionRecord, Term,
     },
     sessions::Sessions,
     settings::Settings,
@@ -35,10 +37,11 @@ const AUTHOR: usize = 5;
 const AUTHOR_FLOOR: usize = 6;
 const SESSION_FLOOR: usize = 7;
 const SETTINGS: usize = 8;
-const MEMBERS: usize = 9;
-const QUEUE: usize = 10;
+const LINEAGE: usize = 9;
+const MEMBERS: usize = 10;
+const QUEUE: usize = 11;
 /// The session of the first of the nodes that were asked for; those of the others follow.
-const SESSIONS: usize = 11;
+const SESSIONS: usize = 12;
 
 /// An entry of the queue as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +55,8 @@ pub(super) struct Queued {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
     pub(super) version: Version,
+    /// The store's. `None` if it cannot be read.
+    pub(super) lineage: Option<Lineage>,
     /// `None` if a record that every decision relies on cannot be read.
     pub(super) state: Option<ElectionState>,
     pub(super) sessions: Sessions,
@@ -90,6 +95,7 @@ pub(super) fn reads(
         read_key(keys.author_floor()),
         read_key(keys.cluster().session_floor()),
         read_key(keys.settings()),
+        read_key(keys.cluster().lineage()),
         read_range(keys.members(), MAX_MEMBERS),
         read_range(keys.queue_entries(), queue_limit),
     ];
@@ -104,6 +110,7 @@ impl Reading {
         node: &NodeName,
         queue_limit: usize,
         asked: &BTreeSet<NodeName>,
+        used: Sequence,
         result: &ReadResult,
     ) -> Self {
         let mut decoder = Decoder { result, corrupt: Vec::new(), raw: BTreeMap::new() };
@@ -129,6 +136,9 @@ impl Reading {
             }
         }
 
+        let lineage = decoder.key::<Lineage>(keys.cluster().lineage(), LINEAGE);
+        let lineage = lineage.ok().map(Option::unwrap_or_default);
+
         let state = match (term, lock, settings) {
             (Ok(term), Ok(lock), Ok(settings)) if all_read => {
                 let (term, settings) = (term.unwrap_or_else(Term::vacant), settings.unwrap_or_default());
@@ -145,13 +155,15 @@ impl Reading {
                 entry: QueueEntry::from_value(value).map_err(|error| error.to_string()),
             })
             .collect();
+        let number = lineage.map(|lineage| lineage.id.number);
         Self {
             version: result.version,
+            lineage,
             state,
             sessions,
             commit: commit.unwrap_or(None),
             floor: floor.unwrap_or(None).map_or(Position(0), |record| record.0),
-            next_sequence: next_sequence(author, author_floor),
+            next_sequence: number.and_then(|number| next_sequence(number, used, author, author_floor)),
             author: author.ok().map(|record| record.unwrap_or_default().sequence),
             queue_is_longer: queue.len() >= queue_limit,
             queue,
@@ -210,6 +222,32 @@ impl Reading {
         transaction.check(key, expected)
     }
 
+    /// Adds the check that the lineage is as it was read.
+    pub(super) fn check_lineage(&self, transaction: Transaction, keys: &RegistryKeys) -> Transaction {
+        let value = self.raw(&keys.cluster().lineage());
+        lineage::check(transaction, keys.cluster(), value.as_ref())
+    }
+
+    /// Which lineage the store is of, if that can be read.
+    pub(super) fn lineage(&self) -> Option<LineageId> {
+        self.lineage.map(|lineage| lineage.id)
+    }
+
+    /// Whether the registry has not been opened in this lineage yet: its log, if there is one, is of another one.
+    pub(super) fn is_behind_lineage(&self) -> bool {
+        let number = self.lineage().unwrap_or_default().number;
+        number.is_after(self.commit.unwrap_or_default().position.0)
+    }
+
+    /// Notes what it shows, for later readings.
+    pub(super) fn note_in(&self, past: &mut Past, keys: &RegistryKeys, author: &Key) {
+        for key in [&keys.term(), &keys.commit(), author] {
+            if let Some(value) = self.raw.get(key) {
+                past.note_value(keys, author, key, value);
+            }
+        }
+    }
+
     /// Adds the check of a fact.
     pub(super) fn check_relied(
         &self,
@@ -233,16 +271,19 @@ impl Reading {
     }
 }
 
-/// The number after the own record's. Without a record it is above the floor: below it, numbers may have been used.
+/// The number after the own record's, in this lineage. Without a record it is above the floor: below it, numbers may have been
+/// used; and above the one that this elector used itself.
 fn next_sequence(
+    lineage: LineageNumber,
+    used: Sequence,
     author: Result<Option<AuthorRecord>, ()>,
     floor: Result<Option<AuthorFloor>, ()>,
 ) -> Option<Sequence> {
     let floor = floor.ok()?.unwrap_or_default().0;
     match author.ok()? {
-        Some(author) => Some(author.sequence.next()),
+        Some(author) => Some(Sequence(lineage.after(author.sequence.0))),
         None if planted!("enqueues-below-floor") => Some(Sequence(0).next()),
-        None => Some(floor.next()),
+        None => Some(Sequence(lineage.after(floor.max(used).0))),
     }
 }
 

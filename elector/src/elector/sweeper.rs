@@ -11,6 +11,7 @@ use crate::{
     Time,
     ids::{NodeName, Sequence},
     keys::{read_key, read_range},
+    lineage::{self, LineageId},
     record::{AuthorFloor, AuthorRecord, Record, SessionRecord},
     store::{Read, ReadResult, Transaction},
     sweep::PAGE,
@@ -20,8 +21,9 @@ use crate::{
 const SETTLED: u32 = 8;
 
 const FLOOR: usize = 0;
+const LINEAGE: usize = 1;
 /// The author, the member and the session of the first node; those of the others follow.
-const FIRST: usize = 1;
+const FIRST: usize = 2;
 const EACH: usize = 3;
 
 impl Elector {
@@ -57,7 +59,7 @@ impl Elector {
             planted!("sweeps-authors-that-are-members")
                 || keys.author_node(key).is_some_and(|node| is_useless(&node))
         };
-        let old = self.walk.take(now, self.config.timing.sweep_after, read.entries(0), is_useless);
+        let old = self.walk.take(now, self.config.timing.sweep_after, (read.entries(0), PAGE), is_useless);
         let nodes: Vec<_> = old.iter().filter_map(|(key, _)| keys.author_node(key)).collect();
         if nodes.is_empty() {
             return;
@@ -65,7 +67,7 @@ impl Elector {
         let of = |node: &NodeName| -> [Read; EACH] {
             [keys.author(node), keys.member(node), keys.cluster().session(node)].map(read_key)
         };
-        let mut reads = vec![read_key(keys.author_floor())];
+        let mut reads = vec![read_key(keys.author_floor()), read_key(keys.cluster().lineage())];
         reads.extend(nodes.iter().flat_map(of));
         let id = self.begin(Doing::SweepLook(nodes));
         effects.push(Effect::Read { id, reads });
@@ -77,7 +79,12 @@ impl Elector {
             read.value(FLOOR).map_or(Ok(AuthorFloor::default()), |value| AuthorFloor::from_value(value));
         // A floor that cannot be read is not raised.
         let Ok(AuthorFloor(floor)) = floor else { return };
-        let mut transaction = Transaction::new().check(self.keys.author_floor(), read.value(FLOOR).cloned());
+        // Nor is anything swept of a store that is not the known one.
+        if !LineageId::of(read.value(LINEAGE)).is_ok_and(|id| id.number == self.known.number()) {
+            return;
+        }
+        let checked = lineage::check(Transaction::new(), self.keys.cluster(), read.value(LINEAGE));
+        let mut transaction = checked.check(self.keys.author_floor(), read.value(FLOOR).cloned());
         let mut greatest = None::<Sequence>;
         for (nth, node) in nodes.iter().enumerate() {
             let [author, member, session] = [0, 1, 2].map(|which| read.value(FIRST + nth * EACH + which));

@@ -12,6 +12,8 @@ use crate::{
     Time,
     ids::{ClusterName, Epoch, NodeName, Position, RegistryName, SessionId, Token},
     keys::RegistryKeys,
+    lineage::{LineageId, LineageNumber},
+    past::Fact,
     policy::Opening,
     record::{Lock, LogEnd, MemberRow, QueueEntry, Term},
     session::timing::SWEEP_AFTER,
@@ -140,6 +142,27 @@ pub enum Notice {
     /// The own member wants this to be set for all members. It is said once, as soon as the own node is a member; the
     /// [`View`] shows what came of it. What was asked for before, and not said yet, is said with it.
     Configure(Settings),
+    /// The own replica has applied this batch: it was committed.
+    Applied {
+        /// The batch.
+        end: LogEnd,
+    },
+    /// The own member read this in the store, and it does not follow what its replica has applied.
+    Contradicted {
+        /// The lineage in which its replica was counted.
+        lineage: LineageNumber,
+        /// Where it is.
+        key: Key,
+        /// What is there.
+        value: Value,
+    },
+    /// The node is in another lineage of the store from now on, or has lost what it knew of this one: it begins anew.
+    Lineage {
+        /// Which one.
+        lineage: LineageId,
+        /// When the node first saw it.
+        since: Time,
+    },
     /// The own member wants to give up the seat and stay a member. Ignored unless it leads in that epoch.
     Resign {
         /// The epoch in which it leads.
@@ -259,6 +282,14 @@ pub enum ElectorEvent {
         /// The epoch whose handoff is open.
         epoch: Epoch,
     },
+    /// The store is not the one that the node knows: it is of another lineage, or shows less than was known to be committed. The
+    /// session is to look into it. Repeated while it lasts; nothing is done meanwhile.
+    Missing {
+        /// Since when the node is in its lineage, if the elector was told.
+        since: Option<Time>,
+        /// What was known, and is not shown: with the keys that have to show it.
+        facts: Vec<(Key, Fact)>,
+    },
     /// The own member has left.
     Left,
     /// The store cannot be reached. Told once per outage.
@@ -282,6 +313,8 @@ impl ElectorEvent {
 pub struct View {
     /// The version.
     pub version: Version,
+    /// The lineage of the store.
+    pub lineage: LineageId,
     /// Who leads.
     pub term: Term,
     /// The handoff in progress.

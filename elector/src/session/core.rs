@@ -9,7 +9,8 @@ use super::{
 use crate::{
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
     keys::ClusterKeys,
-    store::{CommitOutcome, Proof, Read, ReadResult, StoreError, Transaction},
+    past::Fact,
+    store::{CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Transaction},
     time::Time,
 };
 
@@ -53,6 +54,15 @@ pub enum Input {
         node: NodeName,
         /// The incarnation.
         incarnation: Incarnation,
+    },
+    /// Something of a registry that was committed is not in the store any more, as a read that was begun later says; or another
+    /// lineage was seen.
+    Missing {
+        /// Since when the node is in its lineage, as whoever says this was told by [`SessionEvent::Lineage`]. What was known before
+        /// that is missed no more.
+        since: Option<Time>,
+        /// What was known, with the keys that have to show it.
+        facts: Vec<(Key, Fact)>,
     },
     /// Whether some member of this node leads. Leaders close silent sessions first.
     Leads(bool),
@@ -174,7 +184,7 @@ impl Session {
             Input::Wake => {}
             Input::ReadDone { id, result } => {
                 if self.own.is_reading(id) {
-                    self.on_own_read(now, result, effects);
+                    self.on_own_read(now, id, result, effects);
                 } else if self.sweeper.is_asking(id) {
                     self.on_swept_page(now, result, effects);
                 } else {
@@ -201,6 +211,7 @@ impl Session {
                     self.suspicions.suspect(now, &node, incarnation);
                 }
             }
+            Input::Missing { since, facts } => self.doubt(now, since, facts, effects),
             Input::Leads(leads) => self.leads = leads,
             Input::Leave => self.leave(now, effects),
             Input::Close(number) => self.close_inherited(now, number),
@@ -235,7 +246,7 @@ impl Session {
             (_, Some(session)) if self.own.trusted_until.is_some() => Some(SessionEvent::Opened { session }),
             (_, Some(session)) => Some(SessionEvent::Lapsed { session }),
         };
-        own.into_iter().collect()
+        self.own.standing.event().into_iter().chain(own).collect()
     }
 
     /// What is in the way of opening, or of closing.
@@ -284,6 +295,10 @@ impl Session {
 
     pub(super) fn next_id(&mut self) -> RequestId {
         self.last_id.0 += 1;
+        self.last_id
+    }
+
+    pub(super) fn last_id(&self) -> RequestId {
         self.last_id
     }
 

@@ -22,9 +22,10 @@ use crate::{
     clock::Clock,
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
     metrics,
+    past::Fact,
     record::CorruptRecord,
     recording::{Core, Header, Recorder},
-    store::{CommitOutcome, LifeGuard, SharedStore, StoreError},
+    store::{CommitOutcome, Key, LifeGuard, SharedStore, StoreError},
     supervision::{Part, Supervisor},
     time::Time,
 };
@@ -215,6 +216,13 @@ impl NodeSession {
     /// Says that there is reason to ask whether an incarnation is dead: the link to it closed.
     pub fn suspect(&self, node: &NodeName, incarnation: Incarnation) {
         self.send(Message::Input(Input::Suspect { node: node.clone(), incarnation }));
+    }
+
+    /// Says that something of a registry that was known to be committed is not in the store, or that another lineage of it was
+    /// seen; `facts` with the keys that have to show them, and `since` when the node is in the lineage in which they were known, as
+    /// [`SessionEvent::Lineage`] said, if it did. The session looks into it.
+    pub fn missing(&self, since: Option<Time>, facts: Vec<(Key, Fact)>) {
+        self.send(Message::Input(Input::Missing { since, facts }));
     }
 
     /// Says whether some member of this node leads. Leaders close silent sessions first.
@@ -533,6 +541,14 @@ impl State {
             SessionEvent::NameInUse { node, incarnation } => tracing::warn!(
                 %node, %incarnation, "another process runs under this node's name, and lives"
             ),
+            SessionEvent::StoreWentBack { shown } => {
+                let shown: Vec<_> = shown.iter().map(|key| String::from_utf8_lossy(key)).collect();
+                tracing::error!(
+                    ?shown,
+                    "the store went back: it does not have what it had acknowledged. All names of the cluster are lost, and \
+                     registered anew after the longest lease"
+                );
+            }
             SessionEvent::Lapsed { .. }
             | SessionEvent::Lost { .. }
             | SessionEvent::Unreadable { .. }

@@ -1,5 +1,7 @@
 //! The node's own record: opening, beating, trust, leaving.
 
+mod former;
+
 use std::time::Duration;
 
 use callsign_planted::planted;
@@ -7,14 +9,16 @@ use callsign_planted::planted;
 use super::{
     Obstacle, SessionEvent, SessionFailure,
     core::{Effect, Phase, RequestId, Session},
+    lineage::{Finding, Standing},
     timing::MIN_EVERY,
     watch::{Sight, Watch},
 };
 use crate::{
     ids::{Beat, SessionNumber, next_count},
     keys::read_key,
-    record::{CorruptRecord, OpenMark, Record, SessionFloor, SessionRecord},
-    store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
+    past::Fact,
+    record::{CorruptRecord, Lineage, OpenMark, Record, SessionFloor, SessionRecord},
+    store::{CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version},
     time::Time,
 };
 
@@ -29,7 +33,7 @@ pub(super) struct Own {
     /// The floor, as it was read with `stored`. It counts while there is no record.
     floor: Option<Value>,
     /// `stored` may be out of date: read before writing.
-    stale: bool,
+    pub(super) stale: bool,
     /// The session that is open, or was last tried to open.
     pub(super) number: Option<SessionNumber>,
     /// The greatest number of a session that was this core's own.
@@ -58,6 +62,8 @@ pub(super) struct Own {
     /// The open session of another incarnation that is in the way.
     former: Option<Watch>,
     pub(super) obstacle: Obstacle,
+    /// Which store this is, as far as is known.
+    pub(super) standing: Standing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,10 +71,14 @@ struct Stored {
     value: Option<Value>,
     record: Option<SessionRecord>,
     version: Version,
+    /// The last request that was begun when this was known: a later one has to show as much.
+    known_at: RequestId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Attempt {
+    /// What it makes of the lineage's record, if it changes that.
+    lineage: Option<Lineage>,
     id: RequestId,
     beat: Beat,
     start: Time,
@@ -82,9 +92,12 @@ struct Pending {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Request {
-    Read,
+pub(super) enum Request {
+    /// With what is doubted.
+    Read(Vec<(Key, Fact)>),
     Write(SessionRecord),
+    /// A greater lineage.
+    Raise(Lineage),
 }
 
 impl Default for Own {
@@ -108,6 +121,7 @@ impl Default for Own {
             unreadable: None,
             former: None,
             obstacle: Obstacle::Nothing,
+            standing: Standing::default(),
         }
     }
 }
@@ -120,7 +134,7 @@ impl Own {
     }
 
     pub(super) fn is_reading(&self, id: RequestId) -> bool {
-        self.pending.as_ref().is_some_and(|p| p.id == id && p.asks == Request::Read)
+        self.pending.as_ref().is_some_and(|p| p.id == id && matches!(p.asks, Request::Read(_)))
     }
 }
 
@@ -128,10 +142,14 @@ impl Session {
     pub(super) fn on_own_read(
         &mut self,
         now: Time,
+        id: RequestId,
         result: Result<ReadResult, StoreError>,
         effects: &mut Vec<Effect>,
     ) {
-        self.own.pending = None;
+        let asked = match self.own.pending.take().map(|pending| pending.asks) {
+            Some(Request::Read(asked)) => asked,
+            _ => Vec::new(),
+        };
         let read = match result {
             Ok(read) => read,
             Err(StoreError::Unavailable(why)) => {
@@ -140,7 +158,9 @@ impl Session {
                 return;
             }
         };
-        if self.own.stored.as_ref().is_some_and(|s| read.version < s.version) {
+        let is_older = self.own.stored.as_ref().is_some_and(|s| read.version < s.version);
+        let is_fresh = self.own.stored.as_ref().is_none_or(|s| s.known_at < id);
+        if is_older && !is_fresh {
             // Older than what is known already. It would bring a beat back that was replaced.
             self.own.due = now + self.pause();
             return;
@@ -158,6 +178,27 @@ impl Session {
             // the node goes on, or learns that it has lost its session.
             Err(corrupt) => return self.on_unreadable(now, corrupt, effects),
         };
+        match self.judge(now, &read, record.as_ref(), &asked, is_fresh) {
+            Ok(Finding::Whole) => {}
+            Ok(Finding::Greater(lineage)) => {
+                self.begin_anew(now, read.value(2).cloned(), lineage, effects);
+            }
+            Ok(Finding::Gone(gone)) => {
+                self.own.stale = true;
+                self.on_gone(now, &read, gone, effects);
+                if self.own.standing.is_in_doubt() {
+                    return;
+                }
+            }
+            Err(corrupt) if !self.own.has_served => {
+                return self.fail(SessionFailure::Corrupt(corrupt), effects);
+            }
+            Err(corrupt) => return self.on_unreadable(now, corrupt, effects),
+        }
+        if is_older {
+            // Nothing is lost that anybody here knows of; but what is known of versions is worth nothing any more.
+            self.observer.forget_versions();
+        }
         self.own.unreadable = None;
         if self.own.floor.as_ref() != floor {
             self.own.floor = floor.cloned();
@@ -172,6 +213,10 @@ impl Session {
         if self.phase == Phase::Opening {
             self.watch_former(now, effects);
         }
+        if self.own.standing.is_in_doubt() {
+            // More was said meanwhile.
+            (self.own.stale, self.own.due) = (true, now);
+        }
     }
 
     pub(super) fn on_own_commit(
@@ -183,6 +228,10 @@ impl Session {
     ) {
         let pending = self.own.pending.take_if(|p| p.id == id);
         let is_current = pending.is_some();
+        let is_raise = pending.as_ref().and_then(|pending| match pending.asks {
+            Request::Raise(lineage) => Some(lineage),
+            _ => None,
+        });
         let outcome = match (outcome, &self.own.stored) {
             (CommitOutcome::Unknown, Some(stored)) if planted!("unknown-beat-trusted") => {
                 CommitOutcome::Committed(stored.version)
@@ -190,7 +239,16 @@ impl Session {
             (outcome, _) => outcome,
         };
         match outcome {
+            CommitOutcome::Committed(_) if is_raise.is_some() => {
+                self.on_raised(now, is_raise.unwrap_or_default(), effects);
+                self.own.stale = true;
+                self.own.due = now;
+            }
             CommitOutcome::Committed(version) => {
+                let lineage = self.own.attempts.iter().find(|a| a.id == id).and_then(|a| a.lineage);
+                if let Some(lineage) = lineage {
+                    self.on_lineage_opened(now, lineage);
+                }
                 let written = match pending.map(|p| p.asks) {
                     Some(Request::Write(record)) => Some(record),
                     // Given up, but nothing has happened since that would rule it out: this is news.
@@ -247,11 +305,12 @@ impl Session {
         version: Version,
         effects: &mut Vec<Effect>,
     ) {
-        self.own.stale = false;
+        self.own.stale = self.own.standing.is_in_doubt();
         self.own.due = now;
+        let known_at = self.last_id();
         if let Some(stored) = self.own.stored.as_mut().filter(|s| s.value == value) {
             // The attempts may still land.
-            stored.version = version;
+            (stored.version, stored.known_at) = (version, known_at);
             return;
         }
         let is_mine = record.as_ref().is_some_and(|r| self.is_mine(r));
@@ -272,7 +331,7 @@ impl Session {
         if !self.own.stored.as_ref().is_some_and(same_session) {
             self.own.former = None;
         }
-        self.own.stored = Some(Stored { value, record, version });
+        self.own.stored = Some(Stored { value, record, version, known_at });
         if is_mine && self.phase == Phase::Opening {
             // Its own opening, answered or found.
             self.phase = Phase::Open;
@@ -281,7 +340,7 @@ impl Session {
             return;
         }
         if !is_mine {
-            self.lose(effects);
+            self.lose(now, effects);
             return;
         }
         if let Some(start) = start {
@@ -293,10 +352,14 @@ impl Session {
 
     /// Trusts the session as far as a beat that was started at `start` and committed allows.
     fn trust(&mut self, now: Time, start: Time, effects: &mut Vec<Effect>) {
+        if self.own.standing.is_in_doubt() {
+            return;
+        }
         let start = if planted!("trust-from-end-of-beat") { now } else { start };
         let until = start + self.config.timing.trust_window();
         let Some(number) = self.own.number.filter(|_| now < until) else { return };
         let session = self.id(number);
+        self.own.standing.trusted(until);
         let was_trusted = self.own.trusted_until.replace(until).is_some();
         self.own.obstacle = Obstacle::Nothing;
         effects.push(Effect::Trust { number, until });
@@ -317,16 +380,15 @@ impl Session {
 
     pub(super) fn lapse_if_due(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if self.own.trusted_until.is_some_and(|until| until <= now) {
-            self.lapse(effects);
+            self.lapse(now, effects);
             // Every beat counts now: do not wait for the next regular one.
             self.own.due = self.own.due.min(now);
         }
     }
 
-    fn lapse(&mut self, effects: &mut Vec<Effect>) {
-        if self.own.trusted_until.take().is_none() {
-            return;
-        }
+    pub(super) fn lapse(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let Some(until) = self.own.trusted_until.take() else { return };
+        self.own.standing.trusted(until.min(now));
         effects.push(Effect::Lapse);
         self.observer.interrupt();
         if let Some(number) = self.own.number {
@@ -335,8 +397,8 @@ impl Session {
     }
 
     /// The session is closed, or gone: opens the next.
-    fn lose(&mut self, effects: &mut Vec<Effect>) {
-        self.lapse(effects);
+    pub(super) fn lose(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        self.lapse(now, effects);
         self.phase = Phase::Opening;
         if let Some(number) = self.own.number.filter(|_| std::mem::take(&mut self.own.announced)) {
             effects.push(Effect::Emit(SessionEvent::Lost { session: self.id(number) }));
@@ -349,7 +411,7 @@ impl Session {
             Phase::Opening if !self.own.attempts.is_empty() => self.begin_to_leave(now),
             Phase::Open => {
                 if !planted!("closes-before-lapsing") {
-                    self.lapse(effects);
+                    self.lapse(now, effects);
                 }
                 self.begin_to_leave(now);
             }
@@ -380,44 +442,9 @@ impl Session {
     }
 
     fn fail(&mut self, failure: SessionFailure, effects: &mut Vec<Effect>) {
-        self.lapse(effects);
+        self.lapse(Time(Duration::MAX), effects);
         self.phase = Phase::Over(Some(failure.clone()));
         effects.push(Effect::Emit(SessionEvent::Failed(failure)));
-    }
-
-    /// Looks at the record of another incarnation that a read has just shown.
-    fn watch_former(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        let Some((value, record)) = self.former_open() else {
-            self.own.former = None;
-            return;
-        };
-        let (node, incarnation) = (self.config.node.clone(), record.incarnation);
-        let Some(watch) = &mut self.own.former else {
-            self.own.former = Some(Watch::new(now, value, record.lease));
-            self.own.obstacle = Obstacle::FormerOpen { incarnation };
-            self.suspicions.suspect(now, &node, incarnation);
-            return;
-        };
-        match watch.see(now, &value, record.lease, true) {
-            Sight::Moved => {
-                self.own.obstacle = Obstacle::NameInUse { incarnation };
-                self.suspicions.acquit(&node, incarnation);
-                effects.push(Effect::Emit(SessionEvent::NameInUse { node, incarnation }));
-            }
-            Sight::Unmoved | Sight::Again => {
-                if !matches!(self.own.obstacle, Obstacle::NameInUse { .. }) {
-                    self.own.obstacle = Obstacle::FormerOpen { incarnation };
-                }
-                self.suspicions.ask(now, &node, incarnation);
-            }
-        }
-    }
-
-    /// The stored record, if it is another's and open.
-    fn former_open(&self) -> Option<(Value, SessionRecord)> {
-        let stored = self.own.stored.as_ref()?;
-        let record = stored.record.as_ref().filter(|r| r.open && !self.is_mine(r))?;
-        Some((stored.value.clone()?, record.clone()))
     }
 
     /// Whether it is the session that this core opened or tried to open, and open.
@@ -457,6 +484,7 @@ impl Session {
         match self.phase {
             Phase::Idle | Phase::Over(_) => {}
             _ if self.own.stale => self.read_own(now, effects),
+            Phase::Opening if self.left_open().is_some() => self.close_left(now, effects),
             Phase::Opening => match self.former_open().filter(|_| !planted!("former-not-waited-for")) {
                 Some((_, record)) => self.wait_for_former(now, &record, effects),
                 None => self.open_next(now, effects),
@@ -466,33 +494,15 @@ impl Session {
         }
     }
 
-    fn wait_for_former(&mut self, now: Time, former: &SessionRecord, effects: &mut Vec<Effect>) {
-        let is_dead = self.suspicions.is_dead(&self.config.node, former.incarnation);
-        let is_fresh = self.own.read_at == Some(now);
-        let watch = self.own.former.as_ref();
-        if is_dead || (is_fresh && watch.is_some_and(Watch::is_overdue)) {
-            self.write_own(now, SessionRecord { open: false, ..former.clone() }, effects);
-        } else if is_fresh {
-            let every = self.config.timing.observe_every.min(former.lease / 5).max(MIN_EVERY);
-            // From the start of the read: else a store that is slow makes each gap too long, and the count begins anew
-            // for ever.
-            let from = if planted!("gaps-grow-with-reads") { now } else { self.own.read_from };
-            let next = (from + every).max(now + MIN_EVERY);
-            let overdue = watch.map(Watch::overdue_at).filter(|at| *at > now);
-            self.own.due = overdue.map_or(next, |at| at.min(next));
-        } else {
-            self.read_own(now, effects);
-        }
-    }
-
     fn open_next(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let stored = self.own.stored.as_ref().and_then(|s| s.record.as_ref());
         // Without a record the floor says which numbers may have been used. Its own ones the node knows itself.
         let floor = floor_of(self.own.floor.as_ref()).unwrap_or_default();
         let floor = if planted!("opens-below-floor") { SessionNumber(0) } else { floor };
         let before = stored.map_or(floor, |record| record.number).max(self.own.used).0;
-        let Some(number) = if planted!("session-number-reused") { Some(before) } else { next_count(before) }
-            .map(SessionNumber)
+        let next = next_count(before).map(|_| self.own.standing.after(before));
+        let Some(number) =
+            if planted!("session-number-reused") { Some(before) } else { next }.map(SessionNumber)
         else {
             return self.fail(SessionFailure::Exhausted, effects);
         };
@@ -510,12 +520,13 @@ impl Session {
         let Some(beat) = next_count(self.own.beat.0).map(Beat) else {
             return self.fail(SessionFailure::Exhausted, effects);
         };
-        if let Some(id) = self.write_own(now, self.record(beat), effects) {
+        let lineage = self.lineage_to_open().filter(|_| self.phase == Phase::Opening);
+        if let Some(id) = self.write_own(now, self.record(beat), lineage, effects) {
             self.own.beat = beat;
             if self.own.attempts.len() == MOST_ATTEMPTS {
                 self.own.attempts.remove(0);
             }
-            self.own.attempts.push(Attempt { id, beat, start: now });
+            self.own.attempts.push(Attempt { lineage, id, beat, start: now });
         }
     }
 
@@ -523,11 +534,12 @@ impl Session {
         let stored = self.own.stored.as_ref().and_then(|s| s.record.clone());
         match stored {
             Some(record) if self.is_mine(&record) => {
-                self.write_own(now, SessionRecord { open: false, ..record }, effects);
+                self.write_own(now, SessionRecord { open: false, ..record }, None, effects);
             }
             // An opening may still land. Closing over what it builds on, under its number, rules that out.
             _ if !self.own.attempts.is_empty() => {
-                self.write_own(now, SessionRecord { open: false, ..self.record(self.own.beat) }, effects);
+                let closed = SessionRecord { open: false, ..self.record(self.own.beat) };
+                self.write_own(now, closed, None, effects);
             }
             _ => self.end(effects),
         }
@@ -539,6 +551,7 @@ impl Session {
         &mut self,
         now: Time,
         record: SessionRecord,
+        lineage: Option<Lineage>,
         effects: &mut Vec<Effect>,
     ) -> Option<RequestId> {
         let stored = self.own.stored.as_ref()?;
@@ -554,18 +567,22 @@ impl Session {
             // A record that was not there may have come and gone since.
             transaction = transaction.check(self.keys.session_floor(), self.own.floor.clone());
         }
+        transaction = self.check_lineage(transaction);
         let mark = self.keys.open_mark(&self.config.node);
         if !record.open {
             transaction = transaction.clear(mark);
         } else if self.phase == Phase::Opening {
             transaction = transaction.put(mark, OpenMark(record.number).to_value());
+            if let Some(lineage) = lineage {
+                transaction = transaction.put(self.keys.lineage(), lineage.to_value());
+            }
         }
         if planted!("beat-unconditional") {
             transaction.checks.clear();
         }
         let id = self.next_id();
         self.own.last_commit = Some(now);
-        self.own.pending = Some(Pending { id, deadline: self.patience(now), asks: Request::Write(record) });
+        self.ask_own(now, id, Request::Write(record));
         effects.push(Effect::Commit { id, transaction });
         Some(id)
     }
@@ -573,9 +590,15 @@ impl Session {
     fn read_own(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let id = self.next_id();
         self.own.read_from = now;
-        self.own.pending = Some(Pending { id, deadline: self.patience(now), asks: Request::Read });
-        let reads = vec![read_key(self.keys.session(&self.config.node)), read_key(self.keys.session_floor())];
+        self.ask_own(now, id, Request::Read(self.doubted()));
+        let mut reads =
+            vec![read_key(self.keys.session(&self.config.node)), read_key(self.keys.session_floor())];
+        reads.extend(self.lineage_keys().into_iter().map(read_key));
         effects.push(Effect::Read { id, reads });
+    }
+
+    pub(super) fn ask_own(&mut self, now: Time, id: RequestId, asks: Request) {
+        self.own.pending = Some(Pending { id, deadline: self.patience(now), asks });
     }
 
     fn patience(&self, now: Time) -> Time {

@@ -13,7 +13,7 @@ use crate::{
     keys::{read_key, read_range},
     record::{Record, SessionFloor, SessionRecord},
     store::{CommitOutcome, ReadResult, StoreError, Transaction},
-    sweep::{PAGE, Walk},
+    sweep::Walk,
     time::Time,
 };
 
@@ -37,6 +37,11 @@ impl Sweeper {
         self.walk.begin(now, age / SETTLED);
     }
 
+    /// What it has seen is of another lineage.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
     pub(super) fn is_asking(&self, id: RequestId) -> bool {
         self.doing.is_some_and(|(asked, _)| asked == id)
     }
@@ -54,7 +59,7 @@ impl Session {
         }
         let id = self.next_id();
         self.sweeper.doing = Some((id, now + self.config.timing.lease));
-        let page = read_range(self.sweeper.walk.next(self.keys.sessions()), PAGE);
+        let page = read_range(self.sweeper.walk.next(self.keys.sessions()), self.sweep_page());
         effects.push(Effect::Read { id, reads: vec![read_key(self.keys.session_floor()), page] });
     }
 
@@ -88,11 +93,12 @@ impl Session {
             *key != own && record.is_ok_and(|r| !r.open || planted!("sweeps-open-sessions"))
         };
         let age = if self.leads { age } else { age * OTHERS };
-        let old = self.sweeper.walk.take(now, age, page, is_closed);
+        let limit = self.sweep_page();
+        let old = self.sweeper.walk.take(now, age, (page, limit), is_closed);
         let number = |value| SessionRecord::from_value(value).map(|record| record.number).unwrap_or_default();
         let Some(greatest) = old.iter().map(|(_, value)| number(value)).max() else { return };
 
-        let mut transaction = Transaction::new();
+        let mut transaction = self.check_lineage(Transaction::new());
         if !planted!("sweep-without-floor-check") {
             transaction = transaction.check(self.keys.session_floor(), read.value(0).cloned());
         }
@@ -109,6 +115,11 @@ impl Session {
         let id = self.next_id();
         self.sweeper.doing = Some((id, now + self.config.timing.lease));
         effects.push(Effect::Commit { id, transaction });
+    }
+
+    /// How many records are read at once.
+    fn sweep_page(&self) -> usize {
+        self.config.timing.sweep_page.max(1)
     }
 
     /// A sweep ended. What it did not take away is looked at again: one record of many has changed, say.

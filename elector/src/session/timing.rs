@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sweep::PAGE;
+
 /// The shortest lease. Below it, requests that take their usual time already cost the session.
 pub const MIN_LEASE: Duration = Duration::from_millis(100);
 
@@ -31,6 +33,9 @@ pub struct SessionTiming {
     pub observe_every: Duration,
     /// How long the record of a closed session is kept before it is swept away; zero: for ever. Only economy depends on it.
     pub sweep_after: Duration,
+    /// How many records are read at once to find those, and are swept by one transaction at most. Fewer: less is swept in an
+    /// hour. More: a longer transaction. Zero counts as one.
+    pub sweep_page: usize,
 }
 
 /// How long what is of no use any more is kept in the store.
@@ -52,6 +57,7 @@ impl SessionTiming {
             beat_every: lease / 5,
             observe_every: lease / 10,
             sweep_after: SWEEP_AFTER,
+            sweep_page: PAGE,
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Watch {
     /// End of the read that first showed the value, or of the first after a gap.
     first: Time,
     /// End of the last read that showed it.
-    last: Time,
+    pub(super) last: Time,
 }
 
 /// What one more read showed.

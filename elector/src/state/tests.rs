@@ -34,6 +34,7 @@ impl World {
             commit: Some(Position(7)),
             floor: Position(3),
             version: Version(100),
+            lineage: LineageNumber::default(),
             proposer: session("nobody", 1),
             nonce: Nonce(1),
             unlinked: BTreeSet::new(),

@@ -236,6 +236,11 @@ impl MemoryStore {
         self.state().data.clone()
     }
 
+    /// The store loses what was committed since: the data are as they were then. Watches do not end by it.
+    pub fn put_back(&self, data: Mvcc) {
+        self.state().data = data;
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state()
     }

@@ -7,7 +7,7 @@ use callsign_elector::{
     Clock, Time,
     elector::{ElectorEvent, driver::ElectorHandle},
     ids::{Incarnation, NodeName},
-    session::SessionEvent,
+    session::{NodeSession, SessionEvent},
 };
 use callsign_transport::{LinkEvent, LinkEvents};
 use tokio::sync::{mpsc, watch};
@@ -88,11 +88,16 @@ pub(super) async fn session(
 pub(super) async fn elector(
     shared: Arc<Shared>,
     mut events: mpsc::UnboundedReceiver<ElectorEvent>,
+    session: NodeSession,
     metrics: OfPump,
 ) {
     while let Some(event) = events.recv().await {
         metrics.elector(&event);
         match event {
+            ElectorEvent::Missing { since, facts } => {
+                tracing::warn!(?facts, "the store does not show what was committed");
+                session.missing(since, facts);
+            }
             ElectorEvent::View(view) => shared.push(Input::View(view)),
             ElectorEvent::Assume { leader, epoch } => shared.push(Input::Assume { leader, epoch }),
             ElectorEvent::Left => shared.left.notify_waiters(),

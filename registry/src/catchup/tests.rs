@@ -125,6 +125,21 @@ fn batches_that_waited_for_a_snapshot_are_told_of_like_any_other() {
 }
 
 #[test]
+fn a_snapshot_of_a_log_that_was_lost_is_not_installed() {
+    let mut joiner = Joiner::new("a", &["b"]);
+    joiner.catchup.begin_at(LineageNumber(1));
+    let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
+    // The donor's elector has read the present epoch, and its member has not heard yet that its replica is worth nothing.
+    joiner.chunk(&donor, id, 0, Some((Epoch((1 << 40) + 1), END)));
+    assert!(!joiner.replica.is_based());
+    let (next, id) = joiner.asks_after(MILLIS(1000)).unwrap();
+    assert_ne!(next, donor);
+    let end = LogEnd { position: Position((1 << 40) + 1), nonce: Nonce(9) };
+    joiner.chunk(&next, id, 0, Some((Epoch((1 << 40) + 1), end)));
+    assert_eq!((joiner.replica.is_based(), joiner.replica.position()), (true, end.position));
+}
+
+#[test]
 fn two_incarnations_of_a_node_ask_for_snapshots_under_different_numbers() {
     let mut joiner = Joiner::new("a", &[]);
     let mut ids: Vec<u64> = (0..3).map(|_| joiner.asks_after(MILLIS(1000)).unwrap().1).collect();

@@ -30,7 +30,12 @@ impl Leader {
         effects: &mut Vec<Effect>,
     ) {
         self.nonces = splitmix(self.nonces);
-        let batch = builder.build(self.epoch, Nonce(self.nonces), replica.end());
+        let batch = builder.build(
+            self.epoch,
+            Nonce(self.nonces),
+            replica.end(),
+            self.next_position(replica.position()),
+        );
         let bytes = batch.encode();
         let flight =
             BatchFlight { batch, bytes, decisions, conditions, stage: Stage::Pausing { until: Time::ZERO } };
@@ -53,16 +58,20 @@ impl Leader {
         let Flight::Batch(flight) = &mut self.flight else { return };
         *next_op += 1;
         let id = OpId(*next_op);
-        let Fence { term, commit: end } = self.fence.clone();
+        let Fence { term, commit: end, lineage } = self.fence.clone();
         let mut transaction = Transaction::new();
-        transaction = match self.seen.filter(|(_, at)| now.since(*at) < FENCE_AGE) {
-            Some((version, _)) => transaction.fence(self.keys.term(), Some(term), version).fence(
-                self.keys.commit(),
-                end,
-                version,
-            ),
-            None => transaction.check(self.keys.term(), Some(term)).check(self.keys.commit(), end),
-        };
+        let found = [
+            (self.keys.term(), Some(term)),
+            (self.keys.commit(), end),
+            (self.keys.cluster().lineage(), lineage),
+        ];
+        let seen = self.seen.filter(|(_, at)| now.since(*at) < FENCE_AGE);
+        for (key, value) in found {
+            transaction = match seen {
+                Some((version, _)) => transaction.fence(key, value, version),
+                None => transaction.check(key, value),
+            };
+        }
         for (key, value) in &flight.conditions {
             transaction = transaction.check(key.clone(), value.clone());
         }
@@ -106,8 +115,8 @@ impl Leader {
             CommitOutcome::Conflict => {
                 *next_op += 1;
                 let id = OpId(*next_op);
-                let log = self.keys.log(flight.batch.position);
-                let reads = vec![read_key(self.keys.term()), read_key(self.keys.commit()), read_key(log)];
+                let mut reads = Fence::reads(&self.keys);
+                reads.push(read_key(self.keys.log(flight.batch.position)));
                 effects.push(Effect::Read { id, reads });
                 flight.stage = Stage::Settling { id, since: now };
                 self.seen = None;
@@ -233,7 +242,7 @@ impl Leader {
                     self.commit_again(now, next_op, effects);
                     return Outcome::default();
                 };
-                let written = read.value(2).and_then(|value| Batch::decode(value).ok());
+                let written = read.value(3).and_then(|value| Batch::decode(value).ok());
                 let is_own = |b: &Batch| b.nonce == flight.batch.nonce && b.epoch == flight.batch.epoch;
                 if written.is_some_and(|b| is_own(&b) || planted!("nonce-not-compared")) {
                     // It is in the log, so it is committed, whoever leads by now.

@@ -22,6 +22,9 @@ impl<T: Table> Member<T> {
             }
             return;
         }
+        if self.is_of_former_lineage(&message) {
+            return;
+        }
         match message {
             Message::Requests { epoch, session, acknowledged, requests } => {
                 // A request addressed to another epoch is asked again by its host when it hears of this one.
@@ -45,7 +48,7 @@ impl<T: Table> Member<T> {
                     self.catchup.want(now.time, position);
                 }
                 let result = self.replica.offer(epoch, position, &batch);
-                self.take_applied(result, effects);
+                self.take_applied(now, result, effects);
             }
             Message::ApplyNamesSnapshot { epoch, batches } => {
                 let is_heard = self.hear(now, from, epoch, effects);
@@ -54,12 +57,15 @@ impl<T: Table> Member<T> {
                     self.catchup.want(now.time, *last);
                 }
                 let result = offer_all(&mut self.replica, epoch, &batches);
-                self.take_applied(result, effects);
+                self.take_applied(now, result, effects);
                 self.say_progress(effects);
             }
             Message::Heartbeat { epoch, end } => {
                 if self.hear(now, from, epoch, effects) && !planted!("gap-seen-by-traffic-only") {
                     self.catchup.want(now.time, end.position);
+                    if end.position == self.replica.position() && end != self.replica.end() {
+                        self.doubt(now.time, effects);
+                    }
                 }
                 self.say_progress(effects);
             }
@@ -77,7 +83,7 @@ impl<T: Table> Member<T> {
             }
             Message::Fetched { epoch, batches, .. } => {
                 let result = self.catchup.on_fetched(now.time, &mut self.replica, epoch, &batches);
-                self.take_applied(result, effects);
+                self.take_applied(now, result, effects);
             }
             Message::SnapshotWanted { id } => {
                 let message = self.walks.begin(now.time, &mut self.replica, from, id);
@@ -90,7 +96,7 @@ impl<T: Table> Member<T> {
             Message::SnapshotChunk { id, index, names, chunk, end } => {
                 let arrived = ArrivedChunk { id, index, names, chunk, end };
                 let result = self.catchup.on_chunk(now.time, &mut self.replica, from, arrived, effects);
-                self.take_applied(result, effects);
+                self.take_applied(now, result, effects);
             }
             Message::SnapshotRefused { id } => self.catchup.on_refused(now.time, from, id),
             Message::TransferSnapshot { epoch } => self.on_transfer(from, epoch, effects),
@@ -146,9 +152,15 @@ impl<T: Table> Member<T> {
         }
     }
 
-    pub(super) fn take_applied(&mut self, result: Result<Applied, CorruptBatch>, effects: &mut Vec<Effect>) {
+    pub(super) fn take_applied(
+        &mut self,
+        now: Now,
+        result: Result<Applied, CorruptBatch>,
+        effects: &mut Vec<Effect>,
+    ) {
         match result {
             Ok(applied) => self.on_applied(&applied, effects),
+            Err(CorruptBatch::Diverged { .. }) => self.doubt(now.time, effects),
             Err(corrupt) => effects.push(Effect::Event(Event::Corrupt { reason: corrupt.to_string() })),
         }
     }

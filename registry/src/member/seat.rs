@@ -1,5 +1,6 @@
 //! Taking the seat and leaving it.
 
+use callsign_elector::past::Fact;
 use callsign_planted::planted;
 
 use super::{
@@ -41,7 +42,8 @@ impl<T: Table> Member<T> {
         }
         self.depose(effects);
         let old = old.filter(|old| *old != self.config.me && self.links.contains_key(old));
-        self.handoff = Some(Handoff::begin(now.time, self.view.term.clone(), old, effects));
+        self.handoff =
+            Some(Handoff::begin(now.time, self.view.term.clone(), self.view.lineage, old, effects));
     }
 
     /// The elector sees a lock for an epoch: its leader is to open it, and to say so.
@@ -77,20 +79,30 @@ impl<T: Table> Member<T> {
         let Step::CatchUp(end) = step else { return };
         let epoch = handoff.epoch();
         let at_end = end.at.unwrap_or_default();
-        self.catchup.want(now.time, at_end.position);
+        let has_applied = self.replica.is_based().then(|| self.replica.end());
+        if has_applied.is_some_and(|has| Fact::Commit(has).is_gone(end.fence.commit.as_ref())) {
+            handoff.read_again(now.time);
+            return self.doubt(now.time, effects);
+        }
+        let lineage = self.view.lineage.number;
+        // What the log has is of another lineage, and so is whatever somebody could give.
+        let is_behind = lineage.is_after(at_end.position.0);
+        if !is_behind {
+            self.catchup.want(now.time, at_end.position);
+        }
         let mut resets = false;
         let mut conditions = Vec::new();
         if end.at.is_none() {
             // Never opened: the fence checks that the log is still empty.
             resets = true;
-        } else if (!self.replica.is_based() || self.replica.position() < at_end.position)
+        } else if (is_behind || !self.replica.is_based() || self.replica.position() < at_end.position)
             && !planted!("opens-without-catching-up")
         {
             let donors = self.sources().synced;
             let reset = reset_conditions(&self.view, &self.config.keys);
             // A base that the log does not reach any more is none: what came between is lost.
             let is_lost = !self.replica.is_based() || self.catchup.is_too_far();
-            match reset.filter(|_| is_lost && donors.is_empty()) {
+            match reset.filter(|_| is_behind || (is_lost && donors.is_empty())) {
                 None => return, // catching up
                 Some(found) => {
                     resets = true;
@@ -108,7 +120,7 @@ impl<T: Table> Member<T> {
         // next term gives its first, and at the same position that may be another batch.
         let nonces =
             if planted!("nonces-of-terms-overlap") { self.config.seed } else { splitmix(!self.config.seed) };
-        let mut leader = Leader::new(me, keys, epoch, end.fence, nonces, self.config.tuning);
+        let mut leader = Leader::new(me, keys, (lineage, epoch), end.fence, nonces, self.config.tuning);
         leader.open(now.time, &self.replica, resets, conditions, &mut self.next_op, effects);
         self.leader = Some(leader);
         self.catchup.stop();

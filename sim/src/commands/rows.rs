@@ -17,6 +17,9 @@ pub(crate) struct Rows {
     summary: bool,
 }
 
+/// What `./test` builds, so that nothing is built anew to be listed.
+const BUILT: &[&str] = &["--lib", "--bins", "--tests"];
+
 impl Rows {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let shown = shown(self.listed()?);
@@ -62,12 +65,11 @@ impl Rows {
         let is_there = |output: std::process::Output| output.status.success();
         let nextest = Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(is_there);
         if nextest {
-            let json = cargo(&["nextest", "list", "--locked", "--workspace", "--message-format", "json"])?;
+            let list = ["nextest", "list", "--locked", "--workspace"];
+            let json = cargo(&[&list[..], BUILT, &["--message-format", "json"]].concat())?;
             return Ok(listed_by_nextest(&json)?);
         }
-        let all =
-            ["test", "--locked", "--quiet", "--workspace", "--lib", "--bins", "--tests", "--", "--list"];
-        let terse = ["--format", "terse"];
-        Ok(listed_by_cargo(&cargo(&[&all[..], &terse].concat())?))
+        let all = ["test", "--locked", "--quiet", "--workspace"];
+        Ok(listed_by_cargo(&cargo(&[&all[..], BUILT, &["--", "--list", "--format", "terse"]].concat())?))
     }
 }

@@ -5,13 +5,21 @@ use super::{Masked, Mutant};
 mod duties;
 mod elections;
 mod links;
+mod losses;
 mod members;
 mod registry;
 
-const PARTS: [&[Mutant]; 5] =
-    [members::MUTANTS, duties::MUTANTS, registry::MUTANTS, links::MUTANTS, elections::MUTANTS];
+const PARTS: [&[Mutant]; 6] = [
+    members::MUTANTS,
+    duties::MUTANTS,
+    registry::MUTANTS,
+    losses::MUTANTS,
+    links::MUTANTS,
+    elections::MUTANTS,
+];
 
-const COUNT: usize = PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len() + PARTS[4].len();
+const COUNT: usize =
+    PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len() + PARTS[4].len() + PARTS[5].len();
 
 /// All of them, by where they are.
 pub const MUTANTS: &[Mutant] = &joined();

@@ -92,6 +92,9 @@ impl Oracle {
     pub(crate) fn answered(&mut self, id: CallId, node: NodeId, asked: Option<&Asked>, answer: Answer) {
         self.note(node, || format!("answer {}: {answer:?}", id.0));
         let Some(inner) = self.edit() else { return };
+        if inner.voided.remove(&id) {
+            return;
+        }
         inner.counts.add(Check::AnswerOnce, 1);
         let Some(at) = inner.open_calls.remove(&id).filter(|_| asked.is_some()) else {
             return inner.fail(Check::AnswerOnce, format!("call {id:?} was not open: {answer:?}"));

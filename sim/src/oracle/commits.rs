@@ -90,7 +90,7 @@ impl Oracle {
             match write {
                 Write::Put { key, value } => inner.put(world, key, value, author, core),
                 Write::Clear(key) if *key == inner.keys.lock => inner.counts.add(Check::LockClears, 1),
-                Write::Clear(key) => inner.swept(world, key),
+                Write::Clear(key) => inner.swept(world, transaction, key),
                 Write::Append { value, .. } => inner.enqueued(value),
                 Write::ClearRange(_) => {}
             }
@@ -107,7 +107,7 @@ impl Oracle {
     }
 }
 
-/// So many commits within this time, all conditional on the same key, and none that is known to be done, are more than a
+/// So many commits within this time, all of the same key, and none that is known to be done, are more than a
 /// core may ask for. By key: a session may close as many others at once as died.
 const HAMMERED: (u32, Duration) = (8, Duration::from_millis(100));
 
@@ -116,7 +116,10 @@ impl Oracle {
     /// together.
     pub(crate) fn commit_asked(&mut self, who: Author, transaction: &Transaction, now: Duration) {
         let Some(inner) = self.edit() else { return };
-        let key = transaction.checks.first().map(|check| check.key.clone());
+        let key = transaction.writes.iter().find_map(|write| match write {
+            Write::Put { key, .. } | Write::Clear(key) => Some(key.clone()),
+            Write::Append { .. } | Write::ClearRange(_) => None,
+        });
         let (count, since) = inner.refused.entry(who).or_default().entry(key).or_insert((0, now));
         if now.saturating_sub(*since) >= HAMMERED.1 {
             (*count, *since) = (0, now);
@@ -161,6 +164,8 @@ impl Inner {
             } else {
                 *greatest = row.token;
             }
+        } else if *key == keys.all.cluster().lineage() {
+            self.lineage_written(world, value, author.1);
         } else if key == keys.term {
             let Ok(term) = Term::from_value(value) else { return };
             self.counts.add(Check::EpochGrows, 1);
@@ -199,9 +204,16 @@ impl Inner {
     }
 
     /// A record is cleared: if it is that of a session or of an author, it has to be of no use any more, and its number may
-    /// never be used again.
-    fn swept(&mut self, world: &World, key: &[u8]) {
+    /// never be used again: the sweep relies on the floor that it read, which another one may raise meanwhile.
+    fn swept(&mut self, world: &World, transaction: &Transaction, key: &[u8]) {
         let (keys, floors) = (self.keys.clone(), self.floors(world));
+        let floor = [keys.all.cluster().session_node(key), keys.all.author_node(key)]
+            .into_iter()
+            .zip([keys.all.cluster().session_floor(), keys.all.author_floor()])
+            .find_map(|(node, floor)| node.map(|_| floor));
+        if floor.is_some_and(|floor| !transaction.checks.iter().any(|check| check.key == floor)) {
+            self.fail(Check::SweptIsOver, "a record is swept by who does not check the floor".to_owned());
+        }
         if let Some(node) = keys.all.cluster().session_node(key) {
             self.counts.add(Check::Swept, 1);
             self.counts.add(Check::SweptIsOver, 1);
@@ -244,7 +256,8 @@ impl Inner {
             Err(error) => return self.fail(Check::PositionGrows, format!("{position:?}: {error}")),
         };
         self.counts.add(Check::PositionGrows, 1);
-        if position != self.position.next() || batch.position != position || batch.prev != self.end {
+        let next = Position(self.losses.lineage.after(self.position.0));
+        if position != next || batch.position != position || batch.prev != self.end {
             let (end, prev) = (self.end, batch.prev);
             self.fail(
                 Check::PositionGrows,
@@ -273,6 +286,7 @@ impl Inner {
                 ),
             );
         }
+        self.counted(world, position, batch.ops.contains(&Op::Reset));
         if batch.ops.contains(&Op::Reset) {
             self.check_reset(world, position);
         }

@@ -88,6 +88,9 @@ checks! {
     DrainSaid "who drains says so again after each join",
     LeaveSaid "who says that it left is a member no more",
     FailedClosed "a node that has failed closes its session, unless the store does not answer",
+    RaisedForALoss "a lineage is raised only where the store went back",
+    CountedOn "what is counted in a lineage is greater than all that was counted before, and its log begins with a reset",
+    WaitedOut "a registry begins anew only when nobody acts by what was lost",
     Watched "a session is closed by who watched it for its lease, trusted all the while",
     NonceOnce "every batch has a nonce of its own",
     FreedInTurn "names of the dead are freed however much is asked for",
@@ -110,6 +113,7 @@ checks! {
     BuiltOnNewer "(met) a node built on a record of a newer version",
     Swept "(met) a closed session was swept away",
     AuthorSwept "(met) an author was swept away",
+    WentBack "(met) the store went back",
     CameBack "(met) a node came back that was swept away",
 }
 

@@ -288,7 +288,10 @@ impl Inner {
         let Some(waited) = &mut self.dead_leader else { return };
         let is_trusted =
             |id: NodeId| world.process(id).is_some_and(|process| process.trusted(world.local(id)).is_some());
+        let has_joined = |id: NodeId| world.process(id).is_some_and(|process| process.parts.is_some());
+        // Where nobody has joined there is nobody to vacate it.
         let is_hindered = world.blocked != 0
+            || !world.ids().any(has_joined)
             || world.nodes.iter().any(|machine| machine.outage)
             || world
                 .ids()
@@ -341,7 +344,7 @@ impl Inner {
     pub(super) fn check_synced(&mut self, node: NodeId, epoch: Epoch, position: Position) {
         self.counts.add(Check::SyncedAtEnd, 1);
         let end = self.epochs.get(&epoch).map(|(_, end)| *end);
-        if end.is_none_or(|end| position < end) {
+        if end.is_none_or(|end| position < end) && !self.is_stale(node) {
             let what =
                 format!("node {node} says so in {epoch:?} at {position:?}, and lacks some up to {end:?}");
             self.fail(Check::SyncedAtEnd, what);

@@ -53,6 +53,9 @@ impl Oracle {
     /// Looks at the whole history.
     pub(crate) fn check_history(&mut self) {
         let Some(inner) = self.edit() else { return };
+        if inner.losses.is_history_torn() {
+            return;
+        }
         let mut names: BTreeMap<u8, Vec<Op>> = BTreeMap::new();
         let known = |name: u8, token: Position| {
             inner.spans.iter().any(|span| span.name == name && span.holder.token == token)
@@ -97,7 +100,9 @@ impl Oracle {
         // decided, is asked again by its host, and may be granted a second time.
         for (at, span) in inner.spans.iter().enumerate() {
             let is_its = |actor: u64, name: u8| actor == span.holder.actor && name == span.name;
-            let asked = inner.told.iter().filter(|told| is_its(told.actor, told.want.name())).count();
+            let is_before =
+                |told: &&Told| is_its(told.actor, told.want.name()) && told.began < span.holder.token;
+            let asked = inner.told.iter().filter(is_before).count();
             let before = inner.spans[..at].iter().filter(|span| is_its(span.holder.actor, span.name)).count();
             if asked == 0 || (before >= asked && span.holder.token > inner.reset_at) {
                 let what = What::Register { by: claimant(span.holder.actor), answer: Registered::Unknown };

@@ -135,6 +135,9 @@ impl Inner {
         let Some(parts) = &process.parts else { return };
         let (replica, epoch) = (parts.member.replica(), parts.member.view().term.epoch);
         let (position, is_based) = (replica.position(), replica.is_based());
+        if self.pass_over_stale(node, process.incarnation) {
+            return;
+        }
         let seen = &self.seen[usize::from(node)];
         let is_same = seen.incarnation == Some(process.incarnation);
         let (was_at, was_based, was_in) = (seen.position, seen.is_based, seen.epoch);
@@ -163,12 +166,14 @@ impl Inner {
             return;
         }
         self.counts.add(Check::ReplicaPrefix, 1);
-        let at = usize::try_from(position.0).unwrap_or(usize::MAX);
-        let Some(expected) = self.digests.get(at).copied() else {
+        let Some(expected) = self.digests.at(position) else {
             let end = self.position;
             return self.fail(
                 Check::ReplicaPrefix,
-                format!("node {node} is at {position:?}, the log ends at {end:?}"),
+                format!(
+                    "node {node}, {:?}, is at {position:?}, the log ends at {end:?}",
+                    process.incarnation
+                ),
             );
         };
         let rows = replica.table().iter();
@@ -187,6 +192,10 @@ impl Oracle {
     /// When everything is healed and has come to rest.
     pub(crate) fn at_rest(&mut self, world: &World) {
         let Some(inner) = self.edit() else { return };
+        inner.all_have_looked();
+        for node in world.ids() {
+            inner.check_node(world, node);
+        }
         inner.counts.add(Check::Quiescent, 1);
         inner.counts.add(Check::LockClears, 1);
         if world.store.get(&inner.keys.lock).is_some() {

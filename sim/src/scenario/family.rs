@@ -59,6 +59,8 @@ pub enum Scenario {
     Configured,
     /// Leaders that lose their sessions while they drain, and successors of which the leader has not read.
     Parting,
+    /// A store that loses its latest commits, once or again.
+    WentBack,
     /// Nodes of which a part panics, that of the session too.
     Failing,
     /// Clocks that drift apart faster than was promised. Must break P1.
@@ -129,6 +131,7 @@ impl Scenario {
             Self::Parting => "parting",
             Self::Configured => "configured",
             Self::Failing => "failing",
+            Self::WentBack => "went-back",
             Self::Drift => "drift",
         }
     }
@@ -146,6 +149,9 @@ impl Scenario {
             Check::BuiltOnNewer => self == Self::Versions,
             Check::Configured | Check::RankedFirst => self == Self::Configured,
             Check::FailedClosed => self == Self::Failing,
+            Check::RaisedForALoss | Check::CountedOn | Check::WaitedOut | Check::WentBack => {
+                self == Self::WentBack
+            }
             _ => true,
         }
     }

@@ -346,6 +346,28 @@ impl Scenario {
                 profile.steps = 500;
                 profile.store = StoreFaults::default();
             }
+            Self::WentBack => {
+                profile.nodes = 2 + rng.index(3);
+                profile.faults = Faults {
+                    back: 8,
+                    crash: rng.below(3),
+                    start: 6,
+                    pause: rng.below(4),
+                    outage: rng.below(4),
+                    isolate: rng.below(2),
+                    cut: rng.below(3),
+                    land: 4,
+                    ..Faults::default()
+                };
+                profile.fault = 12;
+                profile.budget = 1 + u32::try_from(rng.below(6)).unwrap_or(0);
+                profile.call = [20, 80, 150][rng.index(3)];
+                profile.jump = [300, 1500, 4000][rng.index(3)];
+                profile.long = 1 + rng.below(10);
+                profile.steps = 500;
+                profile.proof = rng.below(2) == 0;
+                profile.hold = rng.below(3) * 6;
+            }
             Self::Failing => {
                 profile.nodes = 2 + rng.index(3);
                 profile.faults = Faults {

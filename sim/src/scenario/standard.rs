@@ -28,6 +28,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         part: 0,
         renew: 0,
         fail: 0,
+        back: 0,
     };
     let store = StoreFaults {
         late: some(150),

@@ -157,6 +157,11 @@ pub enum Action {
         /// Whether the driver of the session is that part, so that another one has to close it.
         of_session: bool,
     },
+    /// The store is as it was before the latest of its commits.
+    GoBack {
+        /// How many are lost.
+        by: u8,
+    },
     /// A watch is lost: it never fires.
     LoseWatch {
         /// Whose.
@@ -270,6 +275,7 @@ impl Action {
             | Self::Start { .. }
             | Self::Crash { .. }
             | Self::PowerOff { .. }
+            | Self::GoBack { .. }
             | Self::Fail { .. }
             | Self::LoseWatch { .. }
             | Self::Lie { .. }
@@ -311,6 +317,7 @@ impl Action {
             Self::Join { .. } => "join",
             Self::Crash { .. } => "crash",
             Self::PowerOff { .. } => "power off",
+            Self::GoBack { .. } => "the store goes back",
             Self::Fail { of_session: false, .. } => "a part panics",
             Self::Fail { of_session: true, .. } => "the session's driver panics",
             Self::LoseWatch { .. } => "watch lost",

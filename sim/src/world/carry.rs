@@ -58,6 +58,7 @@ impl World {
                 SessionEffect::Commit { id, transaction } => {
                     let mut oracle = std::mem::take(&mut self.oracle);
                     oracle.closes(self, node, &transaction);
+                    oracle.raises(self, node, &transaction);
                     self.oracle = oracle;
                     self.ask(node, CoreId::Session, id.0, Request::Commit(Arc::new(transaction)));
                 }
@@ -68,6 +69,8 @@ impl World {
                     self.oracle.trusts(node, Some(now.0));
                     if let Some(process) = self.process_mut(node) {
                         process.trust = Some((number, until));
+                        let incarnation = process.incarnation;
+                        self.oracle.trusts_until(incarnation, until.0);
                     }
                 }
                 SessionEffect::Lapse => {
@@ -91,11 +94,17 @@ impl World {
         if matches!(event, SessionEvent::Resumed { .. } | SessionEvent::Lost { .. }) {
             self.oracle.count(Check::Lapsed);
         }
+        let is_joined = |world: &Self| world.process(node).is_some_and(|process| process.parts.is_some());
+        let was_joined = is_joined(self);
         if matches!(event, SessionEvent::Opened { .. }) {
             self.on_opened(node);
         }
-        if self.process(node).is_some_and(|process| process.parts.is_some()) {
-            self.tell_of_session(node, event);
+        // Who joins is told first how the session is.
+        let current = self.process(node).filter(|_| !was_joined).map(|process| process.session.current());
+        for event in current.unwrap_or_else(|| vec![event]) {
+            if is_joined(self) {
+                self.tell_of_session(node, event);
+            }
         }
     }
 
@@ -158,6 +167,10 @@ impl World {
             ElectorEvent::Assume { leader, epoch } => {
                 self.tell_member(node, Queue::OfElector, Input::Assume { leader, epoch });
             }
+            ElectorEvent::Missing { since, facts } => {
+                self.oracle.note(node, || format!("elector: missing {facts:?}"));
+                self.tell(node, Queue::OfElector, Internal::Session(SessionInput::Missing { since, facts }));
+            }
             ElectorEvent::Left => {
                 let mut oracle = std::mem::take(&mut self.oracle);
                 oracle.elector_left(self, node);
@@ -184,7 +197,15 @@ impl World {
         self.note_for_driver(node, &input);
         let owed = self.process(node).and_then(|process| owed(process, &input));
         let begin = self.asked(node).len();
+        let lineage = match &input {
+            Input::Lineage(lineage) => Some(*lineage),
+            _ => None,
+        };
         self.step_core(node, input);
+        if let (Some(process), Some(lineage)) = (self.process(node), lineage) {
+            let incarnation = process.incarnation;
+            self.oracle.began_anew(node, incarnation, lineage);
+        }
         if let Some(owed) = owed {
             let asked = self.asked(node)[begin..].to_vec();
             self.oracle.paid(node, &owed, &asked);

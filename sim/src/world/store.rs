@@ -149,8 +149,13 @@ impl World {
         }
         let mut oracle = std::mem::take(&mut self.oracle);
         let before = oracle.before_commit(self, transaction);
+        let former = (self.setup.loses > 0).then(|| (self.store.clone(), oracle.clone()));
         let outcome = self.store.edit().apply(transaction);
         if matches!(outcome, CommitOutcome::Committed(_)) && !transaction.writes.is_empty() {
+            self.former.extend(former);
+            if self.former.len() > self.setup.loses {
+                self.former.pop_front();
+            }
             oracle.committed(self, transaction, &before, author, core);
             let Self { nodes, store, .. } = self;
             for machine in nodes {
@@ -166,6 +171,21 @@ impl World {
         }
         self.oracle = oracle;
         outcome
+    }
+
+    /// The store loses its latest commits. Watches on it are deaf: their versions are still to come.
+    pub(super) fn go_back(&mut self, by: u8) -> bool {
+        let Some(at) = self.former.len().checked_sub(usize::from(by)).filter(|_| by > 0) else {
+            return false;
+        };
+        let mut lost = self.former.split_off(at);
+        let Some((store, then)) = lost.pop_front() else { return false };
+        self.store = store;
+        self.granted.clear();
+        let mut oracle = std::mem::take(&mut self.oracle);
+        oracle.went_back(self, &then);
+        self.oracle = oracle;
+        true
     }
 
     /// A batch with more operations than the store takes.

@@ -23,4 +23,5 @@ mod p8_nothing_is_stuck;
 mod p9_bad_input;
 mod postgres;
 mod run;
+mod went_back;
 mod wipe;

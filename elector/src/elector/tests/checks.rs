@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     elector::plan,
     ids::Nonce,
+    lineage::LineageNumber,
     policy::Opening,
     record::{Evidence, QueueEntry, Record},
     state::{Applied, Facts, Seat},
@@ -29,6 +30,7 @@ fn facts(sim: &Sim, proposer: &str) -> Facts {
         commit: reading.commit.map(|end| end.position),
         floor: reading.floor,
         version: reading.version,
+        lineage: LineageNumber::default(),
         proposer: sim.hosts[&node(proposer)].session.clone(),
         nonce: Nonce(5),
         unlinked: std::collections::BTreeSet::new(),
@@ -165,7 +167,7 @@ fn an_entry_left_unknown_lands_behind_no_later_one_and_no_later_session() {
     let author = sim.hosts[&node("a")].session.clone();
     let asked = BTreeSet::from([author.node.clone()]);
     let read = sim.store.read(&reading::reads(&sim.keys, &author.node, 64, &asked));
-    let reading = Reading::new(&sim.keys, &author.node, 64, &asked, &read);
+    let reading = Reading::new(&sim.keys, &author.node, 64, &asked, Sequence(0), &read);
     let event = MembershipEvent::Leave { token: Token(1) };
     let (entry, unknown) = plan::enqueue(&sim.keys, &reading, &author, event.clone()).unwrap();
     assert_eq!(entry.sequence, reading.author.unwrap().next());

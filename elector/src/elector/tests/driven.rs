@@ -112,7 +112,7 @@ async fn a_change_of_any_key_that_counts_is_seen_long_before_the_poll() {
         ClusterKeys::new(&ClusterName::new("test").unwrap()).registry(&RegistryName::new("names").unwrap());
     let timing = ElectorTiming { poll: SECOND * 3600, ..ElectorTiming::default() };
     let lock = Lock { epoch: Epoch(1), owner: node("z"), nonce: Nonce(7) };
-    let term = Term { ballot: Ballot(77), ..Term::vacant() };
+    let term = Term { epoch: Epoch(50), ballot: Ballot(77), ..Term::vacant() };
     for (key, value) in [(keys.lock(), lock.to_value()), (keys.term(), term.to_value())] {
         // Its watches end for their own key only.
         let store: SharedStore = Arc::new(MemoryStore::new());

@@ -228,7 +228,7 @@ impl Sim {
     pub(super) fn reading(&self) -> Reading {
         let all = self.hosts.keys().cloned().collect();
         let reads = reading::reads(&self.keys, &node("sim"), 100_000, &all);
-        Reading::new(&self.keys, &node("sim"), 100_000, &all, &self.store.read(&reads))
+        Reading::new(&self.keys, &node("sim"), 100_000, &all, Sequence(0), &self.store.read(&reads))
     }
 
     pub(super) fn raw(&self, key: &Key) -> Option<Value> {

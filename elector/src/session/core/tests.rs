@@ -11,6 +11,7 @@ use crate::{
 };
 
 mod leave;
+mod lineage;
 mod observe;
 mod own;
 
@@ -243,11 +244,14 @@ fn writes(transaction: &Transaction, name: &str, record: &SessionRecord) -> bool
     transaction.writes.first() == put.writes.first()
 }
 
-/// Whether the commit depends on the node's key being so, and, where there is no record, on no floor; and on nothing else.
+/// Whether the commit depends on the node's key being so, on the lineage, and, where there is no record, on no floor; and on
+/// nothing else.
 fn checks(transaction: &Transaction, name: &str, record: Option<&SessionRecord>) -> bool {
     let mut check = Transaction::new().check(keys().session(&node(name)), record.map(Record::to_value));
     if record.is_none() {
         check = check.check(keys().session_floor(), None);
     }
-    transaction.checks == check.checks
+    let (lineage, rest): (Vec<_>, Vec<_>) =
+        transaction.checks.iter().cloned().partition(|check| check.key == keys().lineage());
+    lineage.len() == 1 && rest == check.checks
 }

@@ -97,7 +97,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "gaps-grow-with-reads",
-        file: "elector/src/session/observe.rs, elector/src/session/own.rs",
+        file: "elector/src/session/observe.rs, elector/src/session/own/former.rs",
         what: "Reads others' records so long after the end of the last read, so that with a slow store silence is never counted.",
         hazard: "found by the world `sluggish`",
         scenario: "sluggish",

@@ -16,6 +16,10 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::RankedFirst, "planted defects of members: rank-ignored"),
     (Check::NewerLink, "planted defects of links"),
     (Check::GrantTrusted, "planted defects of the registry"),
+    (Check::WentBack, "only counted"),
+    (Check::RaisedForALoss, "planted defects of losses: raises-a-day-late"),
+    (Check::WaitedOut, "planted defects of losses: no-wait-at-the-join"),
+    (Check::CountedOn, "not yet: where it is broken the cluster does not serve again, which is seen first"),
 ];
 
 #[test]

@@ -196,15 +196,14 @@ fn a_read_from_before_a_closing_does_not_open_the_session_again() {
 fn leaders_close_first_and_others_after_a_delay() {
     let mut rows = Rows::default();
     put(&mut rows, "a", &record(7, 1, 1));
-    let mut leader = observer(&mut rows.clone());
-    let mut follower = Host::opened("o", 1, &mut rows.clone());
-    let until = |host: &mut Host| {
-        let mut rows = rows.clone();
-        put(&mut rows, "o", &record(1, 1, 1));
-        until_close(host, &mut rows);
+    let mut other = rows.clone();
+    let mut leader = observer(&mut rows);
+    let mut follower = Host::opened("o", 1, &mut other);
+    let until = |host: &mut Host, rows: &mut Rows| {
+        until_close(host, rows);
         millis(host.now)
     };
-    let (first, second) = (until(&mut leader), until(&mut follower));
+    let (first, second) = (until(&mut leader, &mut rows), until(&mut follower, &mut other));
     assert_eq!(first, S);
     assert!((S + 200..=S + 500).contains(&second), "{second}");
 }

@@ -163,6 +163,21 @@ impl Server {
         }
     }
 
+    /// Makes one directory a copy of another. The server must be stopped.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub(crate) fn copy(&self, from: &str, to: &str) {
+        let mut copy = self.command(Path::new("cp"));
+        assert!(copy.args(["-a", from, to]).status().unwrap().success(), "{from} is not copied");
+    }
+
+    /// Puts one directory in the place of another, at once. The server must be stopped.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub(crate) fn replace(&self, old: &str, new: &str) {
+        let place = |name: &str| self.directory.path().join(name);
+        std::fs::rename(place(old), place(&format!("{old}.before"))).unwrap();
+        std::fs::rename(place(new), place(old)).unwrap();
+    }
+
     fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }

@@ -1,0 +1,110 @@
+//! A store that goes back behind what it acknowledged, under running nodes: a file restored in place, a database whose data are put
+//! back. Nobody intervenes, and the cluster serves again.
+
+use std::time::{Duration, Instant};
+
+use callsign_elector::{
+    lineage::LineageNumber,
+    record::{Lineage, Record},
+};
+use callsign_tests::{Cluster, StartOptions, TestStore, eventually};
+
+/// A node that was not trusted for two leases raises no lineage: the store must be back before.
+const LEASE: Duration = Duration::from_secs(5);
+/// Lease + 5 s is promised, here with room for a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn options() -> StartOptions {
+    StartOptions::lease(LEASE)
+}
+
+fn lineage(cluster: &Cluster) -> u64 {
+    let value = cluster.store.value(cluster.store.cluster.lineage());
+    let id = value.map(|value| Lineage::from_value(&value).unwrap().id).unwrap_or_default();
+    let LineageNumber(number) = id.number;
+    number
+}
+
+/// Three nodes over a store that goes back between two registrations.
+fn a_store_goes_back(
+    mut cluster: Cluster,
+    mut save: impl FnMut(&mut Cluster),
+    mut put_back: impl FnMut(&mut Cluster),
+) {
+    cluster.register("a", "early");
+    save(&mut cluster);
+    cluster.wait_until_ready();
+    let late = cluster.register("b", "late");
+    for name in cluster.names() {
+        eventually("the name everywhere", PATIENCE, || cluster.node(&name).client.whereis("late").result());
+    }
+    // Beats, too, are lost.
+    std::thread::sleep(LEASE / 2);
+    put_back(&mut cluster);
+    let begun = Instant::now();
+    eventually("the lineage is raised", PATIENCE, || {
+        if lineage(&cluster) == 1 { Ok(()) } else { Err("it is not".to_owned()) }
+    });
+    cluster.wait_until_ready();
+    println!("served again {:?} after the loss", begun.elapsed());
+    for name in cluster.names() {
+        for lost in ["early", "late"] {
+            // A node that has not noticed the loss yet says that it is ready.
+            eventually("nobody has what was lost", PATIENCE, || {
+                match cluster.node(&name).client.whereis_consistent(lost).code() {
+                    "not_found" => Ok(()),
+                    code => Err(format!("{lost} on {name}: {code}")),
+                }
+            });
+        }
+    }
+    cluster.wait_until_ready();
+    let again = cluster.register("c", "late");
+    assert!(again > late && again > 1 << 40, "{again} after {late}");
+    assert_eq!(lineage(&cluster), 1, "it was noticed once");
+    let counted = cluster.node("a").client.metrics().unwrap();
+    let mut samples = counted.lines().filter(|line| !line.starts_with('#'));
+    let line = samples.find(|line| line.contains("store_went_back"));
+    assert!(line.is_some_and(|line| line.ends_with(" 1")), "{line:?}");
+}
+
+#[test]
+fn a_file_that_is_restored_in_place_stops_nobody_for_ever() {
+    let files = tempfile::tempdir().unwrap();
+    let place = TestStore::file(files.path());
+    let (backup, path) = (files.path().join("backup.db"), files.path().join("store.db"));
+    let cluster = Cluster::start_over(place, options(), &["a", "b", "c"]);
+    let open = || {
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.busy_timeout(PATIENCE).unwrap();
+        connection
+    };
+    a_store_goes_back(
+        cluster,
+        |_| {
+            open().execute("VACUUM INTO ?1", [backup.to_str().unwrap()]).unwrap();
+        },
+        |_| {
+            let restore = "
+                BEGIN IMMEDIATE;
+                DELETE FROM kv; INSERT INTO kv SELECT * FROM backup.kv;
+                DELETE FROM clears; INSERT INTO clears SELECT * FROM backup.clears;
+                DELETE FROM counter; INSERT INTO counter SELECT * FROM backup.counter;
+                COMMIT";
+            let connection = open();
+            connection.execute("ATTACH ?1 AS backup", [backup.to_str().unwrap()]).unwrap();
+            connection.execute_batch(restore).unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_database_whose_data_are_put_back_stops_nobody_for_ever() {
+    let Some(place) = TestStore::postgres() else { return };
+    let cluster = Cluster::start_over(place, options(), &["a", "b", "c"]);
+    a_store_goes_back(
+        cluster,
+        |cluster| cluster.place.server().unwrap().save(),
+        |cluster| cluster.place.server().unwrap().put_back(),
+    );
+}
