@@ -35,7 +35,7 @@ struct Shared {
 
 #[derive(Default)]
 struct World {
-    listeners: BTreeMap<SocketAddr, mpsc::UnboundedSender<Connection>>,
+    listeners: BTreeMap<SocketAddr, mpsc::UnboundedSender<io::Result<Connection>>>,
     next_port: u16,
     pipes: Vec<Weak<Pipe>>,
     /// Both orders of each pair.
@@ -98,6 +98,13 @@ impl MemoryNetwork {
         });
     }
 
+    /// Has an endpoint fail once to accept a connection, as where no file descriptor is left. Does nothing if nobody listens there.
+    pub fn fail_accept(&self, at: SocketAddr) {
+        if let Some(listener) = lock(&self.shared.world).listeners.get(&at) {
+            let _ = listener.send(Err(io::Error::other("a test said so"))); // nobody listens any more
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut World)) {
         let mut world = lock(&self.shared.world);
         change(&mut world);
@@ -157,7 +164,7 @@ impl MemoryNetwork {
         world.pipes.push(Arc::downgrade(&pipe));
         let (here, there) = tokio::io::duplex(PIPE);
         let accepted = PipeEnd { inner: there, pipe: pipe.clone(), end: 1 }.into_connection(from);
-        listener.send(accepted).map_err(|_| io::ErrorKind::ConnectionRefused)?;
+        listener.send(Ok(accepted)).map_err(|_| io::ErrorKind::ConnectionRefused)?;
         Ok(Some(PipeEnd { inner: here, pipe, end: 0 }.into_connection(to)))
     }
 }
@@ -166,12 +173,12 @@ impl MemoryNetwork {
 pub(crate) struct MemoryListener {
     network: MemoryNetwork,
     address: SocketAddr,
-    arrivals: mpsc::UnboundedReceiver<Connection>,
+    arrivals: mpsc::UnboundedReceiver<io::Result<Connection>>,
 }
 
 impl MemoryListener {
     pub(super) async fn accept(&mut self) -> io::Result<Connection> {
-        self.arrivals.recv().await.ok_or_else(|| io::ErrorKind::NotConnected.into())
+        self.arrivals.recv().await.unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))
     }
 }
 

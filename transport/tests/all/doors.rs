@@ -46,6 +46,15 @@ fn count(endpoint: &Endpoint, word: &str) -> u64 {
     endpoint.refusal_counts().get(word).copied().unwrap_or_default()
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_could_not_accept_a_connection_accepts_the_next() {
+    let (faults, network) = memory(Carrier::Connection);
+    let (a, b) = (start(config("a", 1, &network)).await, start(config("b", 2, &network)).await);
+    faults.fail_accept(address(&a));
+    dial(&b, &[&a]);
+    until("they are linked", || b.link_to("a")).await;
+}
+
 async fn one_address_has_its_share_of_the_room_and_loses_its_own_oldest(carrier: Carrier) {
     let a = besieged(carrier, "a", small()).await;
     let other = from(3, address(&a)).await;
