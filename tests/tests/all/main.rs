@@ -8,6 +8,7 @@ mod doctor;
 mod documented;
 mod doors;
 mod draining;
+mod full_disk;
 mod hung;
 mod idle;
 mod incarnations;
