@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use callsign_elector::ids::Position;
-use callsign_tests::{Cluster, StartOptions, TestStore, eventually};
+use callsign_elector::{
+    ids::{MAX_COUNT, NodeName, Position, SessionNumber},
+    record::{Record, SessionRecord},
+};
+use callsign_tests::{Cluster, NodeProcess, StartOptions, StoreView, TestStore, eventually};
 
 const LEASE: Duration = Duration::from_secs(10);
 /// For what has no bound here.
@@ -160,4 +163,26 @@ fn where_most_die_with_the_leader_and_no_death_is_proven_names_are_granted_after
     cluster.kill(&second);
     // One round, so there is some room for a busy machine; a leader that nobody replaces is found in any case.
     the_quickest_keeps(LEASE + Duration::from_secs(5) * 2, &[granted_again(&cluster, &[last], 0)]);
+}
+
+#[test]
+fn a_node_that_cannot_go_on_ends_with_status_1_and_another_gets_its_names() {
+    let files = tempfile::tempdir().unwrap();
+    let place = TestStore::file(files.path());
+    let mut nodes = ["a", "b"].map(|name| {
+        NodeProcess::start(name, &place.url, &StartOptions::lease(LEASE), files.path(), 0)
+            .unwrap_or_else(|stopped| panic!("{name} did not start: {}", stopped.log))
+    });
+    eventually("a name of a", PATIENCE, || nodes[0].client.register("held").result());
+    // Its session is closed, and no other one can be counted after it.
+    let view = StoreView::open(&place);
+    let key = view.cluster.session(&NodeName::new("a").unwrap());
+    let record = SessionRecord::from_value(&view.value(key.clone()).unwrap()).unwrap();
+    let last = SessionRecord { number: SessionNumber(MAX_COUNT), open: false, ..record };
+    view.put(key, last.to_value());
+
+    let ended = nodes[0].wait(PATIENCE);
+    assert_eq!(ended.status.and_then(|status| status.code()), Some(1), "{}", ended.log);
+    assert!(ended.log.contains("cannot grow any more"), "{}", ended.log);
+    eventually("its name is free", PATIENCE, || nodes[1].client.register("held").result());
 }
