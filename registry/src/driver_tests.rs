@@ -5,20 +5,20 @@ use std::{net::SocketAddr, sync::Arc, sync::Mutex, time::Duration};
 
 use callsign_elector::{
     Clock,
-    ids::NodeName,
+    ids::{Epoch, NodeName, Nonce, Position},
     keys::RegistryKeys,
-    record::{Record, SessionRecord},
+    record::{LogEnd, Record, SessionRecord},
     store::{CommitOutcome, SharedStore, Store, Transaction, Write, memory::MemoryStore},
 };
 use callsign_transport::{
-    Endpoint, EndpointConfig, MemoryNetwork, Network, P, RactorClusterMessage, remote_message,
+    Endpoint, EndpointConfig, Lane, MemoryNetwork, Network, P, RactorClusterMessage, remote_message,
 };
 use futures::{FutureExt, future::BoxFuture};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
 
 use crate::{
     BadName, Config, ConsistentError, ElectorTiming, JoinError, LookupError, Notice, OnOutage, RegisterError,
-    RegisterOptions, Registry, UnregisterError, WhenLapsed, WhereisError,
+    RegisterOptions, Registry, UnregisterError, WhenLapsed, WhereisError, message::Message,
 };
 
 #[derive(RactorClusterMessage)]
@@ -367,6 +367,33 @@ async fn the_present_incarnation_of_a_node_is_linked_again_though_a_former_one_c
     until("the former one is taken for the newer", || linked() == Some(1)).await;
     cluster.store.connect("a").heal();
     until("the present one is linked again", || linked() == Some(other.incarnation())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_lies_about_its_epoch_redirects_nobody() {
+    let cluster = Cluster::new();
+    let (_leader, host) = (cluster.node("a").await, cluster.node("b").await);
+    let address = SocketAddr::from(([127, 0, 0, 1], 7998));
+    let config = EndpointConfig {
+        network: Network::Memory(cluster.network.clone()),
+        ..EndpointConfig::new(host.node.cluster.to_string(), "liar", 1, address)
+    };
+    let liar = Endpoint::start(config).await.unwrap();
+    liar.set_peers(vec![("b".into(), Cluster::address("b").to_string())]);
+    until("they are linked", || host.endpoint().link_to("liar").is_some()).await;
+    let epoch = Epoch(1 << 62);
+    let end = LogEnd { position: Position(1 << 62), nonce: Nonce(1) };
+    let lies =
+        [Message::Heartbeat { epoch, end }, Message::TransferSnapshot { epoch }, Message::Assume { epoch }];
+    let (link, _) = liar.link_to("b").unwrap();
+    let channel = format!("registry/{}", host.shared.registry);
+    for lie in lies {
+        liar.send(link, Lane::Control, &channel, lie.encode()).unwrap();
+    }
+    // They have arrived, and the store was asked about them.
+    tokio::time::sleep(SOON).await;
+    host.register("n", &counter().await).await.unwrap();
+    assert!(host.ready(SOON).await, "{:?}", host.status());
 }
 
 /// Notes when commits were sent and answered.
