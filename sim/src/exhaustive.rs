@@ -73,10 +73,10 @@ const fn free(limits: Limits) -> Limits {
 /// The spaces: three members, two names, two concurrent claims, and each pair of faults. The counts are exact: an action
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
-    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (144_081, 161_548))),
-    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (191_277, 212_272))),
-    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (310_709, 389_962))),
-    small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (293_236, 354_999))),
+    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (280_643, 308_138))),
+    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (194_839, 214_950))),
+    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (513_719, 636_117))),
+    small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (318_450, 383_058))),
     limits("crash-restart", [1, 1, 0, 0], 1000, (1_965_824, 2_131_166)),
     limits("crash-cut", [1, 0, 1, 0], 500, (4_937_241, 5_228_219)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (4_206_087, 6_102_260))),
