@@ -260,7 +260,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         what: "Keeps what a receiver asks nothing more of, and every name that is changed meanwhile, until somebody else begins.",
         hazard: "outside testing",
         scenario: "snapshots",
-        within: 2_000,
+        within: 5_000,
     },
     Mutant {
         name: "log-cut-too-far",
@@ -291,8 +291,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "registry/src/trim.rs",
         what: "Cuts the log without checking that the members' rows are still those it looked at.",
         hazard: "design review",
-        scenario: "crashes",
-        within: 10_000,
+        scenario: "lapses",
+        within: 2_000,
     },
     Mutant {
         name: "cut-without-queue-mark",
@@ -364,7 +364,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "registry/src/host/verdicts.rs",
         what: "Believes a verdict of an epoch other than the one that it asked in last.",
         hazard: "design review; dgen H25",
-        scenario: "leaders",
+        scenario: "cuts",
         within: 2_000,
     },
     Mutant {
