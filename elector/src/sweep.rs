@@ -73,7 +73,8 @@ impl Walk {
         }
     }
 
-    /// Takes the page: all of its entries, how many it might have had, and which of them are of no use. Gives those that were so for `age` at least.
+    /// Takes a page: its entries, how many it might have had, and which of them are of no use. Gives those that were so for `age`
+    /// at least.
     pub(crate) fn take<'a>(
         &mut self,
         now: Time,

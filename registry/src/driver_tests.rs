@@ -11,7 +11,8 @@ use callsign_elector::{
     store::{CommitOutcome, SharedStore, Store, Transaction, Write, memory::MemoryStore},
 };
 use callsign_transport::{
-    Endpoint, EndpointConfig, Lane, MemoryNetwork, Network, P, RactorClusterMessage, remote_message,
+    Endpoint, EndpointConfig, Lane, LinkEvent, MemoryNetwork, Network, P, RactorClusterMessage,
+    remote_message,
 };
 use futures::{FutureExt, future::BoxFuture};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
@@ -387,11 +388,13 @@ async fn a_peer_that_lies_about_its_epoch_redirects_nobody() {
         [Message::Heartbeat { epoch, end }, Message::TransferSnapshot { epoch }, Message::Assume { epoch }];
     let (link, _) = liar.link_to("b").unwrap();
     let channel = format!("registry/{}", host.shared.registry);
-    for lie in lies {
-        liar.send(link, Lane::Control, &channel, lie.encode()).unwrap();
+    let mut answers = liar.subscribe(&channel);
+    for said in lies.into_iter().chain([Message::SnapshotWanted { id: 1 }]) {
+        liar.send(link, Lane::Control, &channel, said.encode()).unwrap();
     }
-    // They have arrived, and the store was asked about them.
-    tokio::time::sleep(SOON).await;
+    // Messages come in order: the lies were taken when the question behind them is answered.
+    let answered = async { while !matches!(answers.recv().await, Some(LinkEvent::Message { .. })) {} };
+    tokio::time::timeout(SOON, answered).await.expect("the host answers");
     host.register("n", &counter().await).await.unwrap();
     assert!(host.ready(SOON).await, "{:?}", host.status());
 }

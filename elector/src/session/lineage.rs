@@ -111,7 +111,7 @@ impl Session {
         effects: &mut Vec<Effect>,
     ) {
         let standing = &self.own.standing;
-        // Who says it has not heard yet that the node began anew.
+        // The elector that says it has not heard yet that the node began anew.
         let is_late = standing.begun_anew && since != Some(standing.since);
         if is_late || !self.may_begin_anew() {
             return;
@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    /// Who leaves opens no other session.
+    /// Whether the node may open another session: a node that leaves must not.
     fn may_begin_anew(&self) -> bool {
         matches!(self.phase, Phase::Opening | Phase::Open)
     }

@@ -141,7 +141,8 @@ impl Oracle {
         inner.losses.trusted_until.insert(incarnation, until);
     }
 
-    /// A session asks for a commit. Who was not trusted for so long that nobody can trust what it lost raises no lineage.
+    /// A session asks for a commit. A node that was not trusted for so long that nobody can trust what it lost must raise no
+    /// lineage.
     pub(crate) fn raises(&mut self, world: &World, node: NodeId, transaction: &Transaction) {
         let key = world.setup.keys.cluster().lineage();
         let raised = transaction.writes.iter().find_map(|write| match write {

@@ -99,7 +99,7 @@ impl World {
         if matches!(event, SessionEvent::Opened { .. }) {
             self.on_opened(node);
         }
-        // Who joins is told first how the session is.
+        // A registry that joins is told first how the session is.
         let current = self.process(node).filter(|_| !was_joined).map(|process| process.session.current());
         for event in current.unwrap_or_else(|| vec![event]) {
             if is_joined(self) {

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     elector::plan,
     ids::Nonce,
-    lineage::LineageNumber,
+    lineage::{LineageId, LineageNumber},
     policy::Opening,
     record::{Evidence, QueueEntry, Record},
     state::{Applied, Facts, Seat},
@@ -175,4 +175,25 @@ fn an_entry_left_unknown_lands_behind_no_later_one_and_no_later_session() {
     let (_, repeated) = plan::enqueue(&sim.keys, &reading, &author, event).unwrap();
     assert!(sim.commit(&repeated));
     assert!(!sim.commit(&unknown), "one of the two");
+}
+
+#[test]
+fn what_a_member_of_a_former_lineage_misses_is_not_looked_for() {
+    let mut sim = Sim::new(23, &["a"]);
+    let mut elector = sim.host("a").elector.clone();
+    let (now, since, key) = (sim.now, sim.now, sim.keys.commit());
+    let lineage = LineageId { number: LineageNumber(1), nonce: Nonce(7) };
+    elector.step(now, Input::Notice(Notice::Lineage { lineage, since }), &mut Vec::new());
+    let mut missed = |number| {
+        let lineage = LineageNumber(number);
+        let mut effects = Vec::new();
+        let said = Notice::Contradicted { lineage, key: key.clone(), value: b"another batch".to_vec() };
+        elector.step(now, Input::Notice(said), &mut effects);
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Emit(ElectorEvent::Missing { since, facts }) => Some((since, facts.len())),
+            _ => None,
+        })
+    };
+    assert_eq!(missed(0), None);
+    assert_eq!(missed(1), Some((Some(since), 1)), "and the session is told in which lineage it was known");
 }
