@@ -1,6 +1,6 @@
 //! Two nodes, one name, one typed call across them.
 //!
-//! `cargo run -p callsign --example embed` runs both nodes in one process; in an application each is a process of
+//! `cargo run --example embed` runs both nodes in one process; in an application each is a process of
 //! its own, with the same store.
 
 use std::time::Duration;

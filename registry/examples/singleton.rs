@@ -1,6 +1,6 @@
 //! One child in the whole cluster, and callers that do not notice when it moves.
 //!
-//! `cargo run -p callsign --example singleton` runs three nodes in one process; in an application each is a process of its
+//! `cargo run --example singleton` runs three nodes in one process; in an application each is a process of its
 //! own, with the same store. It ends by itself.
 
 #![allow(clippy::disallowed_methods)] // it waits by the clock

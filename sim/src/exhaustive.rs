@@ -77,10 +77,10 @@ pub const SPACES: &[Limits] = &[
     small(limits("small-crash-cut", [1, 0, 1, 0], 30, (194_839, 214_950))),
     small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (513_719, 636_117))),
     small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (318_450, 383_058))),
-    limits("crash-restart", [1, 1, 0, 0], 1000, (1_965_824, 2_131_166)),
-    limits("crash-cut", [1, 0, 1, 0], 500, (4_937_241, 5_228_219)),
-    free(limits("cut-unknown", [0, 0, 1, 1], 200, (4_206_087, 6_102_260))),
-    limits("restart-unknown", [1, 1, 0, 1], 450, (2_320_216, 2_838_089)),
+    limits("crash-restart", [1, 1, 0, 0], 1000, (2_840_313, 3_041_683)),
+    limits("crash-cut", [1, 0, 1, 0], 500, (5_396_011, 5_668_861)),
+    free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_783_836, 8_535_418))),
+    limits("restart-unknown", [1, 1, 0, 1], 450, (3_848_329, 4_535_184)),
 ];
 
 /// A state: a world, and what is left.

@@ -27,9 +27,10 @@ fn build() -> PathBuf {
     };
     let target = directory.parent().expect("a profile has a directory of its own");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // Cargo lets one at a time build, and does nothing where nothing has changed.
+    // Cargo lets one at a time build, and does nothing where nothing has changed. Examples, too: with them the features
+    // are those of the tests, and what `./test` has built is not built anew.
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--workspace", "--bin", "callsign", "--profile", profile])
+        .args(["build", "--quiet", "--workspace", "--bins", "--examples", "--profile", profile])
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

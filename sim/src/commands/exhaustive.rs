@@ -37,9 +37,9 @@ pub(crate) struct Exhaustive {
     /// Only the spaces of elections.
     #[arg(long, conflicts_with_all = ["space", "small"])]
     elections: bool,
-    /// With which search.
-    #[arg(long, value_enum, default_value_t = Engine::Both)]
-    engine: Engine,
+    /// With which search. Default: both for a small space, and our own for a large one, whose states fill a machine.
+    #[arg(long, value_enum)]
+    engine: Option<Engine>,
 }
 
 impl Exhaustive {
@@ -56,10 +56,11 @@ impl Exhaustive {
         anyhow::ensure!(!spaces.is_empty(), "there is no space {:?}", self.space);
         let mut wrong = Vec::new();
         for limits in spaces {
-            if self.engine != Engine::Stateright {
+            let engine = self.engine.unwrap_or(if limits.is_small { Engine::Both } else { Engine::Own });
+            if engine != Engine::Stateright {
                 one(limits, "own", |space| breadth_first(&*space, BOUND), &mut wrong);
             }
-            if self.engine != Engine::Own {
+            if engine != Engine::Own {
                 one(limits, "stateright", |space| stateright(&space, BOUND), &mut wrong);
             }
         }

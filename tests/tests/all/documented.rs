@@ -27,7 +27,12 @@ fn every_documented_cargo_command_names_packages_programs_and_features_that_ther
         let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
         targets.into_iter().any(|target| is_named(target, name) && target["kind"][0].as_str() == Some(kind))
     };
-    let has_feature = |name: &str| packages.iter().any(|package| package["features"].get(name).is_some());
+    // `FEATURE`, or `PACKAGE/FEATURE`.
+    let has_feature = |named: &str| {
+        let (package, feature) = named.split_once('/').map_or((None, named), |(of, name)| (Some(of), name));
+        let mut those = packages.iter().filter(|of| package.is_none_or(|package| is_named(of, package)));
+        those.any(|package| package["features"].get(feature).is_some())
+    };
 
     let mut seen = 0;
     for command in documented(workspace()) {
