@@ -15,6 +15,7 @@ use crate::{
         conformance::{FIGHT, Faulty, Subject, run},
         memory::Fate,
     },
+    test_log::Listening,
 };
 
 mod proxy;
@@ -296,6 +297,34 @@ async fn a_commit_that_is_not_answered_in_time_is_unknown() {
     assert_eq!(timeout(PATIENCE, store.commit(put("2"))).await.unwrap(), CommitOutcome::Unknown);
     assert_eq!(value(&store).await, Some(b"2".to_vec()), "and it was done");
     at_last(&store, put("3")).await;
+}
+
+#[tokio::test]
+async fn commits_of_unknown_outcome_that_follow_one_another_take_few_lines_of_the_log() {
+    let server = server!();
+    let proxy = Proxy::start(server.socket());
+    let log = Listening::to("callsign_elector::store");
+    // In the test's own thread, where it is listened to.
+    let address = Address::parse(&proxy.url("postgres")).unwrap();
+    let identity = schema::prepare(&address).await.unwrap();
+    let line = Line::start(Arc::new(Place::new(address, identity)), Role::Commits);
+    let mut failures = Failures::default();
+    let mut commit =
+        async |value| commit::commit(&line, &put(value), Instant::now() + PATIENCE, &mut failures).await;
+    for _ in 0..5 {
+        proxy.cut_next(Cut::AfterCommit);
+        assert_eq!(commit("1").await, CommitOutcome::Unknown);
+    }
+    let said = |message: &str| -> Vec<_> {
+        log.all()
+            .iter()
+            .filter(|line| line["message"] == message)
+            .map(|line| line["failed"].clone())
+            .collect()
+    };
+    assert_eq!(said("the outcome of a commit is unknown"), ["1", "2", "4"]);
+    assert!(matches!(commit("2").await, CommitOutcome::Committed(_)));
+    assert_eq!(said("commits succeed again"), ["5"]);
 }
 
 #[tokio::test]

@@ -96,7 +96,7 @@ async fn a_full_disk_before_the_commit_changes_nothing_and_is_told() {
     let (requests, _incoming) = mpsc::channel();
     let looks = Looks::new(requests, Arc::default());
     let bell = Bell::open(&place.beside("-bell"));
-    let writer = Writer { file, connection: Some(connection), bell, looks, failures: 0 };
+    let writer = Writer { file, connection: Some(connection), bell, looks, failures: Failures::default() };
     let (commits, jobs) = mpsc::channel();
     let thread = std::thread::spawn(move || writer.run(&jobs));
     let mut outcomes = Vec::new();
