@@ -12,7 +12,7 @@ use super::{
     ANSWER,
     line::{Line, Session},
     pipeline::Pipeline,
-    trouble::{Meaning, in_words, meaning, meaning_at_commit, spoils_connection},
+    trouble::{Meaning, in_words, meaning, meaning_at_commit},
     watches::{CHANNEL, CLEARS_KEPT, spelled},
 };
 use crate::store::{CommitOutcome, Key, Transaction, Version, Write, failures::Failures};
@@ -151,10 +151,13 @@ pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline:
             match tokio::time::timeout(ANSWER, asked).await.map(|row| row.and_then(|row| row.try_get(0))) {
                 Ok(Ok(Some(version))) => return CommitOutcome::Committed(seen(version)),
                 Ok(Ok(None)) => return CommitOutcome::Conflict,
-                Ok(Err(error)) if meaning(&error) == Meaning::Refused => {
-                    return CommitOutcome::Unavailable(in_words(&error));
+                Ok(Err(error)) => {
+                    session.met(&error);
+                    if meaning(&error) == Meaning::Refused {
+                        return CommitOutcome::Unavailable(in_words(&error));
+                    }
+                    in_words(&error)
                 }
-                Ok(Err(error)) => in_words(&error),
                 Err(_) => {
                     session.give_up();
                     SILENT.to_owned()
@@ -260,9 +263,7 @@ async fn attempt(session: &Session, transaction: &Transaction, stages: &[Stage<'
     pipeline.push(client.batch_execute(last).map(|done| done.map(|()| None)));
 
     let answers = pipeline.finish().await;
-    if answers.iter().any(|answer| answer.as_ref().is_err_and(spoils_connection)) {
-        session.give_up();
-    }
+    answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| session.met(error));
     let outcome = judge(&answers, is_whole);
     if let Attempt::Done(CommitOutcome::Committed(version)) = outcome {
         session.saw(version);

@@ -328,6 +328,65 @@ async fn commits_of_unknown_outcome_that_follow_one_another_take_few_lines_of_th
 }
 
 #[tokio::test]
+async fn a_connection_that_refuses_everything_is_replaced_whatever_is_asked_of_it() {
+    let server = server!();
+    let proxy = Proxy::start(server.socket());
+    let store = PostgresStore::open(&proxy.url("postgres")).unwrap();
+    at_last(&store, put("1")).await;
+    let spoiled = || {
+        proxy.spoil();
+        Instant::now() + PATIENCE
+    };
+    let late = |deadline: Instant, said: &dyn fmt::Debug| assert!(Instant::now() < deadline, "{said:?}");
+    spoiled();
+    at_last(&store, put("2")).await;
+    // All that follows goes over the other connection.
+    store.read(vec![]).await.unwrap();
+    let deadline = spoiled();
+    while let Err(why) = store.read(vec![]).await {
+        late(deadline, &why);
+    }
+    let deadline = spoiled();
+    let only_check = Transaction::new().check(b"k".to_vec(), Some(b"2".to_vec()));
+    loop {
+        let outcome = store.commit(only_check.clone()).await;
+        if matches!(outcome, CommitOutcome::Committed(_)) {
+            break;
+        }
+        late(deadline, &outcome);
+    }
+    let deadline = spoiled();
+    while let Err(why) = store.watch(b"k".to_vec(), Version(0)).await {
+        late(deadline, &why);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_has_lost_commits_is_told_of_whoever_saw_them() {
+    let mut server = server!();
+    let log = Listening::to("callsign_elector::store");
+    let address = || Address::parse(&server.url("postgres")).unwrap();
+    let identity = schema::prepare(&address()).await.unwrap();
+    let start = |role| Line::start(Arc::new(Place::new(address(), identity)), role);
+    // Each knows only what came over its own connection: one commits, the other reads.
+    let (commits, reads) = (start(Role::Commits), start(Role::Reads));
+    let deadline = || Instant::now() + PATIENCE;
+    let committed = commit::commit(&commits, &put("1"), deadline(), &mut Failures::default()).await;
+    assert_eq!(committed, CommitOutcome::Committed(Version(1)));
+    assert_eq!(read::read(&reads, &[], deadline()).await.unwrap().version, Version(1));
+    sql(&server, "UPDATE callsign.store SET version = 0").await;
+    server.stop();
+    server.resume();
+    let told = || log.all().into_iter().filter(|line| line["message"].contains("has lost commits")).count();
+    let both = async {
+        while told() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, both).await.unwrap_or_else(|_| panic!("{:?}", log.all()));
+}
+
+#[tokio::test]
 async fn nothing_of_a_transaction_is_done_whose_begin_was_refused() {
     let server = server!();
     let proxy = Proxy::start(server.socket());

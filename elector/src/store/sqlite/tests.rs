@@ -74,6 +74,20 @@ async fn a_file_locked_by_another_process_is_unavailable_and_serves_again_afterw
     assert_eq!(value(&store).await, Some(b"2".to_vec()));
 }
 
+/// What a power loss takes cannot be tried here: what is asked of the database can.
+#[test]
+fn a_commit_waits_for_the_disk_unless_the_options_ask_for_less() {
+    for (synchronous, expected) in [(Synchronous::default(), 2), (Synchronous::Normal, 1)] {
+        let place = Place::new();
+        let options = SqliteOptions { synchronous, ..SqliteOptions::default() };
+        let (file, first) = DatabaseFile::open(&place.path(), options).unwrap();
+        for connection in [first, file.connect().unwrap()] {
+            let said: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+            assert_eq!(said, expected, "{synchronous:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_commit_waits_for_a_lock_that_is_soon_released() {
     let place = Place::new();
