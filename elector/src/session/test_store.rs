@@ -173,7 +173,7 @@ impl Store for TestStore {
                 // It blocks its thread, as a file system may.
                 Some(Fault::Silence) => {
                     drop(state);
-                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    std::thread::yield_now();
                 }
                 Some(Fault::Unavailable) => return Err(StoreError::Unavailable("no locks".to_owned())),
                 None => {

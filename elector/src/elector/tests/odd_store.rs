@@ -71,8 +71,9 @@ impl Store for Odd {
         }
         let waits = self.watching.clone();
         async move {
-            let _waits = waits;
-            std::future::pending().await
+            let never = std::future::pending().await;
+            drop(waits);
+            never
         }
         .boxed()
     }

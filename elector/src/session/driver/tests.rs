@@ -106,7 +106,7 @@ async fn an_opening_ends_in_time_where_nothing_can_be_laid_down_that_proves_a_de
 async fn an_opening_that_the_store_does_not_take_says_so() {
     let store = Arc::new(TestStore::default());
     let too_large = TooLarge { what: Piece::Value, size: 2, limit: 1 };
-    store.script(CommitOutcome::TooLarge(too_large.clone()), false);
+    store.script(CommitOutcome::TooLarge(too_large), false);
     let opened = try_open(&store, "a", 7, LONG).await;
     let why = SessionFailure::TooLarge(too_large);
     assert!(matches!(&opened, Err(OpenSessionError::Failed(said)) if *said == why), "{opened:?}");

@@ -322,6 +322,19 @@ async fn without_a_bell_a_watch_is_ended_by_slow_looks() {
 }
 
 #[tokio::test]
+async fn whoever_comes_after_the_bell_was_removed_rings_another_and_is_heard_by_slow_looks() {
+    let place = Place::new();
+    let store = place.open();
+    let mut watch = store.watch(b"k".to_vec(), Version(0));
+    assert!(poll!(&mut watch).is_pending());
+    store.read(vec![]).await.unwrap();
+    std::fs::remove_file(place.beside("-bell")).unwrap();
+    let later = place.open();
+    later.commit(put("1")).await;
+    timeout(PATIENCE, watch).await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_bell_that_cannot_be_had_does_not_keep_the_store_from_opening() {
     let place = Place::new();
     std::fs::create_dir(place.beside("-bell")).unwrap();
