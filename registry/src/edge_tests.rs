@@ -140,3 +140,13 @@ async fn whoever_waits_when_the_node_leaves_is_told_at_once() {
     let told = tokio::time::timeout(SOON, waits).await;
     assert!(told.expect("it waits for what nobody will say").unwrap().is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn others_are_told_the_address_that_a_node_is_to_be_reached_at() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let b = Registry::join(cluster.config("b").advertise("b.example:7077")).await.unwrap();
+    assert!(b.ready(SOON).await);
+    let told = || a.members().iter().any(|member| member.address == "b.example:7077");
+    until("a knows where b is", told).await;
+}
