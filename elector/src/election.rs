@@ -34,8 +34,6 @@ pub mod term;
 pub mod timing;
 
 #[cfg(test)]
-mod test_log;
-#[cfg(test)]
 mod test_stores;
 
 pub use campaign::{Campaign, Leadership, Settings, Started};

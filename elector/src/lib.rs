@@ -37,6 +37,8 @@ pub mod state;
 pub mod store;
 pub mod supervision;
 mod sweep;
+#[cfg(test)]
+mod test_log;
 pub mod time;
 pub mod wipe;
 

@@ -22,6 +22,7 @@ use crate::ids::{Incarnation, NodeName};
 
 pub mod conformance;
 pub mod examine;
+mod failures;
 #[cfg(feature = "any-fdb")]
 pub mod fdb;
 mod forward;

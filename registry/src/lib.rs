@@ -53,6 +53,8 @@ pub mod cores;
 mod draining_tests;
 #[cfg(test)]
 mod driver_tests;
+#[cfg(test)]
+mod edge_tests;
 mod entry;
 mod error;
 #[cfg(test)]

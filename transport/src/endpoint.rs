@@ -565,3 +565,6 @@ fn check(config: &EndpointConfig) -> Result<(), StartError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod configuring;
 mod driven;
 mod harness;
 mod lock;
+mod odd_store;
 mod queue;
 mod seat;
 mod toy;

@@ -14,6 +14,7 @@ use crate::{
     ids::{ClusterName, Incarnation, MemberId, NodeName},
     session::{NodeSession, SessionConfig, SessionTiming},
     store::{SharedStore, memory::MemoryStore},
+    supervision::Supervisor,
 };
 
 #[allow(dead_code)] // the tests of registries do more with it
@@ -117,7 +118,7 @@ async fn a_session_moves_what_it_counts() {
         seed: 1,
     };
     let line: SharedStore = Arc::new(store.connect("a"));
-    let session = NodeSession::open(line, clock, config, LEASE).await.unwrap();
+    let session = NodeSession::open(line, clock.clone(), config.clone(), LEASE).await.unwrap();
     tokio::time::sleep(LEASE).await;
     let seen = Seen::by(&counted);
     let beats = seen.get("callsign_session_beats_total", "");
@@ -138,4 +139,15 @@ async fn a_session_moves_what_it_counts() {
     assert_described(&seen);
     assert_eq!(seen.get("callsign_session_trusted", ""), 1);
     assert_eq!(seen.get("callsign_session_events_total", "event=resumed"), 1);
+    // However it ends, nobody goes on saying that it is trusted.
+    let is_trusted = || Seen::by(&counted).get("callsign_session_trusted", "") == 1;
+    drop(session);
+    until("what is dropped is not trusted", || !is_trusted()).await;
+    let config = SessionConfig { node: NodeName::new("b").unwrap(), ..config };
+    let (line, supervisor): (SharedStore, _) = (Arc::new(store.connect("b")), Supervisor::new());
+    let opened = NodeSession::open_supervised(line, clock, config, LEASE, None, supervisor.clone()).await;
+    let _failed = opened.unwrap();
+    assert!(is_trusted());
+    supervisor.fail("a part", "it says so".to_owned());
+    assert!(!is_trusted());
 }

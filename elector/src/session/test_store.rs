@@ -79,6 +79,8 @@ struct State {
     scripted: VecDeque<(CommitOutcome, bool)>,
     dead: Vec<(NodeName, Incarnation)>,
     guarded: Vec<(NodeName, Incarnation)>,
+    /// What becomes of all that is to prove a death.
+    guard_fault: Option<Fault>,
 }
 
 impl TestStore {
@@ -88,6 +90,10 @@ impl TestStore {
 
     pub(super) fn fail(&self, fault: Option<Fault>) {
         self.state().fault = fault;
+    }
+
+    pub(super) fn fail_guards(&self, fault: Option<Fault>) {
+        self.state().guard_fault = fault;
     }
 
     pub(super) fn script(&self, outcome: CommitOutcome, carried_out: bool) {
@@ -161,8 +167,21 @@ impl Store for TestStore {
         node: &NodeName,
         incarnation: Incarnation,
     ) -> Result<Option<Box<dyn LifeGuard>>, StoreError> {
-        self.state().guarded.push((node.clone(), incarnation));
-        Ok(None)
+        loop {
+            let mut state = self.state();
+            match state.guard_fault {
+                // It blocks its thread, as a file system may.
+                Some(Fault::Silence) => {
+                    drop(state);
+                    std::thread::yield_now();
+                }
+                Some(Fault::Unavailable) => return Err(StoreError::Unavailable("no locks".to_owned())),
+                None => {
+                    state.guarded.push((node.clone(), incarnation));
+                    return Ok(None);
+                }
+            }
+        }
     }
 
     fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof> {

@@ -54,7 +54,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::{
     CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
-    Transaction, Version,
+    Transaction, Version, failures::Failures,
 };
 use crate::{
     ids::{Incarnation, NodeName},
@@ -99,8 +99,8 @@ struct Shared {
     supervisor: Supervisor,
     commits: Line,
     reads: Line,
-    /// One commit at a time: those that queue here can still be refused as "not done".
-    turn: Mutex<()>,
+    /// One commit at a time: those that queue here can still be refused as "not done". Whose turn it is counts what failed.
+    turn: Mutex<Failures>,
     events: mpsc::UnboundedSender<Event>,
     described: String,
     /// Dropped, it ends the thread.
@@ -134,7 +134,7 @@ impl PostgresStore {
             cause: "the store's thread has ended".to_owned(),
         };
         let Started { supervisor, commits, reads, events } = open.recv().map_err(gone)??;
-        let turn = Mutex::new(());
+        let turn = Mutex::default();
         let shared = Shared { supervisor, commits, reads, turn, events, described, _stop: stop };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -210,11 +210,12 @@ impl Store for PostgresStore {
                     if transaction.writes.is_empty() {
                         return commit::only_check(&shared.reads, &transaction, deadline).await;
                     }
-                    let Ok(_turn) = tokio::time::timeout_at(deadline.into(), shared.turn.lock()).await else {
+                    let Ok(mut turn) = tokio::time::timeout_at(deadline.into(), shared.turn.lock()).await
+                    else {
                         let why = "earlier commits of this process are not done";
                         return CommitOutcome::Unavailable(why.to_owned());
                     };
-                    commit::commit(&shared.commits, &transaction, deadline).await
+                    commit::commit(&shared.commits, &transaction, deadline, &mut turn).await
                 }
             };
             // Taken and not answered: the thread ended somewhere in between.

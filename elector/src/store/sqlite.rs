@@ -42,7 +42,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
-    Transaction, Version,
+    Transaction, Version, failures::Failures,
 };
 use crate::{
     ids::{Incarnation, NodeName},
@@ -141,7 +141,7 @@ impl SqliteStore {
         let bell = Bell::open(&bell_path);
         let ear = Ear::listen(&bell_path, &looks);
         let reader = Reader::new(file.clone(), reading, state);
-        let writer = Writer { file, connection: Some(writing), bell, looks, failures: 0 };
+        let writer = Writer { file, connection: Some(writing), bell, looks, failures: Failures::default() };
         let (breaks, broken) = watch::channel(None);
         spawn("sqlite-reader", &breaks, move || reader.run(&incoming)).map_err(|error| refused(&error))?;
         spawn("sqlite-writer", &breaks, move || writer.run(&jobs)).map_err(|error| refused(&error))?;

@@ -200,6 +200,12 @@ impl Shared {
         known.unwrap_or_else(|| Arc::new(AtomicBool::new(true)))
     }
 
+    /// How many claims, or requests that may become one, are kept, and how many actors are watched.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        (lock(&self.claims).len(), self.watched.len())
+    }
+
     /// Has the member hang, from the next message on.
     #[cfg(feature = "faults")]
     pub(crate) fn hang(&self, time: Duration) {

@@ -27,6 +27,11 @@ impl Watched {
         self.lock().remove(&actor)
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     pub(super) fn take_all(&self) -> Vec<(u64, ActorCell)> {
         self.lock().drain().collect()
     }

@@ -193,6 +193,13 @@ async fn two_nodes_without_a_secret_talk_on_loopback_and_only_there(carrier: Car
     b.set_peers(vec![("a".into(), "10.0.0.1:77".into())]);
     refused(&b, |why| *why == Refused::SecretNeeded).await;
     b.set_peers(vec![]);
+
+    // Nor with those who come from elsewhere, whatever they are.
+    let mut elsewhere = config("d", 4, &network);
+    elsewhere.listen = "10.0.0.9:0".parse().unwrap();
+    let d = start(elsewhere).await;
+    dial(&d, &[&a]);
+    refused(&a, |why| *why == Refused::SecretNeeded).await;
 }
 
 async fn settings_that_cannot_work_are_refused_at_the_start(carrier: Carrier) {

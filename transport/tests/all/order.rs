@@ -227,6 +227,15 @@ async fn dropping_an_endpoint_looks_like_a_crash(carrier: Carrier) {
     assert_eq!(down(&mut events).await.2, DownReason::Closed);
 }
 
+async fn a_reader_that_comes_after_the_end_is_told_that_nothing_will_come(carrier: Carrier) {
+    let (a, b) = pair(&memory(carrier).1).await;
+    link(&b, &a).await;
+    a.leave().await;
+    let mut events = a.subscribe(CHANNEL);
+    let told = tokio::time::timeout(Duration::from_secs(60), events.recv()).await;
+    assert_eq!(told.expect("it waits for ever"), None);
+}
+
 async fn a_slow_reader_holds_its_link_back_and_loses_nothing_nor_is_anybody_declared_dead(carrier: Carrier) {
     let (_, network) = memory(carrier);
     let limits =
@@ -321,6 +330,7 @@ suite! {
         a_link_that_is_cut_goes_down_once_and_the_next_comes_after_it,
         goodbye_comes_after_everything_that_was_queued,
         dropping_an_endpoint_looks_like_a_crash,
+        a_reader_that_comes_after_the_end_is_told_that_nothing_will_come,
         a_slow_reader_holds_its_link_back_and_loses_nothing_nor_is_anybody_declared_dead,
         a_reader_that_goes_away_holds_nobody_back,
         a_control_message_overtakes_the_bulk_that_was_queued_before_it,

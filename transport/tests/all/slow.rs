@@ -79,6 +79,26 @@ async fn a_peer_that_falls_silent_after_it_sent_too_fast_is_noticed(carrier: Car
     assert_eq!(down(&mut events).await.2, DownReason::Silent);
 }
 
+async fn a_peer_that_sends_too_fast_is_not_called_silent_while_it_is_not_read(carrier: Carrier) {
+    let (_, network) = memory(carrier);
+    let mut slow = config("a", 1, &network);
+    slow.limits.received_per_second = 1 << 10;
+    let (a, b) = (start(slow).await, start(config("b", 2, &network)).await);
+    dial(&b, &[&a]);
+    let mut events = a.subscribe(CHANNEL);
+    let (to_a, to_b) = (link(&b, &a).await, link(&a, &b).await);
+    up(&mut events).await;
+    for n in 0..5_u64 {
+        let body = [&n.to_be_bytes()[..], &[0; 16 << 10]].concat();
+        b.send(to_a, Lane::Control, CHANNEL, body.into()).unwrap();
+    }
+    // What came at once is more than may come in many times the silence limit.
+    is_held_back(&a, to_b).await;
+    for n in 0..5 {
+        assert_eq!(number(&message(&mut events).await), n);
+    }
+}
+
 async fn a_peer_that_stops_is_noticed_while_a_write_to_it_blocks(carrier: Carrier) {
     let (faults, network) = memory(carrier);
     // One that stops does not close its end either.
@@ -193,6 +213,7 @@ suite! {
         leaving_ends_in_time_though_a_peer_has_stopped,
         a_peer_that_falls_silent_after_a_slow_reader_caught_up_is_noticed,
         a_peer_that_falls_silent_after_it_sent_too_fast_is_noticed,
+        a_peer_that_sends_too_fast_is_not_called_silent_while_it_is_not_read,
         a_peer_that_stops_is_noticed_while_a_write_to_it_blocks,
         two_readers_of_a_channel_get_each_message_once_though_one_of_them_is_slow,
     ];

@@ -48,10 +48,14 @@ async fn node(carrier: Carrier) -> Endpoint {
     start(config("a", 1, &tcp(carrier))).await
 }
 
-async fn plain_node(carrier: Carrier) -> Endpoint {
+fn plain(carrier: Carrier) -> Settings {
     let mut config = config("a", 1, &tcp(carrier));
     config.keys.secrets.clear();
-    start(config).await
+    config
+}
+
+async fn plain_node(carrier: Carrier) -> Endpoint {
+    start(plain(carrier)).await
 }
 
 async fn connect(to: &Endpoint) -> TcpStream {
@@ -205,6 +209,37 @@ async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_n
         let (_, down_link, reason) = down(&mut events).await;
         assert_eq!((down_link, reason), (link, DownReason::Protocol(what.into())));
     }
+}
+
+/// Both were welcome when they were asked about. By hand, without a `NodeServer`: only so the two meet.
+#[tokio::test]
+async fn of_two_that_come_to_the_last_place_at_once_nothing_is_left_of_the_one_that_is_refused() {
+    let carrier = Carrier::Connection;
+    let mut settings = plain(carrier);
+    settings.limits.links = 1;
+    let a = start(settings).await;
+    let mut events = a.subscribe(CHANNEL);
+    let mut both = Vec::new();
+    for node in ["y", "z"] {
+        let mut stream = connect(&a).await;
+        stream.write_all(&[preamble(carrier, 1, "prod", "Plain"), hello(node)].concat()).await.unwrap();
+        // Its hello says that it found this one welcome.
+        for _ in ["preamble", "hello"] {
+            let length = stream.read_u32().await.unwrap();
+            stream.read_exact(&mut vec![0; length as usize]).await.unwrap();
+        }
+        both.push(stream);
+    }
+    let [mut first, mut second] = <[TcpStream; 2]>::try_from(both).unwrap();
+    first.write_all(&ready()).await.unwrap();
+    up(&mut events).await;
+    second.write_all(&ready()).await.unwrap();
+    refused(&a, |why| matches!(why, Refused::Full { .. })).await;
+    let mut rest = Vec::new();
+    let closed = tokio::time::timeout(Duration::from_secs(30), second.read_to_end(&mut rest)).await;
+    assert!(closed.is_ok(), "its connection is open");
+    let nodes: Vec<_> = a.links().into_iter().map(|status| status.peer.node).collect();
+    assert_eq!(nodes, ["y".into()]);
 }
 
 async fn a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it(carrier: Carrier) {

@@ -14,17 +14,17 @@ use crate::{
     store::{SharedStore, Transaction, memory::MemoryStore},
 };
 
-struct Running {
-    handle: ElectorHandle,
-    events: UnboundedReceiver<ElectorEvent>,
+pub(super) struct Running {
+    pub(super) handle: ElectorHandle,
+    pub(super) events: UnboundedReceiver<ElectorEvent>,
 }
 
 async fn start(store: &Arc<SharedToy>, name: &str) -> Running {
     start_with(Arc::<SharedToy>::clone(store), name, ElectorTiming::default()).await
 }
 
-async fn start_with(store: SharedStore, name: &str, timing: ElectorTiming) -> Running {
-    let config = ElectorConfig {
+pub(super) fn config(name: &str, timing: ElectorTiming) -> ElectorConfig {
+    ElectorConfig {
         registry: RegistryName::new("names").unwrap(),
         cluster: ClusterName::new("test").unwrap(),
         node: node(name),
@@ -32,7 +32,11 @@ async fn start_with(store: SharedStore, name: &str, timing: ElectorTiming) -> Ru
         priority: 1,
         timing,
         seed: 1,
-    };
+    }
+}
+
+pub(super) async fn start_with(store: SharedStore, name: &str, timing: ElectorTiming) -> Running {
+    let config = config(name, timing);
     let session = SessionId { node: node(name), incarnation: Incarnation(1), number: SessionNumber(1) };
     let record = SessionRecord {
         incarnation: Incarnation(1),
@@ -51,7 +55,7 @@ async fn start_with(store: SharedStore, name: &str, timing: ElectorTiming) -> Ru
 }
 
 impl Running {
-    async fn until(&mut self, holds: impl Fn(&ElectorEvent) -> bool) -> ElectorEvent {
+    pub(super) async fn until(&mut self, holds: impl Fn(&ElectorEvent) -> bool) -> ElectorEvent {
         let found = async {
             loop {
                 let event = self.events.recv().await.expect("the elector runs");
@@ -67,7 +71,7 @@ impl Running {
     }
 }
 
-fn is_led_by(event: &ElectorEvent, name: &str) -> bool {
+pub(super) fn is_led_by(event: &ElectorEvent, name: &str) -> bool {
     matches!(event, ElectorEvent::View(view)
         if view.lock.is_none() && view.term.leader.as_ref().is_some_and(|leader| leader.node == node(name)))
 }

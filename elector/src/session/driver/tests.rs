@@ -11,7 +11,7 @@ use crate::{
         SessionTiming,
         test_store::{Fault, TestStore},
     },
-    store::{Key, memory::MemoryStore},
+    store::{Key, Piece, TooLarge, memory::MemoryStore},
 };
 
 const SOON: Duration = Duration::from_secs(1);
@@ -87,6 +87,59 @@ async fn it_guards_its_life_opens_and_beats() {
     until(|| stored(&store, "a").is_some_and(|r| r.beat >= Beat(5))).await;
     assert_eq!(trust.check(), Ok(SessionNumber(1)));
     assert_eq!(trust.check_session(SessionNumber(1)), Ok(()));
+}
+
+#[tokio::test]
+async fn an_opening_ends_in_time_where_nothing_can_be_laid_down_that_proves_a_death() {
+    for fault in [Fault::Silence, Fault::Unavailable] {
+        let store = Arc::new(TestStore::default());
+        store.fail_guards(Some(fault));
+        let opened = try_open(&store, "a", 7, Duration::from_millis(100));
+        let opened = tokio::time::timeout(LONG, opened).await.expect("it has ended");
+        store.fail_guards(None);
+        assert!(matches!(opened, Err(OpenSessionError::StoreUnavailable(_))), "{fault:?}: {opened:?}");
+        assert_eq!(stored(&store, "a"), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_that_the_store_does_not_take_says_so() {
+    let store = Arc::new(TestStore::default());
+    let too_large = TooLarge { what: Piece::Value, size: 2, limit: 1 };
+    store.script(CommitOutcome::TooLarge(too_large), false);
+    let opened = try_open(&store, "a", 7, LONG).await;
+    let why = SessionFailure::TooLarge(too_large);
+    assert!(matches!(&opened, Err(OpenSessionError::Failed(said)) if *said == why), "{opened:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_to_a_store_that_never_answers_do_not_pile_up() {
+    let store = Arc::new(TestStore::default());
+    let session = open(&store, "a", 7).await;
+    store.fail(Some(Fault::Silence));
+    // Each that is under way has a handle to the store.
+    let lease = config("a", 7).timing.lease;
+    tokio::time::sleep(3 * lease).await;
+    let most = Arc::strong_count(&store) + 5;
+    for _ in 0..30 {
+        tokio::time::sleep(lease).await;
+        let waiting = Arc::strong_count(&store);
+        assert!(waiting <= most, "{waiting} handles, {most} at the most");
+    }
+    store.fail(None);
+    until(|| session.trust().check().is_ok()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_listen_any_more_is_forgotten() {
+    let store: SharedStore = Arc::new(TestStore::default());
+    let trust = TrustHandle::new(Clock::runtime(), None);
+    let (core, opened) = (Session::new(config("a", 7)).unwrap(), oneshot::channel().0);
+    let mut state = State::new(core, store, trust, Arc::default(), opened, LONG);
+    let [(listens, _stays), (gone, _)] = [unbounded_channel(), unbounded_channel()];
+    state.subscribers.extend([listens, gone]);
+    state.emit(&SessionEvent::Left);
+    assert_eq!(state.subscribers.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +266,8 @@ async fn a_session_that_is_dropped_stays_open_until_another_node_closes_it() {
     let session = open(&store, "a", 7).await;
     let trust = session.trust();
     drop(session);
-    until(|| trust.check().is_err()).await;
+    let lapses = tokio::time::timeout(SOON, until(|| trust.check().is_err())).await;
+    assert!(lapses.is_ok(), "its driver has ended: it does not wait until the time of its trust is over");
     assert!(stored(&store, "a").unwrap().open);
     assert_eq!(next(&mut events).await, SessionEvent::Opened { session: id("o", 1, 1) });
     assert_eq!(next(&mut events).await, SessionEvent::PeerClosed(id("a", 7, 1)));

@@ -12,10 +12,10 @@ use super::{
     ANSWER,
     line::{Line, Session},
     pipeline::Pipeline,
-    trouble::{Meaning, in_words, meaning, meaning_at_commit, spoils_connection},
+    trouble::{Meaning, in_words, meaning, meaning_at_commit},
     watches::{CHANNEL, CLEARS_KEPT, spelled},
 };
-use crate::store::{CommitOutcome, Key, Transaction, Version, Write};
+use crate::store::{CommitOutcome, Key, Transaction, Version, Write, failures::Failures};
 
 /// Begins the transaction that has this nonce. See the module `postgres` for why the lock comes first.
 ///
@@ -86,16 +86,26 @@ pub(super) const NOTIFY: &str = "SELECT pg_notify($1::text, $2::text) FROM calls
 /// The longest pause before a transaction is run again: about the time of some commits.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
+/// Why nothing is known of a request that was given up.
+const SILENT: &str = "the server does not answer";
+
 /// What came of one attempt.
 enum Attempt {
     Done(CommitOutcome),
     /// Nothing was changed, and nothing will be, for this reason; another attempt may do better.
     Again(String),
+    /// What became of it is not known, for this reason.
+    Unknown(String),
 }
 
 /// Commits a transaction that writes. Waits, and tries again, until the deadline; an attempt that is under way then is
 /// waited for.
-pub(super) async fn commit(line: &Line, transaction: &Transaction, deadline: Instant) -> CommitOutcome {
+pub(super) async fn commit(
+    line: &Line,
+    transaction: &Transaction,
+    deadline: Instant,
+    failures: &mut Failures,
+) -> CommitOutcome {
     let stages = stages(&transaction.writes);
     let said = spelled(&transaction.writes);
     loop {
@@ -105,13 +115,21 @@ pub(super) async fn commit(line: &Line, transaction: &Transaction, deadline: Ins
         };
         let attempt = attempt(&session, transaction, &stages, &said);
         match tokio::time::timeout(ANSWER, attempt).await {
-            Ok(Attempt::Done(outcome)) => return outcome,
+            Ok(Attempt::Done(outcome)) => {
+                failures.answered(&outcome);
+                return outcome;
+            }
+            Ok(Attempt::Unknown(why)) => {
+                failures.note(&why);
+                return CommitOutcome::Unknown;
+            }
             Ok(Attempt::Again(why)) if Instant::now() >= deadline => return CommitOutcome::Unavailable(why),
             Ok(Attempt::Again(_)) => {
                 tokio::time::sleep(LONGEST_PAUSE.mul_f64(rand::random_range(0.05..1.0))).await;
             }
             Err(_) => {
                 session.give_up();
+                failures.note(&SILENT);
                 return CommitOutcome::Unknown;
             }
         }
@@ -133,13 +151,16 @@ pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline:
             match tokio::time::timeout(ANSWER, asked).await.map(|row| row.and_then(|row| row.try_get(0))) {
                 Ok(Ok(Some(version))) => return CommitOutcome::Committed(seen(version)),
                 Ok(Ok(None)) => return CommitOutcome::Conflict,
-                Ok(Err(error)) if meaning(&error) == Meaning::Refused => {
-                    return CommitOutcome::Unavailable(in_words(&error));
+                Ok(Err(error)) => {
+                    session.met(&error);
+                    if meaning(&error) == Meaning::Refused {
+                        return CommitOutcome::Unavailable(in_words(&error));
+                    }
+                    in_words(&error)
                 }
-                Ok(Err(error)) => in_words(&error),
                 Err(_) => {
                     session.give_up();
-                    "the server does not answer".to_owned()
+                    SILENT.to_owned()
                 }
             };
         if Instant::now() >= deadline {
@@ -242,9 +263,7 @@ async fn attempt(session: &Session, transaction: &Transaction, stages: &[Stage<'
     pipeline.push(client.batch_execute(last).map(|done| done.map(|()| None)));
 
     let answers = pipeline.finish().await;
-    if answers.iter().any(|answer| answer.as_ref().is_err_and(spoils_connection)) {
-        session.give_up();
-    }
+    answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| session.met(error));
     let outcome = judge(&answers, is_whole);
     if let Attempt::Done(CommitOutcome::Committed(version)) = outcome {
         session.saw(version);
@@ -261,8 +280,9 @@ fn judge(answers: &[Result<Option<i64>, Error>], is_whole: bool) -> Attempt {
         None if refused => Attempt::Done(CommitOutcome::Conflict),
         None => {
             let version = answers.get(1).and_then(|answer| *answer.as_ref().ok()?);
-            Attempt::Done(
-                version.map_or(CommitOutcome::Unknown, |version| CommitOutcome::Committed(seen(version))),
+            version.map_or_else(
+                || Attempt::Unknown("the server did not say at which version".to_owned()),
+                |version| Attempt::Done(CommitOutcome::Committed(seen(version))),
             )
         }
         Some((_, error)) if !is_whole => Attempt::Again(in_words(error)),
@@ -273,10 +293,7 @@ fn judge(answers: &[Result<Option<i64>, Error>], is_whole: bool) -> Attempt {
             match if at_commit { meaning_at_commit(error) } else { meaning(error) } {
                 Meaning::Again => Attempt::Again(in_words(error)),
                 Meaning::Refused => Attempt::Done(CommitOutcome::Unavailable(in_words(error))),
-                Meaning::Broken => {
-                    tracing::warn!(error = in_words(error), "the outcome of a commit is unknown");
-                    Attempt::Done(CommitOutcome::Unknown)
-                }
+                Meaning::Broken => Attempt::Unknown(in_words(error)),
             }
         }
     }
@@ -325,14 +342,11 @@ mod tests {
         // A server that goes, a full disk, a standby, a proxy, a cancellation: at the COMMIT it may have happened.
         for code in ["57P01", "53100", "25006", "08006", "57014", "XX000"] {
             let outcome = failed(Some(code), last, Some(7)).await;
-            assert!(matches!(outcome, Attempt::Done(CommitOutcome::Unknown)), "{code} at the COMMIT");
+            assert!(matches!(outcome, Attempt::Unknown(_)), "{code} at the COMMIT");
         }
         for at in 0..=last {
-            assert!(matches!(failed(None, at, Some(7)).await, Attempt::Done(CommitOutcome::Unknown)));
-            assert!(matches!(
-                failed(Some("08006"), at, Some(7)).await,
-                Attempt::Done(CommitOutcome::Unknown)
-            ));
+            assert!(matches!(failed(None, at, Some(7)).await, Attempt::Unknown(_)));
+            assert!(matches!(failed(Some("08006"), at, Some(7)).await, Attempt::Unknown(_)));
             assert!(matches!(failed(Some("40001"), at, Some(7)).await, Attempt::Again(_)));
         }
         // Before it, what the server says is so.

@@ -20,7 +20,7 @@ use super::{
     commit,
     newest::Newest,
     read, schema,
-    trouble::in_words,
+    trouble::{in_words, spoils_connection},
     watches::{self, Event},
 };
 use crate::{store::Version, supervision::Supervisor};
@@ -105,6 +105,13 @@ impl Session {
     /// Gives the connection up: whatever it may still answer is not waited for.
     pub(super) fn give_up(&self) {
         self.broken.notify_one();
+    }
+
+    /// Gives the connection up if it is of no use after this error.
+    pub(super) fn met(&self, error: &Error) {
+        if spoils_connection(error) {
+            self.give_up();
+        }
     }
 
     /// Which store it is connected to, as long as nobody puts another into its place.

@@ -10,7 +10,7 @@ use super::{
     commit::seen,
     line::{Line, NotConnected, Session},
     pipeline::Pipeline,
-    trouble::{Meaning, in_words, meaning, spoils_connection},
+    trouble::{Meaning, in_words, meaning},
 };
 use crate::store::{Key, Read, ReadResult, StoreError, Value};
 
@@ -35,9 +35,7 @@ pub(super) async fn read(line: &Line, reads: &[Read], deadline: Instant) -> Resu
                 NotConnected::Replaced.to_string()
             }
             Ok(Err(error)) => {
-                if spoils_connection(&error) {
-                    session.give_up();
-                }
+                session.met(&error);
                 if meaning(&error) == Meaning::Refused {
                     return Err(StoreError::Unavailable(in_words(&error)));
                 }

@@ -15,6 +15,7 @@ use crate::{
         conformance::{FIGHT, Faulty, Subject, run},
         memory::Fate,
     },
+    test_log::Listening,
 };
 
 mod proxy;
@@ -296,6 +297,93 @@ async fn a_commit_that_is_not_answered_in_time_is_unknown() {
     assert_eq!(timeout(PATIENCE, store.commit(put("2"))).await.unwrap(), CommitOutcome::Unknown);
     assert_eq!(value(&store).await, Some(b"2".to_vec()), "and it was done");
     at_last(&store, put("3")).await;
+}
+
+#[tokio::test]
+async fn commits_of_unknown_outcome_that_follow_one_another_take_few_lines_of_the_log() {
+    let server = server!();
+    let proxy = Proxy::start(server.socket());
+    let log = Listening::to("callsign_elector::store");
+    // In the test's own thread, where it is listened to.
+    let address = Address::parse(&proxy.url("postgres")).unwrap();
+    let identity = schema::prepare(&address).await.unwrap();
+    let line = Line::start(Arc::new(Place::new(address, identity)), Role::Commits);
+    let mut failures = Failures::default();
+    let mut commit =
+        async |value| commit::commit(&line, &put(value), Instant::now() + PATIENCE, &mut failures).await;
+    for _ in 0..5 {
+        proxy.cut_next(Cut::AfterCommit);
+        assert_eq!(commit("1").await, CommitOutcome::Unknown);
+    }
+    let said = |message: &str| -> Vec<_> {
+        log.all()
+            .iter()
+            .filter(|line| line["message"] == message)
+            .map(|line| line["failed"].clone())
+            .collect()
+    };
+    assert_eq!(said("the outcome of a commit is unknown"), ["1", "2", "4"]);
+    assert!(matches!(commit("2").await, CommitOutcome::Committed(_)));
+    assert_eq!(said("commits succeed again"), ["5"]);
+}
+
+#[tokio::test]
+async fn a_connection_that_refuses_everything_is_replaced_whatever_is_asked_of_it() {
+    let server = server!();
+    let proxy = Proxy::start(server.socket());
+    let store = PostgresStore::open(&proxy.url("postgres")).unwrap();
+    at_last(&store, put("1")).await;
+    let spoiled = || {
+        proxy.spoil();
+        Instant::now() + PATIENCE
+    };
+    let late = |deadline: Instant, said: &dyn fmt::Debug| assert!(Instant::now() < deadline, "{said:?}");
+    spoiled();
+    at_last(&store, put("2")).await;
+    // All that follows goes over the other connection.
+    store.read(vec![]).await.unwrap();
+    let deadline = spoiled();
+    while let Err(why) = store.read(vec![]).await {
+        late(deadline, &why);
+    }
+    let deadline = spoiled();
+    let only_check = Transaction::new().check(b"k".to_vec(), Some(b"2".to_vec()));
+    loop {
+        let outcome = store.commit(only_check.clone()).await;
+        if matches!(outcome, CommitOutcome::Committed(_)) {
+            break;
+        }
+        late(deadline, &outcome);
+    }
+    let deadline = spoiled();
+    while let Err(why) = store.watch(b"k".to_vec(), Version(0)).await {
+        late(deadline, &why);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_has_lost_commits_is_told_of_whoever_saw_them() {
+    let mut server = server!();
+    let log = Listening::to("callsign_elector::store");
+    let address = || Address::parse(&server.url("postgres")).unwrap();
+    let identity = schema::prepare(&address()).await.unwrap();
+    let start = |role| Line::start(Arc::new(Place::new(address(), identity)), role);
+    // Each knows only what came over its own connection: one commits, the other reads.
+    let (commits, reads) = (start(Role::Commits), start(Role::Reads));
+    let deadline = || Instant::now() + PATIENCE;
+    let committed = commit::commit(&commits, &put("1"), deadline(), &mut Failures::default()).await;
+    assert_eq!(committed, CommitOutcome::Committed(Version(1)));
+    assert_eq!(read::read(&reads, &[], deadline()).await.unwrap().version, Version(1));
+    sql(&server, "UPDATE callsign.store SET version = 0").await;
+    server.stop();
+    server.resume();
+    let told = || log.all().into_iter().filter(|line| line["message"].contains("has lost commits")).count();
+    let both = async {
+        while told() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, both).await.unwrap_or_else(|_| panic!("{:?}", log.all()));
 }
 
 #[tokio::test]

@@ -12,12 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::ToSql;
 
-use super::{
-    ANSWER, BUSY,
-    commit::seen,
-    line::Line,
-    trouble::{in_words, spoils_connection},
-};
+use super::{ANSWER, BUSY, commit::seen, line::Line, trouble::in_words};
 use crate::store::{Key, StoreError, Version, Write};
 
 /// For how many versions removals are remembered. Fewer would end more watches without cause, more would make the
@@ -223,9 +218,7 @@ impl Keeper {
         let rows = match tokio::time::timeout(ANSWER, asked).await {
             Ok(Ok(rows)) => rows,
             Ok(Err(error)) => {
-                if spoils_connection(&error) {
-                    session.give_up();
-                }
+                session.met(&error);
                 return Err(in_words(&error));
             }
             Err(_) => {
@@ -289,6 +282,15 @@ mod tests {
         assert_eq!(next_look(&keeper), BETWEEN_LOOKS, "a commit since the last look was not heard of");
         looked(&mut keeper);
         assert_eq!(next_look(&keeper), SLOW_LOOK);
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_nobody_waits_for_is_forgotten_by_the_next_look() {
+        let (mut keeper, ends) = keeper();
+        drop(ends);
+        keeper.look().await;
+        assert!(keeper.watches.is_empty(), "{:?}", keeper.watches);
+        assert_eq!(keeper.due(), None, "and nothing is looked for any more");
     }
 
     #[tokio::test]

@@ -3,9 +3,9 @@
 
 use std::{fs::File, io, path::Path};
 
-use notify::{EventKind, RecursiveMode, Watcher};
+use notify::{EventKind, RecursiveMode, Watcher, event::ModifyKind};
 
-use super::reader::Looks;
+use super::{file::Identity, reader::Looks};
 
 /// Rung after each commit.
 #[derive(Debug)]
@@ -54,9 +54,14 @@ impl Ear {
     pub(super) fn listen(path: &Path, looks: &Looks) -> Self {
         let at_ring = {
             let (path, looks) = (path.to_owned(), looks.clone());
+            let heard = Identity::of(&path).ok();
             move |event: notify::Result<notify::Event>| match event.map(|event| event.kind) {
                 Ok(EventKind::Remove(_)) => deaf(&path, &"it was removed", &looks),
                 Ok(EventKind::Access(_)) => {}
+                // We hold it open ourselves, so of its removal only the number of its names is told.
+                Ok(EventKind::Modify(ModifyKind::Metadata(_))) if Identity::of(&path).ok() != heard => {
+                    deaf(&path, &"it was removed or replaced", &looks);
+                }
                 // Also what is not understood: a needless look costs little.
                 Ok(_) => looks.ask(),
                 Err(error) => deaf(&path, &error, &looks),

@@ -126,21 +126,21 @@ impl DatabaseFile {
 ///
 /// It is asked by path, never by opening the file: closing it again would drop the locks that `SQLite` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
+pub(super) struct Identity {
     device: u64,
     inode: u64,
 }
 
 impl Identity {
     #[cfg(unix)]
-    fn of(path: &Path) -> io::Result<Self> {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
         std::fs::metadata(path).map(|data| Self { device: data.dev(), inode: data.ino() })
     }
 
     /// Elsewhere an open file cannot be removed.
     #[cfg(not(unix))]
-    fn of(path: &Path) -> io::Result<Self> {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
         std::fs::metadata(path).map(|_| Self { device: 0, inode: 0 })
     }
 }

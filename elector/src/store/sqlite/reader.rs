@@ -204,15 +204,41 @@ mod tests {
     use super::{super::SqliteOptions, *};
     use crate::store::Version;
 
+    /// A reader, and a connection beside it.
+    fn reader(place: &tempfile::TempDir) -> (Reader, Connection) {
+        let (file, connection) =
+            DatabaseFile::open(&place.path().join("file"), SqliteOptions::default()).unwrap();
+        (Reader::new(file.clone(), file.connect().unwrap(), Arc::default()), connection)
+    }
+
+    fn watch(reader: &mut Reader) -> oneshot::Receiver<Result<(), StoreError>> {
+        let (ended, ends) = oneshot::channel();
+        let watch = Watch { key: b"k".to_vec(), since: Version(0), ended };
+        reader.watch(watch, Instant::now() + Duration::from_secs(60));
+        ends
+    }
+
+    #[test]
+    fn a_watch_that_nobody_waits_for_is_forgotten_by_the_next_watch_or_look() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut reader, _connection) = reader(&place);
+        let first = watch(&mut reader);
+        let second = watch(&mut reader);
+        assert_eq!(reader.watches.len(), 2);
+        drop(first);
+        let third = watch(&mut reader);
+        assert_eq!(reader.watches.len(), 2);
+        drop((second, third));
+        reader.look();
+        assert_eq!(reader.watches.len(), 0);
+        assert!(!reader.looks.is_wanted(), "and no commit asks for a look any more");
+    }
+
     #[test]
     fn a_look_that_failed_is_made_up_for() {
         let place = tempfile::tempdir().unwrap();
-        let (file, connection) =
-            DatabaseFile::open(&place.path().join("file"), SqliteOptions::default()).unwrap();
-        let mut reader = Reader::new(file.clone(), file.connect().unwrap(), Arc::default());
-        let (ended, mut ends) = oneshot::channel();
-        let watch = Watch { key: b"k".to_vec(), since: Version(0), ended };
-        reader.watch(watch, Instant::now() + Duration::from_secs(60));
+        let (mut reader, connection) = reader(&place);
+        let mut ends = watch(&mut reader);
         let change =
             "INSERT INTO kv (key, value, version) VALUES (x'6b', x'', 1); UPDATE counter SET version = 1";
         connection.execute_batch(change).unwrap();

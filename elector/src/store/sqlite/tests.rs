@@ -74,6 +74,20 @@ async fn a_file_locked_by_another_process_is_unavailable_and_serves_again_afterw
     assert_eq!(value(&store).await, Some(b"2".to_vec()));
 }
 
+/// What a power loss takes cannot be tried here: what is asked of the database can.
+#[test]
+fn a_commit_waits_for_the_disk_unless_the_options_ask_for_less() {
+    for (synchronous, expected) in [(Synchronous::default(), 2), (Synchronous::Normal, 1)] {
+        let place = Place::new();
+        let options = SqliteOptions { synchronous, ..SqliteOptions::default() };
+        let (file, first) = DatabaseFile::open(&place.path(), options).unwrap();
+        for connection in [first, file.connect().unwrap()] {
+            let said: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+            assert_eq!(said, expected, "{synchronous:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_commit_waits_for_a_lock_that_is_soon_released() {
     let place = Place::new();
@@ -96,7 +110,7 @@ async fn a_full_disk_before_the_commit_changes_nothing_and_is_told() {
     let (requests, _incoming) = mpsc::channel();
     let looks = Looks::new(requests, Arc::default());
     let bell = Bell::open(&place.beside("-bell"));
-    let writer = Writer { file, connection: Some(connection), bell, looks, failures: 0 };
+    let writer = Writer { file, connection: Some(connection), bell, looks, failures: Failures::default() };
     let (commits, jobs) = mpsc::channel();
     let thread = std::thread::spawn(move || writer.run(&jobs));
     let mut outcomes = Vec::new();
@@ -304,6 +318,19 @@ async fn without_a_bell_a_watch_is_ended_by_slow_looks() {
     store.read(vec![]).await.unwrap();
     std::fs::remove_file(place.beside("-bell")).unwrap();
     other.commit(put("1")).await;
+    timeout(PATIENCE, watch).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn whoever_comes_after_the_bell_was_removed_rings_another_and_is_heard_by_slow_looks() {
+    let place = Place::new();
+    let store = place.open();
+    let mut watch = store.watch(b"k".to_vec(), Version(0));
+    assert!(poll!(&mut watch).is_pending());
+    store.read(vec![]).await.unwrap();
+    std::fs::remove_file(place.beside("-bell")).unwrap();
+    let later = place.open();
+    later.commit(put("1")).await;
     timeout(PATIENCE, watch).await.unwrap().unwrap();
 }
 

@@ -11,7 +11,7 @@ use super::{
     reader::Looks,
     watches::CLEARS_KEPT,
 };
-use crate::store::{Check, CommitOutcome, Transaction, Version, Write, mvcc::stamp};
+use crate::store::{Check, CommitOutcome, Transaction, Version, Write, failures::Failures, mvcc::stamp};
 
 /// A transaction to commit.
 pub(super) struct Job {
@@ -28,8 +28,8 @@ pub(super) struct Writer {
     pub(super) connection: Option<Connection>,
     pub(super) bell: Bell,
     pub(super) looks: Looks,
-    /// How many commits in a row failed on their last step.
-    pub(super) failures: u32,
+    /// Commits in a row that failed on their last step.
+    pub(super) failures: Failures,
 }
 
 /// Why there is no outcome.
@@ -80,20 +80,12 @@ impl Writer {
         }
         match result {
             Ok(outcome) => {
-                if self.failures > 1 && matches!(outcome, CommitOutcome::Committed(_)) {
-                    tracing::info!(failed = self.failures, "commits succeed again");
-                }
-                self.failures = 0;
+                self.failures.answered(&outcome);
                 outcome
             }
             Err(Failure::Before(trouble)) => CommitOutcome::Unavailable(trouble.to_string()),
             Err(Failure::During(error)) => {
-                self.failures = self.failures.saturating_add(1);
-                // A disk that is full refuses all of them.
-                if self.failures.is_power_of_two() {
-                    let failed = self.failures;
-                    tracing::warn!(%error, failed, "a commit failed on its last step, its outcome is unknown");
-                }
+                self.failures.note(&error);
                 CommitOutcome::Unknown
             }
         }

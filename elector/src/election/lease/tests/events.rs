@@ -12,11 +12,11 @@ use crate::{
         conformance::{denied, granted},
         oracle::Refusal,
         state::Disable,
-        test_log::Listening,
         test_stores::Faulty,
     },
     ids::Incarnation,
     store::memory::Fate,
+    test_log::Listening,
 };
 
 /// What was said of elections themselves, not of campaigns: name and member.
@@ -30,7 +30,7 @@ fn said(log: &Listening) -> Vec<(String, String)> {
 
 pub(super) async fn h10_each_event_is_told_once_in_order_with_its_fields(stores: Stores) {
     let stores = stores.with(ElectionConfig { policy: preempting(), ..ElectionConfig::default() });
-    let log = Listening::start();
+    let log = Listening::to("callsign::election");
     let place = Place::new(&stores).await;
     let (mut a, mut b) = (place.ranked("a", 1).await, place.ranked("b", 2).await);
     a.win().await;
@@ -111,7 +111,7 @@ pub(super) async fn h10_each_event_is_told_once_in_order_with_its_fields(stores:
 }
 
 pub(super) async fn h10_what_a_commit_of_unknown_outcome_won_is_told_when_it_is_found(stores: Stores) {
-    let log = Listening::start();
+    let log = Listening::to("callsign::election");
     let place = Place::new(&stores).await;
     let line = Faulty::over(&stores.store());
     let options = LeaseOptions { register: false, ..stores.options() };

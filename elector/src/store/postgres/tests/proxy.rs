@@ -13,6 +13,8 @@ use std::{
     time::Duration,
 };
 
+use super::said::refusal;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What becomes of the next transaction that writes.
@@ -40,6 +42,10 @@ struct State {
     late: Vec<Late>,
     /// Connections that are left silent.
     silent: Vec<(TcpStream, UnixStream)>,
+    /// How many connections there were.
+    opened: u64,
+    /// So many of them, the first ones, refuse whatever they are asked.
+    spoiled: u64,
 }
 
 /// A transaction on its way.
@@ -80,6 +86,13 @@ impl Proxy {
         lock(&self.state).next = Some(cut);
     }
 
+    /// From now on, whatever comes over the connections that there are is refused, and none of them ends: as where something in
+    /// between has lost its server. Those that come later are well.
+    pub(crate) fn spoil(&self) {
+        let mut state = lock(&self.state);
+        state.spoiled = state.opened;
+    }
+
     /// Lets the late transactions reach the server, and waits until they are done.
     pub(crate) fn land(&self) {
         let late = std::mem::take(&mut lock(&self.state).late);
@@ -97,6 +110,11 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 fn relay(mut client: TcpStream, server: &Path, state: &Mutex<State>) -> io::Result<()> {
     client.set_nodelay(true)?;
     let mut server = UnixStream::connect(server)?;
+    let number = {
+        let mut state = lock(state);
+        state.opened += 1;
+        state.opened
+    };
     let (commits, mut committed) = mpsc::channel();
     let (from, to) = (server.try_clone()?, client.try_clone()?);
     let is_mute = Arc::new(AtomicBool::new(false));
@@ -115,6 +133,13 @@ fn relay(mut client: TcpStream, server: &Path, state: &Mutex<State>) -> io::Resu
                 return Err(error);
             }
         };
+        if number <= lock(state).spoiled {
+            // A query, or the end of a statement: each is answered once.
+            if matches!(message[0], b'Q' | b'S') {
+                client.write_all(&refusal("57P01"))?;
+            }
+            continue;
+        }
         if says(&message, b"BEGIN ISOLATION LEVEL SERIALIZABLE") {
             cut = lock(state).next.take();
         }

@@ -38,9 +38,13 @@ async fn answers(mut stream: DuplexStream, code: Option<&str>) {
     let length = stream.read_u32().await.unwrap() as usize;
     stream.read_exact(&mut vec![0; length - 4]).await.unwrap();
     let Some(code) = code else { return };
+    stream.write_all(&refusal(code)).await.unwrap();
+}
+
+/// A server's answer: an error with this SQLSTATE, and that it is ready again.
+pub(crate) fn refusal(code: &str) -> Vec<u8> {
     let fields = format!("SERROR\0VERROR\0C{code}\0Msaid by the test\0\0");
-    stream.write_all(&message(b'E', fields.as_bytes())).await.unwrap();
-    stream.write_all(&message(b'Z', b"I")).await.unwrap();
+    [message(b'E', fields.as_bytes()), message(b'Z', b"I")].concat()
 }
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {

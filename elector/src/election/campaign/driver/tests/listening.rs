@@ -9,9 +9,9 @@ use crate::{
         oracle::{Denial, Grant, Reaction, Refusal, Validity, Verdict},
         role::Lost,
         term::{AuthorityTime, Fence, Term},
-        test_log::Listening,
     },
     ids::{Ballot, Epoch, Incarnation, MemberId},
+    test_log::Listening,
 };
 
 fn grant(epoch: u64) -> Grant<Fence> {
@@ -198,7 +198,7 @@ async fn messages_beyond_the_cap_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn h10_tracing_gets_each_event_once_in_order_with_its_fields() {
-    let log = Listening::start();
+    let log = Listening::to("callsign::election");
     let authority = Authority::default();
     let mut a = member(&authority, "a").await;
     a.leads().await;

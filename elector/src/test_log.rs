@@ -12,30 +12,34 @@ use tracing::{
     span,
 };
 
-/// What was said of elections on this thread, as the fields of each event.
-#[derive(Clone, Default)]
-pub(super) struct Heard(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
+/// What was said of one thing on this thread, as the fields of each event.
+#[derive(Clone)]
+struct Heard {
+    target: &'static str,
+    events: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
+}
 
 /// Listens for as long as it lives.
-pub(super) struct Listening {
+pub(crate) struct Listening {
     heard: Heard,
     _guard: tracing::subscriber::DefaultGuard,
     _second: tracing::Dispatch,
 }
 
 impl Listening {
-    pub(super) fn start() -> Self {
-        let heard = Heard::default();
+    /// Listens to what has this target, or one whose name begins so.
+    pub(crate) fn to(target: &'static str) -> Self {
+        let heard = Heard { target, events: Arc::default() };
         // While there is only one, a call site that another test comes to first is switched off by that test's thread, which
         // has none. With two, all that exist are asked.
-        let second = tracing::Dispatch::new(Heard::default());
+        let second = tracing::Dispatch::new(Heard { target, events: Arc::default() });
         let guard = tracing::subscriber::set_default(heard.clone());
         Self { heard, _guard: guard, _second: second }
     }
 
     /// What was said so far.
-    pub(super) fn all(&self) -> Vec<BTreeMap<String, String>> {
-        self.heard.0.lock().unwrap().clone()
+    pub(crate) fn all(&self) -> Vec<BTreeMap<String, String>> {
+        self.heard.events.lock().unwrap().clone()
     }
 }
 
@@ -49,7 +53,7 @@ impl Visit for Record<'_> {
 
 impl Subscriber for Heard {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "callsign::election"
+        metadata.target().starts_with(self.target)
     }
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(1)
@@ -59,7 +63,7 @@ impl Subscriber for Heard {
     fn event(&self, event: &Event<'_>) {
         let mut fields = BTreeMap::new();
         event.record(&mut Record(&mut fields));
-        self.0.lock().unwrap().push(fields);
+        self.events.lock().unwrap().push(fields);
     }
     fn enter(&self, _: &span::Id) {}
     fn exit(&self, _: &span::Id) {}
