@@ -33,7 +33,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
@@ -42,7 +42,7 @@ use futures::{FutureExt, future::BoxFuture};
 
 use super::{
     CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
-    Transaction, Version,
+    Transaction, Version, failures::Failures,
 };
 use crate::ids::{Incarnation, NodeName};
 
@@ -79,6 +79,7 @@ struct Shared {
     recent: Recent,
     /// How many there are now.
     watches: AtomicUsize,
+    failures: Mutex<Failures>,
     described: String,
 }
 
@@ -102,6 +103,7 @@ impl FdbStore {
                 database,
                 recent: Recent::default(),
                 watches: AtomicUsize::new(0),
+                failures: Mutex::default(),
                 described: url.to_owned(),
             }),
         };
@@ -112,6 +114,11 @@ impl FdbStore {
 }
 
 impl Shared {
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        // What is noted of them is whole between any two lines.
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A transaction that ends at the deadline.
     fn begin(&self, deadline: Instant) -> FdbResult<foundationdb::Transaction> {
         let begun = self.database.create_trx()?;

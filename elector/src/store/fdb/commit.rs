@@ -36,11 +36,18 @@ pub(super) async fn commit(shared: &Shared, transaction: Transaction) -> CommitO
             attempt(shared, &transaction, pin.take(), deadline).await
         };
         match attempt {
-            Attempt::Done(outcome) => return outcome,
-            Attempt::Again(outcome) if Instant::now() >= deadline => return outcome,
+            Attempt::Done(CommitOutcome::Unknown) => return CommitOutcome::Unknown,
+            Attempt::Done(outcome) => return told(shared, outcome),
+            Attempt::Again(outcome) if Instant::now() >= deadline => return told(shared, outcome),
             Attempt::Again(_) => {}
         }
     }
+}
+
+/// Notes that this outcome is known.
+fn told(shared: &Shared, outcome: CommitOutcome) -> CommitOutcome {
+    shared.failures().answered(&outcome);
+    outcome
 }
 
 fn broken_by_ranges(transaction: &Transaction) -> Option<TooLarge> {
@@ -97,7 +104,7 @@ async fn attempt(shared: &Shared, transaction: &Transaction, pin: Option<i64>, d
             drop(committed);
             done(shared, stamp.ok().as_deref())
         }
-        Err(error) => not_done(transaction, error).await,
+        Err(error) => not_done(shared, transaction, error).await,
     }
 }
 
@@ -112,7 +119,7 @@ fn done(shared: &Shared, stamp: Option<&[u8]>) -> Attempt {
 }
 
 /// An error came in place of the answer.
-async fn not_done(transaction: &Transaction, error: TransactionCommitError) -> Attempt {
+async fn not_done(shared: &Shared, transaction: &Transaction, error: TransactionCommitError) -> Attempt {
     match trouble::of_commit(error.code()) {
         // Looked at again, without a pause: another attempt compares.
         Meaning::Conflict => Attempt::Again(CommitOutcome::Conflict),
@@ -128,7 +135,7 @@ async fn not_done(transaction: &Transaction, error: TransactionCommitError) -> A
             Attempt::Done(CommitOutcome::TooLarge(TooLarge { what: Piece::Transaction, size, limit }))
         }
         Meaning::Unknown => {
-            tracing::warn!(error = in_words(*error), "the outcome of a commit is unknown");
+            shared.failures().note(&in_words(*error));
             Attempt::Done(CommitOutcome::Unknown)
         }
     }
