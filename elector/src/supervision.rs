@@ -1,4 +1,4 @@
-//! What a node is made of, and that none of it ends alone.
+//! What a node is made of, and that none of it ends alone. A campaign that is nobody's part is made of parts in the same way.
 //!
 //! A *part* is a task, an actor or a thread of a node. A part that panics, or ends though nobody asked it to, ends the node:
 //! half a node would go on to lead, to hold names, or to say that nobody holds one. All parts are started here, so that
@@ -18,7 +18,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use ractor::{Actor, ActorRef, SpawnErr};
+use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use serde::{Deserialize, Serialize};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 
@@ -45,14 +45,16 @@ pub struct Supervisor {
 }
 
 struct Shared {
+    /// Whose parts they are, for people.
+    whose: &'static str,
     runtime: Handle,
     /// What is to be run once the node has failed. Held while that is decided.
     hooks: Mutex<Vec<Hook>>,
     life: watch::Sender<Life>,
     /// For tests: the part that is to panic when it runs next.
-    #[cfg(feature = "faults")]
+    #[cfg(any(test, feature = "faults"))]
     sabotaged: Mutex<Option<String>>,
-    #[cfg(feature = "faults")]
+    #[cfg(any(test, feature = "faults"))]
     parts: Mutex<std::collections::BTreeSet<String>>,
 }
 
@@ -78,13 +80,23 @@ impl Supervisor {
     #[must_use]
     #[allow(clippy::new_without_default)] // a default should not depend on where it is made
     pub fn new() -> Self {
+        Self::of("the node")
+    }
+
+    /// As [`new`](Self::new), for the parts of something else, which is called `whose` where people read of it.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn of(whose: &'static str) -> Self {
         let shared = Shared {
+            whose,
             runtime: Handle::current(),
             hooks: Mutex::default(),
             life: watch::channel(Life::Runs).0,
-            #[cfg(feature = "faults")]
+            #[cfg(any(test, feature = "faults"))]
             sabotaged: Mutex::default(),
-            #[cfg(feature = "faults")]
+            #[cfg(any(test, feature = "faults"))]
             parts: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -98,7 +110,7 @@ impl Supervisor {
     ) -> JoinHandle<()> {
         let me = self.clone();
         self.shared.runtime.spawn(async move {
-            #[cfg(feature = "faults")]
+            #[cfg(any(test, feature = "faults"))]
             let work = me.sabotages(part, work);
             if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
                 me.fail(part, format!("panicked: {}", text(&*panic)));
@@ -119,6 +131,18 @@ impl Supervisor {
         })
     }
 
+    /// Does a bit of work of a part that runs elsewhere, in an actor or a thread that somebody else started. If it panics, the
+    /// node has failed, and there is nothing to return.
+    pub fn step<T>(&self, part: &str, work: impl FnOnce() -> T) -> Option<T> {
+        let work = || {
+            #[cfg(any(test, feature = "faults"))]
+            self.strike(part);
+            work()
+        };
+        let done = catch_unwind(AssertUnwindSafe(work));
+        done.inspect_err(|panic| self.fail(part, format!("panicked: {}", text(&**panic)))).ok()
+    }
+
     /// Starts an actor. If it ends before its [`Part`] or the node may end, the node has failed.
     pub async fn actor<A: Actor>(
         &self,
@@ -126,9 +150,23 @@ impl Supervisor {
         handler: A,
         arguments: A::Arguments,
     ) -> Result<(ActorRef<A::Msg>, Part), SpawnErr> {
+        self.actor_under(None, part, handler, arguments).await
+    }
+
+    /// As [`actor`](Self::actor), linked to another actor, if there is one.
+    pub async fn actor_under<A: Actor>(
+        &self,
+        parent: Option<ActorCell>,
+        part: impl Into<String>,
+        handler: A,
+        arguments: A::Arguments,
+    ) -> Result<(ActorRef<A::Msg>, Part), SpawnErr> {
         let part = Part { name: part.into().into(), supervisor: self.clone(), may_end: Arc::default() };
         let watched = Watched { handler, part: part.clone() };
-        let (actor, running) = Actor::spawn(None, watched, arguments).await?;
+        let (actor, running) = match parent {
+            Some(parent) => Actor::spawn_linked(None, watched, arguments, parent).await?,
+            None => Actor::spawn(None, watched, arguments).await?,
+        };
         let watches = part.clone();
         // Whoever kills or stops it from outside is not seen by the actor itself.
         self.shared.runtime.spawn(async move {
@@ -153,7 +191,8 @@ impl Supervisor {
         for hook in due {
             run(hook, &failure);
         }
-        tracing::error!(part = failure.part, reason = failure.reason, "the node has failed");
+        let whose = self.shared.whose;
+        tracing::error!(part = failure.part, reason = failure.reason, "{whose} has failed");
     }
 
     /// Has this run once the node has failed, at once and on the thread that noticed it; now, if it has failed already.
@@ -275,7 +314,7 @@ pub async fn foreign_async<T>(what: &str, call: impl Future<Output = T>) -> Opti
     }
 }
 
-#[cfg(feature = "faults")]
+#[cfg(any(test, feature = "faults"))]
 mod sabotage;
 
 #[cfg(test)]

@@ -38,14 +38,20 @@ async fn busy(cluster: &Cluster, node: &Registry, other: &Registry) {
     for round in 0_u32.. {
         let name = format!("busy-{round}");
         let actor = counter().await;
-        let short = RegisterOptions { wait: Some(Duration::from_secs(1)), ..RegisterOptions::default() };
-        if node.register_with(&name, &actor, short).await.is_ok() {
+        let short = || RegisterOptions { wait: Some(Duration::from_secs(1)), ..RegisterOptions::default() };
+        if node.register_with(&name, &actor, short()).await.is_ok() {
             let _ = node.lookup_consistent(&name, Duration::from_secs(1)).await;
             let found: Result<ActorRef<Counter>, _> =
                 other.whereis_consistent(&name, Duration::from_secs(1)).await;
             if let Ok(found) = found {
                 let _ = call_t!(found, Counter::Get, 1000);
             }
+        }
+        let theirs = format!("theirs-{round}");
+        if other.register_with(&theirs, &counter().await, short()).await.is_ok()
+            && let Ok(found) = node.whereis_consistent::<Counter>(&theirs, Duration::from_secs(1)).await
+        {
+            let _ = call_t!(found, Counter::Get, 1000);
         }
         if round % 10 == 5 {
             let way = [Cluster::address("a"), Cluster::address("b")];
@@ -91,11 +97,12 @@ async fn says_so(node: &Registry, failure: &NodeFailure) {
 }
 
 /// All that a node is made of.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 21] = [
     "a commit of a member",
     "a link that is dialled",
     "a link that was accepted",
     "a read of a member",
+    "a reference to a remote actor",
     "a request of an elector to the store",
     "a request of the session to the store",
     "a watch of an elector",
@@ -103,6 +110,7 @@ const PARTS: [&str; 19] = [
     "the elector of registry default",
     "the listener of links",
     "the member of registry default",
+    "the references over a link",
     "the session",
     "the timer of a registry",
     "the timer of an elector",

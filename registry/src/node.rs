@@ -105,7 +105,7 @@ impl Node {
         let outage = Outage::new(config.clock.clone());
         let store = Observed::over(store, outage.clone());
         let supervisor = Supervisor::new();
-        let starts = supervisor.clone();
+        let (starts, steps) = (supervisor.clone(), supervisor.clone());
         // Nobody else has it: not a former self, nor a process that took the same name.
         let incarnation = Incarnation(rand::random_range(1..1 << 63));
         let endpoint = Endpoint::start(EndpointConfig {
@@ -118,7 +118,11 @@ impl Node {
             limits: config.limits,
             network: config.network.clone(),
             seed: rand::random(),
-            tasks: Tasks::started_by(move |part, work| drop(starts.task(part, work))),
+            tasks: Tasks::started_by(move |part, work| drop(starts.task(part, work))).stepped_by(
+                move |part, work| {
+                    steps.step(part, work);
+                },
+            ),
         })
         .await?;
         let session = SessionConfig {

@@ -359,3 +359,19 @@ async fn an_application_may_send_frames_of_its_own() {
         event => panic!("{event:?}"),
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_link_over_a_session_is_made_of_ends_its_node_if_it_panics() {
+    for part in ["the gate of links over a NodeServer", "a connection under a NodeServer"] {
+        let cluster = Cluster::new();
+        let (a, b) = two(&cluster).await;
+        let held = b.registry.register("held", &counter().await).await.unwrap();
+        a.registry.wait_for(held.token(), SOON).await.unwrap();
+        b.registry.node.supervisor.sabotage(part);
+        let failure = tokio::time::timeout(SOON, b.registry.failed()).await.expect(part);
+        assert_eq!((failure.part.as_str(), failure.reason.as_str()), (part, "panicked: sabotage"));
+        assert!(held.check().is_err());
+        until("its names are free", || a.registry.lookup("held") == Ok(None)).await;
+        assert!(a.registry.ready(SOON).await);
+    }
+}

@@ -135,6 +135,11 @@ impl Singleton<LeaseOracle, ()> {
 }
 
 impl<O: Oracle, M> Singleton<O, M> {
+    #[cfg(test)]
+    pub(crate) fn campaign(&self) -> &Campaign<Monitored<O>> {
+        &self.inner.campaign
+    }
+
     /// What tells whether this node has the crown. The leader child has it, too.
     pub fn leadership(&self) -> Leadership<O::Fence> {
         self.inner.campaign.leadership()

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // the paused clock has to be moved on
 
 mod children;
+mod dying;
 mod hand_over;
 mod naming;
 mod oracles;
@@ -35,6 +36,7 @@ use crate::{
 enum Work {
     Exit,
     Crash,
+    Panic,
     /// It takes half a second to end.
     Slow,
     /// It does nothing more, and does not listen.
@@ -142,6 +144,7 @@ impl Actor for Child {
         match message {
             Work::Exit => myself.stop(None),
             Work::Crash => return Err("crashed".into()),
+            Work::Panic => panic!("the application's own mistake"),
             Work::Slow => alive.slow = true,
             Work::Hang => std::future::pending().await,
             Work::Block => {

@@ -6,7 +6,10 @@
 use std::{
     path::Path,
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
+
+use crate::wait::eventually;
 
 #[allow(dead_code, clippy::unwrap_used)] // the store's own tests do more with it
 #[path = "../../elector/src/store/postgres/tests/server.rs"]
@@ -14,6 +17,8 @@ mod server;
 
 /// Says over which store the tests run.
 const STORE: &str = "CALLSIGN_TEST_STORE";
+/// How long a standby may take to follow.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A store for one cluster.
 pub struct TestStore {
@@ -85,13 +90,13 @@ impl std::fmt::Debug for TestStore {
     }
 }
 
-/// A private Postgres server, gone when it is dropped.
-pub struct PostgresServer(server::Server);
+/// A private Postgres server, gone when it is dropped, with a standby if it was given one.
+pub struct PostgresServer(server::Server, Option<server::Server>);
 
 impl PostgresServer {
     /// `None`, and a line that says so, where Postgres is not installed.
     pub fn start() -> Option<Self> {
-        server::Server::start().map(Self)
+        server::Server::start().map(|server| Self(server, None))
     }
 
     /// Its database, for its owner.
@@ -141,4 +146,44 @@ impl PostgresServer {
     pub fn resume(&mut self) {
         self.0.resume();
     }
+
+    /// Gives it a standby that streams from it, asynchronously.
+    pub fn replicate(&mut self) {
+        self.1 = Some(self.0.standby());
+    }
+
+    /// Cuts its standby off: that has everything which was committed before, and gets nothing more.
+    pub fn cut_standby_off(&self) {
+        let standby = self.1.as_ref().expect("it has a standby");
+        let end = self.0.ask("SELECT pg_current_wal_lsn()");
+        let has_all = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
+        wait_for(standby, "the standby has all", &has_all);
+        standby.ask("ALTER SYSTEM RESET primary_conninfo");
+        standby.ask("SELECT pg_reload_conf()");
+        wait_for(standby, "nothing streams", "SELECT count(*) = 0 FROM pg_stat_wal_receiver");
+    }
+
+    /// Kills it (SIGKILL), promotes its standby, and has that one take its place. Says which of these texts are in what the
+    /// standby has.
+    pub fn fail_over(&mut self, texts: &[&'static str]) -> Vec<&'static str> {
+        let standby = self.1.as_ref().expect("it has a standby");
+        self.0.kill();
+        assert_eq!(standby.ask("SELECT pg_promote()"), "t", "it is promoted");
+        let is_there = |text: &str| {
+            let look =
+                format!("SELECT count(*) > 0 FROM callsign.kv WHERE position('{text}'::bytea in value) > 0");
+            standby.ask(&look) == "t"
+        };
+        let there = texts.iter().copied().filter(|text| is_there(text)).collect();
+        standby.take_over_from(&self.0);
+        there
+    }
+}
+
+/// Waits until a statement is answered by "true".
+fn wait_for(server: &server::Server, what: &str, statement: &str) {
+    eventually(what, PATIENCE, || match server.ask(statement).as_str() {
+        "t" => Ok(()),
+        answer => Err(answer.to_owned()),
+    });
 }

@@ -344,7 +344,7 @@ impl Endpoint {
         #[cfg(feature = "node-server")]
         let sessions = match &config.network {
             Network::NodeServer(network) => {
-                Some(crate::node_server::Sessions::start(network, config.timing).await?)
+                Some(crate::node_server::Sessions::start(network, config.timing, config.tasks.clone()).await?)
             }
             _ => None,
         };

@@ -54,6 +54,7 @@ use crate::{
         wire::{WireRead, WireWrite},
     },
     peer::PeerId,
+    tasks::Tasks,
 };
 
 mod carrier;
@@ -137,15 +138,22 @@ pub(crate) struct Sessions {
     cuts: Cuts,
     /// For how long a link that gives way may say why.
     grace: Duration,
+    /// Starts what runs below links.
+    tasks: Tasks,
 }
 
 type Cuts = Arc<Mutex<BTreeMap<String, CancellationToken>>>;
 
 impl Sessions {
-    pub(crate) async fn start(network: &NodeServerNetwork, timing: LinkTiming) -> Result<Self, StartError> {
+    pub(crate) async fn start(
+        network: &NodeServerNetwork,
+        timing: LinkTiming,
+        tasks: Tasks,
+    ) -> Result<Self, StartError> {
         static ENDPOINTS: AtomicU64 = AtomicU64::new(0);
         let unusable = |why| StartError::NodeServer { why };
-        let gate = Gate::start().await.map_err(|_| unusable("has no gate: its actor did not start"))?;
+        let gate =
+            Gate::start(tasks.clone()).await.map_err(|_| unusable("has no gate: its actor did not start"))?;
         let sessions = Self {
             network: network.clone(),
             subscribed: Mutex::new(None),
@@ -155,6 +163,7 @@ impl Sessions {
             last: AtomicU64::new(0),
             cuts: Cuts::default(),
             grace: timing.handshake / 4,
+            tasks,
         };
         let server = sessions.server().map_err(|_| unusable("has ended"))?;
         labels(&server).await.map_err(|_| unusable("does not answer"))?;
@@ -198,7 +207,7 @@ impl Sessions {
 
         let label = format!("{of_node}{}/{}", peer.incarnation, self.last.fetch_add(1, Relaxed));
         let tunnel = registered.tunnel.clone();
-        let (pumps, stream) = Pumps::start(label.clone(), read, write, tunnel.clone());
+        let (pumps, stream) = Pumps::start(&self.tasks, label.clone(), read, write, tunnel.clone());
         let ended = pumps.ended.clone();
         lock(&self.cuts).insert(label.clone(), ended.clone());
         self.watch.expect(&label);

@@ -34,7 +34,10 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::Duration,
 };
@@ -52,6 +55,7 @@ use crate::{
     frame::{Frame, NotDelivered},
     net::connection::LinkHandle,
     peer::PeerId,
+    tasks::Tasks,
 };
 
 mod kind;
@@ -158,6 +162,10 @@ pub(crate) struct RemoteSide {
     /// of `ractor_cluster`.
     number: u64,
     supervisor: ActorCell,
+    /// The supervisor may end: the link is down.
+    may_end: Arc<AtomicBool>,
+    /// Whom to tell if a reference panics.
+    tasks: Tasks,
     /// By pid and kind. `None` once the link is down.
     proxies: Mutex<Option<BTreeMap<(u64, Kind), ActorCell>>>,
     calls: Mutex<Calls>,
@@ -174,10 +182,14 @@ struct Calls {
 }
 
 impl RemoteSide {
-    pub(crate) async fn new() -> Result<Self, SpawnErr> {
+    pub(crate) async fn new(tasks: Tasks) -> Result<Self, SpawnErr> {
         static LINKS: AtomicU64 = AtomicU64::new(0);
-        let (supervisor, _) = Actor::spawn(None, LinkSupervisor, ()).await?;
+        let (supervisor, running) = Actor::spawn(None, LinkSupervisor, ()).await?;
+        let may_end = Arc::default();
+        tasks.watch("the references over a link", running, Arc::clone(&may_end));
         Ok(Self {
+            may_end,
+            tasks,
             number: (1 << 63) | LINKS.fetch_add(1, Relaxed),
             supervisor: supervisor.get_cell(),
             proxies: Mutex::new(Some(BTreeMap::new())),
@@ -188,6 +200,7 @@ impl RemoteSide {
 
     /// Ends all references and all waiting calls. Does not wait: when it returns, sending fails.
     pub(crate) fn close(&self) {
+        self.may_end.store(true, SeqCst);
         for proxy in lock(&self.proxies).take().into_iter().flatten().map(|(_, proxy)| proxy) {
             let _ = proxy.drain(); // takes nothing from now on
             proxy.kill();
@@ -249,7 +262,12 @@ impl RemoteSide {
 }
 
 impl LinkHandle {
-    /// Puts what a proxy was sent on the link.
+    /// Puts what a proxy was sent on the link. If that panics, the node has to know.
+    fn forward_from(&self, to: u64, kind: Kind, message: SerializedMessage) {
+        let tasks = &self.remote.tasks;
+        tasks.step("a reference to a remote actor", || self.forward(to, kind, message));
+    }
+
     fn forward(&self, to: u64, kind: Kind, message: SerializedMessage) {
         let (sent, tag) = match message {
             SerializedMessage::Cast { variant, args, .. } => {

@@ -24,6 +24,8 @@
 //!   given back.
 //! - "Don't know" is never "no": it asks again with the same nonce, and leads no longer than before.
 //! - It polls as long as it lives; signals only make it faster.
+//! - A panic in the oracle or the role costs that call only. If a part of the campaign itself panics, all of it ends at once: the
+//!   handle lapses, `Following` is published, the role is aborted, and [`Campaign::ended`] says [`StopError::Died`].
 //!
 //! [`Core`](core::Core) has the rules, as a pure value; the driver turns time, answers and messages into its inputs.
 
@@ -84,7 +86,8 @@ pub enum StopError {
     /// The role blocks its thread, and could not be aborted: it may still run. The seat was not given back.
     #[error("the role could not be stopped, and may still run")]
     RoleStuck,
-    /// The driver has ended without a word: it panicked, or its runtime ended.
+    /// The campaign has ended without a word: a part of it panicked, or its runtime ended. It does not lead any more, and its role
+    /// was aborted; the seat was not given back. [`Trouble::Died`] in its status says which part, and how.
     #[error("the campaign ended without a word")]
     Died,
 }
@@ -200,8 +203,22 @@ impl<O: Oracle> Campaign<O> {
         self.handle.stop().await
     }
 
-    /// Waits until it has ended, by [`stop`](Self::stop) or, with [`OnLoss::Stop`], by a loss.
+    /// Waits until it has ended, by [`stop`](Self::stop) or, with [`OnLoss::Stop`], by a loss. [`StopError::Died`] if it did
+    /// not end by itself.
     pub async fn ended(&self) -> Result<End, StopError> {
         self.handle.ended().await
+    }
+
+    /// As [`stop`](Self::stop), for whoever cannot wait, or must not: the handle has lapsed for good when this returns, before
+    /// anything else is done. What is left to do is done by the campaign.
+    pub fn halt(&self) {
+        self.handle.halt();
+    }
+
+    /// What it is made of, so that tests have a part of it panic.
+    #[cfg(any(test, feature = "faults"))]
+    #[doc(hidden)]
+    pub fn supervisor(&self) -> &crate::supervision::Supervisor {
+        self.handle.supervisor()
     }
 }

@@ -179,6 +179,10 @@ impl Store for FdbStore {
     fn proof_of_death(&self, _: &NodeName, _: Incarnation) -> BoxFuture<'static, Proof> {
         std::future::ready(Proof::None).boxed()
     }
+
+    fn broken(&self) -> BoxFuture<'static, String> {
+        network::broken().boxed()
+    }
 }
 
 #[cfg(test)]

@@ -139,10 +139,10 @@ impl SqliteStore {
         let looks = Looks::new(requests.clone(), Arc::clone(&state));
         let bell_path = file.beside("-bell");
         let bell = Bell::open(&bell_path);
-        let ear = Ear::listen(&bell_path, &looks);
+        let (breaks, broken) = watch::channel(None);
+        let ear = Ear::listen(&bell_path, &looks, &breaks);
         let reader = Reader::new(file.clone(), reading, state);
         let writer = Writer { file, connection: Some(writing), bell, looks, failures: Failures::default() };
-        let (breaks, broken) = watch::channel(None);
         spawn("sqlite-reader", &breaks, move || reader.run(&incoming)).map_err(|error| refused(&error))?;
         spawn("sqlite-writer", &breaks, move || writer.run(&jobs)).map_err(|error| refused(&error))?;
 
@@ -156,12 +156,11 @@ impl SqliteStore {
     }
 }
 
+/// Is told of the first thread of the store that panics.
+type Breaks = watch::Sender<Option<String>>;
+
 /// Starts a thread of a store. If it panics, `breaks` is told.
-fn spawn(
-    name: &'static str,
-    breaks: &watch::Sender<Option<String>>,
-    work: impl FnOnce() + Send + 'static,
-) -> std::io::Result<()> {
+fn spawn(name: &'static str, breaks: &Breaks, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let breaks = breaks.clone();
     let work = move || {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {

@@ -20,7 +20,7 @@ impl<A: Actor> Watched<A> {
     ) -> Result<(), ActorProcessingErr> {
         #[allow(clippy::redundant_async_block)] // more is in it where tests may strike
         let work = async {
-            #[cfg(feature = "faults")]
+            #[cfg(any(test, feature = "faults"))]
             self.part.supervisor.strike(&self.part.name);
             work.await
         };

@@ -111,3 +111,12 @@ async fn foreign_code_that_panics_costs_its_call_only() {
     assert_eq!(foreign_async("a function", async { 1 }).await, Some(1));
     assert_eq!(foreign_async("a function", async { panic!("mine") }).await, None::<i32>);
 }
+
+#[tokio::test]
+async fn a_step_that_panics_ends_its_node_and_one_that_does_not_returns_what_it_did() {
+    let supervisor = Supervisor::new();
+    assert_eq!(supervisor.step("a thread", || 1), Some(1));
+    assert_eq!(supervisor.failure(), None);
+    assert_eq!(supervisor.step("a thread", || -> i32 { panic!("on request") }), None);
+    assert_eq!(failed(&supervisor).await, failure("a thread", "panicked: on request"));
+}

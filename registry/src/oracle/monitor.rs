@@ -164,7 +164,8 @@ impl<O: Oracle> Oracle for Monitored<O> {
             follows: self.follows.subscribe(),
             wake,
         };
-        let task = Aborts(tokio::spawn(watching.run()).abort_handle());
+        let task = self.registry.node.supervisor.task("the monitor of a leader", watching.run());
+        let task = Aborts(task.abort_handle());
         let own = stream::unfold((wakes, task), |(mut wakes, task)| async move {
             wakes.recv().await.map(|signal| (signal, (wakes, task)))
         });

@@ -9,10 +9,11 @@ use callsign_elector::{
     election::{
         Campaign, ElectionConfig, Fence, LeaseOptions, LeaseOracle, Oracle, Policy, Settings, Started,
         Timing,
-        campaign::{self, OnLoss},
+        campaign::{self, OnLoss, Trouble},
         oracle::RegistryElector,
     },
     ids::{ElectionName, InvalidName, MemberId},
+    supervision::NodeFailure,
 };
 use callsign_transport::RemoteMessage;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
@@ -49,6 +50,9 @@ pub enum SingletonError {
     /// The node is about to leave, and runs nothing new.
     #[error("the node is about to leave")]
     Draining,
+    /// The node has failed, and runs nothing new.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
     /// The oracle declined: there is no election here.
     #[error("the oracle takes no part")]
     Ignored,
@@ -254,6 +258,9 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
 
     async fn start_under(self, parent: Option<ActorCell>) -> Result<Singleton<O, M>, SingletonError> {
         let SingletonBuilder { registry, name, oracle } = self.builder;
+        if let Some(failure) = registry.node.supervisor.failure() {
+            return Err(SingletonError::Failed(failure));
+        }
         if registry.node.is_draining() {
             return Err(SingletonError::Draining); // it would win the seat and have to give it up again
         }
@@ -295,10 +302,10 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         };
         let budget = settings.timing.stop_budget;
         let actor = Supervisor::<O::Fence, M>::new();
-        let (supervisor, _) = match parent {
-            Some(parent) => Actor::spawn_linked(None, actor, plan, parent).await?,
-            None => Actor::spawn(None, actor, plan).await?,
-        };
+        let parts = registry.node.supervisor.clone();
+        let part = format!("the supervisor of singleton {name}");
+        let (supervisor, part) = parts.actor_under(parent, part, actor, plan).await?;
+        part.may_end(); // who stops it stops the singleton; a panic is another matter
         let role = {
             let (supervisor, events, clock) = (supervisor.clone(), events.clone(), registry.clock().clone());
             |leads| {
@@ -340,14 +347,29 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
     }
 }
 
-/// A supervisor that somebody else stopped does not lead.
-#[allow(clippy::disallowed_methods)] // a driver's task
+/// What ends together: a supervisor that somebody else stopped does not lead; a campaign that died, and a node that has failed, end
+/// each other.
 fn spawn_watch<O: Oracle>(inner: &Arc<Inner<O>>) {
-    let (supervisor, inner) = (inner.supervisor.clone(), Arc::downgrade(inner));
-    tokio::spawn(async move {
+    let node = inner.registry.node.supervisor.clone();
+    let (supervisor, stops) = (inner.supervisor.clone(), Arc::downgrade(inner));
+    node.task("the watch over a singleton's supervisor", async move {
         let _ = supervisor.wait(None).await;
-        if let Some(inner) = Weak::upgrade(&inner) {
+        if let Some(inner) = Weak::upgrade(&stops) {
             let _ = inner.campaign.stop().await;
+        }
+    });
+    let (mut transitions, died, fails) = (inner.campaign.subscribe(), Arc::downgrade(inner), node.clone());
+    node.task("the watch over a singleton's campaign", async move {
+        while transitions.next().await.is_ok() {}
+        let status = Weak::upgrade(&died).map(|inner| inner.campaign.status());
+        if let Some(Trouble::Died(how)) = status.and_then(|status| status.trouble) {
+            fails.fail("the campaign of a singleton", how);
+        }
+    });
+    let halts = Arc::downgrade(inner);
+    node.on_failure(move |_| {
+        if let Some(inner) = Weak::upgrade(&halts) {
+            inner.campaign.halt();
         }
     });
 }

@@ -1,7 +1,7 @@
 //! Runs a [`Core`] as an actor: the supervisor of the children.
 //!
 //! Decides nothing: it turns what the role says and what becomes of children into inputs, and carries out effects.
-#![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
+#![allow(clippy::disallowed_methods)] // the driver is where time comes from
 
 use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -11,6 +11,7 @@ use std::{
 use callsign_elector::{
     Clock, Time,
     election::{Grant, Leadership, Term, role::Lost},
+    supervision,
 };
 use callsign_transport::RemoteMessage;
 use futures::{FutureExt, future::BoxFuture};
@@ -92,6 +93,13 @@ pub(crate) struct Plan<F, M> {
     pub(crate) reins: Arc<Mutex<Option<Reins>>>,
     /// Moves when the term is to be given up.
     pub(crate) given_up: watch::Sender<u64>,
+}
+
+impl<F, M> Plan<F, M> {
+    /// What starts the parts of the node: a singleton is a part of it.
+    fn parts(&self) -> &supervision::Supervisor {
+        &self.registry.node.supervisor
+    }
 }
 
 pub(crate) struct Supervisor<F, M>(std::marker::PhantomData<fn(F, M)>);
@@ -326,7 +334,7 @@ where
                 let make = self.plan.leader.clone();
                 let lead = Lead { grant, leadership, handed_over: self.handed_over.clone(), restart };
                 let started = myself.clone();
-                tokio::spawn(async move {
+                self.plan.parts().task("a child of a singleton", async move {
                     let ended = child::run(
                         move || make(lead, supervisor),
                         ActorRef::get_cell,
@@ -340,7 +348,7 @@ where
                 let Some(make) = self.plan.follower.clone() else { return };
                 let follow = Follow { leader: self.leader.clone(), restart };
                 let started = myself.clone();
-                tokio::spawn(async move {
+                self.plan.parts().task("a child of a singleton", async move {
                     let ended = child::run(
                         move || make(follow, supervisor),
                         ActorCell::clone,
@@ -360,7 +368,7 @@ where
         let (Some(Ref::Leader(actor)), None, id) = (&child.actor, &child.task, child.id) else { return };
         let (actor, registry) = (actor.clone(), self.plan.registry.clone());
         let (events, myself) = (self.plan.events.clone(), myself.clone());
-        let task = tokio::spawn(async move {
+        let task = self.plan.parts().task("the name of a singleton", async move {
             if let Err(why) = registrar::keep(&registry, &name, &actor, within, &events).await {
                 let _ = myself.cast(Command::Unreachable { id, why });
             }
@@ -394,7 +402,8 @@ where
                     events: self.plan.events.clone(),
                     budget,
                 };
-                child.task = Some(tokio::spawn(farewell.run()).abort_handle());
+                let farewell = self.plan.parts().task("the end of a singleton's child", farewell.run());
+                child.task = Some(farewell.abort_handle());
             }
         }
     }
@@ -409,7 +418,7 @@ where
         }
         if let Some(at) = at {
             let (clock, myself) = (self.clock.clone(), myself.clone());
-            let timer = tokio::spawn(async move {
+            let timer = self.plan.parts().task("the timer of a singleton", async move {
                 clock.sleep_until(at).await;
                 let _ = myself.cast(Command::Wake);
             });

@@ -1,5 +1,5 @@
 //! A store that goes back behind what it acknowledged, under running nodes: a file restored in place, a database whose data are put
-//! back. Nobody intervenes, and the cluster serves again.
+//! back, a primary that is lost while its standby lags. Nobody intervenes, and the cluster serves again.
 
 use std::time::{Duration, Instant};
 
@@ -34,12 +34,20 @@ fn a_store_goes_back(
     cluster.register("a", "early");
     save(&mut cluster);
     cluster.wait_until_ready();
-    let late = cluster.register("b", "late");
+    let mut late = cluster.register("b", "late");
     for name in cluster.names() {
         eventually("the name everywhere", PATIENCE, || cluster.node(&name).client.whereis("late").result());
     }
-    // Beats, too, are lost.
-    std::thread::sleep(LEASE / 2);
+    // Beats, too, are lost, and more names.
+    let until = Instant::now() + LEASE / 2;
+    for (n, name) in cluster.names().iter().cycle().enumerate() {
+        late = late.max(cluster.register(name, &format!("late-{n}")));
+        std::thread::sleep(LEASE / 50);
+        if Instant::now() > until {
+            break;
+        }
+    }
+    let epoch = cluster.store.term().epoch;
     put_back(&mut cluster);
     let begun = Instant::now();
     eventually("the lineage is raised", PATIENCE, || {
@@ -48,7 +56,7 @@ fn a_store_goes_back(
     cluster.wait_until_ready();
     println!("served again {:?} after the loss", begun.elapsed());
     for name in cluster.names() {
-        for lost in ["early", "late"] {
+        for lost in ["early", "late", "late-0"] {
             // A node that has not noticed the loss yet says that it is ready.
             eventually("nobody has what was lost", PATIENCE, || {
                 match cluster.node(&name).client.whereis_consistent(lost).code() {
@@ -61,6 +69,8 @@ fn a_store_goes_back(
     cluster.wait_until_ready();
     let again = cluster.register("c", "late");
     assert!(again > late && again > 1 << 40, "{again} after {late}");
+    let now = cluster.store.term().epoch;
+    assert!(now > epoch, "{now:?} after {epoch:?}");
     assert_eq!(lineage(&cluster), 1, "it was noticed once");
     let counted = cluster.node("a").client.metrics().unwrap();
     let mut samples = counted.lines().filter(|line| !line.starts_with('#'));
@@ -106,5 +116,22 @@ fn a_database_whose_data_are_put_back_stops_nobody_for_ever() {
         cluster,
         |cluster| cluster.place.server().unwrap().save(),
         |cluster| cluster.place.server().unwrap().put_back(),
+    );
+}
+
+/// What the standby had is there after its promotion, and what it had not is lost; the nodes begin anew all the same, because nobody
+/// can tell which of their names are among the lost.
+#[test]
+fn a_standby_that_lagged_and_is_promoted_stops_nobody_for_ever() {
+    let Some(mut place) = TestStore::postgres() else { return };
+    place.server().unwrap().replicate();
+    let cluster = Cluster::start_over(place, options(), &["a", "b", "c"]);
+    a_store_goes_back(
+        cluster,
+        |cluster| cluster.place.server().unwrap().cut_standby_off(),
+        |cluster| {
+            let there = cluster.place.server().unwrap().fail_over(&["early", "late"]);
+            assert_eq!(there, ["early"], "the standby has what was committed before it was cut off");
+        },
     );
 }

@@ -231,7 +231,7 @@ async fn carry(
 /// Has the link admitted, and runs it to its end.
 async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
     let Ready { peer, address, read, write, core, below: _below } = ready;
-    let remote = match RemoteSide::new().await {
+    let remote = match RemoteSide::new(inner.config.tasks.clone()).await {
         Ok(remote) => remote,
         Err(error) => {
             tracing::error!(%peer, "no supervisor for the link: {error}");

@@ -3,11 +3,17 @@
 use std::sync::Arc;
 
 use ractor_cluster::{BoxRead, BoxWrite, ClusterBidiStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    runtime::Handle,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::tunnel::Tunnel;
-use crate::net::wire::{ReadError, WireRead, WireWrite};
+use crate::{
+    net::wire::{ReadError, WireRead, WireWrite},
+    tasks::Tasks,
+};
 
 /// What a pipe between a session and its connection holds in each direction.
 const PIPE: usize = 64 << 10;
@@ -39,6 +45,7 @@ pub(super) struct Pumps {
 
 impl Pumps {
     pub(super) fn start(
+        tasks: &Tasks,
         label: String,
         mut read: WireRead,
         mut write: WireWrite,
@@ -72,7 +79,7 @@ impl Pumps {
             }
         };
         let end = ended.clone();
-        tokio::spawn(async move {
+        tasks.start(&Handle::current(), "a connection under a NodeServer", async move {
             let wrong = tokio::select! {
                 wrong = inbound => wrong,
                 () = outbound => None,

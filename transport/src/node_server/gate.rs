@@ -1,17 +1,20 @@
 //! The one actor of a node that others' endpoints talk to, over whichever session there is.
 //!
 //! Unnamed, so that no proxy of it can take a local name with it; found by its number, which its node says in the
-//! handshake. It only takes casts, and takes each to its stream: it never waits, and nothing in it can fail.
+//! handshake. It only takes casts, and takes each to its stream: it never waits. Without it no link gets anything, so it is watched as a part of the node.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
 
 use super::{flow::Part, tunnel::Tunnel};
-use crate::endpoint::lock;
+use crate::{endpoint::lock, tasks::Tasks};
 
 /// What travels between gates.
 #[derive(ractor_cluster_derive::RactorClusterMessage)]
@@ -22,7 +25,7 @@ pub(super) enum GateMessage {
 
 type Tunnels = Arc<Mutex<BTreeMap<u128, Arc<Tunnel>>>>;
 
-struct GateActor;
+struct GateActor(Tasks);
 
 impl Actor for GateActor {
     type Msg = GateMessage;
@@ -47,23 +50,28 @@ impl Actor for GateActor {
         let Some((stream, part)) = Part::get(bytes.into()) else { return Ok(()) };
         let tunnel = lock(tunnels).get(&stream).cloned();
         if let Some(tunnel) = tunnel {
-            tunnel.receive(part);
+            self.0.step(GATE, || tunnel.receive(part));
         }
         Ok(())
     }
 }
 
+/// What it is called among the parts of a node.
+const GATE: &str = "the gate of links over a NodeServer";
+
 /// A node's gate. Ends when dropped.
 pub(super) struct Gate {
     actor: ActorRef<GateMessage>,
+    may_end: Arc<AtomicBool>,
     tunnels: Tunnels,
 }
 
 impl Gate {
-    pub(super) async fn start() -> Result<Self, SpawnErr> {
-        let tunnels = Tunnels::default();
-        let (actor, _) = Actor::spawn(None, GateActor, tunnels.clone()).await?;
-        Ok(Self { actor, tunnels })
+    pub(super) async fn start(tasks: Tasks) -> Result<Self, SpawnErr> {
+        let (tunnels, may_end) = (Tunnels::default(), Arc::default());
+        let (actor, running) = Actor::spawn(None, GateActor(tasks.clone()), tunnels.clone()).await?;
+        tasks.watch("the life of the gate", running, Arc::clone(&may_end));
+        Ok(Self { actor, may_end, tunnels })
     }
 
     pub(super) fn pid(&self) -> u64 {
@@ -80,6 +88,7 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
+        self.may_end.store(true, SeqCst);
         self.actor.stop(None);
     }
 }

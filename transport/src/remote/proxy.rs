@@ -64,7 +64,7 @@ impl Actor for Proxy {
         message: SerializedMessage,
         link: &mut Arc<LinkHandle>,
     ) -> Result<(), ActorProcessingErr> {
-        link.forward(myself.get_id().pid(), self.kind, message);
+        link.forward_from(myself.get_id().pid(), self.kind, message);
         Ok(())
     }
 }

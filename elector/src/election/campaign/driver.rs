@@ -2,7 +2,7 @@
 //!
 //! Oracle and role have tasks of their own so that neither can keep the loop from noticing that trust is over. The
 //! handle does not even need the loop for that: it compares with the clock.
-#![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
+#![allow(clippy::disallowed_methods)] // the driver is where time comes from
 
 mod asking;
 mod mailbox;
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::{asking::Ask, mailbox::Mailbox, playing::Play};
 use super::{
-    End, Leadership, Release, Settings, StartError, Status, StopError, Until,
+    End, Leadership, Phase, Release, Settings, StartError, Status, StopError, Trouble, Until,
     core::{Config, Core, Effect, Input},
     leadership::Seat,
     settings::Observer,
@@ -30,6 +30,7 @@ use crate::{
     },
     ids::Epoch,
     metrics::OfElection,
+    supervision::Supervisor,
     time::Time,
 };
 
@@ -46,6 +47,8 @@ pub(super) struct Handle<F, I> {
     subscribers: Subscribers<F>,
     status: Arc<ArcSwap<Snapshot<F>>>,
     ended: watch::Receiver<Ended>,
+    seat: Arc<Seat<F>>,
+    supervisor: Supervisor,
 }
 
 /// The status, and what it takes to say how much trust is left when somebody asks.
@@ -76,6 +79,7 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
         Ok(Err(Fault::Transient { .. })) | Err(_) => false,
     };
     let (seat, leadership) = Seat::new(clock.clone());
+    let seat = Arc::new(seat);
     let role = make(leadership.clone());
     let mailbox = Arc::new(Mailbox::default());
     let subscribers = Subscribers::new();
@@ -86,6 +90,7 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
     let snapshot = Snapshot { status: core.status(clock.now()), until: None };
     let status = Arc::new(ArcSwap::from_pointee(snapshot));
     let metrics = OfElection::new(&context.election);
+    let supervisor = Supervisor::of("a campaign");
     let asking = asking::Asking {
         oracle,
         context,
@@ -93,14 +98,20 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
         mailbox: Arc::clone(&mailbox),
         inputs: inputs_in.clone(),
         metrics: metrics.clone(),
+        supervisor: supervisor.clone(),
     };
-    tokio::spawn(asking.run(asked));
-    tokio::spawn(playing::Playing::new(role, inputs_in).run(played));
+    let (lapses, tells) = (Arc::clone(&seat), subscribers.clone());
+    supervisor.on_failure(move |_| {
+        lapses.end();
+        tells.end();
+    });
+    supervisor.service("the oracle of a campaign", asking.run(asked));
+    supervisor.service("the role of a campaign", playing::Playing::new(role, inputs_in).run(played));
     let driver = Driver {
         core,
         clock,
         observer,
-        seat,
+        seat: Arc::clone(&seat),
         mailbox: Arc::clone(&mailbox),
         subscribers: subscribers.clone(),
         status: Arc::clone(&status),
@@ -110,9 +121,10 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
         metrics: metrics.clone(),
         end: None,
         ended: ended_in,
+        supervisor: supervisor.clone(),
     };
-    tokio::spawn(driver.run());
-    Ok(Some(Handle { mailbox, leadership, subscribers, status, ended }))
+    supervisor.service("the loop of a campaign", driver.run());
+    Ok(Some(Handle { mailbox, leadership, subscribers, status, ended, seat, supervisor }))
 }
 
 impl From<Settings> for Config {
@@ -138,7 +150,7 @@ struct Driver<F, I> {
     core: Core<F>,
     clock: Clock,
     observer: Option<Observer>,
-    seat: Seat<F>,
+    seat: Arc<Seat<F>>,
     mailbox: Arc<Mailbox<I>>,
     subscribers: Subscribers<F>,
     status: Arc<ArcSwap<Snapshot<F>>>,
@@ -149,6 +161,7 @@ struct Driver<F, I> {
     /// It has ended in this step.
     end: Option<End>,
     ended: watch::Sender<Ended>,
+    supervisor: Supervisor,
 }
 
 impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
@@ -158,7 +171,8 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
             let wake = wait(self.clock.clone(), self.core.wake_at());
             tokio::select! {
                 biased;
-                // Both tasks live as long as this one.
+                // Nothing can be taken up or given back without oracle and role.
+                _ = self.supervisor.failed() => return,
                 Some(input) = self.inputs.recv() => self.step(input),
                 () = self.mailbox.changed() => {
                     for input in self.mailbox.take() {
@@ -168,6 +182,8 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
                 () = wake => self.step(Input::Wake),
             }
         }
+        // From here on all of it may end.
+        self.supervisor.end();
     }
 
     fn step(&mut self, input: Input<F>) {
@@ -187,7 +203,7 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
     }
 
     fn carry_out(&mut self, effect: Effect<F>) {
-        // A task that is gone answers nothing; what waits for its answer has an end.
+        // Nobody takes it if a part of the campaign has ended, and all of it with that.
         match effect {
             Effect::Claim { call, attempt } => drop(self.asks.send(Ask::Claim { call, attempt })),
             Effect::Refresh { call, attempt, held } => {
@@ -227,7 +243,8 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
 impl<F, I> Drop for Driver<F, I> {
     fn drop(&mut self) {
         self.metrics.lapsed();
-        // Also if it died; the handle lapses by itself.
+        // Also if it died, and if it was dropped with its runtime.
+        self.seat.end();
         self.subscribers.end();
     }
 }
@@ -251,6 +268,9 @@ impl<F: Clone, I> Handle<F, I> {
 
     pub(super) fn status(&self) -> Status<F> {
         let snapshot = self.status.load();
+        if let Some(how) = self.death() {
+            return died(&snapshot.status, how);
+        }
         let now = self.leadership.clock().now();
         let trust_left = snapshot.until.map_or(Duration::ZERO, |until| until.left(now));
         Status { trust_left, ..snapshot.status.clone() }
@@ -261,11 +281,30 @@ impl<F: Clone, I> Handle<F, I> {
     }
 
     pub(super) fn info(&self, info: I) -> bool {
-        self.ended.borrow().is_none() && self.mailbox.info(info)
+        self.ended.borrow().is_none() && self.death().is_none() && self.mailbox.info(info)
+    }
+
+    /// How it died, if it did.
+    fn death(&self) -> Option<String> {
+        if let Some(failure) = self.supervisor.failure() {
+            return Some(failure.to_string());
+        }
+        let is_gone = self.ended.has_changed().is_err() && self.ended.borrow().is_none();
+        is_gone.then(|| "its runtime has ended".to_owned())
+    }
+
+    #[cfg(any(test, feature = "faults"))]
+    pub(super) fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
     }
 
     pub(super) fn wake(&self) {
         self.mailbox.wake();
+    }
+
+    pub(super) fn halt(&self) {
+        self.seat.end();
+        self.mailbox.stop();
     }
 
     pub(super) async fn stop(&self) -> Result<(), StopError> {
@@ -282,6 +321,19 @@ impl<F: Clone, I> Handle<F, I> {
         let mut ended = self.ended.clone();
         let ended = ended.wait_for(Option::is_some).await.map_err(|_| StopError::Died)?;
         ended.clone().ok_or(StopError::Died)
+    }
+}
+
+/// What is left of a campaign that died in this status.
+fn died<F>(status: &Status<F>, how: String) -> Status<F> {
+    Status {
+        phase: Phase::Over,
+        grant: None,
+        trust_left: Duration::ZERO,
+        leader: None,
+        // Why a term ended that it still had, the trouble says.
+        lost: status.lost.filter(|_| status.grant.is_none()),
+        trouble: Some(Trouble::Died(how)),
     }
 }
 

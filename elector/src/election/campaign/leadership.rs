@@ -1,6 +1,13 @@
 //! Whether this member leads, for everybody in the process.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
@@ -62,6 +69,8 @@ pub struct Leadership<F> {
 
 struct Shared<F> {
     trusted: ArcSwapOption<Trusted<F>>,
+    /// The campaign has ended: nothing is trusted any more.
+    is_over: AtomicBool,
     clock: Clock,
 }
 
@@ -127,7 +136,7 @@ impl<F: Clone> Leadership<F> {
     }
 }
 
-/// The end of a [`Leadership`] that the driver holds. Dropped with the driver, it lapses.
+/// The end of a [`Leadership`] that the driver holds. Dropped with the driver, it ends.
 pub(super) struct Seat<F> {
     shared: Arc<Shared<F>>,
     versions: watch::Sender<u64>,
@@ -136,7 +145,8 @@ pub(super) struct Seat<F> {
 impl<F> Seat<F> {
     /// Nobody leads yet.
     pub(super) fn new(clock: Clock) -> (Self, Leadership<F>) {
-        let shared = Arc::new(Shared { trusted: ArcSwapOption::empty(), clock });
+        let shared =
+            Arc::new(Shared { trusted: ArcSwapOption::empty(), is_over: AtomicBool::new(false), clock });
         let (sender, versions) = watch::channel(0);
         (Self { shared: Arc::clone(&shared), versions: sender }, Leadership { shared, versions })
     }
@@ -144,6 +154,10 @@ impl<F> Seat<F> {
     /// This member leads until then.
     pub(super) fn trust(&self, grant: Grant<F>, until: Until) {
         self.shared.trusted.store(Some(Arc::new(Trusted { grant, until })));
+        // Looked at last: whoever ends it does both the other way round.
+        if self.shared.is_over.load(SeqCst) {
+            self.shared.trusted.store(None);
+        }
         self.versions.send_modify(|version| *version += 1);
     }
 
@@ -152,10 +166,16 @@ impl<F> Seat<F> {
         self.shared.trusted.store(None);
         self.versions.send_modify(|version| *version += 1);
     }
+
+    /// It does not, and never will again.
+    pub(super) fn end(&self) {
+        self.shared.is_over.store(true, SeqCst);
+        self.lapse();
+    }
 }
 
 impl<F> Drop for Seat<F> {
     fn drop(&mut self) {
-        self.lapse();
+        self.end();
     }
 }

@@ -94,6 +94,10 @@ pub enum Trouble {
     /// The seat could not be given back: it stays taken until its lease ends.
     #[error("the seat was not given back: {0}")]
     NotReleased(String),
+    /// A part of the campaign panicked, or its runtime ended: it has ended without giving anything back, and does not take part
+    /// any more. What it held stays taken until its lease ends.
+    #[error("the campaign died: {0}")]
+    Died(String),
 }
 
 /// A campaign at one moment. Made without waiting for anything.

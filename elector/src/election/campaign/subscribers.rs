@@ -154,6 +154,9 @@ impl<F: Clone> Subscribers<F> {
     /// Tells all. Does not wait: who has no room left is closed.
     pub(super) fn publish(&self, transition: &Transition<F>) {
         let mut shared = self.lock();
+        if shared.ended {
+            return;
+        }
         shared.state = transition.clone();
         shared.queues.retain(|_, queue| {
             let told = queue.sender.try_send(transition.clone()).is_ok();

@@ -1,11 +1,15 @@
 //! The one connection of an election: kept up, and listening.
 
 use std::{
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::stream::{BoxStream, StreamExt};
+use futures::{
+    FutureExt,
+    stream::{BoxStream, StreamExt},
+};
 use tokio::{
     sync::{Notify, broadcast, watch},
     time::timeout,
@@ -21,6 +25,7 @@ use crate::{
         line::{AbortOnDrop, NotConnected, PAUSES, connect_and_hear},
         trouble::in_words,
     },
+    supervision::text,
 };
 
 /// A connection that works.
@@ -156,12 +161,26 @@ fn is_passing(code: &SqlState) -> bool {
 
 /// Connects again whenever the connection is gone.
 async fn keep_up(address: Address, states: watch::Sender<State>, heard: broadcast::Sender<Heard>) {
+    again_and_again(&states, || live(&address, &states, &heard)).await;
+}
+
+/// What panics over one connection has nothing to do with the next.
+async fn again_and_again<L: Future<Output = NotConnected>>(
+    states: &watch::Sender<State>,
+    live: impl Fn() -> L,
+) {
     let mut pause = PAUSES.0;
     loop {
         let started = Instant::now();
-        let why = live(&address, &states, &heard).await;
+        let why = AssertUnwindSafe(live()).catch_unwind().await.map_or_else(
+            |panic| {
+                tracing::error!(panic = text(&*panic), "the connection of an election has panicked");
+                format!("it panicked: {}", text(&*panic))
+            },
+            |why| why.to_string(),
+        );
         tracing::debug!(%why, "the connection of an election is gone");
-        states.send_replace(State::Down(why.to_string().into()));
+        states.send_replace(State::Down(why.into()));
         if started.elapsed() > ANSWER {
             pause = PAUSES.0;
         }
@@ -205,4 +224,28 @@ async fn live(
         () = session.broken.notified() => {}
     }
     NotConnected::Ended
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_panics_is_followed_by_another() {
+        let (states, state) = watch::channel(State::Down("connecting".into()));
+        let (lived, again) = (AtomicUsize::new(0), Notify::new());
+        let live = || async {
+            assert!(lived.fetch_add(1, Ordering::SeqCst) > 0, "on request");
+            again.notify_one();
+            std::future::pending::<NotConnected>().await
+        };
+        tokio::select! {
+            () = again_and_again(&states, live) => unreachable!("it is never done"),
+            () = again.notified() => {}
+            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it does not connect again"),
+        }
+        assert!(matches!(&*state.borrow(), State::Down(why) if &**why == "it panicked: on request"));
+    }
 }

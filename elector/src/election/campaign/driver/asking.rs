@@ -1,5 +1,5 @@
 //! The oracle's task: one call at a time. A call that is given up is dropped.
-#![allow(clippy::disallowed_methods)] // the driver is where tasks come from
+#![allow(clippy::disallowed_methods)] // the driver is where time comes from
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -17,6 +17,7 @@ use crate::{
         oracle::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction},
     },
     metrics::{OfElection, abdication, verdict},
+    supervision::{Supervisor, foreign, foreign_async},
 };
 
 /// What the oracle is asked.
@@ -51,6 +52,8 @@ pub(super) struct Asking<O: Oracle> {
     pub(super) mailbox: Arc<Mailbox<O::Info>>,
     pub(super) inputs: UnboundedSender<Input<O::Fence>>,
     pub(super) metrics: OfElection,
+    /// Starts what listens to the oracle.
+    pub(super) supervisor: Supervisor,
 }
 
 /// Ends a task with whoever holds this.
@@ -65,7 +68,7 @@ impl Drop for Guard {
 impl<O: Oracle> Asking<O> {
     /// Until the loop has ended.
     pub(super) async fn run(mut self, mut asked: UnboundedReceiver<Ask<O::Fence>>) {
-        let mut listening = self.ready.then(|| self.listen());
+        let mut listening = if self.ready { self.listen() } else { None };
         let mut next = asked.recv().await;
         while let Some(ask) = next.take() {
             let (was_ready, begun, call) = (self.ready, Instant::now(), ask.name());
@@ -95,24 +98,25 @@ impl<O: Oracle> Asking<O> {
                 let _ = self.inputs.send(input);
             }
             if self.ready && !was_ready {
-                listening = Some(self.listen());
+                listening = self.listen();
             }
             next = asked.recv().await;
         }
         drop(listening);
     }
 
-    /// Passes on what the oracle notices by itself.
-    fn listen(&mut self) -> Guard {
-        let (mut signals, mailbox) = (self.oracle.signals(), Arc::clone(&self.mailbox));
-        let task = tokio::spawn(async move {
-            while let Some(signal) = signals.next().await {
+    /// Passes on what the oracle notices by itself. If the oracle panics over it, polls have to do.
+    fn listen(&mut self) -> Option<Guard> {
+        let mut signals = foreign("the signals of an oracle", || self.oracle.signals())?;
+        let mailbox = Arc::clone(&self.mailbox);
+        let task = self.supervisor.task("what an oracle notices", async move {
+            while let Some(Some(signal)) = foreign_async("the signals of an oracle", signals.next()).await {
                 mailbox.signal(signal);
                 // A stream that always has something must not keep a thread.
                 tokio::task::yield_now().await;
             }
         });
-        Guard(task.abort_handle())
+        Some(Guard(task.abort_handle()))
     }
 
     async fn answer(&mut self, ask: Ask<O::Fence>) -> Option<Input<O::Fence>> {

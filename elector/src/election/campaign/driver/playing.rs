@@ -27,7 +27,11 @@ pub(super) enum Play<F> {
 }
 
 /// The role, and what it takes to talk to it.
-pub(super) struct Playing<F, R> {
+pub(super) struct Playing<F, R>
+where
+    F: Clone + Send + Sync + 'static,
+    R: Role<F>,
+{
     role: R,
     inputs: UnboundedSender<Input<F>>,
     /// What it was told and has not begun with.
@@ -64,12 +68,15 @@ where
                 Play::Activate { run, grant } => {
                     self.busy = true;
                     let Self { role, waiting, closed, .. } = &mut self;
-                    let answer = match cut(role.activate(&grant), &mut plays, waiting, closed, ends).await {
-                        Ok(answer) => answer,
-                        Err(Cut::Panicked) => Err(Abort("it panicked".to_owned())),
-                        // Whoever interrupted does not wait for this answer.
-                        Err(Cut::Interrupted) => continue,
-                    };
+                    let answer =
+                        match cut(async { role.activate(&grant).await }, &mut plays, waiting, closed, ends)
+                            .await
+                        {
+                            Ok(answer) => answer,
+                            Err(Cut::Panicked) => Err(Abort("it panicked".to_owned())),
+                            // Whoever interrupted does not wait for this answer.
+                            Err(Cut::Interrupted) => continue,
+                        };
                     if answer.is_ok() {
                         active = Some(run);
                     }
@@ -78,7 +85,15 @@ where
                 Play::Deactivate { run, why, budget } => {
                     active = None;
                     let Self { role, waiting, closed, .. } = &mut self;
-                    match cut(role.deactivate(why, budget), &mut plays, waiting, closed, aborts).await {
+                    match cut(
+                        async { role.deactivate(why, budget).await },
+                        &mut plays,
+                        waiting,
+                        closed,
+                        aborts,
+                    )
+                    .await
+                    {
                         Ok(()) => {}
                         // It may have left something behind.
                         Err(Cut::Panicked) => self.abort(),
@@ -91,7 +106,7 @@ where
                     active = None;
                     self.abort();
                     let Self { role, waiting, closed, .. } = &mut self;
-                    match cut(role.aborted(), &mut plays, waiting, closed, |_| false).await {
+                    match cut(async { role.aborted().await }, &mut plays, waiting, closed, |_| false).await {
                         Ok(()) | Err(Cut::Panicked) => self.say(Input::Aborted { run }),
                         // The loop has given up waiting for it.
                         Err(Cut::Interrupted) => {}
@@ -100,13 +115,11 @@ where
                 Play::Follow { leader } => {
                     let Self { role, waiting, closed, .. } = &mut self;
                     // It has nothing to say.
-                    let _ = cut(role.follow(leader.as_ref()), &mut plays, waiting, closed, ends).await;
+                    let _ =
+                        cut(async { role.follow(leader.as_ref()).await }, &mut plays, waiting, closed, ends)
+                            .await;
                 }
             }
-        }
-        if self.busy {
-            // The loop died while the role was at work.
-            self.abort();
         }
     }
 
@@ -127,7 +140,7 @@ where
             let reason = tokio::select! {
                 biased;
                 play = plays.recv() => return play,
-                ended = AssertUnwindSafe(self.role.ended()).catch_unwind() => match ended {
+                ended = AssertUnwindSafe(async { self.role.ended().await }).catch_unwind() => match ended {
                     Ok(()) => "it ended",
                     Err(_) => "it panicked",
                 },
@@ -150,6 +163,19 @@ where
     }
 }
 
+impl<F, R> Drop for Playing<F, R>
+where
+    F: Clone + Send + Sync + 'static,
+    R: Role<F>,
+{
+    fn drop(&mut self) {
+        if self.busy {
+            // The campaign died while the role was at work.
+            self.abort();
+        }
+    }
+}
+
 /// Ends whatever the role does for a term.
 fn ends<F>(play: &Play<F>) -> bool {
     matches!(play, Play::Deactivate { .. } | Play::Abort { .. })
@@ -160,7 +186,7 @@ fn aborts<F>(play: &Play<F>) -> bool {
     matches!(play, Play::Abort { .. })
 }
 
-/// Lets the role do something, until it is done or something that `interrupts` comes. What comes meanwhile waits.
+/// Lets the role do something (in an async block: also what it does before its first await may panic), until it is done or something that `interrupts` comes. What comes meanwhile waits.
 async fn cut<F, T>(
     doing: impl Future<Output = T>,
     plays: &mut UnboundedReceiver<Play<F>>,

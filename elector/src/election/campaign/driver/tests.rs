@@ -1,5 +1,6 @@
 //! Under paused time: the runtime's clock moves only when everybody waits.
 
+mod dying;
 mod edges;
 mod leading;
 mod listening;

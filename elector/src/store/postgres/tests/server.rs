@@ -38,12 +38,7 @@ impl Server {
             println!("skipped: no initdb and postgres in /usr/lib/postgresql/*/bin or PATH");
             return None;
         };
-        let directory = tempfile::Builder::new().prefix("callsign-pg-").tempdir().unwrap();
-        let user = rustix::process::geteuid().is_root().then(unprivileged);
-        if let Some(User { uid, gid }) = user {
-            chown(directory.path(), Some(uid), Some(gid)).unwrap();
-        }
-        let mut server = Self { directory, programs, user, process: None, tls_port: None };
+        let mut server = Self::in_a_place_of_its_own(programs);
         let made = server
             .command(&server.programs.join("initdb"))
             .args(["--auth=trust", "--username=postgres", "--no-sync", "--no-locale", "--encoding=UTF8"])
@@ -53,6 +48,57 @@ impl Server {
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         server.resume();
         Some(server)
+    }
+
+    /// No server yet.
+    fn in_a_place_of_its_own(programs: PathBuf) -> Self {
+        let directory = tempfile::Builder::new().prefix("callsign-pg-").tempdir().unwrap();
+        let user = rustix::process::geteuid().is_root().then(unprivileged);
+        if let Some(User { uid, gid }) = user {
+            chown(directory.path(), Some(uid), Some(gid)).unwrap();
+        }
+        Self { directory, programs, user, process: None, tls_port: None }
+    }
+
+    /// Another server that follows this one: a hot standby that streams, and that no commit waits for.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub(crate) fn standby(&self) -> Self {
+        let mut standby = Self::in_a_place_of_its_own(self.programs.clone());
+        let copied = standby
+            .command(&standby.programs.join("pg_basebackup"))
+            .args(["--username=postgres", "--write-recovery-conf", "--wal-method=stream"])
+            .args(["--checkpoint=fast", "--no-sync"])
+            .arg("--host")
+            .arg(self.directory.path())
+            .arg("--pgdata")
+            .arg(standby.data())
+            .output()
+            .unwrap();
+        assert!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
+        standby.resume();
+        standby
+    }
+
+    /// What it answers to one statement, as text.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub(crate) fn ask(&self, statement: &str) -> String {
+        let asked = self
+            .command(&self.programs.join("psql"))
+            .args(["--no-psqlrc", "--no-align", "--tuples-only", "--username=postgres", "--host"])
+            .arg(self.directory.path())
+            .args(["--command", statement])
+            .stdout(Stdio::piped())
+            .output()
+            .unwrap();
+        assert!(asked.status.success(), "{statement}: {}", String::from_utf8_lossy(&asked.stderr));
+        String::from_utf8(asked.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Whoever connects to where another server listened gets to this one.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub(crate) fn take_over_from(&self, other: &Self) {
+        std::fs::remove_file(other.socket()).unwrap();
+        std::os::unix::fs::symlink(self.socket(), other.socket()).unwrap();
     }
 
     /// Starts it again on the same data.
@@ -130,6 +176,12 @@ impl Server {
     /// Ends it as a crash would.
     pub(crate) fn crash(&mut self) {
         self.end("QUIT");
+    }
+
+    /// Kills it (SIGKILL): nothing is tidied up.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub(crate) fn kill(&mut self) {
+        self.end("KILL");
     }
 
     fn end(&mut self, how: &str) {
