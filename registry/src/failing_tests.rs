@@ -127,9 +127,10 @@ async fn these_are_all_the_parts_of_a_node() {
     let [node, other] = [cluster.node("b").await, cluster.node("a").await];
     let seen =
         || [&node, &other].iter().flat_map(|node| node.node.supervisor.parts()).collect::<BTreeSet<_>>();
-    // This one has nothing to do once the session is open: there is no node yet for it to end.
-    let opening = ["the deadline of the session's opening"];
-    let expected: BTreeSet<_> = PARTS.iter().chain(&opening).map(|part| (*part).to_owned()).collect();
+    // These have nothing to do here: the one when the session is open, when there is no node yet for it to end; the other before
+    // the store says something.
+    let quiet = ["the deadline of the session's opening", "what the store says of itself"];
+    let expected: BTreeSet<_> = PARTS.iter().chain(&quiet).map(|part| (*part).to_owned()).collect();
     tokio::select! {
         () = busy(&cluster, &node, &other) => {}
         () = until("all parts have run", || seen().is_superset(&expected)) => {}
@@ -200,6 +201,22 @@ async fn a_node_whose_store_has_lost_a_thread_fails() {
     let failure = tokio::time::timeout(SOON, node.failed()).await.expect("it fails");
     assert_eq!(failure.part, "the store");
     says_so(&node, &failure).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_store_panics_when_it_is_asked_how_it_is_fails_and_is_closed() {
+    let cluster = Cluster::new();
+    let other = cluster.node("b").await;
+    let (breaks, broken) = watch::channel(None);
+    let store: SharedStore = Arc::new(Breaking { store: cluster.store.connect("a"), broken });
+    let node = Registry::join(Config { store: store.into(), ..cluster.config("a") }).await.unwrap();
+    let held = node.register("held", &counter().await).await.unwrap();
+    other.wait_for(held.token(), SOON).await.unwrap();
+    breaks.send_replace(Some("panic".to_owned()));
+    let failure = tokio::time::timeout(SOON, node.failed()).await.expect("it fails");
+    assert_eq!(failure.part, "what the store says of itself");
+    says_so(&node, &failure).await;
+    until("its names are free", || other.lookup("held") == Ok(None)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -292,6 +309,7 @@ impl Store for Breaking {
         let mut broken = self.broken.clone();
         async move {
             let said = broken.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
+            assert_ne!(said.as_deref(), Some("panic"), "the application's own mistake");
             said.unwrap_or_default()
         }
         .boxed()

@@ -18,13 +18,16 @@ pub(super) fn supervise(
 ) -> watch::Receiver<bool> {
     let (closes, closed) = watch::channel(false);
     let (supervisor, session, endpoint) = (supervisor.clone(), session.clone(), endpoint.clone());
-    let (breaks, broken) = (supervisor.clone(), store.broken());
-    tokio::spawn(async move {
+    let (breaks, store) = (supervisor.clone(), store.clone());
+    // A store may be the application's own.
+    supervisor.task("what the store says of itself", async move {
         tokio::select! {
-            _ = supervisor.outcome() => {}
-            how = broken => breaks.fail("the store", how),
+            _ = breaks.outcome() => {}
+            how = store.broken() => breaks.fail("the store", how),
         }
-        if supervisor.failure().is_some() {
+    });
+    tokio::spawn(async move {
+        if supervisor.outcome().await.is_some() {
             match tokio::time::timeout(CLOSE, session.close()).await {
                 Ok(Ok(())) => tracing::info!("the session of the failed node is closed"),
                 Ok(Err(error)) => tracing::warn!(%error, "the session of the failed node may be open"),

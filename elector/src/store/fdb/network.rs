@@ -156,3 +156,17 @@ extern "C" fn stop() {
         end = MOVED.wait(end).unwrap_or_else(PoisonError::into_inner);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_network_that_ends_unasked_breaks_every_store_of_the_process() {
+        has_ended(Err(Box::new("on request")));
+        let said = tokio::time::timeout(Duration::from_secs(60), broken()).await.expect("it is said");
+        assert_eq!(said, "the network thread of FoundationDB's client panicked: on request");
+    }
+}
