@@ -58,7 +58,7 @@ mod tests {
             for words in command.calls_of("callsign-sim") {
                 // In this command only with the feature, which the line itself asks for.
                 if words[0] == "mutants" && !cfg!(feature = "planted") {
-                    assert!(command.text().contains("--features planted"), "{}", command.place);
+                    assert!(command.text().contains("--features callsign-sim/planted"), "{}", command.place);
                     continue;
                 }
                 let parsed = Command::try_parse_from(std::iter::once("callsign-sim".to_owned()).chain(words));
