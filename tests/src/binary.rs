@@ -29,7 +29,17 @@ fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // Cargo lets one at a time build, and does nothing where nothing has changed. Examples, too: with them the features
     // are those of the tests, and what `./test` has built is not built anew.
-    let built = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    for (name, _) in std::env::vars_os() {
+        // What the test runner says of this package is not said of those that are built: some would be built anew for it.
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+    }
+    let built = command
         .args(["build", "--quiet", "--workspace", "--bins", "--examples", "--profile", profile])
         .arg("--target-dir")
         .arg(target)
