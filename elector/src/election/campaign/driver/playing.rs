@@ -186,7 +186,8 @@ fn aborts<F>(play: &Play<F>) -> bool {
     matches!(play, Play::Abort { .. })
 }
 
-/// Lets the role do something (in an async block: also what it does before its first await may panic), until it is done or something that `interrupts` comes. What comes meanwhile waits.
+/// Lets the role do something, until it is done or something that `interrupts` comes. What comes meanwhile waits. Callers wrap
+/// it into an async block, because what a role does before its first await may panic, too.
 async fn cut<F, T>(
     doing: impl Future<Output = T>,
     plays: &mut UnboundedReceiver<Play<F>>,
