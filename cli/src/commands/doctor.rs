@@ -37,6 +37,11 @@ const NOT_TOLD: Duration = Duration::from_millis(600);
 const EXPIRES_SOON: u64 = 7;
 /// How long what was tried may take, all together.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a store that was opened may not be available yet. Its connections come up behind `open`, and one request waits
+/// for them for a second: too short for a server that is far away.
+const COMING_UP: Duration = Duration::from_secs(5);
+/// Before it is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Arguments of `callsign doctor`.
 #[derive(clap::Args)]
@@ -167,7 +172,7 @@ fn diagnose(url: &str, report: &mut Report) -> Result<()> {
 
 /// Tries what nodes do. Stops at the first thing that cannot be done.
 async fn attempt(store: &SharedStore, report: &mut Report) {
-    match store.read(vec![]).await {
+    match once_up(|| store.read(vec![])).await {
         Ok(read) => {
             let said = format!("the store is at version {}", read.version.0);
             report.push(Finding::new("reads", Verdict::Ok, said));
@@ -175,7 +180,8 @@ async fn attempt(store: &SharedStore, report: &mut Report) {
         Err(error) => return report.push(Finding::new("reads", Verdict::Unknown, error.to_string())),
     }
     let prefix = format!("callsign-doctor/{}-{}", std::process::id(), now_ns());
-    let mut commits = match FencedCommits::begin(store.clone(), prefix).await {
+    let begin = || FencedCommits::begin(store.clone(), prefix.as_str());
+    let mut commits = match once_up(begin).await {
         Ok(commits) => commits,
         Err(error) => return report.push(not_committed(&error)),
     };
@@ -192,6 +198,18 @@ async fn attempt(store: &SharedStore, report: &mut Report) {
         }
     });
     report.push(deaths(store).await);
+}
+
+/// Asks until there is an answer, for as long as a store may come up. The last error.
+async fn once_up<T, E, F: Future<Output = Result<T, E>>>(mut ask: impl FnMut() -> F) -> Result<T, E> {
+    let until = tokio::time::Instant::now() + COMING_UP;
+    loop {
+        let answer = ask().await;
+        if answer.is_ok() || tokio::time::Instant::now() >= until {
+            return answer;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 fn not_committed(error: &anyhow::Error) -> Finding {
@@ -353,7 +371,22 @@ mod tests {
         assert!(in_words(&of(&[("a", No)])).contains("FAILED   a"));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn a_store_whose_connections_come_up_late_is_waited_for() {
+        let memory = MemoryStore::new();
+        let store: SharedStore = std::sync::Arc::new(memory.connect("doctor"));
+        memory.outage_for_all();
+        let mut report = Report::default();
+        let look = attempt(&store, &mut report);
+        let comes_up = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            memory.heal_all();
+        };
+        tokio::join!(look, comes_up);
+        assert_eq!(report.verdict(), Verdict::Ok, "{:?}", report.findings);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_store_that_goes_away_in_the_middle_is_unknown_and_not_well() {
         let memory = MemoryStore::new();
         let store: SharedStore = std::sync::Arc::new(memory.connect("doctor"));
