@@ -189,6 +189,7 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
         act(world, trace, Action::Outage { node, is_out: false });
     }
     act(world, trace, Action::Refuse { is_on: false });
+    act(world, trace, Action::Widen);
     // Those that are left serve without the dead; then these are back.
     let dead: Vec<NodeId> = world.ids().filter(|node| world.process(*node).is_none()).collect();
     let some_stay_dead = scheduler.profile().mourn && !dead.is_empty() && dead.len() < world.nodes.len();

@@ -338,6 +338,7 @@ impl World {
             Action::Unblock { from, to } => self.unblock(*from, *to),
             Action::Outage { node, is_out } => self.outage(*node, *is_out),
             Action::Refuse { is_on } => self.refuse(*is_on),
+            Action::Widen => self.widen(),
             Action::Rate { node, ppm } => self.set_rate(*node, *ppm),
             Action::Call { node, want } => self.call(*node, want),
             Action::EndActor { node, nth } => self.end_nth_actor(*node, *nth),

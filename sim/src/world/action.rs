@@ -221,6 +221,8 @@ pub enum Action {
         /// Whether it begins.
         is_on: bool,
     },
+    /// No lane of a link is full any more, as long as nobody lets thousands of messages wait.
+    Widen,
     /// A node's clock goes at another rate.
     Rate {
         /// The node.
@@ -286,6 +288,7 @@ impl Action {
             | Self::Unblock { .. }
             | Self::Outage { .. }
             | Self::Refuse { .. }
+            | Self::Widen
             | Self::Rate { .. } => true,
             _ => false,
         }
@@ -331,6 +334,7 @@ impl Action {
             Self::Outage { is_out: false, .. } => "outage over",
             Self::Refuse { is_on: true } => "commits refused",
             Self::Refuse { is_on: false } => "commits taken again",
+            Self::Widen => "lanes have room again",
             Self::Rate { .. } => "clock rate",
             Self::Call { want, .. } => want.kind(),
             Self::EndActor { .. } => "actor ends",

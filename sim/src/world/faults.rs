@@ -1,6 +1,6 @@
 //! What is done to nodes, ways and clocks.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use callsign_elector::{
     elector::Notice,
@@ -12,6 +12,9 @@ use super::{
     CoreId, Leaving, NodeId, Queue, World,
     links::{Frame, Lanes},
 };
+
+/// How many messages may wait in a lane where nothing is wrong. Drivers count bytes, and have room for thousands.
+const ROOM: usize = 64;
 
 impl World {
     pub(super) fn crash(&mut self, node: NodeId) -> bool {
@@ -135,6 +138,14 @@ impl World {
 
     pub(super) fn refuse(&mut self, is_on: bool) -> bool {
         std::mem::replace(&mut self.refuses, is_on) != is_on
+    }
+
+    pub(super) fn widen(&mut self) -> bool {
+        let is_new = self.setup.lane < ROOM;
+        if is_new {
+            Arc::make_mut(&mut self.setup).lane = ROOM;
+        }
+        is_new
     }
 
     pub(super) fn set_rate(&mut self, node: NodeId, ppm: i32) -> bool {
