@@ -142,6 +142,6 @@ mod tests {
                 taken += 1;
             }
         }
-        assert!(taken >= 20, "README tells of more commands than {taken}");
+        assert!(taken >= 20, "README and docs tell of more commands than {taken}");
     }
 }

@@ -29,7 +29,7 @@
 //! }
 //! ```
 //!
-//! The README says what it promises. [`Registry`] is the public face; below it, each a pure core:
+//! `docs/promises.md` says what it promises. [`Registry`] is the public face; below it, each a pure core:
 //! the host (names that this node's actors hold), the replica (the log, applied in order), the leader (decides), the
 //! handoff (what makes an elected leader serve), and the member that holds them. `actor` drives it.
 
@@ -106,6 +106,15 @@ mod trim;
 mod world;
 #[cfg(test)]
 mod world_tests;
+
+/// The code of these pages compiles.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../docs/getting-started.md")]
+    mod getting_started {}
+}
 
 pub use callsign_elector::{
     Clock, election,

@@ -66,6 +66,6 @@ mod tests {
                 taken += 1;
             }
         }
-        assert!(taken >= 5, "README tells of more commands than {taken}");
+        assert!(taken >= 5, "README and docs tell of more commands than {taken}");
     }
 }

@@ -175,6 +175,6 @@ mod tests {
                 taken += 1;
             }
         }
-        assert!(taken >= 3, "README tells of more commands than {taken}");
+        assert!(taken >= 3, "README and docs tell of more commands than {taken}");
     }
 }

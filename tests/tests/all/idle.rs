@@ -111,7 +111,7 @@ async fn per_minute(timing: Timing) -> [[f64; 2]; 2] {
     rates
 }
 
-/// The README says so.
+/// `docs/figures.md` says so.
 #[tokio::test(start_paused = true)]
 async fn an_idle_member_costs_a_stated_number_of_statements() {
     let [[leader_reads, leader_commits], [reads, commits]] = per_minute(Timing::default()).await;

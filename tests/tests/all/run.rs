@@ -71,8 +71,8 @@ fn the_program_dies_with_its_node_that_is_killed_and_another_takes_over() {
     singleton.check();
 }
 
-/// The bounds that README states for `callsign run`. The quickest of some rounds keeps them: another program of a busy machine
-/// may hold up a round, but hardly all of them.
+/// The bounds that `docs/figures.md` states for `callsign run`. The quickest of some rounds keeps them: another program of a busy
+/// machine may hold up a round, but hardly all of them.
 #[test]
 fn another_node_takes_over_within_a_lease_and_a_poll_and_at_once_after_a_clean_stop() {
     let mut singleton = three(&[]);
