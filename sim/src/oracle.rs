@@ -145,6 +145,8 @@ pub(crate) struct Inner {
     floor: Position,
     /// Where the log began anew.
     reset_at: Position,
+    /// Where each `Reset` is in the log.
+    resets: Vec<Position>,
     /// Locks that were taken from their owners.
     taken: BTreeSet<Nonce>,
     lock_since: Duration,
@@ -221,6 +223,7 @@ impl Oracle {
             swept: BTreeSet::new(),
             floor: Position(0),
             reset_at: Position(0),
+            resets: Vec::new(),
             taken: BTreeSet::new(),
             lock_since: Duration::ZERO,
             dead_leader: None,

@@ -36,18 +36,27 @@ impl<T: Table> Member<T> {
     /// The log does not go back to where this replica is, nobody leads, and no synced member is left to give a
     /// base: what this replica lacks is lost. To let the registry go on, the member says that it has none either,
     /// and drops its claims, so that a `Reset` may be written.
+    ///
+    /// Also if it is the leader itself that has nothing to open its epoch with: somebody who has a base joined after it was
+    /// elected to write a `Reset`. Nobody can depose it, as nobody is synced. By joining again it leaves the seat.
     pub(super) fn give_up_base(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        let is_hopeless = self.view.term.leader.is_none()
+        // While the lock is held, whoever wants to join waits for it: nothing is lost before it was given up.
+        let cannot_open = self.is_elected()
+            && self.handoff.is_some()
+            && self.view.lock.is_none()
+            && !planted!("keeps-seat-it-cannot-open");
+        let is_lost = self.catchup.is_too_far() || (cannot_open && !self.replica.is_based());
+        let is_hopeless = (self.view.term.leader.is_none() || cannot_open)
             && self.view.me.is_some_and(|token| {
                 let row = self.view.members.get(&self.config.me);
-                row.is_some_and(|row| row.token == token && !row.synced && !row.empty)
+                row.is_some_and(|row| row.token == token && !row.synced && (!row.empty || cannot_open))
             })
             && self
                 .view
                 .members
                 .values()
                 .all(|row| !row.synced || self.view.sessions.is_closed(&row.session))
-            && self.catchup.is_too_far();
+            && is_lost;
         if !is_hopeless {
             self.hopeless_since = None;
             return;

@@ -352,6 +352,7 @@ impl Inner {
                     // With the log is lost what it decided: that is asked again, as something new.
                     self.requests.clear();
                     self.reset_at = position;
+                    self.resets.push(position);
                     // Nobody who was synced is left: what was held is lost, and its hosts were told.
                     let step = self.step;
                     for span in self.spans.iter_mut().filter(|span| span.to.is_none()) {

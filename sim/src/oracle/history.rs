@@ -103,8 +103,12 @@ impl Oracle {
             let is_before =
                 |told: &&Told| is_its(told.actor, told.want.name()) && told.began < span.holder.token;
             let asked = inner.told.iter().filter(is_before).count();
-            let before = inner.spans[..at].iter().filter(|span| is_its(span.holder.actor, span.name)).count();
-            if asked == 0 || (before >= asked && span.holder.token > inner.reset_at) {
+            let before = inner.spans[..at].iter().filter(|span| is_its(span.holder.actor, span.name));
+            let (before, last) = (before.clone().count(), before.map(|span| span.holder.token).max());
+            // Any of them: another may have followed.
+            let is_undone =
+                |reset: &Position| last.is_none_or(|last| last < *reset) && *reset < span.holder.token;
+            if asked == 0 || (before >= asked && inner.resets.iter().any(is_undone)) {
                 let what = What::Register { by: claimant(span.holder.actor), answer: Registered::Unknown };
                 names.entry(span.name).or_default().push(Op { call: 0, ret: None, what });
             }

@@ -193,6 +193,7 @@ impl Inner {
         self.taken.clone_from(&before.taken);
         self.drain_said.clone_from(&before.drain_said);
         (self.last_epoch, self.numbers, self.reset_at) = (before.last_epoch, before.numbers, before.reset_at);
+        self.resets.clone_from(&before.resets);
         (self.dead_leader, self.lock_since) = (None, self.now);
         self.passed_over.clear();
     }

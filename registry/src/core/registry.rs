@@ -1,0 +1,235 @@
+//! What a node is in one registry: an elector and a member, and what they tell each other, the session and the links.
+//!
+//! ```text
+//! session --OfSession--> elector, member        elector --OfElector--> member, session
+//! links   --OfLinks----> member                 member  --OfMember---> elector, session, itself
+//! ```
+//!
+//! The queues are data: whoever steps the core says what is taken next. A driver takes what waits until nothing does; the
+//! simulator takes it in orders of its own, late, and between other things.
+
+use std::collections::VecDeque;
+
+use callsign_elector::{
+    elector::{self, Elector, ElectorConfig, ElectorEvent, View},
+    ids::{Incarnation, NodeName},
+    session::{self, SessionEvent},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    input::{Effect, Event, Input, Now},
+    member::{Member, MemberConfig},
+    table::Table,
+};
+
+/// A queue between cores of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Queue {
+    /// From the session to the elector and the member.
+    OfSession,
+    /// From the elector to the member and the session.
+    OfElector,
+    /// From the member to the elector, the session and itself.
+    OfMember,
+    /// From the links to the member.
+    OfLinks,
+}
+
+/// All queues, in the order in which a driver takes from them.
+pub const QUEUES: [Queue; 4] = [Queue::OfLinks, Queue::OfSession, Queue::OfElector, Queue::OfMember];
+
+/// What one core of a node is told, by another or from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// To the session of the node.
+    Session(session::Input),
+    /// To the elector of the registry.
+    Elector(elector::Input),
+    /// To its member.
+    Member(Input),
+}
+
+/// What this core asks of whoever steps it, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RegistryEffect {
+    /// What the elector asked for. What it emits for another core of the node is queued already, and shown nevertheless.
+    Elector(elector::Effect),
+    /// What the member asked for. What it tells another core of the node is queued already, and shown nevertheless.
+    Member(Effect),
+    /// To be told to the session of the node.
+    Session(session::Input),
+    /// The members of the registry are others than before, or elsewhere.
+    Members(Vec<(NodeName, String)>),
+    /// The session of this incarnation is open. Links cannot tell which of two incarnations is the later one.
+    Confirmed(NodeName, Incarnation),
+}
+
+/// What a node is in one registry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RegistryCore<T> {
+    elector: Elector,
+    member: Member<T>,
+    /// What the member asked for since it was last told that no more inputs wait: carried out then.
+    asked: Vec<Effect>,
+    /// The member took inputs since it was last told that no more wait.
+    is_dirty: bool,
+    queues: [VecDeque<Told>; 4],
+    /// The members and where they are, as was said last.
+    members: Vec<(NodeName, String)>,
+}
+
+impl<T: Table> RegistryCore<T> {
+    /// A registry that was just joined. The elector is to be woken at once.
+    pub fn new(elector: ElectorConfig, member: MemberConfig, table: T) -> Self {
+        Self {
+            elector: Elector::new(elector),
+            member: Member::new(member, table),
+            asked: Vec::new(),
+            is_dirty: false,
+            queues: Default::default(),
+            members: Vec::new(),
+        }
+    }
+
+    /// The member.
+    pub fn member(&self) -> &Member<T> {
+        &self.member
+    }
+
+    /// What the member has asked for, and what is carried out when it is told that no more inputs wait.
+    pub fn asked(&self) -> &[Effect] {
+        &self.asked
+    }
+
+    /// Whether the member is to be told that no more inputs wait.
+    pub fn is_dirty(&self) -> bool {
+        self.is_dirty
+    }
+
+    /// As if the member had asked for this: for tests of whoever judges what it does.
+    pub fn forge(&mut self, effects: impl IntoIterator<Item = Effect>) {
+        self.asked.extend(effects);
+        self.is_dirty = true;
+    }
+
+    /// What waits in a queue.
+    pub fn queue(&self, queue: Queue) -> &VecDeque<Told> {
+        &self.queues[queue as usize]
+    }
+
+    /// Has something wait in a queue.
+    pub fn put(&mut self, queue: Queue, told: Told) {
+        self.queues[queue as usize].push_back(told);
+    }
+
+    /// What is next in a queue.
+    pub fn take(&mut self, queue: Queue) -> Option<Told> {
+        self.queues[queue as usize].pop_front()
+    }
+
+    /// What is to be stepped next, when nothing comes from outside: what waits in a queue; then the member is told that
+    /// nothing does.
+    pub fn next(&mut self) -> Option<Told> {
+        let waits = QUEUES.into_iter().find_map(|queue| self.take(queue));
+        waits.or_else(|| self.is_dirty.then_some(Told::Member(Input::Idle)))
+    }
+
+    /// Steps the core that is meant.
+    pub fn step(&mut self, now: Now, told: Told, effects: &mut Vec<RegistryEffect>) {
+        match told {
+            Told::Session(input) => effects.push(RegistryEffect::Session(input)),
+            Told::Elector(input) => {
+                let mut asked = Vec::new();
+                self.elector.step(now.time, input, &mut asked);
+                for effect in asked {
+                    if let elector::Effect::Emit(event) = &effect {
+                        self.pass_on_from_elector(event);
+                    }
+                    effects.push(RegistryEffect::Elector(effect));
+                }
+            }
+            Told::Member(input) => {
+                if let Input::View(view) = &input {
+                    self.tell_links(view, effects);
+                }
+                self.is_dirty = input != Input::Idle;
+                self.member.step(now, input, &mut self.asked);
+                if !self.is_dirty {
+                    for effect in std::mem::take(&mut self.asked) {
+                        self.pass_on_from_member(&effect);
+                        effects.push(RegistryEffect::Member(effect));
+                    }
+                }
+            }
+        }
+    }
+
+    fn pass_on_from_elector(&mut self, event: &ElectorEvent) {
+        let told = match event {
+            ElectorEvent::View(view) => Told::Member(Input::View(view.clone())),
+            ElectorEvent::Assume { leader, epoch } => {
+                Told::Member(Input::Assume { leader: leader.clone(), epoch: *epoch })
+            }
+            ElectorEvent::Missing { since, facts } => {
+                Told::Session(session::Input::Missing { since: *since, facts: facts.clone() })
+            }
+            _ => return,
+        };
+        self.put(Queue::OfElector, told);
+    }
+
+    fn pass_on_from_member(&mut self, effect: &Effect) {
+        let told = match effect {
+            Effect::Tell(tell) => Told::Elector(elector::Input::Notice(tell.clone().into())),
+            Effect::Suspect { node, incarnation } => {
+                Told::Session(session::Input::Suspect { node: node.clone(), incarnation: *incarnation })
+            }
+            // Whoever leads looks after silent sessions first.
+            Effect::Event(Event::Serving { .. }) => Told::Session(session::Input::Leads(true)),
+            Effect::Event(Event::Deposed { .. }) => Told::Session(session::Input::Leads(false)),
+            _ => return,
+        };
+        self.put(Queue::OfMember, told);
+    }
+
+    fn tell_links(&mut self, view: &View, effects: &mut Vec<RegistryEffect>) {
+        let me = self.member.me();
+        for (_, row) in view.members.iter().filter(|(node, _)| *node != me) {
+            if view.sessions.is_open(&row.session) {
+                effects.push(RegistryEffect::Confirmed(row.session.node.clone(), row.session.incarnation));
+            }
+        }
+        let members: Vec<_> =
+            view.members.iter().map(|(node, row)| (node.clone(), row.address.clone())).collect();
+        if members != self.members {
+            self.members.clone_from(&members);
+            effects.push(RegistryEffect::Members(members));
+        }
+    }
+}
+
+impl Told {
+    /// What an event of the node's session is to the elector and the member of each registry of the node.
+    pub fn of_session(event: SessionEvent) -> impl Iterator<Item = Self> {
+        let (notice, input) = match event {
+            SessionEvent::Opened { session } => {
+                (Some(elector::Notice::Session(Some(session.clone()))), Some(Input::SessionOpened(session)))
+            }
+            SessionEvent::Lapsed { session } => {
+                (Some(elector::Notice::Session(None)), Some(Input::SessionLapsed(session)))
+            }
+            SessionEvent::Resumed { session } => {
+                (Some(elector::Notice::Session(Some(session.clone()))), Some(Input::SessionResumed(session)))
+            }
+            SessionEvent::Lost { .. } => (Some(elector::Notice::Session(None)), Some(Input::SessionLost)),
+            SessionEvent::Lineage { lineage, since } => {
+                (Some(elector::Notice::Lineage { lineage, since }), Some(Input::Lineage(lineage)))
+            }
+            SessionEvent::PeerClosed(_) => (Some(elector::Notice::Changed), None),
+            _ => (None, None),
+        };
+        let notice = notice.map(|notice| Self::Elector(elector::Input::Notice(notice)));
+        notice.into_iter().chain(input.map(Self::Member))
+    }
+}
