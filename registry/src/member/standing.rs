@@ -41,10 +41,7 @@ impl<T: Table> Member<T> {
     /// elected to write a `Reset`. Nobody can depose it, as nobody is synced. By joining again it leaves the seat.
     pub(super) fn give_up_base(&mut self, now: Now, effects: &mut Vec<Effect>) {
         // While the lock is held, whoever wants to join waits for it: nothing is lost before it was given up.
-        let cannot_open = self.is_elected()
-            && self.handoff.is_some()
-            && self.view.lock.is_none()
-            && !planted!("keeps-seat-it-cannot-open");
+        let cannot_open = self.is_elected() && self.handoff.is_some() && self.view.lock.is_none();
         let is_lost = self.catchup.is_too_far() || (cannot_open && !self.replica.is_based());
         let is_hopeless = (self.view.term.leader.is_none() || cannot_open)
             && self.view.me.is_some_and(|token| {

@@ -174,14 +174,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         within: 10_000,
     },
     Mutant {
-        name: "keeps-seat-it-cannot-open",
-        file: "registry/src/member/standing.rs",
-        what: "Keeps the seat to which it was elected to write a Reset, after a member that has a base has joined.",
-        hazard: "seed 336422629 of `lapses`: nobody served any more",
-        scenario: "lapses",
-        within: 30_000,
-    },
-    Mutant {
         name: "synced-before-end",
         file: "registry/src/member/standing.rs",
         what: "Says that it is synced before its replica holds the log's end.",
