@@ -25,7 +25,6 @@ mod handoff;
 mod lineage;
 mod plan;
 mod reading;
-mod seed;
 mod silence;
 mod sweeper;
 mod types;
@@ -40,7 +39,6 @@ use self::{
     handoff::{Answer, Handoff},
     lineage::Known,
     reading::Reading,
-    seed::Seed,
     silence::Silence,
     wanted::Wanted,
 };
@@ -53,6 +51,7 @@ use crate::{
     ids::{Epoch, NodeName, Position, Sequence, SessionId, Token},
     keys::{ClusterKeys, RegistryKeys},
     past::Past,
+    random::SplitMix64,
     record::MembershipEvent,
     settings::{InForce, Settings},
     store::{CommitOutcome, Key, ReadResult, StoreError},
@@ -116,7 +115,7 @@ pub struct Elector {
     keys: RegistryKeys,
     /// The own key there as an author.
     author: Key,
-    seed: Seed,
+    seed: SplitMix64,
     known: Known,
     /// The greatest number of an own entry that is known to have been appended.
     used: Sequence,
@@ -168,7 +167,7 @@ impl Elector {
         let keys = ClusterKeys::new(&config.cluster).registry(&config.registry);
         let timing = config.timing;
         Self {
-            seed: Seed::new(config.seed, &config.node),
+            seed: SplitMix64::for_node(config.seed, &config.node),
             silence: Silence::new(timing.silence, timing.lock + timing.silence * 2, timing.poll * 2),
             wanted: Wanted::new(&config.node),
             author: keys.author(&config.node),

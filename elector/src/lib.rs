@@ -28,6 +28,7 @@ pub mod lineage;
 pub mod metrics;
 pub mod past;
 pub mod policy;
+pub mod random;
 pub mod record;
 pub mod recording;
 pub mod session;

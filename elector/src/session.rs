@@ -42,7 +42,6 @@ pub mod driver;
 pub mod timing;
 pub mod trust;
 
-pub(crate) mod jitter;
 mod lineage;
 mod observe;
 mod own;

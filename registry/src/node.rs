@@ -27,8 +27,9 @@ use crate::{
     actor::{self, Parts, Shared, Started},
     config::{Config, StoreSource},
     error::JoinError,
-    member::{MemberConfig, Tuning},
+    member::MemberConfig,
     outage::{Observed, Outage},
+    tuning::Tuning,
 };
 
 mod failing;

@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Obstacle, SessionConfig, SessionEvent, SessionFailure, TimingError, jitter::Jitter, observe::Observer,
-    own::Own, suspicion::Suspicions, sweeper::Sweeper,
+    Obstacle, SessionConfig, SessionEvent, SessionFailure, TimingError, observe::Observer, own::Own,
+    suspicion::Suspicions, sweeper::Sweeper,
 };
 use crate::{
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
     keys::ClusterKeys,
     past::Fact,
+    random::SplitMix64,
     store::{CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Transaction},
     time::Time,
 };
@@ -141,7 +142,7 @@ pub struct Session {
     /// What goes over the records of those that are no more.
     pub(super) sweeper: Sweeper,
     pub(super) leads: bool,
-    pub(super) jitter: Jitter,
+    pub(super) jitter: SplitMix64,
     last_id: RequestId,
     woken_for: Option<Time>,
 }
@@ -150,7 +151,7 @@ impl Session {
     /// A session that waits for [`Input::Start`]. Refuses durations that cannot work.
     pub fn new(config: SessionConfig) -> Result<Self, TimingError> {
         config.timing.validate()?;
-        let mut jitter = Jitter::new(config.seed);
+        let mut jitter = SplitMix64::new(config.seed);
         Ok(Self {
             keys: ClusterKeys::new(&config.cluster),
             phase: Phase::Idle,

@@ -10,7 +10,6 @@ use callsign_planted::planted;
 use super::{
     SessionEvent,
     core::{Effect, Phase, RequestId, Session},
-    jitter::Jitter,
     own::floor_of,
     timing::MIN_EVERY,
     watch::{Sight, Watch},
@@ -18,6 +17,7 @@ use super::{
 use crate::{
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
     keys::{read_key, read_range},
+    random::SplitMix64,
     record::{Record, SessionRecord},
     store::{CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version},
     time::Time,
@@ -112,7 +112,7 @@ fn session(node: &NodeName, record: &SessionRecord) -> SessionId {
 }
 
 impl Observer {
-    pub(super) fn new(jitter: &mut Jitter) -> Self {
+    pub(super) fn new(jitter: &mut SplitMix64) -> Self {
         Self {
             peers: BTreeMap::new(),
             unmarked: BTreeSet::new(),
