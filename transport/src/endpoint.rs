@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -23,41 +23,34 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "node-server")]
-use crate::config::Network;
+use crate::net::network::Network;
 use crate::{
-    config::{EndpointConfig, LinkLimits, Security},
+    agreed::Security,
+    config::EndpointConfig,
     doors::{Doors, Verdict},
-    error::{DownReason, Refused, SendError, StartError},
+    error::{DownReason, KeysRefused, Refused, SendError, StartError},
     events::{LinkEvent, LinkEvents, Subscribers},
     hello::Me,
-    keys::{Keys, KeysRefused, MAX_SECRETS},
+    keys::Keys,
     link,
     links::{Effect, Input, Links},
+    lock::{lock, read, write},
     net::{
-        Connection, Listener,
         connection::{self, LinkHandle},
+        network::Listener,
+        stream::Connection,
     },
     outbox::Outbox,
     peer::{Lane, LinkId, PeerId, is_valid_name},
     refusals::{Refusal, RefusalCounts, Refusals},
     remote::Exports,
+    secret::MAX_SECRETS,
+    tuning::LinkLimits,
     versions::Versions,
 };
 
 /// After a failed accept (no descriptors left, say). Smaller: a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A node's end of all its links.
 ///

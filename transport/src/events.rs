@@ -12,8 +12,9 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    endpoint::{Inner, write},
+    endpoint::Inner,
     error::DownReason,
+    lock::write,
     peer::{LinkId, PeerId},
 };
 

@@ -50,9 +50,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::{
-    endpoint::{Endpoint, Inner, lock},
+    endpoint::{Endpoint, Inner},
     error::SendError,
     frame::{Frame, NotDelivered},
+    lock::lock,
     net::connection::LinkHandle,
     peer::PeerId,
     tasks::Tasks,

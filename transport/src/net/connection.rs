@@ -18,18 +18,21 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Connection, handshake, may_talk,
+    handshake,
+    network::may_talk,
+    stream::Connection,
     wire::{ReadError, WireRead, WireWrite, wire},
 };
 use crate::{
     bucket::Bucket,
-    endpoint::{Inner, lock, read},
+    endpoint::Inner,
     error::{DownReason, Refused},
     events::{Full, Progress},
     frame::{Assembly, Frame},
     hello::{Hello, Side},
     link::{Effect, Input, Link},
     links,
+    lock::{lock, read},
     outbox::{BATCH, Next, Outbox},
     peer::{LinkId, PeerId},
     remote::RemoteSide,
