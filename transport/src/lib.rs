@@ -23,8 +23,8 @@
 //! Does not promise that a message arrives: what is queued or under way when a link ends is lost, and the sender is
 //! told no more than `Down`.
 //!
-//! The rules are in cores without I/O (`bucket`, `doors`, `frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
-//! `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
+//! The rules are in cores without I/O (`bucket`, `doors`, `frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `handle`,
+//! `inner`, `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
 //! the application's own `ractor_cluster::NodeServer` instead of over the connection itself (`NodeServerNetwork`);
 //! everything else is the same.
 //!
@@ -51,7 +51,9 @@ mod frame;
 pub mod fuzz;
 #[cfg(test)]
 mod golden_tests;
+mod handle;
 mod hello;
+mod inner;
 mod keys;
 mod link;
 mod links;
@@ -64,6 +66,7 @@ mod peer;
 mod refusals;
 mod remote;
 mod secret;
+mod subscribers;
 mod tasks;
 mod tls;
 mod tuning;
@@ -74,7 +77,7 @@ pub use agreed::{Carrier, Security};
 pub use config::EndpointConfig;
 pub use endpoint::{Endpoint, LinkStatus};
 pub use error::{CertificateFault, DownReason, KeysRefused, Refused, SendError, StartError, Whose};
-pub use events::{LinkEvent, LinkEvents};
+pub use events::LinkEvents;
 pub use keys::Keys;
 pub use net::{memory::MemoryNetwork, network::Network};
 #[cfg(feature = "node-server")]
@@ -87,6 +90,7 @@ pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
 pub use refusals::{Refusal, RefusalCounts};
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
 pub use secret::{BadSecret, MAX_SECRETS, Secret};
+pub use subscribers::LinkEvent;
 pub use tasks::Tasks;
 pub use tls::{BadTls, Tls};
 pub use tuning::{LinkLimits, LinkTiming};
