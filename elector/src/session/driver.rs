@@ -15,7 +15,10 @@ use tokio::sync::{
 };
 
 use super::{
-    Effect, Input, Obstacle, Session, SessionConfig, SessionEvent, SessionFailure, TimingError,
+    config::SessionConfig,
+    core::{Effect, Input, Session},
+    event::{Obstacle, SessionEvent, SessionFailure},
+    timing::TimingError,
     trust::TrustHandle,
 };
 use crate::{

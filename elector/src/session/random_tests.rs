@@ -4,10 +4,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{test_store::Rows, *};
-use crate::random::SplitMix64;
 use crate::{
-    ids::{SessionId, SessionNumber},
+    ids::{ClusterName, Incarnation, NodeName, SessionId, SessionNumber},
     keys::ClusterKeys,
+    random::SplitMix64,
     record::{Record, SessionRecord},
     store::{CommitOutcome, Proof, StoreError, Transaction},
     time::Time,

@@ -12,7 +12,7 @@ use futures::{
 };
 
 use super::{
-    ElectionError,
+    error::ElectionError,
     event::report,
     member::{Answer, Ask, Member},
     memory::Memory,

@@ -8,10 +8,8 @@ use std::{
 use callsign_planted::planted;
 
 use super::{
-    SessionEvent,
-    core::{Effect, Phase, RequestId, Session},
+    Effect, Phase, RequestId, Session,
     own::floor_of,
-    timing::MIN_EVERY,
     watch::{Sight, Watch},
 };
 use crate::{
@@ -19,6 +17,7 @@ use crate::{
     keys::{read_key, read_range},
     random::SplitMix64,
     record::{Record, SessionRecord},
+    session::{event::SessionEvent, timing::MIN_EVERY},
     store::{CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version},
     time::Time,
 };

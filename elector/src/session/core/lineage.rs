@@ -10,17 +10,14 @@ use std::time::Duration;
 
 use callsign_planted::planted;
 
-use super::{
-    SessionEvent,
-    core::{Effect, Phase, RequestId, Session},
-    own::Request,
-};
+use super::{Effect, Phase, RequestId, Session};
 use crate::{
     ids::Nonce,
     lineage::{self, LineageId},
     past::Fact,
     random::SplitMix64,
     record::{CorruptRecord, Lineage, Record, SessionRecord},
+    session::event::SessionEvent,
     store::{Key, ReadResult, Transaction, Value},
     time::Time,
 };
@@ -300,7 +297,7 @@ impl Session {
     ) {
         let id: RequestId = self.next_id();
         self.own.stale = true;
-        self.ask_own(now, id, Request::Raise(lineage));
+        self.ask_raise(now, id, lineage);
         effects.push(Effect::Commit { id, transaction });
     }
 }
