@@ -27,6 +27,7 @@ mod plan;
 mod reading;
 mod silence;
 mod sweeper;
+pub(crate) mod timing;
 mod types;
 mod wanted;
 
@@ -44,7 +45,8 @@ use self::{
 };
 pub use self::{
     reading::MAX_MEMBERS,
-    types::{Effect, ElectorConfig, ElectorEvent, ElectorTiming, Input, Notice, OpId, View},
+    timing::ElectorTiming,
+    types::{Effect, ElectorConfig, ElectorEvent, Input, Notice, OpId, View},
 };
 use crate::{
     Time,
