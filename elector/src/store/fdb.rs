@@ -41,8 +41,10 @@ use foundationdb::{Database, FdbError, FdbResult, options::TransactionOption};
 use futures::{FutureExt, future::BoxFuture};
 
 use super::{
-    CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
-    Transaction, Version, failures::Failures,
+    contract::{LifeGuard, Proof, Store},
+    error::{OpenError, StoreError},
+    failures::Failures,
+    transaction::{CommitOutcome, Key, Limits, Read, ReadResult, Transaction, Version},
 };
 use crate::ids::{Incarnation, NodeName};
 

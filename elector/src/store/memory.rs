@@ -22,8 +22,10 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::oneshot;
 
 use super::{
-    CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, Store, StoreError, Transaction, Version,
+    contract::{LifeGuard, Proof, Store},
+    error::StoreError,
     mvcc::Mvcc,
+    transaction::{CommitOutcome, Key, Limits, Read, ReadResult, Transaction, Version},
 };
 use crate::ids::{Incarnation, NodeName};
 

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Version;
-use crate::store::Check;
+use crate::store::transaction::Check;
+use crate::store::transaction::Version;
 
 const PLACE_BITS: u32 = 12;
 const READ: u64 = (1 << PLACE_BITS) - 1;

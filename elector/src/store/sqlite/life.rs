@@ -21,7 +21,7 @@ use std::{
 
 use crate::{
     ids::{Incarnation, NodeName},
-    store::{LifeGuard, Proof},
+    store::contract::{LifeGuard, Proof},
 };
 
 /// How long the file of a dead incarnation is kept after its death was noticed. Shorter, and an observer that comes
