@@ -18,26 +18,8 @@ use callsign_elector::{
 };
 use tokio::sync::mpsc;
 
-use super::core::Happened;
+use super::core::{ChildKind, Happened};
 use crate::{entry::Entry, oracle::MonitorEvent};
-
-/// Which child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChildKind {
-    /// The one that runs where the crown is.
-    Leader,
-    /// The one that runs elsewhere.
-    Follower,
-}
-
-impl fmt::Display for ChildKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Leader => "leader child",
-            Self::Follower => "follower child",
-        })
-    }
-}
 
 /// Something happened.
 #[derive(Clone, Debug, PartialEq, Eq)]

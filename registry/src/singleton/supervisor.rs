@@ -14,7 +14,7 @@ use callsign_elector::{
     supervision,
 };
 use callsign_transport::RemoteMessage;
-use futures::{FutureExt, future::BoxFuture};
+use futures::FutureExt;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::{
     sync::{oneshot, watch},
@@ -23,15 +23,12 @@ use tokio::{
 
 use super::{
     child::{self, Follow, FollowerFactory, Lead, LeaderFactory, Reins},
-    core::{ChildId, Core, Effect, Input, Restarts},
-    events::{ChildKind, Publisher, SingletonEvent},
-    hand_over::Cell,
+    core::{ChildId, ChildKind, Core, Effect, Input, Restarts},
+    events::{Publisher, SingletonEvent},
+    hand_over::{Cell, HandOver},
     registrar,
 };
 use crate::{name::Name, registry::Registry};
-
-/// Asks a leader child for what it leaves to its successor.
-pub(crate) type HandOver<M> = Arc<dyn Fn(ActorRef<M>) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;
 
 /// What a supervisor is told.
 pub(crate) enum Command<F, M> {
