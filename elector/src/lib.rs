@@ -25,6 +25,8 @@ mod golden_tests;
 pub mod ids;
 pub mod keys;
 pub mod lineage;
+#[doc(hidden)]
+pub mod lock;
 pub mod metrics;
 pub mod past;
 pub mod policy;

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     clock::Clock,
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
+    lock::lock,
     metrics,
     past::Fact,
     record::CorruptRecord,
@@ -629,11 +630,6 @@ impl State {
             former.abort();
         }
     }
-}
-
-/// Nothing that could panic happens under this lock.
-fn lock(current: &std::sync::Mutex<Option<SessionId>>) -> std::sync::MutexGuard<'_, Option<SessionId>> {
-    current.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
@@ -46,7 +46,10 @@ use super::{
     failures::Failures,
     transaction::{CommitOutcome, Key, Limits, Read, ReadResult, Transaction, Version},
 };
-use crate::ids::{Incarnation, NodeName};
+use crate::{
+    ids::{Incarnation, NodeName},
+    lock::lock,
+};
 
 mod commit;
 mod fence;
@@ -118,7 +121,7 @@ impl FdbStore {
 impl Shared {
     fn failures(&self) -> MutexGuard<'_, Failures> {
         // What is noted of them is whole between any two lines.
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.failures)
     }
 
     /// A transaction that ends at the deadline.

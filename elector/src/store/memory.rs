@@ -14,7 +14,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -27,7 +27,10 @@ use super::{
     mvcc::Mvcc,
     transaction::{CommitOutcome, Key, Limits, Read, ReadResult, Transaction, Version},
 };
-use crate::ids::{Incarnation, NodeName};
+use crate::{
+    ids::{Incarnation, NodeName},
+    lock::lock,
+};
 
 mod gate;
 
@@ -290,7 +293,7 @@ impl fmt::Debug for MemoryStore {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // Whoever panicked while it held the lock was a test; the data were changed whole or not at all.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
@@ -15,6 +15,7 @@ use callsign_elector::{
         role::Lost,
     },
     ids::{Epoch, Position},
+    lock::lock,
 };
 use tokio::sync::mpsc;
 
@@ -167,7 +168,7 @@ impl Publisher {
     pub(crate) fn subscribe(&self) -> SingletonEvents {
         let (sender, queue) = mpsc::channel(QUEUE_CAP);
         let overrun = Arc::new(AtomicBool::new(false));
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push((sender, overrun.clone()));
+        lock(&self.queues).push((sender, overrun.clone()));
         SingletonEvents { queue, overrun }
     }
 
@@ -184,20 +185,18 @@ impl Publisher {
             }
             event => tracing::info!(singleton = &*self.name, ?event, "singleton"),
         }
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).retain(|(queue, overrun)| {
-            match queue.try_send(event.clone()) {
-                Ok(()) => true,
-                Err(mpsc::error::TrySendError::Full(_)) => {
-                    overrun.store(true, SeqCst);
-                    false
-                }
-                Err(mpsc::error::TrySendError::Closed(_)) => false,
+        lock(&self.queues).retain(|(queue, overrun)| match queue.try_send(event.clone()) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                overrun.store(true, SeqCst);
+                false
             }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
         });
     }
 
     /// No more events will come.
     pub(crate) fn end(&self) {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.queues).clear();
     }
 }

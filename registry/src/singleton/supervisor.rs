@@ -4,13 +4,14 @@
 #![allow(clippy::disallowed_methods)] // the driver is where time comes from
 
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
 use callsign_elector::{
     Clock, Time,
     election::{Grant, Leadership, Term, role::Lost},
+    lock::lock,
     supervision,
 };
 use callsign_transport::RemoteMessage;
@@ -318,7 +319,7 @@ where
     fn start(&mut self, myself: &ActorRef<Command<F, M>>, id: ChildId, kind: ChildKind, restart: u32) {
         let reins = Reins::new();
         self.child = Some(Running { id, reins: reins.clone(), actor: None, task: None });
-        *self.plan.reins.lock().unwrap_or_else(PoisonError::into_inner) = Some(reins.clone());
+        *lock(&self.plan.reins) = Some(reins.clone());
         let (supervisor, told) = (myself.get_cell(), myself.clone());
         // Commands fail only when the supervisor has ended, and its children with it.
         match kind {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use crate::{
     },
     ids::{ClusterName, ElectionName, Epoch, Incarnation, MemberId, Seniority, Tag},
     keys::{ClusterKeys, ElectionKeys},
+    lock::lock,
     store::SharedStore,
 };
 
@@ -264,7 +265,7 @@ impl Election {
     async fn look(&self, all: bool) -> Result<(Box<Outcome>, Option<Standing>), ElectionError> {
         let started = self.clock.now();
         let outcome = self.operate(Operation::look(&self.keys, all)).await?;
-        let standing = self.watched.lock().unwrap_or_else(PoisonError::into_inner).sees(Look {
+        let standing = lock(&self.watched).sees(Look {
             started,
             ended: self.clock.now(),
             version: outcome.evidence.at,
