@@ -26,7 +26,7 @@ pub(crate) type Directory = Arc<Mutex<BTreeMap<String, Arc<Life>>>>;
 
 /// The current incarnation of a node.
 pub(crate) fn current(directory: &Directory, node: &str) -> Option<Arc<Life>> {
-    let directory = lock(&directory);
+    let directory = lock(directory);
     directory.get(node).filter(|life| life.ended().is_none()).cloned()
 }
 

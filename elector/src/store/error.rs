@@ -169,7 +169,6 @@ pub enum OpenError {
 }
 
 /// The URLs that this build opens.
-
 fn built_in() -> &'static str {
     match (cfg!(feature = "postgres"), cfg!(feature = "any-fdb")) {
         (false, false) => "memory: and sqlite:",
