@@ -196,8 +196,9 @@ impl Endpoint {
         lock(&self.inner.refusals).list()
     }
 
-    /// How many connections did not become links, by the word for why ([`Refused::word`]), since the endpoint began; and how
-    /// many messages for actors that peers cannot reach were, as `no-such-actor`, and calls, as `too-many-calls`. For metrics.
+    /// How many connections did not become links, by the word for why ([`Refused::word`](crate::Refused::word)), since the
+    /// endpoint began; and how many messages for actors that peers cannot reach were, as `no-such-actor`, and calls, as
+    /// `too-many-calls`. For metrics.
     pub fn refusal_counts(&self) -> RefusalCounts {
         lock(&self.inner.refusals).counts().clone()
     }
