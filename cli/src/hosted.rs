@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -10,6 +10,7 @@ use callsign::{
     NotHeld, Notice, Position, RegisterError, RegisterOptions, Registration, Registry, UnregisterError,
     WhenLapsed,
 };
+use callsign_elector::lock::lock;
 use ractor::{ActorRef, ActorStatus};
 use serde::Serialize;
 
@@ -126,11 +127,6 @@ pub(crate) struct How {
     pub(crate) tell: bool,
     /// How long to wait for the verdict.
     pub(crate) wait: Option<Duration>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics under these locks: they guard plain collections.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_running(actor: &ActorRef<Echo>) -> bool {

@@ -25,9 +25,9 @@ mod handoff;
 mod lineage;
 mod plan;
 mod reading;
-mod seed;
 mod silence;
 mod sweeper;
+pub(crate) mod timing;
 mod types;
 mod wanted;
 
@@ -40,19 +40,20 @@ use self::{
     handoff::{Answer, Handoff},
     lineage::Known,
     reading::Reading,
-    seed::Seed,
     silence::Silence,
     wanted::Wanted,
 };
 pub use self::{
     reading::MAX_MEMBERS,
-    types::{Effect, ElectorConfig, ElectorEvent, ElectorTiming, Input, Notice, OpId, View},
+    timing::ElectorTiming,
+    types::{Effect, ElectorConfig, ElectorEvent, Input, Notice, OpId, View},
 };
 use crate::{
     Time,
     ids::{Epoch, NodeName, Position, Sequence, SessionId, Token},
     keys::{ClusterKeys, RegistryKeys},
     past::Past,
+    random::SplitMix64,
     record::MembershipEvent,
     settings::{InForce, Settings},
     store::{CommitOutcome, Key, ReadResult, StoreError},
@@ -116,7 +117,7 @@ pub struct Elector {
     keys: RegistryKeys,
     /// The own key there as an author.
     author: Key,
-    seed: Seed,
+    seed: SplitMix64,
     known: Known,
     /// The greatest number of an own entry that is known to have been appended.
     used: Sequence,
@@ -168,7 +169,7 @@ impl Elector {
         let keys = ClusterKeys::new(&config.cluster).registry(&config.registry);
         let timing = config.timing;
         Self {
-            seed: Seed::new(config.seed, &config.node),
+            seed: SplitMix64::for_node(config.seed, &config.node),
             silence: Silence::new(timing.silence, timing.lock + timing.silence * 2, timing.poll * 2),
             wanted: Wanted::new(&config.node),
             author: keys.author(&config.node),

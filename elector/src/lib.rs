@@ -25,9 +25,12 @@ mod golden_tests;
 pub mod ids;
 pub mod keys;
 pub mod lineage;
+#[doc(hidden)]
+pub mod lock;
 pub mod metrics;
 pub mod past;
 pub mod policy;
+pub mod random;
 pub mod record;
 pub mod recording;
 pub mod session;

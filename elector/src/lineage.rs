@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use crate::{
     ids::{MAX_COUNT, Nonce},
     keys::ClusterKeys,
-    record::{CorruptRecord, Lineage, Record},
     store::{Transaction, Value},
 };
 
@@ -68,14 +67,6 @@ pub struct LineageId {
 }
 
 impl LineageId {
-    /// The lineage that a value of the record says.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn of(value: Option<&Value>) -> Result<Self, CorruptRecord> {
-        value.map_or(Ok(Self::default()), |value| Lineage::from_value(value).map(|lineage| lineage.id))
-    }
-
     /// Whether the other is this one, or the first one's record where there was none before.
     pub fn is_same(self, other: Self) -> bool {
         self == other || (self == Self::default() && other.number == LineageNumber(0))

@@ -10,12 +10,15 @@ use ::metrics::{SharedString, Unit, counter, gauge, histogram};
 
 use crate::{
     election::{
-        campaign::{Event, Transition, What},
+        campaign::{
+            event::{Event, What},
+            subscribers::Transition,
+        },
         oracle::{Fault, Verdict},
         role::Lost,
     },
     ids::ElectionName,
-    session::SessionEvent,
+    session::event::SessionEvent,
     store::CommitOutcome,
 };
 

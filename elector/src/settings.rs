@@ -8,7 +8,7 @@ use std::{fmt, time::Duration};
 use callsign_planted::planted;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use crate::{elector::ElectorTiming, record::Record, store::Value};
+use crate::{elector::timing::ElectorTiming, record::format::Record, store::Value};
 
 /// The shortest time that may be set: a leader is heard twice a second.
 pub const SHORTEST: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -21,6 +21,8 @@ use futures::FutureExt;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use serde::{Deserialize, Serialize};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
+
+use crate::lock::lock;
 
 mod actor;
 
@@ -247,7 +249,7 @@ impl Supervisor {
 
     fn hooks(&self) -> MutexGuard<'_, Vec<Hook>> {
         // Nothing panics under this lock: hooks run outside.
-        self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.hooks)
     }
 }
 

@@ -15,6 +15,7 @@ use callsign_elector::{
     ids::{Epoch, NodeName, Position},
     keys::{RegistryKeys, read_key, read_range},
     lineage::LineageNumber,
+    random::splitmix,
     record::{LogEnd, PositionRecord, Record},
     store::{Key, Read, ReadResult, Value},
 };
@@ -23,7 +24,6 @@ use callsign_planted::planted;
 
 use crate::{
     input::{Effect, Event, OpId},
-    leader::splitmix,
     log::{Batch, CorruptBatch, Op},
     message::{Chunk, Message},
     replica::{Applied, Replica, Staged},

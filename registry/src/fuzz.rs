@@ -26,11 +26,12 @@ use callsign_transport::Kind;
 use crate::{
     input::{Call, CallId, Effect, Event, Input, Now, OnLapse},
     log::Batch,
-    member::{Member, MemberConfig, Tuning},
+    member::{Member, MemberConfig},
     message::Message,
     name::{Name, check_name},
     replica::Replica,
     table::Row,
+    tuning::Tuning,
 };
 
 type Rows = BTreeMap<Name, Row>;

@@ -24,8 +24,8 @@ use callsign_elector::{
 use callsign_planted::planted;
 
 use crate::{
+    fence::{Conditions, Fence},
     input::{Effect, OpId},
-    leader::{Conditions, Fence},
     message::Message,
 };
 

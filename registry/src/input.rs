@@ -18,7 +18,6 @@ use callsign_transport::Kind;
 use crate::{
     entry::Entry,
     error::{ConsistentError, RegisterError, UnregisterError},
-    member::Drained,
     message::Message,
     name::Name,
 };
@@ -359,4 +358,22 @@ pub enum Event {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// What became of the seat of a node that drains. In order: of several registries the last one counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Drained {
+    /// Another member leads, and was heard to serve. No registration has to wait for this node to be gone.
+    Led {
+        /// The member.
+        by: NodeName,
+    },
+    /// No other member could have the seat: there is none that is synced, lives, and is not about to leave itself.
+    Alone,
+    /// It was not seen in time that another member serves, or what was asked here before was not decided: the store or
+    /// the others are out of reach, or the seat passes to somebody who is dead. The others find out as they do when a node dies.
+    TimedOut,
+    /// The node has left already.
+    Left,
 }

@@ -29,22 +29,24 @@ use callsign_elector::{
     elector::View,
     ids::{Epoch, NodeName, Nonce, Position, SessionId},
     keys::{RegistryKeys, read_key},
-    lineage::{LineageId, LineageNumber},
+    lineage::LineageNumber,
+    random::splitmix,
     record::Record,
-    store::{CommitOutcome, Key, Read, ReadResult, StoreError, Transaction, Value, Version},
+    store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
 };
 
 use callsign_planted::planted;
 
 use self::decide::decide;
 use crate::{
+    fence::{Conditions, Fence},
     input::{Effect, Event, OpId, Tell},
     log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, Op},
-    member::Tuning,
     message::{Message, Request, Verdict, Wish},
     name::Name,
     replica::{Applied, Replica},
     table::{RequestNumber, Table},
+    tuning::Tuning,
 };
 
 /// A store that is not available is tried again after so long, and after twice as long each time. Shorter: it is hammered;
@@ -158,39 +160,6 @@ pub(crate) struct Outcome {
     pub(crate) opened: bool,
     /// Another leads, or the log is another's: stop.
     pub(crate) deposed: bool,
-}
-
-/// Keys, and what a transaction has to find there.
-pub(crate) type Conditions = Vec<(Key, Option<Value>)>;
-
-/// What every batch has to find, in the bytes that were read or that this leader wrote itself: a newer version may have
-/// written more into a record than this one knows of.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Fence {
-    /// The term.
-    pub(crate) term: Value,
-    /// The end of the log.
-    pub(crate) commit: Option<Value>,
-    /// The record of the lineage.
-    pub(crate) lineage: Option<Value>,
-}
-
-impl Fence {
-    /// What to read of it; other reads may follow.
-    pub(crate) fn reads(keys: &RegistryKeys) -> Vec<Read> {
-        [keys.term(), keys.commit(), keys.cluster().lineage()].map(read_key).into()
-    }
-
-    /// Whether it was found by a read. The record of the lineage is another one when a node with a longer lease comes: it is
-    /// taken as it is then.
-    fn is_in(&mut self, read: &ReadResult) -> bool {
-        let (ours, theirs) = (LineageId::of(self.lineage.as_ref()), LineageId::of(read.value(2)));
-        let is_same = matches!((ours, theirs), (Ok(ours), Ok(theirs)) if ours.is_same(theirs));
-        if is_same {
-            self.lineage = read.value(2).cloned();
-        }
-        is_same && read.value(0) == Some(&self.term) && read.value(1) == self.commit.as_ref()
-    }
 }
 
 /// A leader in its epoch, from the opening batch on.
@@ -612,12 +581,4 @@ impl Leader {
 
 fn flight_conditions_failed(flight: &Flight) -> bool {
     matches!(flight, Flight::Batch(flight) if !flight.conditions.is_empty())
-}
-
-/// The next number of a sequence that does not repeat (`SplitMix64`, Steele, Lea and Flood 2014).
-pub(crate) fn splitmix(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

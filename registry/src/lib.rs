@@ -61,6 +61,7 @@ mod error;
 mod failing_tests;
 #[cfg(test)]
 mod fault_tests;
+mod fence;
 #[cfg(test)]
 mod full_disk_tests;
 #[cfg(any(test, feature = "fuzz"))]
@@ -102,6 +103,7 @@ mod snapshot;
 mod status;
 mod table;
 mod trim;
+mod tuning;
 #[cfg(test)]
 mod world;
 #[cfg(test)]
@@ -141,8 +143,8 @@ pub use crate::{
         ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError,
         UnregisterError, WhereisError,
     },
+    input::Drained,
     input::{Event, Notice},
-    member::Drained,
     name::{BadName, MAX_NAME_BYTES, Name},
     name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
     oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},

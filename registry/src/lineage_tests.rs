@@ -16,6 +16,7 @@ use callsign_elector::{
     },
     keys::{ClusterKeys, RegistryKeys},
     lineage::{LineageId, LineageNumber},
+    random::splitmix,
     record::{Leader, Lineage, LogEnd, Record, Term},
     sessions::Sessions,
     store::{
@@ -29,14 +30,16 @@ use tokio::time::Instant;
 use crate::{
     Registration, Registry,
     driver_tests::{Cluster, counter, until},
+    fence::Fence,
     input::{Effect, Input, Now},
-    leader::{Fence, Leader as Leads, splitmix},
+    leader::Leader as Leads,
     log::{Batch, Op},
-    member::{Member, MemberConfig, Tuning},
+    member::{Member, MemberConfig},
     message::Message,
     name::Name,
     replica::Replica,
     table::{RequestNumber, Row, Table},
+    tuning::Tuning,
 };
 
 /// The lease of these nodes: the default.

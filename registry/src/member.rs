@@ -11,7 +11,6 @@ mod lineage;
 mod messages;
 mod seat;
 mod standing;
-mod tuning;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -27,6 +26,7 @@ use callsign_elector::{
     ids::{Epoch, Incarnation, NodeName, Position},
     keys::RegistryKeys,
     lineage::{LineageId, LineageNumber},
+    random::splitmix,
     record::{LogEnd, Term},
     sessions::Sessions,
     settings::InForce,
@@ -36,13 +36,12 @@ use callsign_elector::{
 use callsign_planted::planted;
 
 use self::{ahead::Ahead, drain::Drain, lineage::Told};
-pub use self::{drain::Drained, tuning::Tuning};
 use crate::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
     host::{Host, Surroundings},
     input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell},
-    leader::{Leader, Outcome, splitmix},
+    leader::{Leader, Outcome},
     log::CorruptBatch,
     message::Message,
     reads::{Reads, WentBack},
@@ -50,6 +49,7 @@ use crate::{
     snapshot::Walks,
     table::Table,
     trim::Trim,
+    tuning::Tuning,
 };
 
 /// How often time is looked at while somebody waits. Deadlines are kept to within this.

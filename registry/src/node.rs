@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use callsign_elector::{
     elector::{ElectorConfig, Notice, driver::ElectorHandle},
     ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName},
     keys::ClusterKeys,
+    lock::lock,
     recording::{Core, Header, Recorder},
     session::{NodeSession, OpenSessionError, Patience, SessionConfig},
     settings::Settings,
@@ -27,8 +28,9 @@ use crate::{
     actor::{self, Parts, Shared, Started},
     config::{Config, StoreSource},
     error::JoinError,
-    member::{MemberConfig, Tuning},
+    member::MemberConfig,
     outage::{Observed, Outage},
+    tuning::Tuning,
 };
 
 mod failing;
@@ -86,11 +88,6 @@ pub(crate) struct Node {
     leaves: tokio::sync::Mutex<()>,
     /// What ends before the names do.
     endings: Mutex<Vec<leaving::Ending>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics under these locks: they guard plain maps.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Node {

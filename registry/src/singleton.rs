@@ -72,7 +72,8 @@ use ractor::ActorCell;
 pub use self::{
     builder::{SingletonBuilder, SingletonError, SingletonPlan},
     child::{Follow, Lead},
-    events::{ChildKind, SingletonEvent, SingletonEvents},
+    core::ChildKind,
+    events::{SingletonEvent, SingletonEvents},
     hand_over::MAX_HAND_OVER,
 };
 use crate::{

@@ -16,6 +16,7 @@ use callsign_elector::{
         Beat, ClusterName, Epoch, Incarnation, NodeName, Position, RegistryName, SessionId, SessionNumber,
     },
     keys::{ClusterKeys, RegistryKeys},
+    random::splitmix,
     record::{Lock, PositionRecord, Record, SessionRecord, Term},
     store::{CommitOutcome, Key, Limits, StoreError, Transaction, Version, Write, mvcc::Mvcc},
 };
@@ -24,12 +25,12 @@ use callsign_transport::Kind;
 use crate::{
     error::RegisterError,
     input::{Answer, Call, CallId, Effect, Event, Input, Notice as ActorNotice, Now, OnLapse, OpId, Tell},
-    leader::splitmix,
     log::Batch,
-    member::{Member, MemberConfig, Tuning},
+    member::{Member, MemberConfig},
     message::Message,
     name::Name,
     table::{Row, Table},
+    tuning::Tuning,
 };
 
 mod asking;

@@ -1,5 +1,6 @@
 //! The commands of `callsign-sim`.
 
+pub(crate) mod arguments;
 pub(crate) mod check_recordings;
 pub(crate) mod cost;
 mod elections;
@@ -9,3 +10,4 @@ pub(crate) mod mutants;
 pub(crate) mod replay;
 pub(crate) mod rows;
 pub(crate) mod run;
+mod seeds;

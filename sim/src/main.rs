@@ -13,9 +13,9 @@ use clap::Parser;
 #[command(version)]
 enum Command {
     /// Runs many seeds; of the first that fails: a short trace and a drawing.
-    Run(commands::run::Run),
+    Run(commands::arguments::Run),
     /// Runs one seed, or a trace that was kept, again.
-    Replay(commands::replay::Replay),
+    Replay(commands::arguments::Replay),
     /// Replays what the nodes of a run recorded, and checks it all together.
     CheckRecordings(commands::check_recordings::CheckRecordings),
     /// Searches small clusters to the end of every interleaving.

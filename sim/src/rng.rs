@@ -1,27 +1,22 @@
 //! Choices from a seed.
-//!
-//! Written here because the generators of `rand` may differ from version to version, and a seed that a user reports has
-//! to mean the same run tomorrow.
 
 use std::time::Duration;
 
-/// `SplitMix64` (Steele, Lea and Flood 2014).
+use callsign_elector::random::SplitMix64;
+
+/// The choices of a seed, of which two that are neighbours have nothing in common.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// The choices of a seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xd1b5_4a32_d192_ed03)
+        Self(SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xd1b5_4a32_d192_ed03))
     }
 
     /// The next number.
     pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     /// A number below `end`; 0 if there is none.

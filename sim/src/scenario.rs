@@ -7,7 +7,7 @@ mod standard;
 use std::collections::BTreeSet;
 
 pub use self::family::Scenario;
-use crate::{schedule::Drag, world::NodeId};
+use crate::world::NodeId;
 
 /// Weights of what clients do.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +99,20 @@ pub struct StoreFaults {
     pub unavailable: u64,
     /// Never answered, and done; and as often: given up. Also of reads.
     pub mute: u64,
+}
+
+/// What stays slow when everything else is healed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drag {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What travels in bulk, on every way: a snapshot takes seconds, and none of its chunks does.
+    Ways,
+    /// Who leads when everything is healed sends nothing in bulk, though its links are up and all else arrives.
+    Donor,
+    /// Every operation of the store.
+    Store,
 }
 
 /// What one run is drawn from.

@@ -6,7 +6,6 @@ use std::{collections::VecDeque, time::Duration};
 
 use callsign_elector::settings::{Preset, Settings};
 
-pub use self::drag::Drag;
 use self::drag::Dragging;
 use crate::{
     rng::Rng,

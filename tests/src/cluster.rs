@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use callsign_elector::lock::lock;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -117,10 +118,7 @@ impl Cluster {
             node.life.set_session(session.0);
         }
         self.lives.push(node.life.clone());
-        self.directory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), node.life.clone());
+        lock(&self.directory).insert(name.to_owned(), node.life.clone());
         self.nodes.insert(name.to_owned(), node);
     }
 

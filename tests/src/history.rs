@@ -7,13 +7,14 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
 
 use crate::client::Client;
+use callsign_elector::lock::lock;
 
 /// One incarnation of a node.
 #[derive(Debug)]
@@ -157,10 +158,6 @@ impl Forgive {
 #[derive(Debug, Default)]
 pub struct History {
     facts: Mutex<Facts>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Facts {

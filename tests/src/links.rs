@@ -8,9 +8,10 @@ use std::{
     net::SocketAddr,
     path::Path,
     process::Command,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
+use callsign_elector::lock::lock;
 use tokio::runtime::Runtime;
 
 mod carrier;
@@ -40,10 +41,6 @@ pub type Ends = (String, String);
 pub struct Links {
     carrier: Arc<dyn Carrier>,
     faults: Arc<Mutex<BTreeMap<Ends, Faults>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What passes bytes on.

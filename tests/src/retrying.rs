@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -19,6 +19,7 @@ use crate::{
     history::{History, Life, Span},
     sampler::Directory,
 };
+use callsign_elector::lock::lock;
 
 /// Between two requests of a client.
 const PAUSE: Duration = Duration::from_millis(3);
@@ -34,10 +35,6 @@ const KEPT: usize = 12;
 pub struct Fared {
     acknowledged: Mutex<Vec<Instant>>,
     counts: Mutex<BTreeMap<String, u64>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Fared {

@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
+use callsign_elector::lock::lock;
 use serde::Deserialize;
 
 use crate::{
@@ -25,7 +26,7 @@ pub(crate) type Directory = Arc<Mutex<BTreeMap<String, Arc<Life>>>>;
 
 /// The current incarnation of a node.
 pub(crate) fn current(directory: &Directory, node: &str) -> Option<Arc<Life>> {
-    let directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = lock(directory);
     directory.get(node).filter(|life| life.ended().is_none()).cloned()
 }
 

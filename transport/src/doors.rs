@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{bucket::Bucket, config::LinkLimits, error::Refused, peer::LinkId};
+use crate::{bucket::Bucket, error::Refused, peer::LinkId, tuning::LinkLimits};
 
 /// How many sources are remembered from which peers have authenticated: those of so many nodes.
 const FAMILIAR: usize = 1024;

@@ -1,63 +1,41 @@
-//! The endpoint: carries out what [`Links`] decides, and is what users hold.
-//!
-//! Locks are taken in this order: an outbox, or a link's core, alone; the state, with outboxes under it.
+//! The endpoint: what users hold. It listens, and hands what comes to `net::connection`.
 #![allow(clippy::disallowed_methods)] // the driver is where time and tasks come from
 
 use std::{
-    collections::BTreeMap,
     net::SocketAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use bytes::Bytes;
-use dashmap::DashMap;
-use tokio::{
-    runtime::Handle,
-    sync::Notify,
-    time::{Instant, sleep, sleep_until},
-};
+use futures::FutureExt;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "node-server")]
-use crate::config::Network;
+use crate::net::network::Network;
 use crate::{
-    config::{EndpointConfig, LinkLimits, Security},
-    doors::{Doors, Verdict},
-    error::{DownReason, Refused, SendError, StartError},
-    events::{LinkEvent, LinkEvents, Subscribers},
-    hello::Me,
-    keys::{Keys, KeysRefused, MAX_SECRETS},
+    agreed::Security,
+    config::EndpointConfig,
+    doors::Verdict,
+    error::{KeysRefused, SendError, StartError},
+    events::LinkEvents,
+    handle::LinkHandle,
+    inner::Inner,
+    keys::Keys,
     link,
-    links::{Effect, Input, Links},
-    net::{
-        Connection, Listener,
-        connection::{self, LinkHandle},
-    },
+    links::Input,
+    lock::{lock, read, write},
+    net::{connection, network::Listener, stream::Connection},
     outbox::Outbox,
     peer::{Lane, LinkId, PeerId, is_valid_name},
-    refusals::{Refusal, RefusalCounts, Refusals},
-    remote::Exports,
-    versions::Versions,
+    refusals::{Refusal, RefusalCounts},
+    secret::MAX_SECRETS,
+    tuning::LinkLimits,
 };
 
 /// After a failed accept (no descriptors left, say). Smaller: a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A node's end of all its links.
 ///
@@ -95,245 +73,6 @@ pub struct LinkStatus {
     pub dropped: u64,
 }
 
-pub(crate) struct Inner {
-    pub(crate) config: EndpointConfig,
-    pub(crate) me: PeerId,
-    pub(crate) local: SocketAddr,
-    pub(crate) start: Instant,
-    keys: RwLock<Arc<Keys>>,
-    pub(crate) state: RwLock<State>,
-    /// The links that are up; a copy of what `state` knows, for senders.
-    pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
-    pub(crate) exports: Exports,
-    #[cfg(feature = "node-server")]
-    pub(crate) sessions: Option<crate::node_server::Sessions>,
-    pub(crate) runtime: Handle,
-    last_link: AtomicU64,
-    refusals: Mutex<Refusals>,
-    /// The time of the next dial changed.
-    changed: Notify,
-    /// No new links.
-    pub(crate) closing: CancellationToken,
-    /// No links at all.
-    pub(crate) halted: CancellationToken,
-}
-
-pub(crate) struct State {
-    pub(crate) links: Links,
-    pub(crate) subscribers: Subscribers,
-    doors: Doors,
-    /// Accepted connections in their handshakes.
-    pending: BTreeMap<LinkId, CancellationToken>,
-}
-
-impl Inner {
-    pub(crate) fn now(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    /// Those that a handshake that begins now goes by.
-    pub(crate) fn keys(&self) -> Arc<Keys> {
-        read(&self.keys).clone()
-    }
-
-    pub(crate) fn myself(&self, keys: &Keys) -> Me {
-        Me {
-            cluster: self.config.cluster.clone(),
-            peer: self.me.clone(),
-            security: keys.security(),
-            carrier: self.config.network.carrier(),
-            versions: Versions::OURS,
-        }
-    }
-
-    pub(crate) fn check(&self, peer: &PeerId) -> Result<(), Refused> {
-        read(&self.state).links.check(peer)
-    }
-
-    pub(crate) fn new_link(&self) -> LinkId {
-        LinkId(self.last_link.fetch_add(1, Relaxed) + 1)
-    }
-
-    pub(crate) fn start_task(&self, what: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        self.config.tasks.start(&self.runtime, what, work);
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.halted.is_cancelled()
-    }
-
-    /// Has an authenticated connection become the link to its peer.
-    pub(crate) fn admit(
-        self: &Arc<Self>,
-        handle: &Arc<LinkHandle>,
-        via: Option<String>,
-    ) -> Result<(), Refused> {
-        self.handles.insert(handle.id, handle.clone());
-        let peer = handle.peer.clone();
-        let admitted = self.apply(Input::Authenticated { link: handle.id, peer, via });
-        if admitted.is_ok() {
-            write(&self.state).doors.met(handle.address.ip());
-        } else {
-            self.handles.remove(&handle.id);
-        }
-        admitted
-    }
-
-    /// An authenticated connection is given up before it became a link.
-    pub(crate) fn lost(self: &Arc<Self>, link: LinkId, peer: PeerId, dialled: bool) {
-        let input = if dialled {
-            Input::DialFailed { node: peer.node }
-        } else {
-            Input::Ended { link, reason: DownReason::Closed }
-        };
-        let _ = self.apply(input);
-    }
-
-    /// Gives the table an input and carries out its effects. An error is the refusal of what the input asked for.
-    pub(crate) fn apply(self: &Arc<Self>, input: Input) -> Result<(), Refused> {
-        let mut effects = Vec::new();
-        let mut later = Vec::new();
-        let mut ended = BTreeMap::new();
-        let mut state = write(&self.state);
-        if let Input::Ended { link, .. } | Input::Authenticated { link, .. } = &input {
-            state.pending.remove(link);
-            state.doors.leaves(*link);
-        }
-        state.links.step(self.now(), input, &mut effects);
-        for effect in effects {
-            match effect {
-                Effect::Up { link, peer } => {
-                    tracing::info!(%peer, %link, "up");
-                    state.subscribers.tell_all(&LinkEvent::Up { peer, link });
-                }
-                Effect::Down { link, peer, reason } => {
-                    log_down(&peer, link, &reason);
-                    // Before anybody can hear of it: who knows that a link is down finds its references dead.
-                    if let Some((_, handle)) = self.handles.remove(&link) {
-                        handle.remote.close();
-                        ended.insert(link, handle);
-                    }
-                    state.subscribers.tell_all(&LinkEvent::Down { peer, link, reason });
-                }
-                other => later.push(other),
-            }
-        }
-        drop(state);
-        self.changed.notify_one();
-        let mut result = Ok(());
-        for effect in later {
-            match effect {
-                Effect::Dial { node, address } => {
-                    self.start_task("a link that is dialled", connection::dial(self.clone(), node, address));
-                }
-                Effect::Dismiss { link, farewell, reason } => {
-                    if let Some(handle) = ended.get(&link) {
-                        handle.step(self, link::Input::Dismiss(farewell, reason));
-                    }
-                }
-                Effect::Refuse { why, .. } => result = Err(why),
-                Effect::Up { .. } | Effect::Down { .. } => {}
-            }
-        }
-        result
-    }
-
-    pub(crate) fn note_refusal(&self, address: &str, why: &Refused) {
-        let Some(count) = lock(&self.refusals).note(self.now(), address, why) else { return };
-        match why {
-            // The ordinary life of a cluster in which nodes come and go.
-            Refused::Unreachable(_) | Refused::Deadline | Refused::Leaving => {
-                tracing::info!(%address, count, "no link: {why}");
-            }
-            why => tracing::warn!(%address, count, "link refused: {why}"),
-        }
-    }
-
-    async fn accept(self: Arc<Self>, mut listener: Listener) {
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = self.closing.cancelled() => return,
-            };
-            match accepted {
-                Ok(connection) => self.knock(connection),
-                Err(error) => {
-                    tracing::warn!("cannot accept connections: {error}");
-                    tokio::select! {
-                        () = sleep(ACCEPT_PAUSE) => {}
-                        () = self.closing.cancelled() => return,
-                    }
-                }
-            }
-        }
-    }
-
-    /// Counts something that was refused; returns how often it was.
-    pub(crate) fn count_refused(&self, word: &'static str) -> u64 {
-        lock(&self.refusals).count(word)
-    }
-
-    /// Has an accepted connection shake hands, or closes it.
-    fn knock(self: &Arc<Self>, connection: Connection) {
-        let (link, dropped) = (self.new_link(), CancellationToken::new());
-        let from = connection.remote.ip();
-        let mut state = write(&self.state);
-        match state.doors.knock(self.now(), link, from) {
-            Verdict::Enter { instead_of } => {
-                state.pending.insert(link, dropped.clone());
-                if let Some(handshake) = instead_of.and_then(|link| state.pending.remove(&link)) {
-                    handshake.cancel();
-                }
-                drop(state);
-                let handshake = connection::accepted(self.clone(), link, connection, dropped);
-                self.start_task("a link that was accepted", handshake);
-            }
-            Verdict::Refused(why) => {
-                drop(state);
-                self.note_refusal(&from.to_string(), &why);
-            }
-        }
-    }
-
-    async fn wake_links(self: Arc<Self>) {
-        loop {
-            let next = read(&self.state).links.next_wake();
-            let wait = async {
-                match next {
-                    Some(at) => sleep_until(self.start + at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = wait => drop(self.apply(Input::Wake)),
-                () = self.changed.notified() => {}
-                () = self.closing.cancelled() => return,
-            }
-        }
-    }
-
-    fn halt(self: &Arc<Self>) {
-        self.closing.cancel();
-        let _ = self.apply(Input::Leave);
-        let handles: Vec<_> = self.handles.iter().map(|handle| handle.clone()).collect();
-        for handle in handles {
-            let _ = self.apply(Input::Ended { link: handle.id, reason: DownReason::Left });
-            handle.abandon();
-        }
-        self.halted.cancel();
-        write(&self.state).subscribers.clear();
-    }
-}
-
-fn log_down(peer: &PeerId, link: LinkId, reason: &DownReason) {
-    match reason {
-        DownReason::Goodbye | DownReason::Left | DownReason::Replaced => {
-            tracing::info!(%peer, %link, "down: {reason}");
-        }
-        reason => tracing::warn!(%peer, %link, "down: {reason}"),
-    }
-}
-
 impl Endpoint {
     /// Listens, and links up with whoever belongs here. Call it inside a tokio runtime; its tasks run there.
     pub async fn start(config: EndpointConfig) -> Result<Self, StartError> {
@@ -348,32 +87,14 @@ impl Endpoint {
             }
             _ => None,
         };
-        let EndpointConfig { timing, limits, seed, .. } = config;
-        let me = PeerId::new(config.node.clone(), config.incarnation);
-        let inner = Arc::new(Inner {
-            me,
+        let inner = Arc::new(Inner::new(
+            config,
             local,
-            start: Instant::now(),
-            keys: RwLock::new(Arc::new(config.keys.clone())),
-            state: RwLock::new(State {
-                links: Links::new(config.node.clone(), timing, limits.links, seed),
-                doors: Doors::new(Duration::ZERO, limits),
-                subscribers: Subscribers::default(),
-                pending: BTreeMap::new(),
-            }),
-            handles: DashMap::new(),
-            exports: Exports::default(),
             #[cfg(feature = "node-server")]
             sessions,
-            runtime: Handle::current(),
-            last_link: AtomicU64::new(0),
-            refusals: Mutex::default(),
-            changed: Notify::new(),
-            closing: CancellationToken::new(),
-            halted: CancellationToken::new(),
-            config,
-        });
-        inner.start_task("the listener of links", inner.clone().accept(listener));
+            |inner, node, address| connection::dial(inner, node, address).boxed(),
+        ));
+        inner.start_task("the listener of links", accept(inner.clone(), listener));
         inner.start_task("the timer of links", inner.clone().wake_links());
         let alive = Arc::new(Alive(inner.clone()));
         Ok(Self { inner, _alive: alive })
@@ -475,8 +196,9 @@ impl Endpoint {
         lock(&self.inner.refusals).list()
     }
 
-    /// How many connections did not become links, by the word for why ([`Refused::word`]), since the endpoint began; and how
-    /// many messages for actors that peers cannot reach were, as `no-such-actor`, and calls, as `too-many-calls`. For metrics.
+    /// How many connections did not become links, by the word for why ([`Refused::word`](crate::Refused::word)), since the
+    /// endpoint began; and how many messages for actors that peers cannot reach were, as `no-such-actor`, and calls, as
+    /// `too-many-calls`. For metrics.
     pub fn refusal_counts(&self) -> RefusalCounts {
         lock(&self.inner.refusals).counts().clone()
     }
@@ -495,7 +217,7 @@ impl Endpoint {
         let _ = self.inner.apply(Input::Leave);
         let handles: Vec<_> = self.inner.handles.iter().map(|handle| handle.clone()).collect();
         for handle in &handles {
-            handle.step(&self.inner, link::Input::Leave);
+            self.inner.step_link(handle, link::Input::Leave);
         }
         for handle in handles {
             handle.done.cancelled().await; // each link's core has the deadline
@@ -507,6 +229,47 @@ impl Endpoint {
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Endpoint({} at {})", self.inner.me, self.inner.local)
+    }
+}
+
+async fn accept(inner: Arc<Inner>, mut listener: Listener) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = inner.closing.cancelled() => return,
+        };
+        match accepted {
+            Ok(connection) => knock(&inner, connection),
+            Err(error) => {
+                tracing::warn!("cannot accept connections: {error}");
+                tokio::select! {
+                    () = sleep(ACCEPT_PAUSE) => {}
+                    () = inner.closing.cancelled() => return,
+                }
+            }
+        }
+    }
+}
+
+/// Has an accepted connection shake hands, or closes it.
+fn knock(inner: &Arc<Inner>, connection: Connection) {
+    let (link, dropped) = (inner.new_link(), CancellationToken::new());
+    let from = connection.remote.ip();
+    let mut state = write(&inner.state);
+    match state.doors.knock(inner.now(), link, from) {
+        Verdict::Enter { instead_of } => {
+            state.pending.insert(link, dropped.clone());
+            if let Some(handshake) = instead_of.and_then(|link| state.pending.remove(&link)) {
+                handshake.cancel();
+            }
+            drop(state);
+            let handshake = connection::accepted(inner.clone(), link, connection, dropped);
+            inner.start_task("a link that was accepted", handshake);
+        }
+        Verdict::Refused(why) => {
+            drop(state);
+            inner.note_refusal(&from.to_string(), &why);
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Carrier, Security},
-    keys::KeysRefused,
+    agreed::{Carrier, Security},
     peer::LinkId,
+    secret::MAX_SECRETS,
     versions::Versions,
 };
 
@@ -49,6 +49,34 @@ pub enum StartError {
     NodeServer {
         /// What is wrong with it.
         why: &'static str,
+    },
+}
+
+/// Why new keys were not taken. The former ones are in force.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeysRefused {
+    /// A running node has secrets or has none, has certificates or has none: nodes that differ in it refuse each other.
+    #[error("a running node cannot go from {now} to {wanted}")]
+    OtherSecurity {
+        /// What is in force.
+        now: Security,
+        /// What was asked for.
+        wanted: Security,
+    },
+    /// Too many secrets.
+    #[error("{count} secrets, {MAX_SECRETS} may be valid at once")]
+    TooManySecrets {
+        /// How many were given.
+        count: usize,
+    },
+    /// The certificate is not this node's.
+    #[error("the certificate is for {}, not for {wanted}", certified.join(", "))]
+    NotThisNode {
+        /// The name that was looked for, `callsign://CLUSTER/NODE`.
+        wanted: String,
+        /// The names that it has.
+        certified: Vec<String>,
     },
 }
 

@@ -10,19 +10,21 @@ use futures::executor::block_on;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::{
-    config::{Carrier, LinkLimits, LinkTiming, Security},
+    agreed::{Carrier, Security},
     error::Refused,
     frame::{self, Assembly, Frame},
     hello::{Certified, Effect, Hello, Input, Me, Side},
-    keys::{Keys, Secret},
+    keys::Keys,
     link::{self, Link},
     net::{
-        Connection,
         handshake::{NOISE, shake},
+        stream::Connection,
         wire::{ReadError, WireRead, wire},
     },
     outbox::Outbox,
     peer::{LinkId, PeerId, is_valid_name},
+    secret::Secret,
+    tuning::{LinkLimits, LinkTiming},
     versions::Versions,
 };
 

@@ -5,7 +5,7 @@ use callsign_golden::{Golden, seed};
 
 use crate::{
     Secret, Versions,
-    config::{Carrier, Security},
+    agreed::{Carrier, Security},
     error::{CertificateFault, Refused, Whose},
     frame::{self, Farewell, Frame, FrameError, NotDelivered},
     hello::{Me, Word, preamble, read_preamble, word},

@@ -36,7 +36,7 @@ use std::{io::Cursor, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Carrier, Security},
+    agreed::{Carrier, Security},
     error::{CertificateFault, Refused, Whose},
     peer::{PeerId, is_valid_name},
     variant::VariantName,

@@ -23,8 +23,8 @@
 //! Does not promise that a message arrives: what is queued or under way when a link ends is lost, and the sender is
 //! told no more than `Down`.
 //!
-//! The rules are in cores without I/O (`bucket`, `doors`, `frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `events`,
-//! `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
+//! The rules are in cores without I/O (`bucket`, `doors`, `frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `handle`,
+//! `inner`, `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
 //! the application's own `ractor_cluster::NodeServer` instead of over the connection itself (`NodeServerNetwork`);
 //! everything else is the same.
 //!
@@ -35,6 +35,7 @@
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 
+mod agreed;
 mod bucket;
 mod config;
 #[cfg(feature = "cores")]
@@ -50,10 +51,13 @@ mod frame;
 pub mod fuzz;
 #[cfg(test)]
 mod golden_tests;
+mod handle;
 mod hello;
+mod inner;
 mod keys;
 mod link;
 mod links;
+mod lock;
 mod net;
 #[cfg(feature = "node-server")]
 mod node_server;
@@ -61,17 +65,21 @@ mod outbox;
 mod peer;
 mod refusals;
 mod remote;
+mod secret;
+mod subscribers;
 mod tasks;
 mod tls;
+mod tuning;
 mod variant;
 mod versions;
 
-pub use config::{Carrier, EndpointConfig, LinkLimits, LinkTiming, Network, Security};
+pub use agreed::{Carrier, Security};
+pub use config::EndpointConfig;
 pub use endpoint::{Endpoint, LinkStatus};
-pub use error::{CertificateFault, DownReason, Refused, SendError, StartError, Whose};
-pub use events::{LinkEvent, LinkEvents};
-pub use keys::{BadSecret, Keys, KeysRefused, MAX_SECRETS, Secret};
-pub use net::MemoryNetwork;
+pub use error::{CertificateFault, DownReason, KeysRefused, Refused, SendError, StartError, Whose};
+pub use events::LinkEvents;
+pub use keys::Keys;
+pub use net::{memory::MemoryNetwork, network::Network};
 #[cfg(feature = "node-server")]
 pub use node_server::NodeServerNetwork;
 pub use peer::{Lane, LinkId, MAX_NAME, PeerId};
@@ -81,8 +89,11 @@ pub use ractor_cluster;
 pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
 pub use refusals::{Refusal, RefusalCounts};
 pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
+pub use secret::{BadSecret, MAX_SECRETS, Secret};
+pub use subscribers::LinkEvent;
 pub use tasks::Tasks;
 pub use tls::{BadTls, Tls};
+pub use tuning::{LinkLimits, LinkTiming};
 #[doc(hidden)]
 pub use variant::VariantName;
 pub use versions::Versions;

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::{config::LinkTiming, error::DownReason, frame::Farewell};
+use crate::{error::DownReason, frame::Farewell, tuning::LinkTiming};
 
 /// What can happen to a link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

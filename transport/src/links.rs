@@ -16,10 +16,10 @@ use std::{
 use callsign_planted::planted;
 
 use crate::{
-    config::LinkTiming,
     error::{DownReason, Refused},
     frame::Farewell,
     peer::{LinkId, PeerId},
+    tuning::LinkTiming,
 };
 
 /// How many former incarnations of one node are remembered: the last of so many restarts.

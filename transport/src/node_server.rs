@@ -46,15 +46,17 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::LinkTiming,
-    endpoint::lock,
     error::{Refused, StartError},
+    lock::lock,
     net::{
-        Connection, MemoryNetwork, handshake,
+        handshake,
+        memory::MemoryNetwork,
+        stream::Connection,
         wire::{WireRead, WireWrite},
     },
     peer::PeerId,
     tasks::Tasks,
+    tuning::LinkTiming,
 };
 
 mod carrier;

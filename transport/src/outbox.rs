@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    config::LinkLimits,
     error::SendError,
     frame::{Farewell, Frame, PIECE, PREFIX},
     peer::{Lane, LinkId},
+    tuning::LinkLimits,
 };
 
 /// Bytes that the link itself may have to say beyond the limit of the control lane.

@@ -30,10 +30,10 @@ use tokio_rustls::rustls;
 use webpki::EndEntityCert;
 
 use crate::{
-    error::CertificateFault,
+    error::{CertificateFault, KeysRefused},
     hello::Certified,
-    keys::{KeysRefused, blake2s},
     peer::is_valid_name,
+    secret::blake2s,
 };
 
 const SCHEME: &str = "callsign://";

@@ -15,7 +15,7 @@
 //! Costs one read and one commit for each grant and each refresh, one read for each denial. Without the store there are no
 //! grants: the inner oracle's seat stays taken meanwhile, by whoever it was given to.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, stream::BoxStream};
 
@@ -26,6 +26,7 @@ use super::{
 use crate::{
     ids::{Ballot, ClusterName, Epoch, Nonce, next_count},
     keys::ClusterKeys,
+    lock::lock,
     store::{CommitOutcome, SharedStore},
 };
 
@@ -95,7 +96,7 @@ impl<O: Oracle> Fenced<O> {
     fn granted(&mut self, numbered: &Numbered, inner: Grant<O::Fence>) -> Verdict<Fence> {
         let (epoch, ballot) = (numbered.epoch, numbered.ballot);
         let (validity, refresh_in) = (inner.validity, inner.refresh_in);
-        *self.epochs.lock().unwrap_or_else(PoisonError::into_inner) = Some((inner.term.epoch, epoch));
+        *lock(&self.epochs) = Some((inner.term.epoch, epoch));
         self.held = Some((seen(numbered), inner));
         Verdict::Granted(Grant { term: seen(numbered), fence: Fence { epoch, ballot }, validity, refresh_in })
     }
@@ -152,7 +153,7 @@ impl<O: Oracle> Oracle for Fenced<O> {
     fn signals(&mut self) -> BoxStream<'static, Signal> {
         let epochs = self.epochs.clone();
         let here = move |there| {
-            let known = *epochs.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = *lock(&epochs);
             known.filter(|(inner, _)| *inner == there).map(|(_, epoch)| epoch)
         };
         let translated = move |signal| {

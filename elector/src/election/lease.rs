@@ -40,6 +40,7 @@ use crate::{
 
 mod admin;
 mod driver;
+mod error;
 mod event;
 pub mod member;
 mod memory;
@@ -49,8 +50,9 @@ mod signals;
 mod snapshot;
 mod watched;
 
-pub use admin::{Election, ElectionError, Initialised, Listed, Seated};
+pub use admin::{Election, Initialised, Listed, Seated};
 use driver::{drive, watch};
+pub use error::ElectionError;
 pub use event::{Event, What};
 use member::{Answer, Ask, Member};
 pub use memory::Memory;

@@ -341,7 +341,7 @@ impl Elector {
     /// Does it; says whether an operation of the store began.
     pub(super) fn perform(&mut self, action: &Action, effects: &mut Vec<Effect>) -> bool {
         self.turns.retain(|(other, _)| other != action);
-        let nonce = Nonce(self.seed.next());
+        let nonce = Nonce(self.seed.draw());
         let mut join = None;
         let Some((transaction, report)) = self.plan(action, nonce) else { return false };
         match action {

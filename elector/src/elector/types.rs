@@ -3,11 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 
+use super::timing::ElectorTiming;
 use crate::{
     Time,
     ids::{ClusterName, Epoch, NodeName, Position, RegistryName, SessionId, Token},
@@ -16,48 +16,11 @@ use crate::{
     past::Fact,
     policy::Opening,
     record::{Lock, LogEnd, MemberRow, QueueEntry, Term},
-    session::timing::SWEEP_AFTER,
     sessions::Sessions,
     settings::{InForce, Settings},
     state::{self, Change, Dropped, Seat},
     store::{CommitOutcome, Key, Read, ReadResult, StoreError, TooLarge, Transaction, Value, Version},
 };
-
-/// The times of an elector. None is compared with another node's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ElectorTiming {
-    /// How often the store is read without cause. Shorter: load; longer: what a lost watch costs.
-    pub poll: Duration,
-    /// How long a leader that was heard may be silent, unless that is [set](Settings::silence) for all. Shorter: pauses depose; longer: a stuck leader stays.
-    pub silence: Duration,
-    /// How long a lock may stay unmoved, unless that is [set](Settings::lock_timeout) for all. Shorter: long handoffs run twice; longer: what the death of its owner costs.
-    pub lock: Duration,
-    /// How long the leader may take to answer one that took its lock. Shorter: events are applied during a handoff that
-    /// still runs; longer: what an unreachable leader costs.
-    pub assume: Duration,
-    /// How long each elector leaves the queue to the one before it. Shorter: collisions; longer: what a dead elector
-    /// before it costs.
-    pub turn: Duration,
-    /// How long each elector leaves it to the one before it to report a closed session. As `turn`.
-    pub closed: Duration,
-    /// How long the sequence number of an author that is no member is kept before it is swept away; zero: for ever. Only
-    /// economy depends on it.
-    pub sweep_after: Duration,
-}
-
-impl Default for ElectorTiming {
-    fn default() -> Self {
-        Self {
-            poll: Duration::from_secs(1),
-            silence: Duration::from_secs(2),
-            lock: Duration::from_secs(3),
-            assume: Duration::from_secs(2),
-            turn: Duration::from_millis(20),
-            closed: Duration::from_millis(50),
-            sweep_after: SWEEP_AFTER,
-        }
-    }
-}
 
 /// What an elector is told at its start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,17 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
+use self::{observe::Observer, own::Own, suspicion::Suspicions, sweeper::Sweeper};
 use super::{
-    Obstacle, SessionConfig, SessionEvent, SessionFailure, TimingError, jitter::Jitter, observe::Observer,
-    own::Own, suspicion::Suspicions, sweeper::Sweeper,
+    config::SessionConfig,
+    event::{Obstacle, SessionEvent, SessionFailure},
+    timing::TimingError,
 };
 use crate::{
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
     keys::ClusterKeys,
     past::Fact,
+    random::SplitMix64,
     store::{CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Transaction},
     time::Time,
 };
+
+mod lineage;
+mod observe;
+mod own;
+mod suspicion;
+mod sweeper;
+mod watch;
 
 /// Recognises the answer to a request of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -114,7 +124,7 @@ pub enum Effect {
 
 /// Where a session is in its life.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
+enum Phase {
     /// Not started. -> `Opening`, `Over`.
     Idle,
     /// Waits for a session under its name to be over, and opens the next. -> `Open`, `Leaving`, `Over`.
@@ -130,18 +140,18 @@ pub(super) enum Phase {
 /// The session of one node in one cluster, over all the numbers it gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Session {
-    pub(super) config: SessionConfig,
-    pub(super) keys: ClusterKeys,
-    pub(super) phase: Phase,
+    config: SessionConfig,
+    keys: ClusterKeys,
+    phase: Phase,
     /// The node's own record.
-    pub(super) own: Own,
+    own: Own,
     /// The records of the others.
-    pub(super) observer: Observer,
-    pub(super) suspicions: Suspicions,
+    observer: Observer,
+    suspicions: Suspicions,
     /// What goes over the records of those that are no more.
-    pub(super) sweeper: Sweeper,
-    pub(super) leads: bool,
-    pub(super) jitter: Jitter,
+    sweeper: Sweeper,
+    leads: bool,
+    jitter: SplitMix64,
     last_id: RequestId,
     woken_for: Option<Time>,
 }
@@ -150,7 +160,7 @@ impl Session {
     /// A session that waits for [`Input::Start`]. Refuses durations that cannot work.
     pub fn new(config: SessionConfig) -> Result<Self, TimingError> {
         config.timing.validate()?;
-        let mut jitter = Jitter::new(config.seed);
+        let mut jitter = SplitMix64::new(config.seed);
         Ok(Self {
             keys: ClusterKeys::new(&config.cluster),
             phase: Phase::Idle,
@@ -285,25 +295,25 @@ impl Session {
     }
 
     /// Whether the session is open and trusted as of the last step.
-    pub(super) fn is_trusted(&self) -> bool {
+    fn is_trusted(&self) -> bool {
         self.own.trusted_until.is_some()
     }
 
-    pub(super) fn id(&self, number: SessionNumber) -> SessionId {
+    fn id(&self, number: SessionNumber) -> SessionId {
         SessionId { node: self.config.node.clone(), incarnation: self.config.incarnation, number }
     }
 
-    pub(super) fn next_id(&mut self) -> RequestId {
+    fn next_id(&mut self) -> RequestId {
         self.last_id.0 += 1;
         self.last_id
     }
 
-    pub(super) fn last_id(&self) -> RequestId {
+    fn last_id(&self) -> RequestId {
         self.last_id
     }
 
     /// A pause after the store refused, so that nodes do not all come back at once.
-    pub(super) fn pause(&mut self) -> std::time::Duration {
+    fn pause(&mut self) -> std::time::Duration {
         let retry = self.config.timing.retry();
         retry / 2 + self.jitter.below(retry)
     }

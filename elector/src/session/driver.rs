@@ -15,12 +15,16 @@ use tokio::sync::{
 };
 
 use super::{
-    Effect, Input, Obstacle, Session, SessionConfig, SessionEvent, SessionFailure, TimingError,
+    config::SessionConfig,
+    core::{Effect, Input, Session},
+    event::{Obstacle, SessionEvent, SessionFailure},
+    timing::TimingError,
     trust::TrustHandle,
 };
 use crate::{
     clock::Clock,
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
+    lock::lock,
     metrics,
     past::Fact,
     record::CorruptRecord,
@@ -626,11 +630,6 @@ impl State {
             former.abort();
         }
     }
-}
-
-/// Nothing that could panic happens under this lock.
-fn lock(current: &std::sync::Mutex<Option<SessionId>>) -> std::sync::MutexGuard<'_, Option<SessionId>> {
-    current.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{jitter::Jitter, test_store::Rows, *};
+use super::{test_store::Rows, *};
 use crate::{
-    ids::{SessionId, SessionNumber},
+    ids::{ClusterName, Incarnation, NodeName, SessionId, SessionNumber},
     keys::ClusterKeys,
+    random::SplitMix64,
     record::{Record, SessionRecord},
     store::{CommitOutcome, Proof, StoreError, Transaction},
     time::Time,
@@ -86,13 +87,13 @@ struct World {
     nodes: Vec<Node>,
     happenings: BTreeMap<(Micros, u64), Happening>,
     count: u64,
-    draw: Jitter,
+    draw: SplitMix64,
     seen: Seen,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut draw = Jitter::new(seed);
+        let mut draw = SplitMix64::new(seed);
         let nodes = (0..3)
             .map(|index| {
                 let config = SessionConfig {

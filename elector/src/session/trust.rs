@@ -2,13 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
 };
 
-use crate::{clock::Clock, ids::SessionNumber, store::LifeGuard, time::Time};
+use crate::{clock::Clock, ids::SessionNumber, lock::lock, store::LifeGuard, time::Time};
 
 /// The session asked about is not trusted: nothing may be done on its behalf. It may still be open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -123,7 +123,7 @@ impl TrustHandle {
 
     fn is_over(&self) -> MutexGuard<'_, bool> {
         // Nothing panics under it: it guards stores to atomics.
-        self.shared.is_over.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.is_over)
     }
 
     fn load(&self) -> (SessionNumber, Time) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::CommitOutcome;
+use super::transaction::CommitOutcome;
 
 /// How many commits in a row had an outcome that nobody knows. A store that is away, or a disk that is full, makes all of
 /// them fail.

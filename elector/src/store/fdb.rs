@@ -33,7 +33,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
@@ -41,10 +41,15 @@ use foundationdb::{Database, FdbError, FdbResult, options::TransactionOption};
 use futures::{FutureExt, future::BoxFuture};
 
 use super::{
-    CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
-    Transaction, Version, failures::Failures,
+    contract::{LifeGuard, Proof, Store},
+    error::{OpenError, StoreError},
+    failures::Failures,
+    transaction::{CommitOutcome, Key, Limits, Read, ReadResult, Transaction, Version},
 };
-use crate::ids::{Incarnation, NodeName};
+use crate::{
+    ids::{Incarnation, NodeName},
+    lock::lock,
+};
 
 mod commit;
 mod fence;
@@ -116,7 +121,7 @@ impl FdbStore {
 impl Shared {
     fn failures(&self) -> MutexGuard<'_, Failures> {
         // What is noted of them is whole between any two lines.
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.failures)
     }
 
     /// A transaction that ends at the deadline.

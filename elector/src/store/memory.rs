@@ -14,7 +14,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -22,10 +22,15 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::oneshot;
 
 use super::{
-    CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, Store, StoreError, Transaction, Version,
+    contract::{LifeGuard, Proof, Store},
+    error::StoreError,
     mvcc::Mvcc,
+    transaction::{CommitOutcome, Key, Limits, Read, ReadResult, Transaction, Version},
 };
-use crate::ids::{Incarnation, NodeName};
+use crate::{
+    ids::{Incarnation, NodeName},
+    lock::lock,
+};
 
 mod gate;
 
@@ -288,7 +293,7 @@ impl fmt::Debug for MemoryStore {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // Whoever panicked while it held the lock was a test; the data were changed whole or not at all.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

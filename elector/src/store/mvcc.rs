@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{
+use super::transaction::{
     Check, CommitOutcome, Key, Limits, Read, ReadResult, STAMP_LENGTH, Transaction, Value, Version, Write,
 };
 

@@ -53,8 +53,10 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::{
-    CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
-    Transaction, Version, failures::Failures,
+    contract::{LifeGuard, Proof, Store},
+    error::{OpenError, StoreError},
+    failures::Failures,
+    transaction::{CommitOutcome, Key, Limits, Read, ReadResult, Transaction, Version},
 };
 use crate::{
     ids::{Incarnation, NodeName},
@@ -66,9 +68,11 @@ mod commit;
 mod examine;
 pub(crate) mod line;
 mod newest;
+mod notice;
 mod pipeline;
 mod read;
 pub(crate) mod schema;
+mod sql;
 mod tls;
 pub(crate) mod trouble;
 mod watches;
@@ -76,7 +80,8 @@ mod watches;
 pub(super) use address::Address;
 pub(super) use examine::examine;
 use line::{Line, Place, Role};
-use watches::{Event, Keeper, Watch};
+use notice::{Event, Watch};
+use watches::Keeper;
 
 /// How long a request waits for a connection, for those before it, and for its turn. Shorter refuses commits when many
 /// write at once, longer hides that one of them hangs.

@@ -41,8 +41,10 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    CommitOutcome, Key, LifeGuard, Limits, OpenError, Proof, Read, ReadResult, Store, StoreError,
-    Transaction, Version, failures::Failures,
+    contract::{LifeGuard, Proof, Store},
+    error::{OpenError, StoreError},
+    failures::Failures,
+    transaction::{CommitOutcome, Key, Limits, Read, ReadResult, Transaction, Version},
 };
 use crate::{
     ids::{Incarnation, NodeName},
@@ -265,5 +267,6 @@ impl Store for SqliteStore {
 
 #[cfg(test)]
 mod processes;
+mod sql;
 #[cfg(test)]
 mod tests;

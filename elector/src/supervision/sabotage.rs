@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeSet,
     pin::{Pin, pin},
-    sync::PoisonError,
     task::{Context, Poll},
 };
 
 use super::Supervisor;
+
+use crate::lock::lock;
 
 impl Supervisor {
     /// Has the part of this name panic when it runs next.
@@ -26,12 +27,12 @@ impl Supervisor {
     #[doc(hidden)]
     #[must_use]
     pub fn parts(&self) -> BTreeSet<String> {
-        self.shared.parts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.shared.parts).clone()
     }
 
     /// Panics if that part is to.
     pub(super) fn strike(&self, part: &str) {
-        let mut parts = self.shared.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = lock(&self.shared.parts);
         if !parts.contains(part) {
             parts.insert(part.to_owned());
         }
@@ -58,6 +59,6 @@ impl Supervisor {
     }
 
     fn sabotaged(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.shared.sabotaged.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.sabotaged)
     }
 }

@@ -4,7 +4,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use callsign_elector::{
     ids::RegistryName,
     keys::RegistryKeys,
+    lock::lock,
     record::Term,
     session::TrustHandle,
     supervision::{NodeFailure, foreign},
@@ -304,8 +305,4 @@ fn tell(listeners: &[Listener], notice: Notice) {
     for listener in listeners {
         let _ = foreign("a listener of a registered actor", || listener(notice));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

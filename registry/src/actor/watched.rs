@@ -2,9 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
+use callsign_elector::lock::lock;
 use ractor::ActorCell;
 
 #[derive(Default)]
@@ -38,6 +39,6 @@ impl Watched {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, ActorCell>> {
         // Nothing panics under this lock: it guards a plain map.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

@@ -17,27 +17,8 @@
 //! somebody else could have is not left to be found empty. Does not promise that it was taken: see [`Drained`].
 
 use callsign_elector::{Time, ids::NodeName};
-use serde::{Deserialize, Serialize};
 
-use crate::input::CallId;
-
-/// What became of the seat of a node that drains. In order: of several registries the last one counts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Drained {
-    /// Another member leads, and was heard to serve. No registration has to wait for this node to be gone.
-    Led {
-        /// The member.
-        by: NodeName,
-    },
-    /// No other member could have the seat: there is none that is synced, lives, and is not about to leave itself.
-    Alone,
-    /// It was not seen in time that another member serves, or what was asked here before was not decided: the store or
-    /// the others are out of reach, or the seat passes to somebody who is dead. The others find out as they do when a node dies.
-    TimedOut,
-    /// The node has left already.
-    Left,
-}
+use crate::input::{CallId, Drained};
 
 /// What a member sees that is to leave.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own

@@ -9,8 +9,8 @@ use super::{Node, lock};
 use crate::{
     actor::Shared,
     error::LeaveError,
+    input::Drained,
     input::{Answer, Call},
-    member::Drained,
 };
 
 /// How long a node waits for what it asked before to be decided, and for the others to have heard that it leaves.

@@ -24,9 +24,9 @@ use super::{
     child::{self, Follow, FollowerFactory, Lead, LeaderFactory},
     core::Restarts,
     events::{Publisher, SingletonEvent},
-    hand_over::Cell,
+    hand_over::{Cell, HandOver},
     role::Supervised,
-    supervisor::{self, HandOver, Plan, Supervisor},
+    supervisor::{self, Plan, Supervisor},
 };
 use crate::{
     name::{BadName, check_name},

@@ -4,10 +4,13 @@
 use std::{
     fmt,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-use callsign_elector::election::{Grant, Leadership, Term};
+use callsign_elector::{
+    election::{Grant, Leadership, Term},
+    lock::lock,
+};
 use callsign_transport::RemoteMessage;
 use futures::{FutureExt, future::BoxFuture};
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
@@ -123,7 +126,7 @@ impl Reins {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
     }
 }
 

@@ -3,11 +3,9 @@
 //! At most one child is there at any time, dying ones included: the next is started when the former is *down*. So a
 //! follower child never meets a leader child of this node, and a child that cannot be ended keeps others from being started.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, fmt, time::Duration};
 
 use callsign_elector::Time;
-
-use super::events::ChildKind;
 
 /// How often a leader child that ended is started again before the term is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +20,24 @@ impl Default for Restarts {
     /// 3 times in 30 s.
     fn default() -> Self {
         Self { at_most: 3, within: Duration::from_secs(30) }
+    }
+}
+
+/// Which child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChildKind {
+    /// The one that runs where the crown is.
+    Leader,
+    /// The one that runs elsewhere.
+    Follower,
+}
+
+impl fmt::Display for ChildKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Leader => "leader child",
+            Self::Follower => "follower child",
+        })
     }
 }
 

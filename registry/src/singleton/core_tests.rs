@@ -4,9 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use callsign_elector::Time;
 
-use super::{
-    core::{ChildId, Core, Effect, Input, Restarts},
-    events::ChildKind::{self, Follower, Leader},
+use super::core::{
+    ChildId,
+    ChildKind::{self, Follower, Leader},
+    Core, Effect, Input, Restarts,
 };
 
 const BUDGET: Duration = Duration::from_secs(2);

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
@@ -15,29 +15,12 @@ use callsign_elector::{
         role::Lost,
     },
     ids::{Epoch, Position},
+    lock::lock,
 };
 use tokio::sync::mpsc;
 
-use super::core::Happened;
+use super::core::{ChildKind, Happened};
 use crate::{entry::Entry, oracle::MonitorEvent};
-
-/// Which child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChildKind {
-    /// The one that runs where the crown is.
-    Leader,
-    /// The one that runs elsewhere.
-    Follower,
-}
-
-impl fmt::Display for ChildKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Leader => "leader child",
-            Self::Follower => "follower child",
-        })
-    }
-}
 
 /// Something happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,7 +168,7 @@ impl Publisher {
     pub(crate) fn subscribe(&self) -> SingletonEvents {
         let (sender, queue) = mpsc::channel(QUEUE_CAP);
         let overrun = Arc::new(AtomicBool::new(false));
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push((sender, overrun.clone()));
+        lock(&self.queues).push((sender, overrun.clone()));
         SingletonEvents { queue, overrun }
     }
 
@@ -202,20 +185,18 @@ impl Publisher {
             }
             event => tracing::info!(singleton = &*self.name, ?event, "singleton"),
         }
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).retain(|(queue, overrun)| {
-            match queue.try_send(event.clone()) {
-                Ok(()) => true,
-                Err(mpsc::error::TrySendError::Full(_)) => {
-                    overrun.store(true, SeqCst);
-                    false
-                }
-                Err(mpsc::error::TrySendError::Closed(_)) => false,
+        lock(&self.queues).retain(|(queue, overrun)| match queue.try_send(event.clone()) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                overrun.store(true, SeqCst);
+                false
             }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
         });
     }
 
     /// No more events will come.
     pub(crate) fn end(&self) {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.queues).clear();
     }
 }

@@ -5,11 +5,15 @@
 //! term empties it when it begins, so that nothing is handed over from a term before the last.
 #![allow(clippy::disallowed_methods)] // the driver waits
 
+use std::sync::Arc;
+
 use callsign_elector::{
     ids::{ClusterName, ElectionName, Epoch, Nonce},
     record::Record,
     store::{CommitOutcome, Key, Read, SharedStore, Transaction},
 };
+use futures::future::BoxFuture;
+use ractor::ActorRef;
 use serde::{Deserialize, Serialize};
 
 /// The most bytes that may be handed over: what every store takes as one value, less what is around it.
@@ -17,6 +21,9 @@ pub const MAX_HAND_OVER: usize = 64 * 1024;
 
 /// How often a lost race is run again.
 const TRIES: u32 = 5;
+
+/// Asks a leader child for what it leaves to its successor.
+pub(crate) type HandOver<M> = Arc<dyn Fn(ActorRef<M>) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;
 
 /// What is in the cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,8 +10,7 @@ use tokio::sync::Notify;
 
 use super::{
     events::{Publisher, SingletonEvent},
-    hand_over::Cell,
-    supervisor::HandOver,
+    hand_over::{Cell, HandOver},
 };
 use crate::{
     error::RegisterError,

@@ -1,7 +1,7 @@
 //! The supervisor, as what leading means.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -9,6 +9,7 @@ use callsign_elector::{
     Clock,
     election::{Abort, Grant, Lost, Role, Term},
     ids::Epoch,
+    lock::lock,
 };
 use callsign_transport::RemoteMessage;
 use ractor::ActorRef;
@@ -96,7 +97,7 @@ where
 
     fn abort(&mut self) {
         // Past the supervisor: whatever keeps it, the child ends now.
-        if let Some(reins) = &*self.reins.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(reins) = &*lock(&self.reins) {
             reins.cut();
         }
         let _ = self.supervisor.cast(Command::Abort);

@@ -4,17 +4,18 @@
 #![allow(clippy::disallowed_methods)] // the driver is where time comes from
 
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
 use callsign_elector::{
     Clock, Time,
     election::{Grant, Leadership, Term, role::Lost},
+    lock::lock,
     supervision,
 };
 use callsign_transport::RemoteMessage;
-use futures::{FutureExt, future::BoxFuture};
+use futures::FutureExt;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::{
     sync::{oneshot, watch},
@@ -23,15 +24,12 @@ use tokio::{
 
 use super::{
     child::{self, Follow, FollowerFactory, Lead, LeaderFactory, Reins},
-    core::{ChildId, Core, Effect, Input, Restarts},
-    events::{ChildKind, Publisher, SingletonEvent},
-    hand_over::Cell,
+    core::{ChildId, ChildKind, Core, Effect, Input, Restarts},
+    events::{Publisher, SingletonEvent},
+    hand_over::{Cell, HandOver},
     registrar,
 };
 use crate::{name::Name, registry::Registry};
-
-/// Asks a leader child for what it leaves to its successor.
-pub(crate) type HandOver<M> = Arc<dyn Fn(ActorRef<M>) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;
 
 /// What a supervisor is told.
 pub(crate) enum Command<F, M> {
@@ -321,7 +319,7 @@ where
     fn start(&mut self, myself: &ActorRef<Command<F, M>>, id: ChildId, kind: ChildKind, restart: u32) {
         let reins = Reins::new();
         self.child = Some(Running { id, reins: reins.clone(), actor: None, task: None });
-        *self.plan.reins.lock().unwrap_or_else(PoisonError::into_inner) = Some(reins.clone());
+        *lock(&self.plan.reins) = Some(reins.clone());
         let (supervisor, told) = (myself.get_cell(), myself.clone());
         // Commands fail only when the supervisor has ended, and its children with it.
         match kind {

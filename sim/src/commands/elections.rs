@@ -10,8 +10,8 @@ use callsign_sim::{
 use clap::ValueEnum;
 
 use super::{
-    replay::Replay,
-    run::{Run, report},
+    arguments::{Replay, Run},
+    seeds::report,
 };
 
 /// With fewer seeds it is no wonder if a check is never exercised.

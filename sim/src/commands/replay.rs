@@ -1,9 +1,6 @@
 //! `replay`: one seed or one trace again, made short, told and drawn.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use callsign_sim::{
     elections,
@@ -15,33 +12,12 @@ use callsign_sim::{
     trace::Trace,
     world::Action,
 };
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
+
+use super::arguments::Replay;
 
 /// How often a trace is replayed to make it short.
 const TRIES: usize = 3000;
-
-/// Replays a seed or a trace.
-#[derive(Args, Debug)]
-pub(crate) struct Replay {
-    /// The seed.
-    #[arg(long, required_unless_present = "trace")]
-    pub(super) seed: Option<u64>,
-    /// A trace that was kept.
-    #[arg(long, conflicts_with = "seed")]
-    trace: Option<PathBuf>,
-    /// Which world the seed is of.
-    #[arg(long, default_value = "standard")]
-    scenario: String,
-    /// Print everything that happened, one line for each action.
-    #[arg(long)]
-    pub(super) print: bool,
-    /// Tell and draw all of a run that fails, not only what the failure needs.
-    #[arg(long)]
-    pub(super) whole: bool,
-    /// Where the trace and the drawing go.
-    #[arg(long, default_value = "target/sim")]
-    pub(super) out: PathBuf,
-}
 
 /// The scenarios of a name.
 pub(crate) fn scenarios(name: &str) -> anyhow::Result<Vec<Scenario>> {

@@ -1,7 +1,8 @@
 //! What each scenario makes of the standard mix.
 
+use super::Drag;
 use super::{Faults, Profile, Scenario, StoreFaults, Work, standard::standard};
-use crate::{rng::Rng, schedule::Drag};
+use crate::rng::Rng;
 
 impl Scenario {
     /// The profile of a seed.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::Drag;
 use super::{Faults, Profile, StoreFaults, Work};
-use crate::{rng::Rng, schedule::Drag};
+use crate::rng::Rng;
 
 /// A mix of everything: each kind of fault is there or not, and more or less often.
 pub(super) fn standard(rng: &mut Rng) -> Profile {

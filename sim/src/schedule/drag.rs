@@ -4,22 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     rng::Rng,
+    scenario::Drag,
     world::{Action, CoreId, NodeId, World},
 };
-
-/// What stays slow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Drag {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// What travels in bulk, on every way: a snapshot takes seconds, and none of its chunks does.
-    Ways,
-    /// Who leads when everything is healed sends nothing in bulk, though its links are up and all else arrives.
-    Donor,
-    /// Every operation of the store.
-    Store,
-}
 
 /// What was held back so far.
 #[derive(Debug)]

@@ -7,9 +7,10 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
+use callsign_elector::lock::lock;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -182,7 +183,7 @@ impl Journal {
     pub fn write(&self, event: &Event) {
         let mut line = serde_json::to_vec(event).expect("plain data has JSON");
         line.push(b'\n');
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.0);
         if let Err(error) = file.write_all(&line) {
             eprintln!("the history cannot be written: {error}");
             std::process::exit(70);

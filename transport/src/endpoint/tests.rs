@@ -1,7 +1,7 @@
 #![allow(clippy::disallowed_methods)] // tests wait
 
 use super::*;
-use crate::{config::Network, net::MemoryNetwork};
+use crate::net::{memory::MemoryNetwork, network::Network};
 
 async fn start(node: &str, network: &MemoryNetwork) -> Endpoint {
     let mut config = EndpointConfig::new("prod", node, 1, "127.0.0.1:0".parse().unwrap());

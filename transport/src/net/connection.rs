@@ -2,108 +2,34 @@
 //!
 //! Decides nothing: [`Link`] says when a peer is given up, the endpoint's table which link counts.
 
-use std::{
-    net::SocketAddr,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, OnceLock, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Connection, handshake, may_talk,
+    handshake,
+    network::may_talk,
+    stream::Connection,
     wire::{ReadError, WireRead, WireWrite, wire},
 };
 use crate::{
     bucket::Bucket,
-    endpoint::{Inner, lock, read},
     error::{DownReason, Refused},
-    events::{Full, Progress},
     frame::{Assembly, Frame},
+    handle::LinkHandle,
     hello::{Hello, Side},
-    link::{Effect, Input, Link},
+    inner::Inner,
+    link::{Input, Link},
     links,
+    lock::{lock, read},
     outbox::{BATCH, Next, Outbox},
     peer::{LinkId, PeerId},
-    remote::RemoteSide,
+    remote::{deliver, side::RemoteSide},
+    subscribers::{Full, Progress},
 };
-
-/// One established link, as its tasks, senders and proxies share it.
-pub(crate) struct LinkHandle {
-    pub(crate) id: LinkId,
-    pub(crate) peer: PeerId,
-    pub(crate) address: SocketAddr,
-    pub(crate) remote: RemoteSide,
-    pub(crate) outbox: Mutex<Outbox>,
-    /// Messages to remote actors that found the queue full.
-    pub(crate) dropped: AtomicU64,
-    core: Mutex<Link>,
-    /// There is something to write, or to wait for.
-    written: Notify,
-    /// The link ended.
-    pub(crate) done: CancellationToken,
-    /// By then its connection is closed, whether or not the last words are out.
-    closed_by: OnceLock<Instant>,
-}
-
-impl LinkHandle {
-    /// Puts something into the outbox and wakes the writer.
-    pub(crate) fn queue<T>(&self, put: impl FnOnce(&mut Outbox) -> T) -> T {
-        let result = put(&mut lock(&self.outbox));
-        self.written.notify_one();
-        result
-    }
-
-    /// Gives the core an input and carries out its effects.
-    pub(crate) fn step(&self, inner: &Arc<Inner>, input: Input) {
-        let mut effects = Vec::new();
-        lock(&self.core).step(inner.now(), input, &mut effects);
-        let speaks = effects.iter().any(|effect| matches!(effect, Effect::SayOnly(_)));
-        for effect in effects {
-            match effect {
-                Effect::Ping => self.queue(|outbox| outbox.send_own(&Frame::Ping)),
-                Effect::SayLast(farewell) => self.queue(|outbox| outbox.close_after_all(farewell)),
-                Effect::SayOnly(farewell) => self.queue(|outbox| outbox.close_with(farewell)),
-                Effect::End(reason) => {
-                    if !speaks {
-                        self.queue(Outbox::close);
-                    }
-                    let _ = self.closed_by.set(Instant::now() + inner.config.timing.leave);
-                    let _ = inner.apply(links::Input::Ended { link: self.id, reason });
-                    self.done.cancel();
-                }
-            }
-        }
-    }
-
-    /// Ends the link without a word.
-    pub(crate) fn abandon(&self) {
-        lock(&self.outbox).close();
-        self.done.cancel();
-    }
-
-    /// Wakes the core when it is time.
-    async fn tick(&self, inner: &Arc<Inner>) {
-        let Some(at) = lock(&self.core).next_wake() else { return std::future::pending().await };
-        sleep_until(inner.start + at).await;
-        self.step(inner, Input::Wake);
-    }
-
-    /// The time for last words is over.
-    async fn overdue(&self) {
-        self.done.cancelled().await;
-        if let Some(at) = self.closed_by.get() {
-            sleep_until(*at).await;
-        }
-    }
-}
 
 /// Dials a node and runs the link. The endpoint is told how it went.
 pub(crate) async fn dial(inner: Arc<Inner>, node: Arc<str>, address: String) {
@@ -239,18 +165,8 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
             return;
         }
     };
-    let handle = Arc::new(LinkHandle {
-        id,
-        peer,
-        address,
-        remote,
-        outbox: Mutex::new(Outbox::new(id, inner.config.limits)),
-        dropped: AtomicU64::new(0),
-        core: Mutex::new(core),
-        written: Notify::new(),
-        done: CancellationToken::new(),
-        closed_by: OnceLock::new(),
-    });
+    let outbox = Outbox::new(id, inner.config.limits);
+    let handle = Arc::new(LinkHandle::new(id, (peer, address), remote, outbox, core));
     if let Err(why) = inner.admit(&handle, via) {
         handle.remote.close();
         handle.abandon();
@@ -266,8 +182,15 @@ struct Ended<'a>(&'a Arc<Inner>, &'a Arc<LinkHandle>);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        self.1.step(self.0, Input::Closed);
+        self.0.step_link(self.1, Input::Closed);
     }
+}
+
+/// Wakes the core when it is time.
+async fn tick(inner: &Arc<Inner>, handle: &LinkHandle) {
+    let Some(at) = handle.next_wake() else { return std::future::pending().await };
+    sleep_until(inner.start + at).await;
+    inner.step_link(handle, Input::Wake);
 }
 
 async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireWrite) {
@@ -278,7 +201,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
             Next::Write => {
                 let written = write_batch(inner, handle, &mut wire, &batch).await;
                 if !written {
-                    handle.step(inner, Input::Closed);
+                    inner.step_link(handle, Input::Closed);
                     return;
                 }
                 if batch.capacity() > 4 * BATCH {
@@ -291,7 +214,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
                 () = handle.written.notified() => {}
                 () = handle.overdue() => return,
                 () = inner.halted.cancelled() => return,
-                () = handle.tick(inner) => {}
+                () = tick(inner, handle) => {}
             },
             Next::Close => break,
         }
@@ -306,14 +229,14 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
             () = &mut closing => break,
             () = handle.overdue() => break,
             () = inner.halted.cancelled() => return,
-            () = handle.tick(inner) => {}
+            () = tick(inner, handle) => {}
         }
     }
     loop {
         tokio::select! {
             () = handle.done.cancelled() => return,
             () = inner.halted.cancelled() => return,
-            () = handle.tick(inner) => {}
+            () = tick(inner, handle) => {}
         }
     }
 }
@@ -333,7 +256,7 @@ async fn write_batch(
             written = &mut writing => return written.is_ok(),
             () = handle.overdue() => return false,
             () = inner.halted.cancelled() => return false,
-            () = handle.tick(inner) => {}
+            () = tick(inner, handle) => {}
         }
     }
 }
@@ -344,7 +267,7 @@ async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireR
     let mut rate = Bucket::new(inner.now(), most, most);
     loop {
         if let Err(violation) = reader.take_all(&mut wire).await {
-            handle.step(inner, Input::Violation(violation));
+            inner.step_link(handle, Input::Violation(violation));
             return;
         }
         tokio::select! {
@@ -353,13 +276,13 @@ async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireR
             () = inner.halted.cancelled() => return,
             filled = wire.fill() => match filled {
                 Ok(true) => {
-                    handle.step(inner, Input::Heard);
+                    inner.step_link(handle, Input::Heard);
                     if let Some(until) = rate.draw(inner.now(), wire.received()) {
                         pause(inner, handle, until).await;
                     }
                 }
-                Ok(false) | Err(ReadError::Broken(_)) => return handle.step(inner, Input::Closed),
-                Err(ReadError::Violation(why)) => return handle.step(inner, Input::Violation(why)),
+                Ok(false) | Err(ReadError::Broken(_)) => return inner.step_link(handle, Input::Closed),
+                Err(ReadError::Violation(why)) => return inner.step_link(handle, Input::Violation(why)),
             },
         }
     }
@@ -367,13 +290,13 @@ async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireR
 
 /// Does not read from a peer that sends too fast, until then.
 async fn pause(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, until: Duration) {
-    handle.step(inner, Input::Deaf);
+    inner.step_link(handle, Input::Deaf);
     tokio::select! {
         () = sleep_until(inner.start + until) => {}
         () = handle.done.cancelled() => {}
         () = inner.halted.cancelled() => {}
     }
-    handle.step(inner, Input::Hearing);
+    inner.step_link(handle, Input::Hearing);
 }
 
 /// Takes frames to where they belong.
@@ -408,7 +331,7 @@ impl Reader<'_> {
         let (inner, handle) = (self.inner, self.handle);
         match Frame::get(bytes).map_err(|error| error.to_string())? {
             Frame::Ping => {}
-            Frame::Farewell(why) => handle.step(inner, Input::Farewell(why)),
+            Frame::Farewell(why) => inner.step_link(handle, Input::Farewell(why)),
             Frame::Read(count) => {
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
                 handle.queue(|outbox| outbox.on_read(count))?;
@@ -426,7 +349,7 @@ impl Reader<'_> {
                 // The lock is held so that nothing of a link that is down gets through.
                 let state = read(&inner.state);
                 if state.links.is_up(handle.id) {
-                    crate::remote::on_frame(inner, handle, frame)?;
+                    deliver::on_frame(inner, handle, frame)?;
                 }
             }
         }
@@ -449,7 +372,7 @@ impl Reader<'_> {
                 state.subscribers.offer(channel, body, (&handle.peer, handle.id), &mut progress)
             };
             let Some(full) = full else { return };
-            handle.step(inner, Input::Deaf);
+            inner.step_link(handle, Input::Deaf);
             tokio::select! {
                 room = full.room.wait(body.len()) => if room {
                     progress.grant(&full);
@@ -457,7 +380,7 @@ impl Reader<'_> {
                 () = handle.done.cancelled() => return,
                 () = inner.halted.cancelled() => return,
             }
-            handle.step(inner, Input::Hearing);
+            inner.step_link(handle, Input::Hearing);
             waited = Some(full);
         }
     }

@@ -13,8 +13,9 @@ use crate::{
     error::Refused,
     frame,
     hello::{Effect, Hello, Input, noise_frame},
-    keys::{Keys, Secret},
+    keys::Keys,
     peer::PeerId,
+    secret::Secret,
 };
 
 pub(crate) const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";

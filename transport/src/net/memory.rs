@@ -5,7 +5,7 @@ use std::{
     fmt, io,
     net::SocketAddr,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     task::{Context, Poll, Waker},
 };
 
@@ -14,7 +14,8 @@ use tokio::{
     sync::{Notify, mpsc},
 };
 
-use super::Connection;
+use super::stream::Connection;
+use crate::lock::lock;
 
 /// What a pipe holds in each direction.
 const PIPE: usize = 64 << 10;
@@ -63,10 +64,6 @@ impl fmt::Debug for MemoryNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MemoryNetwork")
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryNetwork {

@@ -10,7 +10,7 @@ use super::wire::{WireRead, WireWrite};
 use crate::{
     error::{CertificateFault, Refused, Whose},
     hello::Certified,
-    keys::blake2s,
+    secret::blake2s,
     tls::{self, Tls},
 };
 

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use snow::StatelessTransportState;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::Connection;
+use super::stream::Connection;
 use crate::frame::{self, FrameError, HANDSHAKE_FRAME, PREFIX};
 
 /// Bytes that sealing adds.

@@ -13,15 +13,11 @@ use std::{
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
 
-use super::{flow::Part, tunnel::Tunnel};
-use crate::{endpoint::lock, tasks::Tasks};
-
-/// What travels between gates.
-#[derive(ractor_cluster_derive::RactorClusterMessage)]
-pub(super) enum GateMessage {
-    /// A [`Part`] of a stream.
-    Part(Vec<u8>),
-}
+use super::{
+    flow::Part,
+    tunnel::{GateMessage, Tunnel},
+};
+use crate::{lock::lock, tasks::Tasks};
 
 type Tunnels = Arc<Mutex<BTreeMap<u128, Arc<Tunnel>>>>;
 

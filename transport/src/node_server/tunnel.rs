@@ -11,11 +11,15 @@ use futures::task::AtomicWaker;
 use ractor::ActorRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{
-    flow::{Flow, Part, Reading},
-    gate::GateMessage,
-};
-use crate::endpoint::lock;
+use super::flow::{Flow, Part, Reading};
+use crate::lock::lock;
+
+/// What travels between gates.
+#[derive(ractor_cluster_derive::RactorClusterMessage)]
+pub(super) enum GateMessage {
+    /// A [`Part`] of a stream.
+    Part(Vec<u8>),
+}
 
 /// Where a stream's other end is.
 struct Far {

@@ -8,7 +8,7 @@ use std::{
 use ractor_cluster::{NodeEventSubscription, node::NodeServerSessionInformation as Session};
 use tokio::sync::{Notify, futures::Notified};
 
-use crate::endpoint::lock;
+use crate::lock::lock;
 
 /// How far a session got.
 enum Progress {

@@ -3,42 +3,26 @@
 //! `ActorRuntime::spawn_linked_remote` is public but documented as `ractor_cluster`'s. Its future pends only if
 //! `pre_start` does, and ours does not, so one poll is enough: that is what lets `resolve` be synchronous.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use futures::FutureExt;
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, ActorStatus, SpawnErr,
-    SupervisionEvent, message::SerializedMessage,
+    message::SerializedMessage,
 };
 
-use super::Kind;
-use crate::net::connection::LinkHandle;
+use super::{
+    address::ResolveError,
+    kind::Kind,
+    side::{Never, SWEEP},
+};
+use crate::{error::SendError, frame::Frame, handle::LinkHandle, lock::lock};
 
-/// Proxies take serialised messages only.
-#[derive(ractor_cluster_derive::RactorMessage)]
-pub(super) struct Never;
-
-/// Owns the proxies of a link: they end with it, and it does not mind when they end.
-pub(super) struct LinkSupervisor;
-
-impl Actor for LinkSupervisor {
-    type Msg = Never;
-    type State = ();
-    type Arguments = ();
-
-    async fn pre_start(&self, _: ActorRef<Never>, (): ()) -> Result<(), ActorProcessingErr> {
-        Ok(())
-    }
-
-    async fn handle_supervisor_evt(
-        &self,
-        _: ActorRef<Never>,
-        _: SupervisionEvent,
-        (): &mut (),
-    ) -> Result<(), ActorProcessingErr> {
-        Ok(()) // by default the first proxy to end would take all others with it
-    }
-}
+/// The peer's own timer runs this much longer than the caller's, so that the caller's decides.
+const TIMEOUT_GRACE: Duration = Duration::from_secs(1);
 
 /// Stands for one actor of another node.
 struct Proxy {
@@ -64,13 +48,13 @@ impl Actor for Proxy {
         message: SerializedMessage,
         link: &mut Arc<LinkHandle>,
     ) -> Result<(), ActorProcessingErr> {
-        link.forward_from(myself.get_id().pid(), self.kind, message);
+        forward_from(link, myself.get_id().pid(), self.kind, message);
         Ok(())
     }
 }
 
 /// Starts a proxy. Does not wait; called inside a runtime.
-pub(super) fn spawn(
+fn spawn(
     id: ActorId,
     kind: Kind,
     link: Arc<LinkHandle>,
@@ -84,6 +68,60 @@ pub(super) fn spawn(
 }
 
 /// Whether a proxy still takes messages.
-pub(super) fn is_alive(proxy: &ActorCell) -> bool {
+fn is_alive(proxy: &ActorCell) -> bool {
     proxy.get_status() < ActorStatus::Draining
+}
+
+/// The proxy of an actor: the one there is, or a new one.
+pub(super) fn of(handle: &Arc<LinkHandle>, pid: u64, kind: Kind) -> Result<ActorCell, ResolveError> {
+    let side = &handle.remote;
+    let mut proxies = lock(&side.proxies);
+    let Some(proxies) = proxies.as_mut() else {
+        return Err(ResolveError::NotLinked { node: handle.peer.node.clone() });
+    };
+    // Anybody may stop a proxy. That ends nothing but the proxy.
+    if let Some(proxy) = proxies.get(&(pid, kind)).filter(|proxy| is_alive(proxy)) {
+        return Ok(proxy.clone());
+    }
+    if proxies.len() >= SWEEP && proxies.len().is_power_of_two() {
+        proxies.retain(|_, proxy| is_alive(proxy));
+    }
+    // Under the lock, so that all who resolve an address get the same proxy: two would not keep the order.
+    let id = ActorId::Remote { node_id: side.number, pid };
+    let proxy = spawn(id, kind, handle.clone(), side.supervisor.clone())?;
+    proxies.insert((pid, kind), proxy.clone());
+    Ok(proxy)
+}
+
+/// Puts what a proxy was sent on the link. If that panics, the node has to know.
+fn forward_from(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessage) {
+    let tasks = &link.remote.tasks;
+    tasks.step("a reference to a remote actor", || forward(link, to, kind, message));
+}
+
+fn forward(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessage) {
+    let (sent, tag) = match message {
+        SerializedMessage::Cast { variant, args, .. } => {
+            let frame = Frame::Cast { to, kind: kind.0, variant: &variant, args: &args };
+            (link.queue(|outbox| outbox.send_frame(&frame)), None)
+        }
+        SerializedMessage::Call { variant, args, reply, .. } => {
+            let timeout = reply.get_timeout().map(|timeout| timeout + TIMEOUT_GRACE);
+            let timeout_ms = timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+            let Some(tag) = link.remote.wait_for(reply) else { return };
+            let frame = Frame::Call { to, kind: kind.0, tag, timeout_ms, variant: &variant, args: &args };
+            (link.queue(|outbox| outbox.send_frame(&frame)), Some(tag))
+        }
+        SerializedMessage::CallReply(..) => return, // of ractor_cluster only
+    };
+    let Err(why) = sent else { return };
+    if let Some(tag) = tag {
+        drop(link.remote.answered(tag)); // the caller learns of it at once
+    }
+    if !matches!(why, SendError::NotUp { .. }) {
+        let dropped = link.dropped.fetch_add(1, Relaxed) + 1;
+        if dropped.is_power_of_two() {
+            tracing::warn!(peer = %link.peer, dropped, "message to a remote actor dropped: {why}");
+        }
+    }
 }

@@ -42,7 +42,7 @@ use crate::{
         timing::TimingError,
     },
     ids::{Ballot, Epoch},
-    session::jitter::Jitter,
+    random::SplitMix64,
     time::Time,
 };
 
@@ -63,7 +63,7 @@ enum Seat<F> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Core<F> {
     config: Config,
-    draw: Jitter,
+    draw: SplitMix64,
     seat: Seat<F>,
     /// What the oracle is busy with.
     call: Option<Call>,
@@ -133,7 +133,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     pub fn new(config: Config) -> Result<Self, TimingError> {
         config.timing.validate()?;
         Ok(Self {
-            draw: Jitter::new(config.seed),
+            draw: SplitMix64::new(config.seed),
             config,
             seat: Seat::Vacant,
             call: None,

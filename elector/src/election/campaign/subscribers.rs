@@ -4,14 +4,17 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
 };
 
 use tokio::sync::mpsc;
 
-use crate::election::{oracle::Grant, term::Term};
+use crate::{
+    election::{oracle::Grant, term::Term},
+    lock::lock,
+};
 
 /// How many transitions a subscriber may lag behind, 4096.
 pub const QUEUE_CAP: usize = 4096;
@@ -112,7 +115,7 @@ impl<F> Subscribers<F> {
     /// Held for a push into each queue at most: nobody waits for a subscriber under it.
     fn lock(&self) -> MutexGuard<'_, Shared<F>> {
         // Nothing that could panic half-way happens under it.
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared)
     }
 
     /// How many there are.

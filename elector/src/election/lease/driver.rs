@@ -1,10 +1,7 @@
 //! Carries out what operations ask for.
 #![allow(clippy::disallowed_methods)] // the driver is where time and randomness come from
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Mutex, time::Duration};
 
 use futures::{
     Stream, StreamExt,
@@ -12,14 +9,14 @@ use futures::{
 };
 
 use super::{
-    ElectionError,
+    error::ElectionError,
     event::report,
     member::{Answer, Ask, Member},
     memory::Memory,
     operation::{Input, Operation, Outcome, Step},
     signals::Watcher,
 };
-use crate::{Clock, election::oracle::Signal, keys::ElectionKeys, store::SharedStore};
+use crate::{Clock, election::oracle::Signal, keys::ElectionKeys, lock::lock, store::SharedStore};
 
 /// After so many conflicts an operation lets others pass.
 const PATIENT_AFTER: u32 = 3;
@@ -71,7 +68,7 @@ pub(super) async fn operate(
     memory: &Mutex<Memory>,
     mut operation: Operation,
 ) -> Result<Box<Outcome>, ElectionError> {
-    let locked = || memory.lock().unwrap_or_else(PoisonError::into_inner);
+    let locked = || lock(memory);
     let mut step = operation.begin(clock.now(), &mut locked());
     loop {
         let tries = operation.tries();

@@ -5,7 +5,6 @@
 //! when it tries again: that it was elected, that it is registered. That something is *not* there any more may be
 //! somebody else's doing, and is told by nobody; nor is what lands after its caller has given up for good.
 
-use super::operation::commander;
 use crate::{
     election::{
         state::{Command, Effect, ElectionState, Evidence, Refused, Seat, Who},
@@ -149,7 +148,7 @@ impl Over<'_> {
     }
 
     fn event(&self, command: &Command, effect: &Effect) -> Option<Event> {
-        let who = commander(command);
+        let who = command.commander();
         match effect {
             Effect::Initialised => Some(self.about(None, What::Initialised)),
             Effect::Configured => Some(self.about(None, What::ConfigChanged)),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{
-    ElectionError,
+    error::ElectionError,
     event::Event,
     memory::Memory,
     operation::{Input, Operation, Outcome, Step, refusal},
@@ -15,7 +15,7 @@ use crate::{
         config::ElectionConfig,
         oracle::{Denial, Grant, Refusal, Validity, Verdict},
         state::{Command, Effect, ElectionState, Evidence, Refused, Registration, Who},
-        term::Fence,
+        term::{Fence, Term},
         timing::MIN_EVERY,
     },
     ids::{Epoch, Nonce},
@@ -332,7 +332,7 @@ impl Member {
     }
 }
 
-fn denied(why: Refusal, leader: Option<crate::election::Term>, retry_in: Option<Duration>) -> Step<Answer> {
+fn denied(why: Refusal, leader: Option<Term>, retry_in: Option<Duration>) -> Step<Answer> {
     Step::Done(Ok(Answer::Verdict(Verdict::Denied(Denial { why, leader, retry_in }))))
 }
 

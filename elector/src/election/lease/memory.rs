@@ -107,7 +107,7 @@ impl Memory {
             Some(Sighting::age(self.registered.as_ref(), started, &what))
         });
         Evidence {
-            at: crate::election::AuthorityTime(snapshot.version.0),
+            at: crate::election::term::AuthorityTime(snapshot.version.0),
             seat: Age {
                 at_least: Sighting::age(self.seat.as_ref(), started, &SeatSeen::of(snapshot)),
                 at_most: who.and_then(|who| self.own_age(now, state, who)),

@@ -15,7 +15,7 @@
 use callsign_planted::planted;
 
 use super::{
-    ElectionError,
+    error::ElectionError,
     event::{Event, Over},
     memory::Memory,
     snapshot::{Corrupt, Snapshot},
@@ -106,7 +106,7 @@ pub struct Operation {
 impl Operation {
     /// Carries out commands, in one transaction.
     pub fn new(keys: &ElectionKeys, commands: Vec<Command>) -> Self {
-        let who = commands.iter().find_map(commander);
+        let who = commands.iter().find_map(Command::commander);
         let all = commands.iter().any(|command| matches!(command, Command::Evict { .. }));
         Self {
             keys: keys.clone(),
@@ -365,32 +365,4 @@ pub(super) fn refusal(effects: &[Effect]) -> Option<&Refused> {
 enum Taken {
     All(Box<Snapshot>),
     More(Vec<Read>),
-}
-
-/// The member whose row a command is about.
-pub(super) fn commander(command: &Command) -> Option<Who> {
-    match command {
-        Command::Join(r) => Some(Who { member: r.member.clone(), incarnation: r.incarnation }),
-        Command::Leave(who)
-        | Command::Down(who)
-        | Command::Beat { who, .. }
-        | Command::Claim { who, .. }
-        | Command::Refresh { who, .. }
-        | Command::Resign { who, .. } => Some(who.clone()),
-        _ => None,
-    }
-}
-
-impl From<Refused> for ElectionError {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::NotInitialized => Self::NotInitialized,
-            Refused::Disabled => Self::Disabled,
-            Refused::Unregistered => Self::NotFound,
-            Refused::DuplicateIdentity => Self::DuplicateIdentity,
-            Refused::Exhausted => Self::Exhausted,
-            Refused::Invalid(invalid) => Self::Invalid(invalid),
-            refused => Self::Refused(refused),
-        }
-    }
 }

@@ -102,6 +102,22 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// The member whose row it is about.
+    pub(crate) fn commander(&self) -> Option<Who> {
+        match self {
+            Self::Join(r) => Some(Who { member: r.member.clone(), incarnation: r.incarnation }),
+            Self::Leave(who)
+            | Self::Down(who)
+            | Self::Beat { who, .. }
+            | Self::Claim { who, .. }
+            | Self::Refresh { who, .. }
+            | Self::Resign { who, .. } => Some(who.clone()),
+            _ => None,
+        }
+    }
+}
+
 /// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {

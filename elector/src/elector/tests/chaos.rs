@@ -4,21 +4,21 @@ use super::*;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-fn disturb(sim: &mut Sim, draws: &mut Seed) {
-    let name = NAMES[usize::try_from(draws.next() % 4).unwrap()];
-    let other = NAMES[usize::try_from(draws.next() % 4).unwrap()];
+fn disturb(sim: &mut Sim, draws: &mut SplitMix64) {
+    let name = NAMES[usize::try_from(draws.draw() % 4).unwrap()];
+    let other = NAMES[usize::try_from(draws.draw() % 4).unwrap()];
     let epoch = sim.state().term.epoch;
-    let manner = match draws.next() % 4 {
+    let manner = match draws.draw() % 4 {
         0 => Manner::Silent,
         1 => Manner::Fails,
         _ => Manner::Answers,
     };
-    match draws.next() % 9 {
+    match draws.draw() % 9 {
         0 | 1 => sim.kill(name),
         2 | 3 => sim.start(name),
         4 if name != other => sim.cut(name, other),
         5 => sim.heal(),
-        6 => sim.tell(name, Notice::Rejoin { empty: draws.next().is_multiple_of(2) }),
+        6 => sim.tell(name, Notice::Rejoin { empty: draws.draw().is_multiple_of(2) }),
         7 => sim.tell(name, Notice::Resign { epoch }),
         _ => sim.host(name).manner = manner,
     }
@@ -31,7 +31,7 @@ fn p8_whatever_happened_the_cluster_serves_again_once_it_stops() {
         let mut sim = Sim::settled(seed, &NAMES);
         sim.unknown_one_in = Some(8);
         sim.watches = seed % 3 != 0;
-        let mut draws = Seed::new(seed, &node("chaos"));
+        let mut draws = SplitMix64::for_node(seed, &node("chaos"));
         for _ in 0..60 {
             disturb(&mut sim, &mut draws);
             let pause = draws.below(SECOND * 2);

@@ -72,7 +72,7 @@ pub(super) struct Sim {
     cuts: BTreeSet<(NodeName, NodeName)>,
     due: BTreeMap<(Time, u64), (NodeName, u64, Due)>,
     count: u64,
-    seed: Seed,
+    seed: SplitMix64,
 }
 
 impl Sim {
@@ -98,7 +98,7 @@ impl Sim {
             cuts: BTreeSet::new(),
             due: BTreeMap::new(),
             count: 0,
-            seed: Seed::new(seed, &node("sim")),
+            seed: SplitMix64::for_node(seed, &node("sim")),
         };
         for name in names {
             sim.start(name);
@@ -146,7 +146,7 @@ impl Sim {
             address: format!("{name}:1"),
             priority: 1,
             timing: self.timing,
-            seed: self.seed.next(),
+            seed: self.seed.draw(),
         };
         let life = self.hosts.get(&name).map_or(0, |host| host.life + 1);
         let host = Host {
@@ -312,7 +312,7 @@ impl Sim {
                 return;
             }
             Due::Commit(_, transaction) if !self.is_current(&name, life) => {
-                if self.seed.next().is_multiple_of(2) {
+                if self.seed.draw().is_multiple_of(2) {
                     self.orphans += usize::from(self.commit(transaction));
                 }
                 return;
@@ -333,9 +333,9 @@ impl Sim {
                 self.soon(&name, Due::Input(Input::ReadDone { id, result }));
             }
             Due::Commit(id, transaction) => {
-                let draw = self.seed.next();
+                let draw = self.seed.draw();
                 let outcome = if self.unknown_one_in.is_some_and(|one_in| draw.is_multiple_of(one_in)) {
-                    if self.seed.next().is_multiple_of(2) {
+                    if self.seed.draw().is_multiple_of(2) {
                         let after = self.seed.below(Duration::from_millis(100));
                         self.later(after, &name, Due::Land(transaction));
                     }

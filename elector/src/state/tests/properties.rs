@@ -1,27 +1,23 @@
 //! Random histories of entries, with stale and invented ones among them.
 
 use super::*;
+use crate::random::SplitMix64;
 
-/// A splitmix64 step.
-fn draw(state: &mut u64, below: usize) -> usize {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    usize::try_from((z ^ (z >> 31)) % below as u64).unwrap()
+fn draw(random: &mut SplitMix64, below: usize) -> usize {
+    usize::try_from(random.draw() % below as u64).unwrap()
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-fn random_entry(world: &mut World, seed: &mut u64) -> QueueEntry {
-    let author = NAMES[draw(seed, 4)];
-    let member = NAMES[draw(seed, 4)];
-    match draw(seed, 9) {
+fn random_entry(world: &mut World, random: &mut SplitMix64) -> QueueEntry {
+    let author = NAMES[draw(random, 4)];
+    let member = NAMES[draw(random, 4)];
+    match draw(random, 9) {
         0 => world.join(author),
         1 => world.down(author, member, Evidence::Closed),
         2 => world.silent(author, member),
         3 => world.unheard(author, member),
-        4 => world.synced(author, draw(seed, 9) as u64),
+        4 => world.synced(author, draw(random, 9) as u64),
         5 => world.resign(author),
         6 => world.leave(author),
         7 => world.drain(author),
@@ -34,9 +30,9 @@ fn a4_epoch_and_ballot_never_go_back_and_each_epoch_has_one_leader() {
     let mut changes = 0_u64;
     let mut outcomes = BTreeSet::new();
     for first in 0..300_u64 {
-        let mut seed = first;
+        let mut random = SplitMix64::new(first);
         let mut world = World::new();
-        if draw(&mut seed, 2) == 0 {
+        if draw(&mut random, 2) == 0 {
             world.facts.commit = None;
         }
         let mut numbers = [1_u64; 4];
@@ -46,8 +42,8 @@ fn a4_epoch_and_ballot_never_go_back_and_each_epoch_has_one_leader() {
         let mut leaders: BTreeMap<Epoch, Option<Leader>> = BTreeMap::new();
         let mut old = Vec::new();
         for _ in 0..120 {
-            let who = draw(&mut seed, 4);
-            match draw(&mut seed, 12) {
+            let who = draw(&mut random, 4);
+            match draw(&mut random, 12) {
                 0 => world.close(NAMES[who]),
                 1 => {
                     numbers[who] += 1;
@@ -55,14 +51,14 @@ fn a4_epoch_and_ballot_never_go_back_and_each_epoch_has_one_leader() {
                 }
                 _ => {}
             }
-            let mut entry = random_entry(&mut world, &mut seed);
-            if draw(&mut seed, 4) == 0 && !old.is_empty() {
-                entry = QueueEntry::clone(&old[draw(&mut seed, old.len())]);
+            let mut entry = random_entry(&mut world, &mut random);
+            if draw(&mut random, 4) == 0 && !old.is_empty() {
+                entry = QueueEntry::clone(&old[draw(&mut random, old.len())]);
             }
             old.push(entry.clone());
 
             let before = world.state.clone();
-            let proposer = NAMES[draw(&mut seed, 4)];
+            let proposer = NAMES[draw(&mut random, 4)];
             let applied = world.apply(proposer, &entry);
             let after = &applied.after;
             assert_eq!(applied, before.apply(&entry, &world.facts), "the same input, the same output");

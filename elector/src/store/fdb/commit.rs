@@ -12,7 +12,7 @@ use super::{
     trouble::{self, Meaning, in_words},
     version,
 };
-use crate::store::{CommitOutcome, Limits, Piece, TooLarge, Transaction, Write};
+use crate::store::transaction::{CommitOutcome, Limits, Piece, TooLarge, Transaction, Write};
 
 /// What came of one attempt.
 enum Attempt {

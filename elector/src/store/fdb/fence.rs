@@ -20,7 +20,7 @@ use foundationdb::{
     options::{ConflictRangeType, MutationType, TransactionOption},
 };
 
-use crate::store::{Check, Key, STAMP_LENGTH, Transaction, Write};
+use crate::store::transaction::{Check, Key, STAMP_LENGTH, Transaction, Write};
 
 /// How much longer than its key a mark is.
 const MARK_LENGTH: usize = 9;

@@ -5,7 +5,11 @@ use std::time::Instant;
 use super::{FdbStore, OpenError, PATIENCE, trouble};
 use crate::{
     keys::read_key,
-    store::{CommitOutcome, Store, StoreError, Transaction},
+    store::{
+        contract::Store,
+        error::StoreError,
+        transaction::{CommitOutcome, Transaction},
+    },
 };
 
 /// Beside the keys of the registries, which begin with `callsign/`.

@@ -9,7 +9,10 @@ use foundationdb::{
 use futures::future::{join, join_all};
 
 use super::{PATIENCE, Shared, version};
-use crate::store::{Key, Read, ReadResult, StoreError, Value, Version};
+use crate::store::{
+    error::StoreError,
+    transaction::{Key, Read, ReadResult, Value, Version},
+};
 
 pub(super) async fn read(shared: &Shared, reads: &[Read]) -> Result<ReadResult, StoreError> {
     let deadline = Instant::now() + PATIENCE;

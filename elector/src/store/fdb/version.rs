@@ -5,12 +5,12 @@
 //! 140 years, and a batch has hundreds of commits. A read sees all of a batch or nothing, so it has the highest place.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
-use super::Version;
-use crate::store::Check;
+use crate::store::transaction::Version;
+use crate::{lock::lock, store::transaction::Check};
 
 const PLACE_BITS: u32 = 12;
 const READ: u64 = (1 << PLACE_BITS) - 1;
@@ -47,7 +47,7 @@ pub(super) struct Recent(Mutex<Option<(i64, Instant)>>);
 impl Recent {
     pub(super) fn saw(&self, version: Version) {
         let version = pin(version);
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = lock(&self.0);
         if recent.is_none_or(|(latest, _)| latest < version) {
             *recent = Some((version, Instant::now()));
         }
@@ -65,7 +65,7 @@ impl Recent {
     }
 
     fn is_fresh(&self, version: i64) -> bool {
-        let Some((latest, at)) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else { return false };
+        let Some((latest, at)) = *lock(&self.0) else { return false };
         // A version is a microsecond, while nothing is wrong.
         let behind = Duration::from_micros((latest - version).max(0).unsigned_abs());
         at.elapsed() + behind < FENCE_AGE

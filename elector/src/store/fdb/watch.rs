@@ -12,7 +12,10 @@ use foundationdb::FdbResult;
 use futures::{FutureExt, future::BoxFuture};
 
 use super::{PATIENCE, Shared, WATCHES, read, trouble, version};
-use crate::store::{StoreError, Value, Version};
+use crate::store::{
+    error::StoreError,
+    transaction::{Value, Version},
+};
 
 /// One of the watches that there may be.
 struct Place<'a>(&'a AtomicUsize);

@@ -5,7 +5,7 @@ use std::{fmt::Write, time::Duration};
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 
 use super::tls::Tls;
-use crate::store::OpenError;
+use crate::store::error::OpenError;
 
 /// How long one attempt to reach a host may take, unless the URL says otherwise.
 const CONNECT: Duration = Duration::from_secs(3);

@@ -11,77 +11,26 @@ use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
 use super::{
     ANSWER,
     line::{Line, Session},
+    notice::spelled,
     pipeline::Pipeline,
+    sql::{CHANNEL, CLEARS_KEPT, seen},
     trouble::{Meaning, in_words, meaning, meaning_at_commit},
-    watches::{CHANNEL, CLEARS_KEPT, spelled},
 };
-use crate::store::{CommitOutcome, Key, Transaction, Version, Write, failures::Failures};
+use crate::store::{
+    failures::Failures,
+    transaction::{CommitOutcome, Key, Transaction, Write},
+};
 
 /// Begins the transaction that has this nonce. See the module `postgres` for why the lock comes first.
 ///
 /// The statements behind it are sent before it is answered. If it is refused, because a cancellation meets it or because
 /// something in between refuses it, each of them would be a transaction of its own. So it says in the transaction whose
-/// turn it is, which is forgotten with the transaction, and [`BUMP`] does nothing where that was not said.
+/// turn it is, which is forgotten with the transaction, and [`BUMP`](super::sql::BUMP) does nothing where that was not said.
 fn begin(nonce: i64) -> String {
     format!(
         "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE callsign.turn IN EXCLUSIVE MODE; SET LOCAL callsign.turn = '{nonce}'"
     )
 }
-
-/// Raises the version if all checks hold, in the transaction that [`begin`] began: `$1` keys, `$2` their values or null for
-/// "absent", `$3` the nonce, `$4` the identity: a store that was put in the place of ours conflicts with everything.
-///
-/// `seen_at` is not needed: the row has been looked up anyway.
-pub(super) const BUMP: &str = "
-    UPDATE callsign.store SET version = version + 1, nonce = $3 WHERE id = 0 AND identity = $4
-        AND current_setting('callsign.turn', true) = $3::int8::text AND NOT EXISTS (
-        SELECT FROM unnest($1::bytea[], $2::bytea[]) AS expected (key, value)
-        LEFT JOIN callsign.kv ON kv.key = expected.key WHERE kv.value IS DISTINCT FROM expected.value
-    ) RETURNING version";
-
-/// The same without a write, `$3` the identity: the version if all checks hold, else null. One statement is one snapshot.
-pub(super) const CHECK: &str = "
-    SELECT CASE WHEN identity = $3 AND NOT EXISTS (
-        SELECT FROM unnest($1::bytea[], $2::bytea[]) AS expected (key, value)
-        LEFT JOIN callsign.kv ON kv.key = expected.key WHERE kv.value IS DISTINCT FROM expected.value
-    ) THEN version END FROM callsign.store WHERE id = 0";
-
-// Each of the following does nothing unless the nonce is there, that is, unless the checks held.
-
-/// `$1` keys, each once, `$2` values, `$3` the nonce.
-pub(super) const PUT: &str = "
-    INSERT INTO callsign.kv (key, value, version)
-        SELECT new.key, new.value, store.version
-        FROM callsign.store, unnest($1::bytea[], $2::bytea[]) AS new (key, value) WHERE store.nonce = $3
-    ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version";
-
-/// Removes the keys from `$1` up to, not including, `$2`, and notes as the `$3`th removal that they were; `$4` the nonce.
-pub(super) const CLEAR: &str = "
-    WITH gone AS (
-        DELETE FROM callsign.kv USING callsign.store
-        WHERE store.nonce = $4 AND kv.key >= $1::bytea AND kv.key < $2::bytea RETURNING kv.version
-    )
-    INSERT INTO callsign.clears (version, nth, first, beyond)
-        SELECT store.version, $3::int4, $1::bytea, $2::bytea FROM callsign.store
-        WHERE store.nonce = $4 AND EXISTS (SELECT FROM gone)";
-
-/// Forgets old removals: `$1` how many versions are kept, `$2` the nonce.
-pub(super) const FORGET: &str = "
-    DELETE FROM callsign.clears USING callsign.store
-    WHERE store.nonce = $2 AND clears.version < store.version - $1::int8";
-
-/// `$1` prefix, `$2` value, `$3` which entry of this transaction it is, `$4` the nonce. A stamp is the version and this
-/// number, most significant byte first.
-pub(super) const APPEND: &str = "
-    WITH stamp AS (
-        SELECT int8send(version) || int4send($3::int4) AS stamp, version FROM callsign.store WHERE nonce = $4
-    )
-    INSERT INTO callsign.kv (key, value, version)
-        SELECT $1::bytea || stamp, $2::bytea, version FROM stamp UNION ALL SELECT $1::bytea, stamp, version FROM stamp
-    ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version";
-
-/// `$1` the channel, `$2` what is said, `$3` the nonce.
-pub(super) const NOTIFY: &str = "SELECT pg_notify($1::text, $2::text) FROM callsign.store WHERE nonce = $3";
 
 /// The longest pause before a transaction is run again: about the time of some commits.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -297,11 +246,6 @@ fn judge(answers: &[Result<Option<i64>, Error>], is_whole: bool) -> Attempt {
             }
         }
     }
-}
-
-/// A version as Postgres has it. Counted one by one from 0, it stays far below 2^63.
-pub(super) fn seen(version: i64) -> Version {
-    Version(version.unsigned_abs())
 }
 
 #[cfg(test)]

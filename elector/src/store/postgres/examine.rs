@@ -10,7 +10,7 @@ use super::{
     address::Address,
     trouble::{Unfit, in_words, unfit},
 };
-use crate::store::examine::{Finding, Verdict};
+use crate::store::finding::{Finding, Verdict};
 
 /// The oldest server that has what is used, as `server_version_num`, and as people say it.
 const OLDEST: (i32, &str) = (120_000, "12");

@@ -12,18 +12,17 @@ use tokio::{
     sync::{Notify, mpsc, watch},
     time::timeout,
 };
-use tokio_postgres::{AsyncMessage, Client, Error, Statement};
+use tokio_postgres::{AsyncMessage, Client, Error};
 
 use super::{
     ANSWER,
     address::Address,
-    commit,
     newest::Newest,
-    read, schema,
+    notice::Event,
+    sql::{self, Statements},
     trouble::{in_words, spoils_connection},
-    watches::{self, Event},
 };
-use crate::{store::Version, supervision::Supervisor};
+use crate::{store::transaction::Version, supervision::Supervisor};
 
 /// The first pause before connecting again, and the longest; each is drawn from half to one and a half of it. Shorter
 /// would burden a server that comes back to all its clients at once, longer would be felt.
@@ -64,40 +63,6 @@ impl Place {
     pub(super) fn new(address: Address, identity: i64) -> Self {
         let (newest, reachable, supervisor) = (Newest::default(), Notify::new(), Supervisor::new());
         Self { address, identity, newest, reachable, supervisor }
-    }
-}
-
-/// Prepared on each connection, so that a request is one flight.
-pub(super) struct Statements {
-    pub(super) bump: Statement,
-    pub(super) check: Statement,
-    pub(super) put: Statement,
-    pub(super) clear: Statement,
-    pub(super) forget: Statement,
-    pub(super) append: Statement,
-    pub(super) notify: Statement,
-    pub(super) version: Statement,
-    pub(super) key: Statement,
-    pub(super) range: Statement,
-    pub(super) look: Statement,
-}
-
-impl Statements {
-    async fn prepare(client: &Client) -> Result<Self, Error> {
-        let (bump, check, put, clear, forget, append, notify, version, key, range, look) = tokio::try_join!(
-            client.prepare(commit::BUMP),
-            client.prepare(commit::CHECK),
-            client.prepare(commit::PUT),
-            client.prepare(commit::CLEAR),
-            client.prepare(commit::FORGET),
-            client.prepare(commit::APPEND),
-            client.prepare(commit::NOTIFY),
-            client.prepare(read::VERSION),
-            client.prepare(read::KEY),
-            client.prepare(read::RANGE),
-            client.prepare(watches::LOOK),
-        )?;
-        Ok(Self { bump, check, put, clear, forget, append, notify, version, key, range, look })
     }
 }
 
@@ -220,7 +185,7 @@ pub(crate) async fn connect_and_hear(
     });
     let set = async {
         tokio::select! {
-            set = client.batch_execute(schema::SETTINGS) => set.map_err(NotConnected::from),
+            set = client.batch_execute(sql::SETTINGS) => set.map_err(NotConnected::from),
             () = &mut driven => Err(NotConnected::Ended),
         }
     };
@@ -266,11 +231,11 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
     let mut driven = AbortOnDrop(place.supervisor.task("what a connection to Postgres says", driven));
     let ready = async {
         let known = place.newest.known();
-        let row = client.query_one(schema::STATE, &[]).await?;
+        let row = client.query_one(sql::STATE, &[]).await?;
         if row.try_get::<_, i64>(1)? != place.identity {
             return Err(NotConnected::Replaced);
         }
-        let version = commit::seen(row.try_get(2)?);
+        let version = sql::seen(row.try_get(2)?);
         if place.newest.begins_with(known, version) {
             let (before, after) = (known.0, version.0);
             tracing::error!(
@@ -280,7 +245,7 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
             );
         }
         if let Role::Listens(events) = role {
-            client.batch_execute(&format!("LISTEN {}", watches::CHANNEL)).await?;
+            client.batch_execute(&format!("LISTEN {}", sql::CHANNEL)).await?;
             // Whatever was committed before is looked for, whatever comes later is heard.
             let _ = events.send(Event::Listens);
         }

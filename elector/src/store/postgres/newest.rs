@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::store::Version;
+use crate::store::transaction::Version;
 
 /// It only grows. A database behind it has lost commits.
 #[derive(Debug, Default)]

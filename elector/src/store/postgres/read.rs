@@ -7,20 +7,18 @@ use tokio_postgres::{Error, Row};
 
 use super::{
     ANSWER,
-    commit::seen,
     line::{Line, NotConnected, Session},
     pipeline::Pipeline,
+    sql::seen,
     trouble::{Meaning, in_words, meaning},
 };
-use crate::store::{Key, Read, ReadResult, StoreError, Value};
+use crate::store::{
+    error::StoreError,
+    transaction::{Key, Read, ReadResult, Value},
+};
 
 /// The snapshot is taken by the first statement behind it, and is the snapshot of all.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-
-pub(super) const VERSION: &str = "SELECT version, identity FROM callsign.store WHERE id = 0";
-pub(super) const KEY: &str = "SELECT key, value FROM callsign.kv WHERE key = $1";
-pub(super) const RANGE: &str =
-    "SELECT key, value FROM callsign.kv WHERE key >= $1 AND key < $2 ORDER BY key LIMIT $3";
 
 /// The pause before a read that failed is tried again.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -7,8 +7,9 @@ use tokio_postgres::{Client, error::SqlState};
 use super::{
     address::Address,
     line::{self, NotConnected},
+    sql,
 };
-use crate::store::OpenError;
+use crate::store::error::OpenError;
 
 /// The layout below. Another layout gets another number.
 const LAYOUT: i32 = 1;
@@ -35,19 +36,6 @@ const TABLES: &str = "
         version int8, nth int4, first bytea NOT NULL, beyond bytea NOT NULL, PRIMARY KEY (version, nth)
     );
     CREATE TABLE callsign.turn ();";
-
-/// Every limit is shorter than [`ANSWER`](super::ANSWER): the server ends what hangs, and says so. A session that stops
-/// in the middle of a transaction loses it, and with it its turn. Every query has an index to use; a plan made while a
-/// table was small must not read it whole when it is large.
-pub(super) const SETTINGS: &str = "
-    SET lock_timeout = '1s'; SET statement_timeout = '3s'; SET idle_in_transaction_session_timeout = '2s';
-    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off;
-    SET client_min_messages = 'warning';
-    SELECT set_config('synchronous_commit', 'on', false) FROM pg_settings
-        WHERE name = 'synchronous_commit' AND setting IN ('off', 'local') AND source <> 'client'";
-
-/// What a database says of itself.
-pub(super) const STATE: &str = "SELECT layout, identity, version FROM callsign.store WHERE id = 0";
 
 /// Sees to it that the tables are there, and says which store it is.
 pub(super) async fn prepare(address: &Address) -> Result<i64, OpenError> {
@@ -99,7 +87,7 @@ async fn lay_out(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
         }
         client.batch_execute("COMMIT").await?;
     }
-    let row = client.query_one(STATE, &[]).await?;
+    let row = client.query_one(sql::STATE, &[]).await?;
     Ok((row.try_get(0)?, row.try_get(1)?))
 }
 

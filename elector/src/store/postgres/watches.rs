@@ -9,90 +9,23 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_postgres::types::ToSql;
 
-use super::{ANSWER, BUSY, commit::seen, line::Line, trouble::in_words};
-use crate::store::{Key, StoreError, Version, Write};
-
-/// For how many versions removals are remembered. Fewer would end more watches without cause, more would make the
-/// table larger.
-pub(super) const CLEARS_KEPT: u64 = 1024;
-
-pub(super) const CHANNEL: &str = "callsign";
-
-/// For each watch (`$1` keys, `$2` versions; `$3` how many versions of removals are kept), in order: the version of the look, and whether the key has changed.
-pub(super) const LOOK: &str = "
-    SELECT store.version, CASE
-        WHEN kv.key IS NOT NULL THEN kv.version > watch.since
-        WHEN watch.since + $3::int8 < store.version THEN true
-        ELSE EXISTS (
-            SELECT FROM callsign.clears WHERE clears.version > watch.since
-            AND clears.first <= watch.key AND clears.beyond > watch.key
-        ) END
-    FROM unnest($1::bytea[], $2::int8[]) WITH ORDINALITY AS watch (key, since, nth)
-    CROSS JOIN callsign.store LEFT JOIN callsign.kv ON kv.key = watch.key
-    WHERE store.id = 0 ORDER BY watch.nth";
+use super::{
+    ANSWER, BUSY,
+    line::Line,
+    notice::{Event, Watch},
+    sql::{CLEARS_KEPT, seen},
+    trouble::in_words,
+};
+use crate::store::{error::StoreError, transaction::Version};
 
 /// The least time between two looks. Shorter would burden the server under load, longer would be felt.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// The time between looks when nothing is heard, while it could be, and while it could not, or after a failed look.
 const SLOW_LOOK: Duration = Duration::from_secs(1);
 const DEAF_LOOK: Duration = Duration::from_millis(250);
-
-/// The most keys that a notification names; beyond it says "any". The server takes 8000 bytes.
-const MOST_NAMED: usize = 100;
-
-/// What a notification says of the written keys: a hash for each, or `*`.
-pub(super) fn spelled(writes: &[Write]) -> String {
-    let mut words = Vec::new();
-    for write in writes {
-        match write {
-            Write::Put { key, .. } | Write::Clear(key) => words.push(word(key)),
-            // The entry has a key that nobody can watch yet.
-            Write::Append { prefix, .. } => words.push(word(prefix)),
-            Write::ClearRange(_) => return "*".to_owned(),
-        }
-    }
-    if words.len() > MOST_NAMED { "*".to_owned() } else { words.join(" ") }
-}
-
-/// FNV-1a. Two keys with one hash cost a look.
-fn word(key: &[u8]) -> String {
-    let hash =
-        key.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    format!("{hash:x}")
-}
-
-/// Somebody who waits for a change of a key.
-#[derive(Debug)]
-pub(super) struct Watch {
-    key: Key,
-    word: String,
-    /// The last version at which it is known not to have changed.
-    since: Version,
-    ended: oneshot::Sender<Result<(), StoreError>>,
-    /// Whether a look has found it unchanged.
-    is_armed: bool,
-}
-
-impl Watch {
-    pub(super) fn new(key: Key, since: Version, ended: oneshot::Sender<Result<(), StoreError>>) -> Self {
-        Self { word: word(&key), key, since, ended, is_armed: false }
-    }
-}
-
-/// What the keeper of the watches is told.
-#[derive(Debug)]
-pub(super) enum Event {
-    Watch(Watch),
-    /// Commits are heard of from now on.
-    Listens,
-    /// They are not.
-    Deaf,
-    /// A commit wrote these keys.
-    Heard(String),
-}
 
 /// Looks after the watches.
 pub(super) struct Keeper {
@@ -238,13 +171,17 @@ impl Keeper {
 mod tests {
     use std::sync::Arc;
 
+    use tokio::sync::oneshot;
+
     use super::{
         super::{
             address::Address,
             line::{Place, Role},
+            notice::{MOST_NAMED, spelled},
         },
         *,
     };
+    use crate::store::transaction::Write;
 
     /// Looks after one watch that has been looked at, and hears commits.
     fn keeper() -> (Keeper, oneshot::Receiver<Result<(), StoreError>>) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::store::examine::{Finding, Verdict};
+use crate::store::finding::{Finding, Verdict};
 
 /// Less free space than this will not do for long: the log of a busy registry alone may take 64 MiB, twice.
 const SPACE: u64 = 256 << 20;

@@ -9,7 +9,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{SqliteOptions, Synchronous};
-use crate::store::OpenError;
+use crate::store::error::OpenError;
 
 /// "Call": tells our databases from those of other programs.
 const APPLICATION_ID: i32 = 0x4361_6c6c;

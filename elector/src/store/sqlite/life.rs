@@ -15,13 +15,14 @@ use std::{
     fs::{File, TryLockError},
     io::{self, Read, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, Instant, SystemTime},
 };
 
 use crate::{
     ids::{Incarnation, NodeName},
-    store::{LifeGuard, Proof},
+    lock::lock,
+    store::contract::{LifeGuard, Proof},
 };
 
 /// How long the file of a dead incarnation is kept after its death was noticed. Shorter, and an observer that comes
@@ -77,7 +78,7 @@ impl Lives {
     /// them, and says of each that is not. Gives the files that were found to be gone.
     pub(super) fn look_after(&self) -> Vec<PathBuf> {
         // Nothing that could panic happens under this lock.
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = lock(&self.own);
         if own.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return Vec::new();
         }
@@ -118,7 +119,7 @@ impl Lives {
                     file.set_len(0)?;
                     (&file).write_all(identity(&file)?.as_bytes())?;
                     let life = Arc::new(Locked { file, path });
-                    let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut own = lock(&self.own);
                     own.lives.push(Arc::downgrade(&life));
                     return Ok(Some(Box::new(Life { _locked: life })));
                 }

@@ -11,10 +11,13 @@ use tokio::sync::oneshot;
 use super::{
     file::{DatabaseFile, Trouble, is_busy, patiently},
     looks::LookState,
+    sql::newest,
     watches::{Watch, Watches},
-    writer::newest,
 };
-use crate::store::{Key, Read, ReadResult, StoreError, Value};
+use crate::store::{
+    error::StoreError,
+    transaction::{Key, Read, ReadResult, Value},
+};
 
 /// The least time between two looks at the watched keys. Shorter would cost a core under load, longer would be felt.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);

@@ -292,12 +292,12 @@ async fn a_watch_outlives_more_removals_than_are_remembered() {
     let place = Place::new();
     let options = SqliteOptions { synchronous: Synchronous::Normal, ..SqliteOptions::default() };
     let store = SqliteStore::open(&place.path(), options).unwrap();
-    for n in 0..2 * watches::CLEARS_KEPT {
+    for n in 0..2 * sql::CLEARS_KEPT {
         let k = n.to_be_bytes().to_vec();
         store.commit(Transaction::new().put(k.clone(), vec![]).clear(k)).await;
     }
     let noted: u32 = place.other().query_row("SELECT count(*) FROM clears", [], |row| row.get(0)).unwrap();
-    assert!((watches::CLEARS_KEPT..watches::CLEARS_KEPT * 5 / 4).contains(&u64::from(noted)), "{noted}");
+    assert!((sql::CLEARS_KEPT..sql::CLEARS_KEPT * 5 / 4).contains(&u64::from(noted)), "{noted}");
     // Nobody can tell any more whether the key came and went since: the watch ends.
     timeout(PATIENCE, store.watch(b"k".to_vec(), Version(1))).await.unwrap().unwrap();
     let now = store.read(vec![]).await.unwrap().version;

@@ -8,12 +8,11 @@
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
-use super::writer::{newest, stored};
-use crate::store::{Key, StoreError, Version};
-
-/// For how many versions removals are remembered. Fewer would end more watches without cause, more would make the
-/// file larger, by some hundred bytes each.
-pub(super) const CLEARS_KEPT: u64 = 1024;
+use super::sql::{CLEARS_KEPT, newest, stored};
+use crate::store::{
+    error::StoreError,
+    transaction::{Key, Version},
+};
 
 /// Somebody who waits for a change of a key.
 #[derive(Debug)]

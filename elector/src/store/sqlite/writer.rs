@@ -9,9 +9,13 @@ use super::{
     bell::Bell,
     file::{DatabaseFile, Trouble, patiently},
     reader::Looks,
-    watches::CLEARS_KEPT,
+    sql::{CLEARS_KEPT, newest, stored},
 };
-use crate::store::{Check, CommitOutcome, Transaction, Version, Write, failures::Failures, mvcc::stamp};
+use crate::store::{
+    failures::Failures,
+    mvcc::stamp,
+    transaction::{Check, CommitOutcome, Transaction, Version, Write},
+};
 
 /// A transaction to commit.
 pub(super) struct Job {
@@ -115,18 +119,6 @@ fn attempt(
     }
     run("COMMIT").map_err(Failure::During)?;
     Ok(CommitOutcome::Committed(version))
-}
-
-/// The newest version that the connection's transaction sees.
-pub(super) fn newest(connection: &Connection) -> rusqlite::Result<Version> {
-    let mut statement = connection.prepare_cached("SELECT version FROM counter")?;
-    statement.query_row([], |row| Ok(Version(row.get::<_, i64>(0)?.unsigned_abs())))
-}
-
-/// A version as `SQLite` stores it.
-pub(super) fn stored(version: Version) -> i64 {
-    // Counted one by one from 0, it does not reach 2^63.
-    version.0.cast_signed()
 }
 
 /// Compares the value. `seen_at` is not needed: the row has been looked up anyway.

@@ -1,24 +1,21 @@
 //! Histories of a real object, as they were and with one answer changed.
 
+use callsign_elector::random::SplitMix64;
+
 use super::{super::*, actor, brute};
 
-/// splitmix64: the same on every machine.
 struct Rng {
-    word: u64,
+    draws: SplitMix64,
     loses_one_in: u64,
 }
 
 fn seeded(seed: u64) -> Rng {
-    Rng { word: seed, loses_one_in: 5 }
+    Rng { draws: SplitMix64::new(seed), loses_one_in: 5 }
 }
 
 impl Rng {
     fn next(&mut self) -> u64 {
-        self.word = self.word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.word;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+        self.draws.draw()
     }
 
     fn below(&mut self, bound: u64) -> u64 {

@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "own-lapse-counts-as-silence",
-        file: "elector/src/session/observe.rs",
+        file: "elector/src/session/core/observe.rs",
         what: "Counts the time in which this node itself could not beat as the silence of others.",
         hazard: "outside testing; DESIGN 4 (a node beats before it observes)",
         scenario: "refusing",
@@ -31,7 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // nodes that fail
     Mutant {
         name: "inherited-session-not-closed",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Says that the session of a node whose session's driver broke is closed, and asks nobody to close it.",
         hazard: "outside testing; DESIGN 3 (the node must close as a crash would close it)",
         scenario: "failing",
@@ -97,7 +97,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "gaps-grow-with-reads",
-        file: "elector/src/session/observe.rs, elector/src/session/own/former.rs",
+        file: "elector/src/session/core/observe.rs, elector/src/session/core/own/former.rs",
         what: "Reads others' records so long after the end of the last read, so that with a slow store silence is never counted.",
         hazard: "found by the world `sluggish`",
         scenario: "sluggish",
@@ -178,7 +178,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "beat-waited-for-ever",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Waits for the answer to a beat for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -186,7 +186,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "closing-waited-for-ever",
-        file: "elector/src/session/observe.rs",
+        file: "elector/src/session/core/observe.rs",
         what: "Waits for the answer to the closing of another's session for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -194,7 +194,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "observing-waited-for-ever",
-        file: "elector/src/session/observe.rs",
+        file: "elector/src/session/core/observe.rs",
         what: "Waits for a read of the others' records for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",

@@ -21,7 +21,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "raises-a-day-late",
-        file: "elector/src/session/lineage.rs",
+        file: "elector/src/session/core/lineage.rs",
         what: "Raises the lineage although this node was not trusted for so long that nobody trusts what it knew.",
         hazard: "outside testing; DESIGN 4 (a store that went back)",
         scenario: "went-back",
@@ -37,7 +37,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "raised-while-leaving",
-        file: "elector/src/session/lineage.rs",
+        file: "elector/src/session/core/lineage.rs",
         what: "Opens another session when a raise is answered, though the node leaves meanwhile.",
         hazard: "seed 1550 of `went-back`",
         scenario: "went-back",
@@ -53,7 +53,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "versions-kept",
-        file: "elector/src/session/observe.rs",
+        file: "elector/src/session/core/observe.rs",
         what: "Takes what it saw of others in the lost store for newer than what the store shows.",
         hazard: "seed 7969 of `went-back`",
         scenario: "went-back",

@@ -248,7 +248,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // sessions
     Mutant {
         name: "trust-from-end-of-beat",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Counts trust from the answer to a beat, not from its start.",
         hazard: "roadmap; election 4.4 (anchor trust at the reply)",
         scenario: "clocks",
@@ -264,7 +264,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unknown-beat-trusted",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Takes a beat whose outcome is unknown for committed.",
         hazard: "election 4.4 (merge Denied and Fault)",
         scenario: "forming",
@@ -272,7 +272,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "beat-unconditional",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Writes its beat over whatever the session record is by now, closed or another's.",
         hazard: "election 4.1 D5, Oban #1488; 4.4 (drop the expiry test)",
         scenario: "crashes",
@@ -280,7 +280,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "former-not-waited-for",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Opens its session over the open one of the incarnation before it.",
         hazard: "election 4.1 A2, Z (CURATOR-696)",
         scenario: "crashes",
@@ -288,7 +288,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-number-reused",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Opens a session again under the number of the one that was closed.",
         hazard: "election 4.1 A3 (explicit terms), C13",
         scenario: STANDARD,
@@ -296,7 +296,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "closes-before-lapsing",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Closes its session when it leaves, and stops trusting it later.",
         hazard: "election 4.4 (release before stop), K PR #139991",
         scenario: "bulk",
@@ -304,7 +304,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "close-not-conditional",
-        file: "elector/src/session/observe.rs",
+        file: "elector/src/session/core/observe.rs",
         what: "Closes a silent session whatever its beat is by now.",
         hazard: "roadmap; election 4.1 R (#1213)",
         scenario: STANDARD,
@@ -312,7 +312,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "silence-from-start-of-read",
-        file: "elector/src/session/observe.rs",
+        file: "elector/src/session/core/observe.rs",
         what: "Counts a session's silence from the start of the read that showed its beat.",
         hazard: "election 4.4 (age it from before the read)",
         scenario: "lapses",
@@ -320,7 +320,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "opens-below-floor",
-        file: "elector/src/session/own.rs",
+        file: "elector/src/session/core/own.rs",
         what: "Opens a session where there is no record without asking for the floor.",
         hazard: "12.8; DESIGN 4 (numbers outlive records)",
         scenario: "sweeping",
@@ -328,7 +328,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-floor-not-raised",
-        file: "elector/src/session/sweeper.rs",
+        file: "elector/src/session/core/sweeper.rs",
         what: "Sweeps closed sessions away, and leaves the floor as it is.",
         hazard: "12.8; DESIGN 4 (numbers outlive records)",
         scenario: "sweeping",
@@ -336,7 +336,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-floor-lowered",
-        file: "elector/src/session/sweeper.rs",
+        file: "elector/src/session/core/sweeper.rs",
         what: "Writes the number of what it swept to the floor, also if the floor is higher.",
         hazard: "12.8; DESIGN 4 (a floor is never lowered)",
         scenario: "sweeping",
@@ -344,7 +344,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "sweep-without-floor-check",
-        file: "elector/src/session/sweeper.rs",
+        file: "elector/src/session/core/sweeper.rs",
         what: "Sweeps without checking that the floor is as it was read.",
         hazard: "12.8; DESIGN 4 (a floor is never lowered)",
         scenario: "sweeping",
@@ -352,7 +352,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "sweep-without-record-check",
-        file: "elector/src/session/sweeper.rs",
+        file: "elector/src/session/core/sweeper.rs",
         what: "Sweeps a record away without checking that it is the one that was read.",
         hazard: "12.8; DESIGN 4 (a sweep checks the record)",
         scenario: "sweeping",
@@ -360,7 +360,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "sweeps-open-sessions",
-        file: "elector/src/session/sweeper.rs",
+        file: "elector/src/session/core/sweeper.rs",
         what: "Sweeps whatever record did not change, also that of an open session.",
         hazard: "12.8; DESIGN 4 (closed session records are swept)",
         scenario: "sweeping",
@@ -392,7 +392,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "proof-of-another-incarnation",
-        file: "elector/src/session/observe.rs",
+        file: "elector/src/session/core/observe.rs",
         what: "Closes the session of a node when a former incarnation of it is proven dead.",
         hazard: "dgen N5; election 4.1 A1",
         scenario: "bulk",

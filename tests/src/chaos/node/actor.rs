@@ -1,11 +1,12 @@
 //! An actor that acts all the time, as long as it may: it asks `check()`, and writes down that it passed.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use callsign::{Notice, RactorClusterMessage, Registration, remote_message};
+use callsign_elector::lock::lock;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
 
 use crate::chaos::event::{Event, Journal, Told, now};
@@ -46,17 +47,17 @@ impl Acting {
 
     /// It holds a name, and acts from now on.
     pub(super) fn begin(&self, registration: Registration) {
-        *self.registration.lock().unwrap_or_else(PoisonError::into_inner) = Some(registration);
+        *lock(&self.registration) = Some(registration);
     }
 
     /// It does not act any more, though it lives.
     pub(super) fn pause(&self) {
-        self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.registration).take();
     }
 
     /// What it was told of its session last.
     pub(super) fn told(&self) -> Option<Told> {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.told)
     }
 
     /// Writes down what it is told.
@@ -71,7 +72,7 @@ impl Acting {
                 Notice::Draining => return,
             };
             journal.write(&Event::Noticed { at: now(), actor: number, told: what });
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+            *lock(&told) = Some(what);
         })
     }
 
@@ -100,7 +101,7 @@ impl Actor for Acts {
 
     async fn handle(&self, _: ActorRef<Act>, Act::Now: Act, (): &mut ()) -> Result<(), ActorProcessingErr> {
         // Who takes the registration away waits until the act is written down.
-        let held = self.registration.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = lock(&self.registration);
         let Some(registration) = held.as_ref() else { return Ok(()) };
         let from = now();
         if registration.check().is_ok() {

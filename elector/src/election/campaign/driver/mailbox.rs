@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use tokio::sync::Notify;
@@ -13,6 +13,7 @@ use crate::{
         oracle::Signal,
     },
     ids::Epoch,
+    lock::lock,
 };
 
 /// One bit each, and the epochs that somebody named.
@@ -52,7 +53,7 @@ impl<I> Default for Mailbox<I> {
 impl<I> Mailbox<I> {
     /// Held for a moment; nothing that could panic half-way happens under it.
     fn lock(&self) -> MutexGuard<'_, Waiting<I>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     fn put(&self, put: impl FnOnce(&mut Waiting<I>)) {

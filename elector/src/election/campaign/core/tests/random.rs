@@ -121,7 +121,7 @@ struct World {
     nodes: Vec<Node>,
     happenings: BTreeMap<(Micros, u64), Happening>,
     count: u64,
-    draw: Jitter,
+    draw: SplitMix64,
     twist: Twist,
     /// No more faults from here.
     calm_from: Micros,
@@ -130,7 +130,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, twist: Twist) -> Self {
-        let mut draw = Jitter::new(seed);
+        let mut draw = SplitMix64::new(seed);
         let count = 2 + draw.draw() % 4;
         let nodes = (0..count).map(|index| {
             let config = Config {

@@ -7,10 +7,8 @@ use std::time::Duration;
 use callsign_planted::planted;
 
 use super::{
-    Obstacle, SessionEvent, SessionFailure,
-    core::{Effect, Phase, RequestId, Session},
+    Effect, Phase, RequestId, Session,
     lineage::{Finding, Standing},
-    timing::MIN_EVERY,
     watch::{Sight, Watch},
 };
 use crate::{
@@ -18,6 +16,10 @@ use crate::{
     keys::read_key,
     past::Fact,
     record::{CorruptRecord, Lineage, OpenMark, Record, SessionFloor, SessionRecord},
+    session::{
+        event::{Obstacle, SessionEvent, SessionFailure},
+        timing::MIN_EVERY,
+    },
     store::{CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version},
     time::Time,
 };
@@ -92,7 +94,7 @@ struct Pending {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Request {
+enum Request {
     /// With what is doubted.
     Read(Vec<(Key, Fact)>),
     Write(SessionRecord),
@@ -597,7 +599,12 @@ impl Session {
         effects.push(Effect::Read { id, reads });
     }
 
-    pub(super) fn ask_own(&mut self, now: Time, id: RequestId, asks: Request) {
+    /// A commit that raises the lineage is under way.
+    pub(super) fn ask_raise(&mut self, now: Time, id: RequestId, lineage: Lineage) {
+        self.ask_own(now, id, Request::Raise(lineage));
+    }
+
+    fn ask_own(&mut self, now: Time, id: RequestId, asks: Request) {
         self.own.pending = Some(Pending { id, deadline: self.patience(now), asks });
     }
 

@@ -8,17 +8,16 @@ use std::{
 use callsign_planted::planted;
 
 use super::{
-    SessionEvent,
-    core::{Effect, Phase, RequestId, Session},
-    jitter::Jitter,
+    Effect, Phase, RequestId, Session,
     own::floor_of,
-    timing::MIN_EVERY,
     watch::{Sight, Watch},
 };
 use crate::{
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
     keys::{read_key, read_range},
+    random::SplitMix64,
     record::{Record, SessionRecord},
+    session::{event::SessionEvent, timing::MIN_EVERY},
     store::{CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version},
     time::Time,
 };
@@ -112,7 +111,7 @@ fn session(node: &NodeName, record: &SessionRecord) -> SessionId {
 }
 
 impl Observer {
-    pub(super) fn new(jitter: &mut Jitter) -> Self {
+    pub(super) fn new(jitter: &mut SplitMix64) -> Self {
         Self {
             peers: BTreeMap::new(),
             unmarked: BTreeSet::new(),

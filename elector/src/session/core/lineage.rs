@@ -10,17 +10,14 @@ use std::time::Duration;
 
 use callsign_planted::planted;
 
-use super::{
-    SessionEvent,
-    core::{Effect, Phase, RequestId, Session},
-    jitter::Jitter,
-    own::Request,
-};
+use super::{Effect, Phase, RequestId, Session};
 use crate::{
     ids::Nonce,
     lineage::{self, LineageId},
     past::Fact,
+    random::SplitMix64,
     record::{CorruptRecord, Lineage, Record, SessionRecord},
+    session::event::SessionEvent,
     store::{Key, ReadResult, Transaction, Value},
     time::Time,
 };
@@ -210,7 +207,7 @@ impl Session {
             return self.begin_anew(now, read.value(LINEAGE).cloned(), record, effects);
         }
         let Some(number) = ours.number.max(theirs.number).next() else { return };
-        let nonce = Nonce(Jitter::new(self.config.seed ^ self.last_id().0.rotate_left(32)).draw());
+        let nonce = Nonce(SplitMix64::new(self.config.seed ^ self.last_id().0.rotate_left(32)).draw());
         let greatest_lease = standing.greatest.max(self.config.timing.lease);
         let lineage = Lineage { id: LineageId { number, nonce }, greatest_lease };
         let mut transaction = Transaction::new().check(self.keys.lineage(), read.value(LINEAGE).cloned());
@@ -263,7 +260,7 @@ impl Session {
         let present = self.own.standing.raw.as_ref().map(|value| Lineage::from_value(value));
         match present {
             None => {
-                let nonce = Nonce(Jitter::new(!self.config.seed).draw());
+                let nonce = Nonce(SplitMix64::new(!self.config.seed).draw());
                 Some(Lineage { id: LineageId { nonce, ..LineageId::default() }, greatest_lease: lease })
             }
             Some(Ok(record)) if record.greatest_lease < lease => {
@@ -300,7 +297,7 @@ impl Session {
     ) {
         let id: RequestId = self.next_id();
         self.own.stale = true;
-        self.ask_own(now, id, Request::Raise(lineage));
+        self.ask_raise(now, id, lineage);
         effects.push(Effect::Commit { id, transaction });
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::core::Effect;
+use super::Effect;
 use crate::{
     ids::{Incarnation, NodeName},
     store::Proof,

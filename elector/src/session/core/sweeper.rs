@@ -5,10 +5,7 @@
 
 use callsign_planted::planted;
 
-use super::{
-    core::{Effect, Phase, RequestId, Session},
-    own::floor_of,
-};
+use super::{Effect, Phase, RequestId, Session, own::floor_of};
 use crate::{
     keys::{read_key, read_range},
     record::{Record, SessionFloor, SessionRecord},

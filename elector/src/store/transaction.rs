@@ -1,0 +1,260 @@
+//! Transactions as data, what came of them, and what a store takes.
+
+use std::{fmt, ops::Range};
+
+use serde::{Deserialize, Serialize};
+
+/// A key: bytes, ordered lexicographically.
+pub type Key = Vec<u8>;
+/// A value: bytes.
+pub type Value = Vec<u8>;
+
+/// A point in the store's history. Grows with every commit that writes; comparable only within one store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(pub u64);
+
+/// One thing to read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Read {
+    /// The value of one key. Answered with no entry or one.
+    Key(Key),
+    /// The first `limit` entries of a range, in key order.
+    Range {
+        /// First key, and the key after the last.
+        range: Range<Key>,
+        /// The most entries to return. Whoever gets as many has to ask on behind the last.
+        limit: usize,
+    },
+}
+
+/// What a read saw, all of it at one version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ReadResult {
+    /// The version at which everything was read.
+    pub version: Version,
+    /// For each [`Read`] asked, in order, the entries found.
+    pub answers: Vec<Vec<(Key, Value)>>,
+}
+
+impl ReadResult {
+    /// The value that the `index`th read, a [`Read::Key`], found.
+    pub fn value(&self, index: usize) -> Option<&Value> {
+        self.answers.get(index)?.first().map(|(_, value)| value)
+    }
+
+    /// The entries that the `index`th read found.
+    pub fn entries(&self, index: usize) -> &[(Key, Value)] {
+        self.answers.get(index).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What must hold for a transaction to commit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Check {
+    /// The key looked at.
+    pub key: Key,
+    /// The value that it must have at the commit; `None` for "absent".
+    pub expected: Option<Value>,
+    /// A version at which the author knows, from a read or from a commit of its own, that the key had the
+    /// expected value. A backend may use it in place of a read: "not written since". It never makes a commit
+    /// pass that the comparison would have refused; it may refuse one, if the key was rewritten with an equal value, or
+    /// if the version is older than what the backend keeps: whoever reads again gets on.
+    pub seen_at: Option<Version>,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Write {
+    /// Sets a key.
+    Put {
+        /// The key.
+        key: Key,
+        /// Its new value.
+        value: Value,
+    },
+    /// Removes a key, if it is there.
+    Clear(Key),
+    /// Removes all keys of a range.
+    ClearRange(Range<Key>),
+    /// Adds an entry whose key is `prefix` followed by [`STAMP_LENGTH`] bytes that grow with each commit.
+    ///
+    /// Also sets the key `prefix` itself to those bytes, so that a watch on `prefix` ends.
+    Append {
+        /// What the key begins with.
+        prefix: Key,
+        /// The value of the entry.
+        value: Value,
+    },
+}
+
+/// How many bytes [`Write::Append`] adds to its prefix.
+pub const STAMP_LENGTH: usize = 12;
+
+/// The range of all entries appended under a prefix. It leaves out the key `prefix` itself.
+///
+/// Stamps are [`STAMP_LENGTH`] bytes, so every entry sorts behind the prefix and before the prefix followed by
+/// more bytes of `0xff` than a stamp has.
+pub fn appended(prefix: &[u8]) -> Range<Key> {
+    let mut start = prefix.to_vec();
+    start.push(0);
+    let mut end = prefix.to_vec();
+    end.extend([0xff; STAMP_LENGTH + 1]);
+    start..end
+}
+
+/// Changes that happen together, if the checks hold, or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Transaction {
+    /// What must hold.
+    pub checks: Vec<Check>,
+    /// What changes, applied in order.
+    pub writes: Vec<Write>,
+}
+
+impl Transaction {
+    /// A transaction that checks and writes nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the check that `key` has the value `expected`, or is absent.
+    #[must_use]
+    pub fn check(mut self, key: Key, expected: Option<Value>) -> Self {
+        self.checks.push(Check { key, expected, seen_at: None });
+        self
+    }
+
+    /// Adds the check that `key` still has the value it had at version `seen_at`.
+    #[must_use]
+    pub fn fence(mut self, key: Key, expected: Option<Value>, seen_at: Version) -> Self {
+        self.checks.push(Check { key, expected, seen_at: Some(seen_at) });
+        self
+    }
+
+    /// Adds a [`Write::Put`].
+    #[must_use]
+    pub fn put(mut self, key: Key, value: Value) -> Self {
+        self.writes.push(Write::Put { key, value });
+        self
+    }
+
+    /// Adds a [`Write::Clear`].
+    #[must_use]
+    pub fn clear(mut self, key: Key) -> Self {
+        self.writes.push(Write::Clear(key));
+        self
+    }
+
+    /// Adds a [`Write::ClearRange`].
+    #[must_use]
+    pub fn clear_range(mut self, range: Range<Key>) -> Self {
+        self.writes.push(Write::ClearRange(range));
+        self
+    }
+
+    /// Adds a [`Write::Append`].
+    #[must_use]
+    pub fn append(mut self, prefix: Key, value: Value) -> Self {
+        self.writes.push(Write::Append { prefix, value });
+        self
+    }
+}
+
+/// What became of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CommitOutcome {
+    /// All its writes happened, at this version.
+    Committed(Version),
+    /// A check did not hold, or another transaction came between. Nothing was changed, and nothing will be.
+    Conflict,
+    /// Nobody knows. It may have been committed, and **it may still be, later**.
+    Unknown,
+    /// The store could not be reached or was busy for too long. Nothing was changed, and nothing will be.
+    Unavailable(String),
+    /// It breaks a limit of the store. Nothing was changed, and it will never be accepted.
+    TooLarge(TooLarge),
+}
+
+/// What of a transaction is too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Piece {
+    /// One of its keys.
+    Key,
+    /// One of its values.
+    Value,
+    /// All its keys and values together.
+    Transaction,
+}
+
+impl fmt::Display for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Key => "a key",
+            Self::Value => "a value",
+            Self::Transaction => "a transaction",
+        })
+    }
+}
+
+/// Which limit a transaction breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[error("{what} of {size} bytes, the store takes {limit}")]
+pub struct TooLarge {
+    /// What is too large.
+    pub what: Piece,
+    /// Its size in bytes.
+    pub size: usize,
+    /// The most that the store takes, in bytes.
+    pub limit: usize,
+}
+
+/// What a store takes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// The longest key.
+    pub key: usize,
+    /// The longest value.
+    pub value: usize,
+    /// The most that one transaction may check and write, keys and values together.
+    pub transaction: usize,
+}
+
+impl Limits {
+    /// The limits of `FoundationDB`; the other backends enforce the same, so that what runs on one runs on all. (Only
+    /// Postgres takes shorter keys, 2500 bytes: it has to fit them into its index. And the store in `FoundationDB` takes
+    /// some hundred bytes less, which it needs for its fences.)
+    pub const FOUNDATIONDB: Self = Self { key: 10_000, value: 100_000, transaction: 10_000_000 };
+
+    /// Says which limit the transaction breaks, if any. Cost: its number of checks and writes.
+    pub fn broken_by(&self, transaction: &Transaction) -> Option<TooLarge> {
+        let mut total = 0;
+        let mut key_value = |key: usize, value: usize| {
+            total += key + value;
+            let over = |what, size, limit| (size > limit).then_some(TooLarge { what, size, limit });
+            over(Piece::Key, key, self.key).or(over(Piece::Value, value, self.value))
+        };
+        for check in &transaction.checks {
+            // Only the key travels to the store as a read conflict; the expected value is compared here.
+            if let Some(broken) = key_value(check.key.len(), 0) {
+                return Some(broken);
+            }
+        }
+        for write in &transaction.writes {
+            let broken = match write {
+                Write::Put { key, value } => key_value(key.len(), value.len()),
+                Write::Clear(key) => key_value(key.len(), 0),
+                Write::ClearRange(range) => key_value(range.start.len().max(range.end.len()), 0),
+                Write::Append { prefix, value } => key_value(prefix.len() + STAMP_LENGTH, value.len()),
+            };
+            if broken.is_some() {
+                return broken;
+            }
+        }
+        (total > self.transaction).then_some(TooLarge {
+            what: Piece::Transaction,
+            size: total,
+            limit: self.transaction,
+        })
+    }
+}

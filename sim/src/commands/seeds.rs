@@ -1,0 +1,62 @@
+//! The seeds of one scenario, and what they did.
+#![allow(clippy::disallowed_methods)] // the wall clock, for progress and speed
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Instant,
+};
+
+use callsign_sim::{
+    simulated::Simulated,
+    sweep::{Plan, Swept, sweep},
+};
+
+use super::arguments::Run;
+
+impl Run {
+    /// Runs the seeds of one scenario, and says how it goes.
+    pub(super) fn one<S: Simulated>(&self, scenario: S, until_failed: bool) -> Swept<S> {
+        let begin = Instant::now();
+        let told = AtomicU64::new(0);
+        let progress = |done: u64| {
+            let second = begin.elapsed().as_secs();
+            let last = told.load(Relaxed);
+            if second >= last + 5 && told.compare_exchange(last, second, Relaxed, Relaxed).is_ok() {
+                tell!("{}: {done} seeds, {:.0}/s", scenario.name(), per_second(done, &begin));
+            }
+        };
+        let plan = Plan { scenario, first: self.first, seeds: self.seeds, jobs: self.jobs, until_failed };
+        let swept = sweep(plan, &progress);
+        say!(
+            "{:16} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
+            scenario.name(),
+            swept.seeds,
+            swept.steps,
+            per_second(swept.seeds, &begin),
+            swept.failed.len(),
+            swept.repeated,
+        );
+        swept
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // for people
+fn per_second(count: u64, begin: &Instant) -> f64 {
+    count as f64 / begin.elapsed().as_secs_f64()
+}
+
+/// Says what the seeds did, and how often each check was exercised.
+pub(super) fn report<S: Simulated>(
+    swept: &Swept<S>,
+    begin: &Instant,
+    exercised: impl Iterator<Item = (&'static str, u64)>,
+) {
+    say!("\n{} seeds in {:.1} s; done to them, and by them:", swept.seeds, begin.elapsed().as_secs_f64());
+    for (kind, count) in &swept.kinds {
+        say!("  {count:>12}  {kind}");
+    }
+    say!("exercised:");
+    for (check, count) in exercised {
+        say!("  {count:>12}  {check}");
+    }
+}
