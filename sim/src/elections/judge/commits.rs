@@ -38,8 +38,8 @@ impl Judge {
             self.seat_since = world.now;
             return;
         }
+        // A holder that only says that it lives, and has another priority, does not lead for longer by that.
         if before.seat.as_ref().is_some_and(|before| is_beat(before, seat)) {
-            self.seat_since = world.now;
             return;
         }
         let (last, ballot) = (self.ballot, seat.ballot.0);
