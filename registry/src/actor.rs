@@ -1,4 +1,4 @@
-//! Runs a [`Member`] as an actor.
+//! Runs a [`RegistryCore`] as an actor.
 //!
 //! Decides nothing: it turns messages, timers and completions into inputs, and carries out effects in order. A rule
 //! of the protocol found here is in the wrong place.
@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 use callsign_elector::{
     Clock, Time,
-    elector::{ElectorEvent, driver::ElectorHandle},
+    elector::{self, ElectorConfig, driver::UnderWay},
     ids::{NodeName, RegistryName},
-    recording::Recorder,
-    session::NodeSession,
+    session::{self, NodeSession},
     store::SharedStore,
     supervision::{Part, Supervisor},
 };
-use callsign_transport::{Endpoint, PeerId};
+use callsign_transport::Endpoint;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use ractor_cluster_derive::RactorMessage;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::{
-    input::{Effect, Input, Now},
-    member::{Member, MemberConfig},
+    core::registry::{RegistryCore, RegistryEffect, Told},
+    input::{Input, Now},
+    member::MemberConfig,
     metrics::OfRegistry,
     shared::SharedTable,
     status::Status,
@@ -32,9 +32,11 @@ mod callers;
 mod effects;
 mod failing;
 mod pumps;
+mod recorders;
 mod watched;
 
 pub(crate) use callers::{Flag, Listener, Shared};
+pub(crate) use recorders::Recorders;
 
 /// There are inputs to take.
 #[derive(Debug, RactorMessage)]
@@ -43,21 +45,24 @@ pub(crate) struct Kick;
 /// Told of every new set of members and their addresses.
 pub(crate) type OnMembers = Box<dyn Fn(Vec<(NodeName, String)>) + Send + Sync>;
 
+/// Told what the session of the node is to be told.
+pub(crate) type OnSession = Box<dyn Fn(session::Input) + Send + Sync>;
+
 /// What a member actor is started with.
 pub(crate) struct Parts {
     pub(crate) config: MemberConfig,
+    pub(crate) elector: ElectorConfig,
     pub(crate) registry: RegistryName,
     pub(crate) channel: String,
     pub(crate) store: SharedStore,
     pub(crate) clock: Clock,
     pub(crate) session: NodeSession,
     pub(crate) endpoint: Endpoint,
-    pub(crate) elector: ElectorHandle,
-    pub(crate) elector_events: mpsc::UnboundedReceiver<ElectorEvent>,
     /// Told of every new set of members, so that the node links to them.
     pub(crate) on_members: OnMembers,
-    pub(crate) on_lead: Box<dyn Fn(bool) + Send + Sync>,
-    pub(crate) recorder: Option<Recorder>,
+    /// Told what the session of the node is to be told.
+    pub(crate) on_session: OnSession,
+    pub(crate) recorders: Option<Recorders>,
     pub(crate) supervisor: Supervisor,
 }
 
@@ -71,11 +76,12 @@ pub(crate) struct Started {
 /// Starts a member.
 pub(crate) async fn start(parts: Parts) -> Result<Started, ractor::SpawnErr> {
     // A recording can be replayed only if the order of the table is in it, or none of it.
-    let table = if parts.recorder.is_some() { SharedTable::in_order() } else { SharedTable::new() };
+    let table = if parts.recorders.is_some() { SharedTable::in_order() } else { SharedTable::new() };
     let shared = Arc::new(Shared::new(&parts, &table));
     let (supervisor, name) = (parts.supervisor.clone(), format!("the member of registry {}", parts.registry));
     let arguments = (shared.clone(), parts, table);
     let (actor, part) = supervisor.actor(name, MemberActor, arguments).await?;
+    shared.tell_elector(elector::Input::Wake);
     shared.runs_in(actor.clone());
     Ok(Started { shared, actor: actor.get_cell(), part })
 }
@@ -84,25 +90,24 @@ struct MemberActor;
 
 /// Everything that the driver keeps besides the core.
 struct Driver {
-    member: Member<SharedTable>,
+    core: RegistryCore<SharedTable>,
+    /// What the elector asked for.
+    under_way: UnderWay,
     shared: Arc<Shared>,
     store: SharedStore,
     clock: Clock,
-    session: NodeSession,
     endpoint: Endpoint,
-    elector: ElectorHandle,
     channel: String,
     /// How many were up when it was last counted.
     links: usize,
     wake: watch::Sender<Time>,
-    effects: Vec<Effect>,
+    effects: Vec<RegistryEffect>,
     on_members: OnMembers,
-    on_lead: Box<dyn Fn(bool) + Send + Sync>,
+    on_session: OnSession,
     /// Why the log could not be read, the last time, and how often in a row.
     corrupt: (String, u64),
-    known: Vec<(NodeName, String)>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
-    recorder: Option<Recorder>,
+    recorders: Option<Recorders>,
     supervisor: Supervisor,
     metrics: OfRegistry,
 }
@@ -132,36 +137,35 @@ impl Actor for MemberActor {
         metrics.links(0);
         let (links, session) = (parts.endpoint.subscribe(&parts.channel), parts.session.subscribe());
         let links = pumps::links(shared.clone(), links, metrics.pump());
-        let session = pumps::session(shared.clone(), session, parts.elector.clone());
-        let elector =
-            pumps::elector(shared.clone(), parts.elector_events, parts.session.clone(), metrics.pump());
+        let session = pumps::session(shared.clone(), session);
         let time = pumps::time(shared.clone(), parts.clock.clone(), wakes);
         let supervisor = parts.supervisor;
-        // Session and elector are parts of the node themselves: their streams end when they do.
+        // The session is a part of the node itself: its stream ends when it does.
         let tasks = vec![
             supervisor.service("what comes over links to a registry", links),
             supervisor.task("what the session says to a registry", session),
-            supervisor.task("what the elector says to a registry", elector),
             supervisor.task("the timer of a registry", time),
         ];
+        let told = shared.clone();
+        let (store, clock) = (parts.store.clone(), parts.clock.clone());
+        let under_way =
+            UnderWay::new(store, clock, supervisor.clone(), move |input| told.tell_elector(input));
         Ok(Driver {
-            member: Member::new(parts.config, table),
+            core: RegistryCore::new(parts.elector, parts.config, table),
+            under_way,
             shared,
             store: parts.store,
             clock: parts.clock,
-            session: parts.session,
             endpoint: parts.endpoint,
-            elector: parts.elector,
             channel: parts.channel,
             links: 0,
             wake,
             effects: Vec::new(),
             on_members: parts.on_members,
-            on_lead: parts.on_lead,
+            on_session: parts.on_session,
             corrupt: (String::new(), 0),
-            known: Vec::new(),
             tasks,
-            recorder: parts.recorder,
+            recorders: parts.recorders,
             supervisor,
             metrics,
         })
@@ -206,8 +210,8 @@ impl Actor for MemberActor {
         driver: &mut Driver,
     ) -> Result<(), ActorProcessingErr> {
         driver.shared.ends();
-        if let Some(recorder) = &mut driver.recorder {
-            recorder.finish();
+        if let Some(recorders) = &mut driver.recorders {
+            recorders.finish();
         }
         driver.shared.answers_nobody();
         Ok(())
@@ -225,23 +229,16 @@ impl Driver {
         let inputs = self.shared.inbox.take();
         let now = self.now();
         let mut woke = false;
-        let mut effects = std::mem::take(&mut self.effects);
-        for input in inputs {
-            woke |= matches!(input, Input::Wake);
-            self.note(&input);
-            self.step(now, input, &mut effects);
+        for told in inputs {
+            woke |= matches!(told, Told::Member(Input::Wake));
+            self.step(now, told, myself);
         }
-        self.step(now, Input::Idle, &mut effects);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.flush();
+        while let Some(told) = self.core.next_told() {
+            self.step(now, told, myself);
         }
-        for effect in effects.drain(..) {
-            self.perform(effect, myself);
-        }
-        self.effects = effects;
         self.publish();
         self.metrics.tell();
-        let wakes_at = self.member.wakes_at(now.time);
+        let wakes_at = self.core.member().wakes_at(now.time);
         self.wake.send_if_modified(|at| {
             // A timer that has fired waits to be told of the next time, even if it is the same.
             let is_news = woke || *at != wakes_at;
@@ -250,50 +247,38 @@ impl Driver {
         });
     }
 
-    fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
-        let Some(recorder) = &mut self.recorder else { return self.member.step(now, input, effects) };
-        let begin = effects.len();
-        recorder.before(&now, &input);
-        self.member.step(now, input, effects);
-        recorder.after(&effects[begin..]);
+    fn step(&mut self, now: Now, told: Told, myself: &ActorRef<Kick>) {
+        self.count(&told);
+        let mut effects = std::mem::take(&mut self.effects);
+        match &mut self.recorders {
+            None => self.core.step(now, told, &mut effects),
+            Some(recorders) => recorders.step(&mut self.core, now, told, &mut effects),
+        }
+        for effect in effects.drain(..) {
+            self.perform(effect, myself);
+        }
+        self.effects = effects;
     }
 
-    /// Keeps what the driver needs itself to carry out effects.
-    fn note(&mut self, input: &Input) {
-        match input {
-            Input::LinkUp { .. } => self.metrics.link("up"),
-            Input::LinkDown { .. } => self.metrics.link("down"),
-            Input::Message { message, .. } => self.metrics.received(message),
-            Input::Assume { leader, epoch } if *leader == self.shared.status.load().node => {
+    fn count(&mut self, told: &Told) {
+        match told {
+            Told::Member(Input::LinkUp { .. }) => self.metrics.link("up"),
+            Told::Member(Input::LinkDown { .. }) => self.metrics.link("down"),
+            Told::Member(Input::Message { message, .. }) => self.metrics.received(message),
+            Told::Member(Input::Assume { leader, epoch }) if *leader == self.shared.status.load().node => {
                 self.metrics.assumes(*epoch);
-            }
-            Input::View(view) => {
-                let members: Vec<_> =
-                    view.members.iter().map(|(node, row)| (node.clone(), row.address.clone())).collect();
-                let view_of = self.shared.status.load().node.clone();
-                // The transport cannot tell which of two incarnations is the later one; the store can.
-                for (_, row) in view.members.iter().filter(|(node, _)| *node != &view_of) {
-                    if view.sessions.is_open(&row.session) {
-                        let session = &row.session;
-                        self.endpoint.confirm(&PeerId::new(session.node.as_str(), session.incarnation.0));
-                    }
-                }
-                if members != self.known {
-                    (self.on_members)(members.clone());
-                    self.known = members;
-                }
             }
             _ => {}
         }
     }
 
     fn publish(&mut self) {
-        if std::mem::replace(&mut self.links, self.member.links()) != self.links {
+        if std::mem::replace(&mut self.links, self.core.member().links()) != self.links {
             self.metrics.links(self.links);
         }
-        let status = Status::of(&self.member);
+        let status = Status::of(self.core.member());
         self.shared.set_synced(status.synced);
-        let term = &self.member.view().term;
+        let term = &self.core.member().view().term;
         if **self.shared.term.load() != *term {
             self.shared.term.store(Arc::new(term.clone()));
         }

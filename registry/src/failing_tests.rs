@@ -97,7 +97,7 @@ async fn says_so(node: &Registry, failure: &NodeFailure) {
 }
 
 /// All that a node is made of.
-const PARTS: [&str; 21] = [
+const PARTS: [&str; 19] = [
     "a commit of a member",
     "a link that is dialled",
     "a link that was accepted",
@@ -107,7 +107,6 @@ const PARTS: [&str; 21] = [
     "a request of the session to the store",
     "a watch of an elector",
     "an answer to a call",
-    "the elector of registry default",
     "the listener of links",
     "the member of registry default",
     "the references over a link",
@@ -117,7 +116,6 @@ const PARTS: [&str; 21] = [
     "the timer of links",
     "the timer of the session",
     "what comes over links to a registry",
-    "what the elector says to a registry",
     "what the session says to a registry",
 ];
 

@@ -6,7 +6,7 @@
 
 use tokio::sync::Notify;
 
-use crate::input::Input;
+use crate::{core::registry::Told, input::Input};
 
 mod kicked;
 #[cfg(test)]
@@ -31,7 +31,7 @@ const BYTE_LIMIT: usize = 16 << 20;
 struct Waiting {
     /// Actors that have ended.
     ended: Vec<u64>,
-    inputs: Vec<Input>,
+    inputs: Vec<Told>,
     /// Of what links delivered.
     bytes: usize,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     /// Adds one input. True if the actor has to be woken.
     #[must_use]
-    pub(crate) fn push(&self, input: Input) -> bool {
+    pub(crate) fn push(&self, input: Told) -> bool {
         self.waiting.put(|waiting| waiting.inputs.push(input))
     }
 
@@ -64,7 +64,7 @@ impl Inbox {
 
     /// Adds inputs that links delivered in so many bytes. True if the actor has to be woken.
     #[must_use]
-    pub(crate) fn extend(&self, inputs: Vec<Input>, bytes: usize) -> bool {
+    pub(crate) fn extend(&self, inputs: Vec<Told>, bytes: usize) -> bool {
         self.waiting.put(|waiting| {
             waiting.inputs.extend(inputs);
             waiting.bytes += bytes;
@@ -83,13 +83,13 @@ impl Inbox {
     }
 
     /// Takes all that waits.
-    pub(crate) fn take(&self) -> Vec<Input> {
+    pub(crate) fn take(&self) -> Vec<Told> {
         let Waiting { ended, inputs, .. } = self.waiting.take();
         self.has_room.notify_waiters();
         if ended.is_empty() {
             return inputs;
         }
-        let ended = ended.into_iter().map(|actor| Input::ActorEnded { actor });
+        let ended = ended.into_iter().map(|actor| Told::Member(Input::ActorEnded { actor }));
         ended.chain(inputs).collect()
     }
 }
@@ -104,10 +104,12 @@ mod tests {
     #[test]
     fn the_end_of_an_actor_goes_ahead_of_what_waits() {
         let inbox = Inbox::default();
-        assert!(inbox.push(Input::Wake), "somebody has to wake the member");
-        assert!(!inbox.push_end(7) && !inbox.push(Input::Idle) && !inbox.push_end(8));
-        let ended = [7, 8].map(|actor| Input::ActorEnded { actor });
-        assert_eq!(inbox.take(), [ended.as_slice(), &[Input::Wake, Input::Idle]].concat());
+        let wake = || Told::Member(Input::Wake);
+        let idle = || Told::Member(Input::Idle);
+        assert!(inbox.push(wake()), "somebody has to wake the member");
+        assert!(!inbox.push_end(7) && !inbox.push(idle()) && !inbox.push_end(8));
+        let ended = [7, 8].map(|actor| Told::Member(Input::ActorEnded { actor }));
+        assert_eq!(inbox.take(), [ended.as_slice(), &[wake(), idle()]].concat());
         assert!(inbox.push_end(9) && inbox.take().len() == 1);
     }
 
@@ -116,7 +118,7 @@ mod tests {
         let inbox = Arc::new(Inbox::default());
         for (inputs, bytes) in [(LINK_LIMIT, 0), (1, BYTE_LIMIT)] {
             inbox.room().now_or_never().expect("there is room");
-            let _ = inbox.extend((0..inputs).map(|_| Input::Wake).collect(), bytes);
+            let _ = inbox.extend((0..inputs).map(|_| Told::Member(Input::Wake)).collect(), bytes);
             let waiter = inbox.clone();
             let waits = tokio::spawn(async move { waiter.room().await });
             tokio::task::yield_now().await;

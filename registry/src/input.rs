@@ -10,7 +10,6 @@ use callsign_elector::{
     ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
     lineage::{LineageId, LineageNumber},
     record::LogEnd,
-    session::SessionEvent,
     store::{CommitOutcome, Key, Read, ReadResult, StoreError, Transaction, Value},
 };
 use callsign_transport::Kind;
@@ -169,29 +168,6 @@ pub enum Input {
     Wake,
     /// For now, nothing more is waiting: what was collected is to be sent.
     Idle,
-}
-
-impl Input {
-    /// What an event of the node's session means to the elector and to the member of each registry of the node.
-    pub fn of_session(event: SessionEvent) -> (Option<elector::Notice>, Option<Self>) {
-        match event {
-            SessionEvent::Opened { session } => {
-                (Some(elector::Notice::Session(Some(session.clone()))), Some(Self::SessionOpened(session)))
-            }
-            SessionEvent::Lapsed { session } => {
-                (Some(elector::Notice::Session(None)), Some(Self::SessionLapsed(session)))
-            }
-            SessionEvent::Resumed { session } => {
-                (Some(elector::Notice::Session(Some(session.clone()))), Some(Self::SessionResumed(session)))
-            }
-            SessionEvent::Lost { .. } => (Some(elector::Notice::Session(None)), Some(Self::SessionLost)),
-            SessionEvent::Lineage { lineage, since } => {
-                (Some(elector::Notice::Lineage { lineage, since }), Some(Self::Lineage(lineage)))
-            }
-            SessionEvent::PeerClosed(_) => (Some(elector::Notice::Changed), None),
-            _ => (None, None),
-        }
-    }
 }
 
 /// What a member tells its elector.

@@ -46,6 +46,7 @@ mod claim_tests;
 mod config;
 #[cfg(test)]
 mod configuring_tests;
+mod core;
 #[cfg(feature = "cores")]
 #[doc(hidden)]
 pub mod cores;

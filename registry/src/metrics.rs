@@ -199,6 +199,27 @@ impl OfRegistry {
         Self { registry: SharedString::from(registry.to_owned()), tally: Tally::new(), assumes: None }
     }
 
+    pub(crate) fn elector(&self, event: &ElectorEvent) {
+        let name = match event {
+            // Not an event: what was read.
+            ElectorEvent::View(_) => return,
+            ElectorEvent::Assume { .. } => "assume",
+            ElectorEvent::Applied { .. } => "entry_applied",
+            ElectorEvent::Dropped { .. } => "entry_dropped",
+            ElectorEvent::Filled { .. } => "seat_filled",
+            ElectorEvent::Undecodable { .. } => "entry_undecodable",
+            ElectorEvent::Corrupt { .. } => "record_corrupt",
+            ElectorEvent::LockBroken { .. } => "lock_broken",
+            ElectorEvent::LockGivenUp { .. } => "lock_given_up",
+            ElectorEvent::Left => "left",
+            ElectorEvent::Unavailable { .. } => "store_unavailable",
+            ElectorEvent::TooLarge(_) => "too_large",
+            ElectorEvent::Missing { .. } => "missing",
+        };
+        counter!("callsign_registry_events_total", "registry" => self.registry.clone(), "event" => name)
+            .increment(1);
+    }
+
     pub(crate) fn pump(&self) -> OfPump {
         OfPump(self.registry.clone())
     }
@@ -371,27 +392,6 @@ impl OfPump {
         counter!("callsign_registry_message_bytes_total",
             "registry" => self.0.clone(), "direction" => "received")
         .increment(bytes);
-    }
-
-    pub(crate) fn elector(&self, event: &ElectorEvent) {
-        let name = match event {
-            // Not an event: what was read.
-            ElectorEvent::View(_) => return,
-            ElectorEvent::Assume { .. } => "assume",
-            ElectorEvent::Applied { .. } => "entry_applied",
-            ElectorEvent::Dropped { .. } => "entry_dropped",
-            ElectorEvent::Filled { .. } => "seat_filled",
-            ElectorEvent::Undecodable { .. } => "entry_undecodable",
-            ElectorEvent::Corrupt { .. } => "record_corrupt",
-            ElectorEvent::LockBroken { .. } => "lock_broken",
-            ElectorEvent::LockGivenUp { .. } => "lock_given_up",
-            ElectorEvent::Left => "left",
-            ElectorEvent::Unavailable { .. } => "store_unavailable",
-            ElectorEvent::TooLarge(_) => "too_large",
-            ElectorEvent::Missing { .. } => "missing",
-        };
-        counter!("callsign_registry_events_total", "registry" => self.0.clone(), "event" => name)
-            .increment(1);
     }
 }
 

@@ -11,22 +11,22 @@ use std::{
 };
 
 use callsign_elector::{
-    elector::{ElectorConfig, Notice, driver::ElectorHandle},
+    elector::{self, ElectorConfig, Notice},
     ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName},
     keys::ClusterKeys,
     lock::lock,
-    recording::{Core, Header, Recorder},
-    session::{NodeSession, OpenSessionError, Patience, SessionConfig},
+    session::{self, NodeSession, OpenSessionError, Patience, SessionConfig},
     settings::Settings,
     store::{self, SharedStore},
     supervision::{Part, Supervisor},
 };
 use callsign_transport::{Endpoint, EndpointConfig, Tasks};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::{
-    actor::{self, Parts, Shared, Started},
+    actor::{self, Parts, Recorders, Shared, Started},
     config::{Config, StoreSource},
+    core::common::Common,
     error::JoinError,
     member::MemberConfig,
     outage::{Observed, Outage},
@@ -39,26 +39,21 @@ mod leaving;
 /// How long a join waits for the store.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
 
-type Peers = BTreeMap<RegistryName, Vec<(NodeName, String)>>;
-
 /// One registry that the node has joined.
 struct Joined {
     shared: Arc<Shared>,
     stop: Stop,
-    leads: bool,
 }
 
 /// What of a registry has to be stopped.
 #[derive(Clone)]
 struct Stop {
-    elector: ElectorHandle,
     actor: ractor::ActorCell,
     part: Part,
 }
 
 impl Stop {
     fn stop(&self, why: &str) {
-        self.elector.stop();
         self.part.may_end();
         self.actor.stop(Some(format!("callsign: {why}")));
     }
@@ -82,7 +77,7 @@ pub(crate) struct Node {
     /// Registries that are joined, or being joined.
     reserved: Mutex<BTreeSet<RegistryName>>,
     joined: Mutex<BTreeMap<RegistryName, Joined>>,
-    peers: Mutex<Peers>,
+    common: Mutex<Common>,
     is_draining: AtomicBool,
     /// Held by whoever has the node leave.
     leaves: tokio::sync::Mutex<()>,
@@ -144,9 +139,11 @@ impl Node {
         };
         let closed = failing::supervise(&supervisor, &store, &session, &endpoint);
         let address = config.advertise.clone().unwrap_or_else(|| endpoint.local_addr().to_string());
+        let common = Mutex::new(Common::new(name.clone()));
         Ok(Arc::new(Self {
             config,
             name,
+            common,
             incarnation,
             cluster,
             store,
@@ -158,7 +155,6 @@ impl Node {
             closed,
             reserved: Mutex::new(BTreeSet::new()),
             joined: Mutex::new(BTreeMap::new()),
-            peers: Mutex::new(BTreeMap::new()),
             is_draining: AtomicBool::new(false),
             leaves: tokio::sync::Mutex::new(()),
             endings: Mutex::new(Vec::new()),
@@ -187,7 +183,6 @@ impl Node {
         if self.is_draining.load(Ordering::SeqCst) {
             return Err(JoinError::Left);
         }
-        let (events, elector_events) = mpsc::unbounded_channel();
         let elector = ElectorConfig {
             registry: registry.clone(),
             cluster: self.cluster.clone(),
@@ -197,18 +192,6 @@ impl Node {
             timing: self.config.elector,
             seed: rand::random(),
         };
-        let ended = |_| JoinError::Left;
-        let clock = self.config.clock.clone();
-        let record = self.config.record.as_deref();
-        let spawned = ElectorHandle::spawn_supervised(
-            self.store.clone(),
-            clock.clone(),
-            elector,
-            events,
-            record.map(|dir| (dir, self.incarnation)),
-            self.supervisor.clone(),
-        );
-        let elector = spawned.await.map_err(ended)?;
         let config = MemberConfig {
             me: self.name.clone(),
             incarnation: self.incarnation,
@@ -216,80 +199,73 @@ impl Node {
             seed: rand::random(),
             tuning: Tuning::default(),
         };
-        let header = || Header {
-            core: Core::Member,
-            cluster: self.cluster.clone(),
-            registry: Some(registry.clone()),
-            node: self.name.clone(),
-            incarnation: self.incarnation,
+        let begin = |dir: &std::path::Path| {
+            let (of, by) = ((&self.cluster, &registry), (&self.name, self.incarnation));
+            Recorders::begin(dir, of, by, (&elector, &config))
         };
-        let (of_members, of_lead) = (Arc::downgrade(self), Arc::downgrade(self));
-        let (members_of, leader_of) = (registry.clone(), registry.clone());
+        let recorders = self.config.record.as_deref().map(begin);
+        let (of_members, of_session) = (Arc::downgrade(self), Arc::downgrade(self));
+        let (members_of, session_of) = (registry.clone(), registry.clone());
         let parts = Parts {
-            recorder: record.and_then(|dir| Recorder::begin(dir, &header(), &config)),
+            recorders,
             supervisor: self.supervisor.clone(),
             config,
+            elector,
             registry: registry.clone(),
             channel: format!("registry/{registry}"),
             store: self.store.clone(),
-            clock,
+            clock: self.config.clock.clone(),
             session: self.session.clone(),
             endpoint: self.endpoint.clone(),
-            elector: elector.clone(),
-            elector_events,
             on_members: Box::new(move |members| {
                 if let Some(node) = of_members.upgrade() {
                     node.set_members(&members_of, members);
                 }
             }),
-            on_lead: Box::new(move |leads| {
-                if let Some(node) = of_lead.upgrade() {
-                    node.set_leads(&leader_of, leads);
+            on_session: Box::new(move |input| {
+                if let Some(node) = of_session.upgrade() {
+                    node.tell_session(&session_of, input);
                 }
             }),
         };
+        let ended = |_| JoinError::Left;
         let Started { shared, actor, part } = actor::start(parts).await.map_err(ended)?;
-        let stop = Stop { elector, actor, part };
+        let stop = Stop { actor, part };
         let (fails, stops) = (shared.clone(), stop.clone());
         self.supervisor.on_failure(move |failure| {
             fails.fails(failure);
             stops.stop("the node has failed");
         });
-        let joined = Joined { shared: shared.clone(), stop, leads: false };
+        let joined = Joined { shared: shared.clone(), stop };
         lock(&self.joined).insert(registry, joined);
         Ok(shared)
     }
 
-    /// The node is linked to the members of all its registries.
+    /// The members of a registry are others than before.
     fn set_members(&self, registry: &RegistryName, members: Vec<(NodeName, String)>) {
-        let mut peers = lock(&self.peers);
-        peers.insert(registry.clone(), members);
-        let others = peers.values().flatten().filter(|(node, _)| *node != self.name);
-        let wanted: BTreeMap<&NodeName, &String> = others.map(|(node, address)| (node, address)).collect();
-        let wanted = wanted.into_iter().map(|(node, address)| (node.as_str().into(), address.clone()));
-        self.endpoint.set_peers(wanted.collect());
+        // Under the lock, so that what is said last is what is known last.
+        let mut common = lock(&self.common);
+        let peers = common.peers(registry, members).into_iter();
+        self.endpoint.set_peers(peers.map(|(node, address)| (node.as_str().into(), address)).collect());
     }
 
-    /// A node that leads some registry looks after silent sessions first.
-    fn set_leads(&self, registry: &RegistryName, leads: bool) {
-        let mut joined = lock(&self.joined);
-        if let Some(joined) = joined.get_mut(registry) {
-            joined.leads = leads;
-        }
-        self.session.lead(joined.values().any(|joined| joined.leads));
+    /// A registry has something to tell the session.
+    fn tell_session(&self, registry: &RegistryName, input: session::Input) {
+        let mut common = lock(&self.common);
+        self.session.tell(common.for_session(registry, input));
     }
 
     /// Has the own member say what is to be set for all members of a registry.
     pub(crate) fn configure(&self, registry: &RegistryName, change: Settings) {
         if let Some(joined) = lock(&self.joined).get(registry) {
-            joined.stop.elector.tell(Notice::Configure(change));
+            joined.shared.tell_elector(elector::Input::Notice(Notice::Configure(change)));
         }
     }
 
     /// Has the own member give up the seat of a registry, and stay a member. Nothing, unless it leads in that epoch.
     pub(crate) fn resign(&self, registry: &RegistryName, epoch: Epoch) {
         if let Some(joined) = lock(&self.joined).get(registry) {
-            joined.stop.elector.tell(Notice::Resign { epoch });
+            joined.shared.tell_elector(elector::Input::Notice(Notice::Resign { epoch }));
         }
     }
 }

@@ -75,7 +75,7 @@ impl Alone {
         setup.tuning = Tuning::default();
         let world = formed_of(World::new(setup), 0);
         let process = world.process(0).expect("it was started");
-        let member = process.parts.as_ref().expect("it was formed").member.clone();
+        let member = process.parts.as_ref().expect("it was formed").core.member().clone();
         assert!(member.is_serving(), "whoever is alone leads");
         let session = member.session().expect("it serves").number;
         let time = Time(world.local(0));

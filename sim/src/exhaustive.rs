@@ -210,7 +210,7 @@ impl Space for Cluster {
         let State { world, left } = state;
         let serves = |node| {
             let parts = world.process(node).and_then(|process| process.parts.as_ref());
-            parts.is_some_and(|parts| parts.member.is_serving())
+            parts.is_some_and(|parts| parts.core.member().is_serving())
         };
         *left == Budget::default() && world.asked.is_empty() && world.ids().any(serves)
     }

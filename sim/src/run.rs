@@ -299,7 +299,7 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
             return Some(format!("node {node} has no trusted session: {:?}", process.session.obstacle()));
         };
         let Some(parts) = &process.parts else { return Some(format!("node {node} has not joined")) };
-        let member = &parts.member;
+        let member = parts.core.member();
         if member.session().map(|session| session.number) != Some(trusted) {
             return Some(format!("the member of node {node} has not heard of its session"));
         }

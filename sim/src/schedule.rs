@@ -4,6 +4,7 @@ mod drag;
 
 use std::{collections::VecDeque, time::Duration};
 
+use callsign::cores::QUEUES;
 use callsign_elector::settings::{Preset, Settings};
 
 use self::drag::Dragging;
@@ -11,7 +12,7 @@ use crate::{
     rng::Rng,
     scenario::Profile,
     shared::Shared,
-    world::{Action, CoreId, Fate, NodeId, QUEUES, Request, Want, World},
+    world::{Action, CoreId, Fate, NodeId, Request, Want, World},
 };
 
 const CORES: [CoreId; 5] = [CoreId::Session, CoreId::Elector, CoreId::Member, CoreId::Links, CoreId::Ends];
@@ -57,11 +58,11 @@ pub fn progress(world: &World, actions: &mut Vec<Action>) {
         }
         if !world.setup.eager {
             for queue in QUEUES {
-                if !process.queue(queue).is_empty() {
+                if process.waiting(queue) > 0 {
                     actions.push(Action::Inbox { node, queue });
                 }
             }
-            if process.parts.as_ref().is_some_and(|parts| parts.dirty) {
+            if process.parts.as_ref().is_some_and(|parts| parts.core.is_dirty()) {
                 actions.push(Action::Idle { node });
             }
         }
@@ -234,7 +235,7 @@ impl Scheduler {
     fn hold_donor(&mut self, world: &World) {
         let sends = |id: &NodeId| {
             let parts = world.process(*id).and_then(|process| process.parts.as_ref());
-            parts.is_some_and(|parts| parts.member.snapshots_under_way() > 0)
+            parts.is_some_and(|parts| parts.core.member().snapshots_under_way() > 0)
         };
         let Some(donor) = world.ids().find(sends) else { return };
         if !self.rng.per_mille(self.profile.hold_donors) {
@@ -565,7 +566,7 @@ fn leader(world: &World) -> Option<NodeId> {
     let leads = |id: &NodeId| {
         let parts = world.process(*id).and_then(|process| process.parts.as_ref());
         parts.is_some_and(|parts| {
-            let leader = parts.member.view().term.leader.as_ref();
+            let leader = parts.core.member().view().term.leader.as_ref();
             leader.is_some_and(|leader| leader.node == world.setup.names[usize::from(*id)])
         })
     };

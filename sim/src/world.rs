@@ -36,11 +36,11 @@ use callsign_elector::{
 use callsign_transport::LinkTiming;
 
 pub use self::{
-    action::{Action, CoreId, Fate, QUEUES, Queue},
+    action::{Action, CoreId, Fate},
     calls::{Asked, Grant, Want, name_of, number_of},
     clock::NodeClock,
     links::{Conn, Frame},
-    process::{Acting, Internal, Leaving, Op, OpAnswer, Parts, Process, Request},
+    process::{Acting, Leaving, Op, OpAnswer, Parts, Process, Request},
     store::Orphan,
 };
 use crate::{oracle::Oracle, shared::Shared};

@@ -26,10 +26,9 @@ use crate::{
     ids::{Incarnation, NodeName, SessionId, SessionNumber},
     lock::lock,
     metrics,
-    past::Fact,
     record::CorruptRecord,
     recording::{Core, Header, Recorder},
-    store::{CommitOutcome, Key, LifeGuard, SharedStore, StoreError},
+    store::{CommitOutcome, LifeGuard, SharedStore, StoreError},
     supervision::{Part, Supervisor},
     time::Time,
 };
@@ -217,21 +216,9 @@ impl NodeSession {
         receiver
     }
 
-    /// Says that there is reason to ask whether an incarnation is dead: the link to it closed.
-    pub fn suspect(&self, node: &NodeName, incarnation: Incarnation) {
-        self.send(Message::Input(Input::Suspect { node: node.clone(), incarnation }));
-    }
-
-    /// Says that something of a registry that was known to be committed is not in the store, or that another lineage of it was
-    /// seen; `facts` with the keys that have to show them, and `since` when the node is in the lineage in which they were known, as
-    /// [`SessionEvent::Lineage`] said, if it did. The session looks into it.
-    pub fn missing(&self, since: Option<Time>, facts: Vec<(Key, Fact)>) {
-        self.send(Message::Input(Input::Missing { since, facts }));
-    }
-
-    /// Says whether some member of this node leads. Leaders close silent sessions first.
-    pub fn lead(&self, leads: bool) {
-        self.send(Message::Input(Input::Leads(leads)));
+    /// Tells the session what its node has seen: [`Input::Suspect`], [`Input::Missing`] or [`Input::Leads`].
+    pub fn tell(&self, input: Input) {
+        self.send(Message::Input(input));
     }
 
     /// Stops trusting, closes the session, and waits until that is confirmed, at most half a lease. Asked again, it says

@@ -12,6 +12,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use callsign_elector::{
+    elector,
     ids::RegistryName,
     keys::RegistryKeys,
     lock::lock,
@@ -24,6 +25,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{Kick, Parts, watched::Watched};
 use crate::{
+    core::registry::Told,
     inbox::Inbox,
     input::{Answer, Call, CallId, Input, Notice},
     shared::{SharedTable, TableReader},
@@ -232,7 +234,17 @@ impl Shared {
 
     /// Hands an input to the member.
     pub(crate) fn push(&self, input: Input) {
-        if self.inbox.push(input) {
+        self.tell(Told::Member(input));
+    }
+
+    /// Hands an input to the elector.
+    pub(crate) fn tell_elector(&self, input: elector::Input) {
+        self.tell(Told::Elector(input));
+    }
+
+    /// Hands an input to the core that is meant.
+    pub(crate) fn tell(&self, told: Told) {
+        if self.inbox.push(told) {
             self.kick();
         }
     }

@@ -3,12 +3,17 @@
 
 use std::{future::Future, time::Duration};
 
-use callsign_elector::{ids::NodeName, store::CommitOutcome};
-use callsign_transport::{Lane, LinkId, SendError};
+use callsign_elector::{
+    elector::{self, ElectorEvent},
+    ids::NodeName,
+    store::CommitOutcome,
+};
+use callsign_transport::{Lane, LinkId, PeerId, SendError};
 use ractor::{ActorCell, ActorId, ActorRef, ActorStatus};
 
 use super::{Driver, Kick};
 use crate::{
+    core::registry::RegistryEffect,
     input::{Effect, Event, Input, OpId},
     message::Message,
     metrics::OfCommit,
@@ -18,7 +23,20 @@ use crate::{
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Driver {
-    pub(super) fn perform(&mut self, effect: Effect, myself: &ActorRef<Kick>) {
+    pub(super) fn perform(&mut self, effect: RegistryEffect, myself: &ActorRef<Kick>) {
+        match effect {
+            RegistryEffect::Elector(elector::Effect::Emit(event)) => self.report_elector(&event),
+            RegistryEffect::Elector(effect) => self.under_way.carry_out(effect),
+            RegistryEffect::Member(effect) => self.perform_for_member(effect, myself),
+            RegistryEffect::Session(input) => (self.on_session)(input),
+            RegistryEffect::Members(members) => (self.on_members)(members),
+            RegistryEffect::Confirmed(node, incarnation) => {
+                self.endpoint.confirm(&PeerId::new(node.as_str(), incarnation.0));
+            }
+        }
+    }
+
+    fn perform_for_member(&mut self, effect: Effect, myself: &ActorRef<Kick>) {
         match effect {
             Effect::Send { to, link, message } => self.send(to, link, &message),
             Effect::Read { id, reads } => {
@@ -29,7 +47,7 @@ impl Driver {
                 });
             }
             Effect::Commit { id, transaction } => {
-                let operations = self.member.batch_operations();
+                let operations = self.core.member().batch_operations();
                 let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
                 self.supervisor.task("a commit of a member", async move {
@@ -55,8 +73,8 @@ impl Driver {
             Effect::Flag { claim } => self.shared.flag(claim),
             Effect::Same { claim, again } => self.shared.same(claim, again),
             Effect::Forget { claim } => self.shared.forget(claim),
-            Effect::Tell(tell) => self.elector.tell(tell.into()),
-            Effect::Suspect { node, incarnation } => self.session.suspect(&node, incarnation),
+            // Another core of this node has it already.
+            Effect::Tell(_) | Effect::Suspect { .. } => {}
             Effect::Event(event) => self.report(&event),
         }
     }
@@ -106,10 +124,23 @@ impl Driver {
             }
             _ => tracing::info!(registry, %node, ?event, "registry"),
         }
+    }
+
+    fn report_elector(&self, event: &ElectorEvent) {
+        self.metrics.elector(event);
         match event {
-            Event::Serving { .. } => (self.on_lead)(true),
-            Event::Deposed { .. } => (self.on_lead)(false),
-            _ => {}
+            ElectorEvent::Missing { facts, .. } => {
+                tracing::warn!(?facts, "the store does not show what was committed");
+            }
+            ElectorEvent::View(_) | ElectorEvent::Assume { .. } => {}
+            ElectorEvent::Left => self.shared.left.notify_waiters(),
+            ElectorEvent::Corrupt { .. }
+            | ElectorEvent::Undecodable { .. }
+            | ElectorEvent::LockBroken { .. }
+            | ElectorEvent::LockGivenUp { .. }
+            | ElectorEvent::Unavailable { .. }
+            | ElectorEvent::TooLarge(_) => tracing::warn!(?event, "elector"),
+            event => tracing::info!(?event, "elector"),
         }
     }
 }

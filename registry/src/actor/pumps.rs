@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use callsign_elector::{
     Clock, Time,
-    elector::{ElectorEvent, driver::ElectorHandle},
     ids::{Incarnation, NodeName},
-    session::{NodeSession, SessionEvent},
+    session::SessionEvent,
 };
 use callsign_transport::{LinkEvent, LinkEvents};
 use tokio::sync::{mpsc, watch};
 
 use super::Shared;
-use crate::{input::Input, message::Message, metrics::OfPump};
+use crate::{core::registry::Told, input::Input, message::Message, metrics::OfPump};
 
 /// What comes over links.
 pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump) {
@@ -57,57 +56,21 @@ pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: 
                 },
             }
         });
-        if shared.inbox.extend(inputs.collect(), bytes) {
+        if shared.inbox.extend(inputs.map(Told::Member).collect(), bytes) {
             shared.kick();
         }
     }
 }
 
-/// What becomes of the node's session, for the member and its elector.
-pub(super) async fn session(
-    shared: Arc<Shared>,
-    mut events: mpsc::UnboundedReceiver<SessionEvent>,
-    elector: ElectorHandle,
-) {
+/// What becomes of the node's session.
+pub(super) async fn session(shared: Arc<Shared>, mut events: mpsc::UnboundedReceiver<SessionEvent>) {
     while let Some(event) = events.recv().await {
-        let (notice, input) = Input::of_session(event);
-        if let Some(notice) = notice {
-            elector.tell(notice);
+        let is_trusted = matches!(event, SessionEvent::Opened { .. } | SessionEvent::Resumed { .. });
+        for told in Told::of_session(event) {
+            shared.tell(told);
         }
-        if let Some(input) = input {
-            let is_trusted = matches!(input, Input::SessionOpened(_) | Input::SessionResumed(_));
-            shared.push(input);
-            if is_trusted {
-                shared.trusted.notify_waiters();
-            }
-        }
-    }
-}
-
-/// What the elector says.
-pub(super) async fn elector(
-    shared: Arc<Shared>,
-    mut events: mpsc::UnboundedReceiver<ElectorEvent>,
-    session: NodeSession,
-    metrics: OfPump,
-) {
-    while let Some(event) = events.recv().await {
-        metrics.elector(&event);
-        match event {
-            ElectorEvent::Missing { since, facts } => {
-                tracing::warn!(?facts, "the store does not show what was committed");
-                session.missing(since, facts);
-            }
-            ElectorEvent::View(view) => shared.push(Input::View(view)),
-            ElectorEvent::Assume { leader, epoch } => shared.push(Input::Assume { leader, epoch }),
-            ElectorEvent::Left => shared.left.notify_waiters(),
-            event @ (ElectorEvent::Corrupt { .. }
-            | ElectorEvent::Undecodable { .. }
-            | ElectorEvent::LockBroken { .. }
-            | ElectorEvent::LockGivenUp { .. }
-            | ElectorEvent::Unavailable { .. }
-            | ElectorEvent::TooLarge(_)) => tracing::warn!(?event, "elector"),
-            event => tracing::info!(?event, "elector"),
+        if is_trusted {
+            shared.trusted.notify_waiters();
         }
     }
 }

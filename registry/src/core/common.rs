@@ -24,7 +24,7 @@ impl Common {
     }
 
     /// What the session is to be told when a registry has something to say to it.
-    pub fn to_session(&mut self, registry: &RegistryName, input: session::Input) -> session::Input {
+    pub fn for_session(&mut self, registry: &RegistryName, input: session::Input) -> session::Input {
         match input {
             // The node leads while it leads some registry.
             session::Input::Leads(leads) => {
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_node_leads_while_it_leads_some_registry() {
         let mut common = common();
-        let mut tell = |name, leads| common.to_session(&registry(name), session::Input::Leads(leads));
+        let mut tell = |name, leads| common.for_session(&registry(name), session::Input::Leads(leads));
         assert_eq!(tell("x", true), session::Input::Leads(true));
         assert_eq!(tell("y", true), session::Input::Leads(true));
         assert_eq!(tell("x", false), session::Input::Leads(true), "it leads y");

@@ -15,6 +15,7 @@ use callsign_elector::{
     ids::{Incarnation, NodeName},
     session::{self, SessionEvent},
 };
+use callsign_planted::planted;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -25,6 +26,7 @@ use crate::{
 
 /// A queue between cores of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[allow(clippy::enum_variant_names)] // so they are called in traces that are kept
 pub enum Queue {
     /// From the session to the elector and the member.
     OfSession,
@@ -102,22 +104,6 @@ impl<T: Table> RegistryCore<T> {
         &self.asked
     }
 
-    /// Whether the member is to be told that no more inputs wait.
-    pub fn is_dirty(&self) -> bool {
-        self.is_dirty
-    }
-
-    /// As if the member had asked for this: for tests of whoever judges what it does.
-    pub fn forge(&mut self, effects: impl IntoIterator<Item = Effect>) {
-        self.asked.extend(effects);
-        self.is_dirty = true;
-    }
-
-    /// What waits in a queue.
-    pub fn queue(&self, queue: Queue) -> &VecDeque<Told> {
-        &self.queues[queue as usize]
-    }
-
     /// Has something wait in a queue.
     pub fn put(&mut self, queue: Queue, told: Told) {
         self.queues[queue as usize].push_back(told);
@@ -130,7 +116,7 @@ impl<T: Table> RegistryCore<T> {
 
     /// What is to be stepped next, when nothing comes from outside: what waits in a queue; then the member is told that
     /// nothing does.
-    pub fn next(&mut self) -> Option<Told> {
+    pub fn next_told(&mut self) -> Option<Told> {
         let waits = QUEUES.into_iter().find_map(|queue| self.take(queue));
         waits.or_else(|| self.is_dirty.then_some(Told::Member(Input::Idle)))
     }
@@ -167,10 +153,12 @@ impl<T: Table> RegistryCore<T> {
 
     fn pass_on_from_elector(&mut self, event: &ElectorEvent) {
         let told = match event {
+            ElectorEvent::View(view) if planted!("vacancy-kept-back") && view.term.leader.is_none() => return,
             ElectorEvent::View(view) => Told::Member(Input::View(view.clone())),
             ElectorEvent::Assume { leader, epoch } => {
                 Told::Member(Input::Assume { leader: leader.clone(), epoch: *epoch })
             }
+            ElectorEvent::Missing { .. } if planted!("loss-kept-back") => return,
             ElectorEvent::Missing { since, facts } => {
                 Told::Session(session::Input::Missing { since: *since, facts: facts.clone() })
             }
@@ -196,7 +184,7 @@ impl<T: Table> RegistryCore<T> {
     fn tell_links(&mut self, view: &View, effects: &mut Vec<RegistryEffect>) {
         let me = self.member.me();
         for (_, row) in view.members.iter().filter(|(node, _)| *node != me) {
-            if view.sessions.is_open(&row.session) {
+            if view.sessions.is_open(&row.session) && !planted!("nobody-is-confirmed") {
                 effects.push(RegistryEffect::Confirmed(row.session.node.clone(), row.session.incarnation));
             }
         }
@@ -209,6 +197,26 @@ impl<T: Table> RegistryCore<T> {
     }
 }
 
+/// For whoever takes things in orders of its own, and judges what is done.
+#[cfg(feature = "cores")]
+impl<T: Table> RegistryCore<T> {
+    /// Whether the member is to be told that no more inputs wait.
+    pub fn is_dirty(&self) -> bool {
+        self.is_dirty
+    }
+
+    /// As if the member had asked for this: for tests of whoever judges what it does.
+    pub fn forge(&mut self, effects: impl IntoIterator<Item = Effect>) {
+        self.asked.extend(effects);
+        self.is_dirty = true;
+    }
+
+    /// What waits in a queue.
+    pub fn queue(&self, queue: Queue) -> &VecDeque<Told> {
+        &self.queues[queue as usize]
+    }
+}
+
 impl Told {
     /// What an event of the node's session is to the elector and the member of each registry of the node.
     pub fn of_session(event: SessionEvent) -> impl Iterator<Item = Self> {
@@ -218,6 +226,9 @@ impl Told {
             }
             SessionEvent::Lapsed { session } => {
                 (Some(elector::Notice::Session(None)), Some(Input::SessionLapsed(session)))
+            }
+            SessionEvent::Resumed { session } if planted!("resumed-without-elector") => {
+                (None, Some(Input::SessionResumed(session)))
             }
             SessionEvent::Resumed { session } => {
                 (Some(elector::Notice::Session(Some(session.clone()))), Some(Input::SessionResumed(session)))

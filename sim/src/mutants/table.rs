@@ -2,6 +2,7 @@
 
 use super::{Masked, Mutant};
 
+mod composition;
 mod duties;
 mod elections;
 mod links;
@@ -9,17 +10,23 @@ mod losses;
 mod members;
 mod registry;
 
-const PARTS: [&[Mutant]; 6] = [
+const PARTS: [&[Mutant]; 7] = [
     members::MUTANTS,
     duties::MUTANTS,
     registry::MUTANTS,
     losses::MUTANTS,
     links::MUTANTS,
     elections::MUTANTS,
+    composition::MUTANTS,
 ];
 
-const COUNT: usize =
-    PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len() + PARTS[4].len() + PARTS[5].len();
+const COUNT: usize = PARTS[0].len()
+    + PARTS[1].len()
+    + PARTS[2].len()
+    + PARTS[3].len()
+    + PARTS[4].len()
+    + PARTS[5].len()
+    + PARTS[6].len();
 
 /// All of them, by where they are.
 pub const MUTANTS: &[Mutant] = &joined();

@@ -444,7 +444,7 @@ impl Inner {
                 continue;
             }
             let Some(parts) = &process.parts else { continue };
-            let replica = parts.member.replica();
+            let replica = parts.core.member().replica();
             if !replica.is_based() {
                 continue;
             }

@@ -36,9 +36,9 @@ impl Inner {
         let Some(parts) = &process.parts else { return };
         let trusted = process.trusted(world.local(node));
         // A member that has lost its base says so, and drops its names for that.
-        if !parts.member.is_synced()
+        if !parts.core.member().is_synced()
             || trusted.is_none()
-            || parts.member.session().map(|session| session.number) != trusted
+            || parts.core.member().session().map(|session| session.number) != trusted
         {
             return;
         }
@@ -49,7 +49,7 @@ impl Inner {
             }
             self.counts.add(Check::NamesLast, 1);
             let wanted = (&name_of(*name), grant.actor, grant.token);
-            if !parts.member.holds().any(|held| held == wanted) {
+            if !parts.core.member().holds().any(|held| held == wanted) {
                 let what = format!("node {node} drains and does not hold n{name}, granted as {grant:?}");
                 return self.fail(Check::NamesLast, what);
             }

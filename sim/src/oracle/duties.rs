@@ -31,7 +31,7 @@ pub(crate) enum Owed {
 
 /// What a member is about to owe.
 pub(crate) fn owed(process: &Process, input: &Input) -> Option<Owed> {
-    let member = &process.parts.as_ref()?.member;
+    let member = process.parts.as_ref()?.core.member();
     match input {
         Input::SessionLapsed(_) | Input::SessionLost => {
             Some(Owed::Told(member.holds().map(|(_, actor, _)| actor).collect()))
@@ -116,7 +116,7 @@ impl Oracle {
         let row = world.store.get(&world.setup.keys.member(name));
         let Some(row) = row.and_then(|value| MemberRow::from_value(value).ok()) else { return };
         // Of a join that this member has not heard of yet it can say nothing.
-        if parts.member.view().me != Some(row.token) {
+        if parts.core.member().view().me != Some(row.token) {
             return;
         }
         self.count(Check::DrainKnown);

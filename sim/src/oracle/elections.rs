@@ -355,11 +355,11 @@ impl Inner {
     pub(super) fn check_empty(&mut self, world: &World, row: &MemberRow) {
         let Some(node) = world.setup.id(row.session.node.as_str()) else { return };
         let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else { return };
-        if parts.member.session() != Some(&row.session) {
+        if parts.core.member().session() != Some(&row.session) {
             return;
         }
         self.counts.add(Check::EmptyHandsOff, 1);
-        if let Some((name, actor, token)) = parts.member.holds().next() {
+        if let Some((name, actor, token)) = parts.core.member().holds().next() {
             let what = format!("node {node} claims {name} for actor {actor} with {token:?}: {row:?}");
             self.fail(Check::EmptyHandsOff, what);
         }

@@ -75,10 +75,12 @@ impl Inner {
     fn check_claims(&mut self, world: &World, node: NodeId) {
         let Some(process) = world.process(node) else { return };
         // Until a wake-up ends, what it asked for is still to be carried out: flags as well.
-        let Some(parts) = process.parts.as_ref().filter(|parts| parts.effects.is_empty()) else { return };
+        let Some(parts) = process.parts.as_ref().filter(|parts| parts.core.asked().is_empty()) else {
+            return;
+        };
         for acting in process.acting(world.local(node)) {
             self.counts.add(Check::ActClaimed, 1);
-            let mut claims = parts.member.holds();
+            let mut claims = parts.core.member().holds();
             if !claims.any(|(name, _, token)| (number_of(name), token) == (acting.name, acting.token)) {
                 self.fail(
                     Check::ActClaimed,
@@ -86,7 +88,7 @@ impl Inner {
                 );
             }
         }
-        for (name, actor, _) in parts.member.holds() {
+        for (name, actor, _) in parts.core.member().holds() {
             self.counts.add(Check::HolderWatched, 1);
             if !parts.watched.contains(&actor) && !parts.ended.contains(&actor) {
                 let what =
@@ -113,10 +115,10 @@ impl Inner {
             }
             let Some(parts) = &process.parts else { continue };
             // A claim of a session that is over, of which the member has not heard, is not trusted.
-            if parts.member.session().is_none_or(|session| session.number != number) {
+            if parts.core.member().session().is_none_or(|session| session.number != number) {
                 continue;
             }
-            for (held, actor, token) in parts.member.holds() {
+            for (held, actor, token) in parts.core.member().holds() {
                 self.counts.add(Check::OneHolder, 1);
                 let slot = &mut holders[usize::from(number_of(held)) % 32];
                 if let Some(other) = slot.replace(node) {
@@ -133,7 +135,7 @@ impl Inner {
     fn check_node(&mut self, world: &World, node: NodeId) {
         let Some(process) = world.process(node) else { return };
         let Some(parts) = &process.parts else { return };
-        let (replica, epoch) = (parts.member.replica(), parts.member.view().term.epoch);
+        let (replica, epoch) = (parts.core.member().replica(), parts.core.member().view().term.epoch);
         let (position, is_based) = (replica.position(), replica.is_based());
         if self.pass_over_stale(node, process.incarnation) {
             return;
@@ -218,7 +220,7 @@ impl Oracle {
                 let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else {
                     continue;
                 };
-                let row = parts.member.replica().table().row(&crate::world::name_of(*name));
+                let row = parts.core.member().replica().table().row(&crate::world::name_of(*name));
                 let is_there = row.as_ref().is_some_and(|row| {
                     row.position == grant.token
                         && row.actor == grant.actor

@@ -76,5 +76,5 @@ impl Dragging {
 /// How many members have the end of the log.
 fn synced(world: &World) -> usize {
     let parts = world.ids().filter_map(|node| world.process(node)?.parts.as_ref());
-    parts.filter(|parts| parts.member.is_synced()).count()
+    parts.filter(|parts| parts.core.member().is_synced()).count()
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use callsign::cores::Queue;
 use callsign_elector::settings::Settings;
 use serde::{Deserialize, Serialize};
 
@@ -21,22 +22,6 @@ pub enum CoreId {
     /// The ends of connections.
     Ends,
 }
-
-/// A queue between two cores of one process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Queue {
-    /// From the session to the elector and the member.
-    OfSession,
-    /// From the elector to the member.
-    OfElector,
-    /// From the member to the elector, the session and itself.
-    OfMember,
-    /// From the links to the member.
-    OfLinks,
-}
-
-/// All queues.
-pub const QUEUES: [Queue; 4] = [Queue::OfLinks, Queue::OfSession, Queue::OfElector, Queue::OfMember];
 
 /// What the store makes of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Name,
-    cores::{Answer, Call, CallId, Input, OnLapse, Table},
+    cores::{Answer, Call, CallId, Input, OnLapse, Queue, Table},
 };
 use callsign_elector::ids::{Incarnation, Position, SessionNumber};
 use callsign_transport::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::{Acting, NodeId, Queue, World};
+use super::{Acting, NodeId, World};
 
 /// How long a client waits.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -178,7 +178,7 @@ impl World {
     /// The token under which a node claims a name.
     fn claimed_as(&self, node: NodeId, name: u8) -> Position {
         let parts = self.process(node).and_then(|process| process.parts.as_ref());
-        let mut claims = parts.into_iter().flat_map(|parts| parts.member.holds());
+        let mut claims = parts.into_iter().flat_map(|parts| parts.core.member().holds());
         claims.find(|(held, ..)| number_of(held) == name).map_or(Position(0), |(_, _, token)| token)
     }
 
@@ -187,10 +187,10 @@ impl World {
         let now = self.local(node);
         let Some(process) = self.process(node) else { return };
         let Some(parts) = process.parts.as_ref() else { return };
-        if process.trusted(now).is_none() || !parts.member.is_synced() {
+        if process.trusted(now).is_none() || !parts.core.member().is_synced() {
             return;
         }
-        let replica = parts.member.replica();
+        let replica = parts.core.member().replica();
         let found = replica.table().row(&name_of(name)).map(|row| row.position);
         let (position, incarnation) = (replica.position(), process.incarnation);
         self.oracle.looked_up(node, incarnation, name, position, found);
@@ -218,7 +218,7 @@ impl World {
         self.oracle.grant_told(node, is_trusted);
         // After your own register returns, your local `whereis` sees it.
         let parts = self.process(node).and_then(|process| process.parts.as_ref());
-        let seen = parts.and_then(|parts| parts.member.replica().table().row(&name_of(number)));
+        let seen = parts.and_then(|parts| parts.core.member().replica().table().row(&name_of(number)));
         let has_it = seen.is_some_and(|row| row.position == token);
         self.oracle.own_register_seen(node, number, token, has_it);
     }

@@ -2,10 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use callsign::{
-    Event,
-    cores::{Answer, Effect, Input, Message, Now, Tell, Wish},
-};
+use callsign::cores::{Answer, Effect, Input, Message, Now, Queue, RegistryEffect, Tell, Told, Wish};
 use callsign_elector::ids::NodeName;
 use callsign_elector::{
     Time,
@@ -14,22 +11,23 @@ use callsign_elector::{
 };
 use callsign_transport::{LinkId, PeerId};
 
-use super::{Acting, CoreId, Internal, NodeId, Op, Queue, Request, World, number_of};
+use super::{Acting, CoreId, NodeId, Op, Request, World, number_of};
 use crate::oracle::{Check, owed};
 
 impl World {
-    fn tell(&mut self, node: NodeId, queue: Queue, internal: Internal) {
-        if let Some(process) = self.process_mut(node) {
-            process.queues[queue as usize].push_back(internal);
+    /// Has something wait for a core of the registry. Nobody hears it where none is joined.
+    fn tell(&mut self, node: NodeId, queue: Queue, told: Told) {
+        if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+            parts.core.put(queue, told);
         }
     }
 
     pub(super) fn tell_member(&mut self, node: NodeId, queue: Queue, input: Input) {
-        self.tell(node, queue, Internal::Member(input));
+        self.tell(node, queue, Told::Member(input));
     }
 
     pub(super) fn tell_elector(&mut self, node: NodeId, queue: Queue, notice: Notice) {
-        self.tell(node, queue, Internal::Elector(ElectorInput::Notice(notice)));
+        self.tell(node, queue, Told::Elector(ElectorInput::Notice(notice)));
     }
 
     fn ask(&mut self, node: NodeId, core: CoreId, id: u64, request: Request) {
@@ -120,56 +118,50 @@ impl World {
 
     /// Tells the parts of a registry what became of the session.
     pub(super) fn tell_of_session(&mut self, node: NodeId, event: SessionEvent) {
-        let (notice, input) = Input::of_session(event);
-        if let Some(notice) = notice {
-            self.tell_elector(node, Queue::OfSession, notice);
-        }
-        if let Some(input) = input {
-            self.tell_member(node, Queue::OfSession, input);
+        for told in Told::of_session(event) {
+            self.tell(node, Queue::OfSession, told);
         }
     }
 
-    // ---- the elector
+    // ---- the registry
 
-    pub(super) fn step_elector(&mut self, node: NodeId, input: ElectorInput) {
-        let now = Time(self.local(node));
-        let mut effects = Vec::new();
-        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else { return };
-        parts.elector.step(now, input, &mut effects);
-        for effect in effects {
-            match effect {
-                ElectorEffect::Read { id, reads } => {
-                    self.ask(node, CoreId::Elector, id.0, Request::Read(Arc::new(reads)));
-                }
-                ElectorEffect::Commit { id, transaction } => {
-                    self.ask(node, CoreId::Elector, id.0, Request::Commit(Arc::new(transaction)));
-                }
-                ElectorEffect::Watch { keys, since } => {
-                    let fired = keys.iter().any(|key| self.store.changed_since(key, since));
-                    if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
-                        parts.watch = Some((keys, since));
-                        parts.fired = fired;
-                    }
-                }
-                ElectorEffect::WakeAt(at) => {
-                    if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
-                        parts.elector_wake = Some(at);
-                    }
-                }
-                ElectorEffect::Emit(event) => self.on_elector_event(node, event),
+    /// Steps a core of the registry. What the member asks for is carried out when it has taken all that wait, as in the driver.
+    pub(super) fn step_told(&mut self, node: NodeId, told: Told) {
+        match told {
+            Told::Member(input) if input != Input::Idle => self.step_member(node, input),
+            told => self.step_core(node, told),
+        }
+    }
+
+    fn carry_elector(&mut self, node: NodeId, effect: ElectorEffect) {
+        match effect {
+            ElectorEffect::Read { id, reads } => {
+                self.ask(node, CoreId::Elector, id.0, Request::Read(Arc::new(reads)));
             }
+            ElectorEffect::Commit { id, transaction } => {
+                self.ask(node, CoreId::Elector, id.0, Request::Commit(Arc::new(transaction)));
+            }
+            ElectorEffect::Watch { keys, since } => {
+                let fired = keys.iter().any(|key| self.store.changed_since(key, since));
+                if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+                    parts.watch = Some((keys, since));
+                    parts.fired = fired;
+                }
+            }
+            ElectorEffect::WakeAt(at) => {
+                if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+                    parts.elector_wake = Some(at);
+                }
+            }
+            ElectorEffect::Emit(event) => self.on_elector_event(node, event),
         }
     }
 
     fn on_elector_event(&mut self, node: NodeId, event: ElectorEvent) {
         match event {
-            ElectorEvent::View(view) => self.tell_member(node, Queue::OfElector, Input::View(view)),
-            ElectorEvent::Assume { leader, epoch } => {
-                self.tell_member(node, Queue::OfElector, Input::Assume { leader, epoch });
-            }
-            ElectorEvent::Missing { since, facts } => {
+            ElectorEvent::View(_) | ElectorEvent::Assume { .. } => {}
+            ElectorEvent::Missing { facts, .. } => {
                 self.oracle.note(node, || format!("elector: missing {facts:?}"));
-                self.tell(node, Queue::OfElector, Internal::Session(SessionInput::Missing { since, facts }));
             }
             ElectorEvent::Left => {
                 let mut oracle = std::mem::take(&mut self.oracle);
@@ -184,24 +176,21 @@ impl World {
         }
     }
 
-    // ---- the member
-
     fn member_now(&self, node: NodeId) -> Now {
         let now = self.local(node);
         let trusted = self.process(node).and_then(|process| process.trusted(now));
         Now { time: Time(now), trusted }
     }
 
-    /// The member takes an input. What it asks for is carried out when it has taken all that wait, as in the driver.
-    pub(super) fn step_member(&mut self, node: NodeId, input: Input) {
-        self.note_for_driver(node, &input);
+    fn step_member(&mut self, node: NodeId, input: Input) {
+        self.note_links(node, &input);
         let owed = self.process(node).and_then(|process| owed(process, &input));
         let begin = self.asked(node).len();
         let lineage = match &input {
             Input::Lineage(lineage) => Some(*lineage),
             _ => None,
         };
-        self.step_core(node, input);
+        self.step_core(node, Told::Member(input));
         if let (Some(process), Some(lineage)) = (self.process(node), lineage) {
             let incarnation = process.incarnation;
             self.oracle.began_anew(node, incarnation, lineage);
@@ -215,17 +204,21 @@ impl World {
     /// What the member has asked for and was not carried out yet.
     fn asked(&self, node: NodeId) -> &[Effect] {
         let parts = self.process(node).and_then(|process| process.parts.as_ref());
-        parts.map_or(&[], |parts| &parts.effects)
+        parts.map_or(&[], |parts| parts.core.asked())
     }
 
-    fn step_core(&mut self, node: NodeId, input: Input) {
+    fn step_core(&mut self, node: NodeId, told: Told) {
         let now = self.member_now(node);
         let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else { return };
-        parts.dirty = true;
-        let begin = parts.effects.len();
-        parts.member.step(now, input, &mut parts.effects);
+        let (begin, is_last) = (parts.core.asked().len(), told == Told::Member(Input::Idle));
+        let mut effects = Vec::new();
+        parts.core.step(now, told, &mut effects);
+        let carried = effects.iter().filter_map(|effect| match effect {
+            RegistryEffect::Member(effect) => Some(effect),
+            _ => None,
+        });
         let mut granted = Vec::new();
-        for effect in parts.effects.iter().skip(begin) {
+        for effect in carried.chain(parts.core.asked()).skip(begin) {
             match effect {
                 Effect::Send { to, .. } => {
                     parts.sends.push_back((to.clone(), parts.link_of.get(to).copied()));
@@ -236,28 +229,46 @@ impl World {
                 _ => {}
             }
         }
+        let sends = if is_last { std::mem::take(&mut parts.sends) } else { VecDeque::new() };
         for (call, token, is_trusted) in granted {
             self.grants(node, call, token, is_trusted);
         }
+        if is_last {
+            self.check_sends(node, &effects, sends);
+        }
+        self.carry(node, effects);
     }
 
     /// Tells the member that no more waits, and carries out what it asked for since it was last told so.
     pub(super) fn idle(&mut self, node: NodeId) -> bool {
         let Some(process) = self.process(node).filter(|process| !process.paused) else { return false };
-        if !process.parts.as_ref().is_some_and(|parts| parts.dirty) {
+        if !process.parts.as_ref().is_some_and(|parts| parts.core.is_dirty()) {
             return false;
         }
-        self.step_core(node, Input::Idle);
         let now = Time(self.local(node));
-        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else {
-            return false;
-        };
-        parts.dirty = false;
-        parts.member_wake = parts.member.wakes_at(now);
-        let (effects, sends) = (std::mem::take(&mut parts.effects), std::mem::take(&mut parts.sends));
-        self.check_sends(node, &effects, sends);
-        self.carry_member(node, effects);
+        self.step_told(node, Told::Member(Input::Idle));
+        if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+            parts.member_wake = parts.core.member().wakes_at(now);
+        }
         true
+    }
+
+    fn carry(&mut self, node: NodeId, effects: Vec<RegistryEffect>) {
+        let Some(incarnation) = self.process(node).map(|process| process.incarnation) else { return };
+        for effect in effects {
+            match effect {
+                RegistryEffect::Elector(effect) => self.carry_elector(node, effect),
+                RegistryEffect::Member(effect) => {
+                    self.oracle.done_by(node, incarnation, &effect);
+                    self.carry_member(node, effect);
+                }
+                RegistryEffect::Session(input) => self.step_session(node, input),
+                RegistryEffect::Members(members) => self.set_peers(node, members),
+                RegistryEffect::Confirmed(of, incarnation) => {
+                    self.confirm(node, PeerId::new(of.as_str(), incarnation.0));
+                }
+            }
+        }
     }
 
     /// A message goes over the link over which it was asked for: one that comes up later leads to another process, or brings it
@@ -265,11 +276,11 @@ impl World {
     fn check_sends(
         &mut self,
         node: NodeId,
-        effects: &[Effect],
+        effects: &[RegistryEffect],
         mut asked: VecDeque<(NodeName, Option<LinkId>)>,
     ) {
         for effect in effects {
-            let Effect::Send { to, link, message } = effect else { continue };
+            let RegistryEffect::Member(Effect::Send { to, link, message }) = effect else { continue };
             self.oracle.count(Check::SentAsAsked);
             let over = link.map(LinkId);
             let is_as_asked =
@@ -284,8 +295,8 @@ impl World {
         }
     }
 
-    /// What the driver keeps itself to carry out effects.
-    fn note_for_driver(&mut self, node: NodeId, input: &Input) {
+    /// Keeps which links the member knows.
+    fn note_links(&mut self, node: NodeId, input: &Input) {
         let Some(process) = self.process_mut(node) else { return };
         let Some(parts) = process.parts.as_mut() else { return };
         match input {
@@ -295,103 +306,68 @@ impl World {
             Input::LinkDown { node: other, .. } => {
                 parts.link_of.remove(other);
             }
-            Input::View(view) => {
-                let me = self.setup.names[usize::from(node)].clone();
-                let members: Vec<_> =
-                    view.members.iter().map(|(node, row)| (node.clone(), row.address.clone())).collect();
-                let mut confirmed = Vec::new();
-                for (_, row) in view.members.iter().filter(|(other, _)| **other != me) {
-                    if view.sessions.is_open(&row.session) {
-                        let session = &row.session;
-                        confirmed.push(PeerId::new(session.node.as_str(), session.incarnation.0));
-                    }
-                }
-                for peer in confirmed {
-                    self.confirm(node, peer);
-                }
-                if self.process(node).is_some_and(|process| process.peers != members) {
-                    self.set_peers(node, members);
-                }
-            }
             _ => {}
         }
     }
 
-    fn carry_member(&mut self, node: NodeId, effects: Vec<Effect>) {
-        let Some(incarnation) = self.process(node).map(|process| process.incarnation) else { return };
-        for effect in effects {
-            self.oracle.done_by(node, incarnation, &effect);
-            match effect {
-                Effect::Send { to, link, message } => {
-                    self.check_flagged(node, &message);
-                    self.send(node, to, link.map(LinkId), message);
+    fn carry_member(&mut self, node: NodeId, effect: Effect) {
+        match effect {
+            Effect::Send { to, link, message } => {
+                self.check_flagged(node, &message);
+                self.send(node, to, link.map(LinkId), message);
+            }
+            Effect::Read { id, reads } => {
+                self.ask(node, CoreId::Member, id.0, Request::Read(Arc::new(reads)));
+            }
+            Effect::Commit { id, transaction } => {
+                let mut oracle = std::mem::take(&mut self.oracle);
+                if let Some(parts) = self.process(node).and_then(|process| process.parts.as_ref()) {
+                    oracle.flies(self, node, &transaction, parts.core.member().view());
                 }
-                Effect::Read { id, reads } => {
-                    self.ask(node, CoreId::Member, id.0, Request::Read(Arc::new(reads)));
+                self.oracle = oracle;
+                self.ask(node, CoreId::Member, id.0, Request::Commit(Arc::new(transaction)));
+            }
+            Effect::Answer { call, answer } => self.answered(node, call, answer),
+            Effect::Watch { actor } => {
+                let parts = self.process(node).and_then(|process| process.parts.as_ref());
+                if parts.is_some_and(|parts| parts.ended.contains(&actor)) {
+                    self.tell_member(node, Queue::OfMember, Input::ActorEnded { actor });
                 }
-                Effect::Commit { id, transaction } => {
-                    let mut oracle = std::mem::take(&mut self.oracle);
-                    if let Some(parts) = self.process(node).and_then(|process| process.parts.as_ref()) {
-                        oracle.flies(self, node, &transaction, parts.member.view());
-                    }
-                    self.oracle = oracle;
-                    self.ask(node, CoreId::Member, id.0, Request::Commit(Arc::new(transaction)));
+                if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+                    parts.watched.insert(actor);
                 }
-                Effect::Answer { call, answer } => self.answered(node, call, answer),
-                Effect::Watch { actor } => {
-                    let parts = self.process(node).and_then(|process| process.parts.as_ref());
-                    if parts.is_some_and(|parts| parts.ended.contains(&actor)) {
-                        self.tell_member(node, Queue::OfMember, Input::ActorEnded { actor });
-                    }
-                    if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
-                        parts.watched.insert(actor);
-                    }
+            }
+            Effect::Unwatch { actor } => {
+                if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+                    parts.watched.remove(&actor);
                 }
-                Effect::Unwatch { actor } => {
-                    if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
-                        parts.watched.remove(&actor);
-                    }
+            }
+            Effect::Stop { actor } => {
+                self.oracle.told(self.is_watched(node, actor), node, actor);
+                self.actor_ended(node, actor);
+            }
+            Effect::Notify { actor, .. } => {
+                self.oracle.told(self.is_watched(node, actor), node, actor);
+            }
+            Effect::Flag { claim } => {
+                if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+                    parts.acting.remove(&claim);
                 }
-                Effect::Stop { actor } => {
-                    self.oracle.told(self.is_watched(node, actor), node, actor);
-                    self.actor_ended(node, actor);
+            }
+            // Whoever listens changes nothing here, and the session was told by the core.
+            Effect::Same { .. } | Effect::Forget { .. } | Effect::Suspect { .. } => {}
+            Effect::Tell(tell) => {
+                if let Tell::Synced(epoch, position) = tell {
+                    self.oracle.synced(node, epoch, position);
                 }
-                Effect::Notify { actor, .. } => {
-                    self.oracle.told(self.is_watched(node, actor), node, actor);
+                if matches!(tell, Tell::Leave | Tell::Rejoin { empty: true }) {
+                    let acting = self.acting_on(node, |_| true);
+                    self.oracle.gives_up(node, acting.as_ref());
                 }
-                Effect::Flag { claim } => {
-                    if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
-                        parts.acting.remove(&claim);
-                    }
-                }
-                // Whoever listens changes nothing here.
-                Effect::Same { .. } | Effect::Forget { .. } => {}
-                Effect::Tell(tell) => {
-                    if let Tell::Synced(epoch, position) = tell {
-                        self.oracle.synced(node, epoch, position);
-                    }
-                    if matches!(tell, Tell::Leave | Tell::Rejoin { empty: true }) {
-                        let acting = self.acting_on(node, |_| true);
-                        self.oracle.gives_up(node, acting.as_ref());
-                    }
-                    self.tell_elector(node, Queue::OfMember, tell.into());
-                }
-                Effect::Suspect { node: of, incarnation } => {
-                    let input = SessionInput::Suspect { node: of, incarnation };
-                    self.tell(node, Queue::OfMember, Internal::Session(input));
-                }
-                Effect::Event(event) => {
-                    self.oracle.note(node, || format!("member: {event:?}"));
-                    let leads = match &event {
-                        Event::Serving { .. } => Some(true),
-                        Event::Deposed { .. } => Some(false),
-                        _ => None,
-                    };
-                    self.oracle.member_event(node, &event);
-                    if let Some(leads) = leads {
-                        self.tell(node, Queue::OfMember, Internal::Session(SessionInput::Leads(leads)));
-                    }
-                }
+            }
+            Effect::Event(event) => {
+                self.oracle.note(node, || format!("member: {event:?}"));
+                self.oracle.member_event(node, &event);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use callsign::cores::Queue;
 use callsign_elector::{
     elector::Notice,
     session::{Input as SessionInput, Session},
@@ -9,7 +10,7 @@ use callsign_elector::{
 };
 
 use super::{
-    CoreId, Leaving, NodeId, Queue, World,
+    CoreId, Leaving, NodeId, World,
     links::{Frame, Lanes},
 };
 
@@ -76,7 +77,6 @@ impl World {
         let fresh = of_session.then(|| Session::new(self.session_config(node, incarnation)));
         let Some(process) = self.process_mut(node) else { return false };
         process.ops.retain(|op| op.core == CoreId::Session && !of_session);
-        process.queues = Default::default();
         (process.parts, process.trust) = (None, None);
         process.leaving = Some(open.as_ref().map_or(Leaving::Closing, |open| Leaving::Failing(open.number)));
         match (fresh, open) {
@@ -165,7 +165,7 @@ impl World {
 
     pub(super) fn resign(&mut self, node: NodeId) -> bool {
         let Some(parts) = self.awake(node).and_then(|process| process.parts.as_ref()) else { return false };
-        let epoch = parts.member.view().term.epoch;
+        let epoch = parts.core.member().view().term.epoch;
         self.tell_elector(node, Queue::OfMember, Notice::Resign { epoch });
         self.settle(node);
         true

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use callsign::cores::{Input, Message};
+use callsign::cores::{Input, Message, Queue};
 use callsign_elector::{
     ids::{Epoch, Incarnation, NodeName, Nonce, Position},
     record::LogEnd,
@@ -14,7 +14,7 @@ use callsign_transport::{
 
 use crate::shared::Shared;
 
-use super::{NodeId, Queue, World};
+use super::{NodeId, World};
 
 /// What travels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use callsign::cores::{CallId, Input, Member, MemberConfig, Row};
+use callsign::cores::{CallId, Input, MemberConfig, QUEUES, Queue, RegistryCore, Row, Told};
 use callsign_elector::{
     Time,
-    elector::{Elector, ElectorConfig, Input as ElectorInput},
+    elector::{ElectorConfig, Input as ElectorInput},
     ids::{Incarnation, NodeName, Position, SessionNumber},
     session::{Input as SessionInput, Session, SessionConfig},
     store::{CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Transaction, Version},
@@ -20,24 +20,13 @@ use crate::{oracle::Check, shared::Shared};
 
 use crate::rng::Rng;
 
-use super::{CoreId, NodeId, Queue, World, action::QUEUES};
+use super::{CoreId, NodeId, World};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
 const ROUNDS: u32 = 10_000;
 
 /// The table of a simulated member.
 pub(super) type Rows = BTreeMap<callsign::Name, Row>;
-
-/// What one core tells another of the same process.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Internal {
-    /// To the session.
-    Session(SessionInput),
-    /// To the elector.
-    Elector(ElectorInput),
-    /// To the member.
-    Member(Input),
-}
 
 /// What is asked of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -101,27 +90,21 @@ pub enum Leaving {
 /// What there is once the session was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Parts {
-    /// The elector.
-    pub elector: Elector,
-    /// When it wants to be woken.
+    /// Elector and member, and what they tell each other.
+    pub core: RegistryCore<Rows>,
+    /// When the elector wants to be woken.
     pub elector_wake: Option<Time>,
-    /// What it watches, and since when.
+    /// What the elector watches, and since when.
     pub watch: Option<(Vec<Key>, Version)>,
     /// Whether the watch has something to tell.
     pub fired: bool,
-    /// The member.
-    pub member: Member<Rows>,
-    /// When it wants to be woken.
+    /// When the member wants to be woken.
     pub member_wake: Time,
-    /// It took inputs since it was last told that no more wait.
-    pub dirty: bool,
-    /// What it asked for since it was last told that no more inputs wait: carried out then, all of it, as the driver does.
-    pub effects: Vec<callsign::cores::Effect>,
-    /// The links that it knows to be up.
+    /// The links that the member knows to be up.
     pub link_of: BTreeMap<NodeName, LinkId>,
-    /// For each message among the effects: for whom, and over which link when it was asked for.
+    /// For each message that the member asked for and that was not sent yet: for whom, and over which link when it was asked for.
     pub sends: VecDeque<(NodeName, Option<LinkId>)>,
-    /// The actors that it wants to hear of.
+    /// The actors that the member wants to hear of.
     pub watched: BTreeSet<u64>,
     /// The actors that have ended: who is to be watched after that is reported at once.
     pub ended: BTreeSet<u64>,
@@ -152,8 +135,6 @@ pub struct Process {
     pub parts: Option<Parts>,
     /// What the store was asked, oldest first.
     pub ops: Vec<Op>,
-    /// What waits between cores.
-    pub queues: [VecDeque<Internal>; 4],
     /// It takes no input.
     pub paused: bool,
     /// It leaves.
@@ -163,9 +144,9 @@ pub struct Process {
 }
 
 impl Process {
-    /// What waits in a queue.
-    pub fn queue(&self, queue: Queue) -> &VecDeque<Internal> {
-        &self.queues[queue as usize]
+    /// How many wait in a queue.
+    pub fn waiting(&self, queue: Queue) -> usize {
+        self.parts.as_ref().map_or(0, |parts| parts.core.queue(queue).len())
     }
 
     /// The session that is trusted at a reading of the node's clock.
@@ -212,7 +193,6 @@ impl World {
             admitted: VecDeque::new(),
             parts: None,
             ops: Vec::new(),
-            queues: Default::default(),
             paused: false,
             leaving: None,
             was_opened: false,
@@ -277,14 +257,11 @@ impl World {
             tuning: self.setup.tuning,
         };
         let parts = Parts {
-            elector: Elector::new(elector),
+            core: RegistryCore::new(elector, member, Rows::new()),
             elector_wake: None,
             watch: None,
             fired: false,
-            member: Member::new(member, Rows::new()),
             member_wake: Time(self.local(node)),
-            dirty: false,
-            effects: Vec::new(),
             link_of: BTreeMap::new(),
             sends: VecDeque::new(),
             watched: BTreeSet::new(),
@@ -300,7 +277,7 @@ impl World {
             let incarnation = Incarnation(peer.incarnation);
             self.tell_member(node, Queue::OfLinks, Input::LinkUp { node: name, incarnation, link: link.0 });
         }
-        self.step_elector(node, ElectorInput::Wake);
+        self.step_told(node, Told::Elector(ElectorInput::Wake));
     }
 
     /// In an eager world: everything that cores of a process have told each other arrives.
@@ -326,12 +303,10 @@ impl World {
     /// Takes what waits first in a queue.
     pub(super) fn take_from(&mut self, node: NodeId, queue: Queue) -> bool {
         let Some(process) = self.process_mut(node).filter(|process| !process.paused) else { return false };
-        let Some(internal) = process.queues[queue as usize].pop_front() else { return false };
-        match internal {
-            Internal::Session(input) => self.step_session(node, input),
-            Internal::Elector(input) => self.step_elector(node, input),
-            Internal::Member(input) => self.step_member(node, input),
-        }
+        let Some(told) = process.parts.as_mut().and_then(|parts| parts.core.take(queue)) else {
+            return false;
+        };
+        self.step_told(node, told);
         true
     }
 
@@ -358,10 +333,10 @@ impl World {
                 if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
                     parts.elector_wake = None;
                 }
-                self.step_elector(node, ElectorInput::Wake);
+                self.step_told(node, Told::Elector(ElectorInput::Wake));
             }
             CoreId::Member => {
-                self.step_member(node, Input::Wake);
+                self.step_told(node, Told::Member(Input::Wake));
                 self.idle(node);
             }
             CoreId::Links => {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use callsign::cores::{Batch, Input, OpId};
+use callsign::cores::{Batch, Input, OpId, Told};
 use callsign_elector::{
     elector::{Input as ElectorInput, Notice, OpId as ElectorOp},
     ids::Incarnation,
@@ -114,16 +114,16 @@ impl World {
                 }
             }
             (CoreId::Elector, OpAnswer::Read(result)) => {
-                self.step_elector(node, ElectorInput::ReadDone { id: ElectorOp(id), result });
+                self.step_told(node, Told::Elector(ElectorInput::ReadDone { id: ElectorOp(id), result }));
             }
             (CoreId::Elector, OpAnswer::Commit(outcome)) => {
-                self.step_elector(node, ElectorInput::CommitDone { id: ElectorOp(id), outcome });
+                self.step_told(node, Told::Elector(ElectorInput::CommitDone { id: ElectorOp(id), outcome }));
             }
             (CoreId::Member, OpAnswer::Read(result)) => {
-                self.step_member(node, Input::ReadDone { id: OpId(id), result });
+                self.step_told(node, Told::Member(Input::ReadDone { id: OpId(id), result }));
             }
             (CoreId::Member, OpAnswer::Commit(outcome)) => {
-                self.step_member(node, Input::CommitDone { id: OpId(id), outcome });
+                self.step_told(node, Told::Member(Input::CommitDone { id: OpId(id), outcome }));
             }
             _ => {}
         }
@@ -228,7 +228,7 @@ impl World {
         let Some(parts) = process.parts.as_mut().filter(|parts| parts.fired) else { return false };
         parts.fired = false;
         parts.watch = None;
-        self.step_elector(node, ElectorInput::Notice(Notice::Changed));
+        self.step_told(node, Told::Elector(ElectorInput::Notice(Notice::Changed)));
         self.settle(node);
         true
     }

@@ -158,11 +158,11 @@ impl Cluster {
             let Some(parts) = process.parts.as_ref().filter(|_| is_trusted) else {
                 return Some("no session");
             };
-            if !parts.member.is_synced() || parts.member.replica().position() != self.end() {
+            if !parts.core.member().is_synced() || parts.core.member().replica().position() != self.end() {
                 return Some("a node is not synced");
             }
-            let knows_term = parts.member.view().term.epoch == epoch;
-            if !knows_term || parts.member.leader().is_none_or(|(known, _)| known != epoch) {
+            let knows_term = parts.core.member().view().term.epoch == epoch;
+            if !knows_term || parts.core.member().leader().is_none_or(|(known, _)| known != epoch) {
                 return Some("a node does not know the leader");
             }
         }
@@ -179,7 +179,7 @@ impl Cluster {
     // ---- what is
 
     pub(crate) fn member(&self, node: NodeId) -> Option<&Member<BTreeMap<Name, Row>>> {
-        Some(&self.world.process(node)?.parts.as_ref()?.member)
+        Some(self.world.process(node)?.parts.as_ref()?.core.member())
     }
 
     pub(crate) fn outcome(&self, call: usize) -> Option<Outcome> {

@@ -7,7 +7,9 @@ mod listed;
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Batch, CallId, Effect, Input, Message, Op, OpId, RequestNumber, Table, Verdict};
+use callsign::cores::{
+    Batch, CallId, Effect, Input, Message, Op, OpId, Queue, RequestNumber, Table, Told, Verdict,
+};
 use callsign_elector::{
     ids::{Beat, Epoch, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
     record::{
@@ -17,7 +19,7 @@ use callsign_elector::{
 };
 use callsign_sim::{
     oracle::{Check, Outcome},
-    world::{Acting, Action, CoreId, Fate, Frame, Internal, NodeId, Orphan, Parts, Queue, Want, name_of},
+    world::{Acting, Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Want, name_of},
 };
 use callsign_transport::Kind;
 
@@ -153,10 +155,10 @@ impl Scene {
         self.cluster.until("it asks", |c| c.on_the_way(node, leader).iter().any(is_request));
     }
 
-    /// Gives a node the member of another, or its own of another time.
+    /// Gives a node the elector and the member of another, or its own of another time.
     fn transplant(&mut self, to: NodeId, of: &Parts) {
         let process = self.cluster.world.nodes[usize::from(to)].process.as_mut().unwrap().edit();
-        process.parts.as_mut().unwrap().member = of.member.clone();
+        process.parts.as_mut().unwrap().core = of.core.clone();
     }
 
     fn parts(&mut self, of: NodeId) -> &mut Parts {
@@ -172,15 +174,14 @@ impl Scene {
                 parts.sends.push_back((to.clone(), parts.link_of.get(to).copied()));
             }
         }
-        parts.effects.extend(effects);
-        parts.dirty = true;
+        parts.core.forge(effects);
         assert!(self.cluster.world.apply(&Action::Idle { node }));
     }
 
     /// Tells a member what did not happen.
     fn tells(&mut self, node: NodeId, input: Input) {
         let process = self.cluster.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
-        process.queues[Queue::OfSession as usize].push_back(Internal::Member(input));
+        process.parts.as_mut().unwrap().core.put(Queue::OfSession, Told::Member(input));
         assert!(self.cluster.world.apply(&Action::Inbox { node, queue: Queue::OfSession }));
     }
 

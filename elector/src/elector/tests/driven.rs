@@ -3,19 +3,59 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{toy::SharedToy, *};
 use crate::{
     Clock,
-    elector::driver::ElectorHandle,
+    elector::driver::UnderWay,
     ids::{Ballot, Beat, ClusterName, Incarnation, Nonce, RegistryName, SessionNumber},
     record::{Lock, Record, SessionRecord, Term},
     store::{SharedStore, Transaction, memory::MemoryStore},
+    supervision::Supervisor,
 };
 
+/// An elector in a task of its own.
+pub(super) struct Handle {
+    inputs: UnboundedSender<Input>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Handle {
+    fn start(store: SharedStore, config: ElectorConfig, events: UnboundedSender<ElectorEvent>) -> Self {
+        let (inputs, mut waiting) = unbounded_channel();
+        let (told, clock) = (inputs.clone(), Clock::runtime());
+        let mut under_way = UnderWay::new(store, clock.clone(), Supervisor::new(), move |input| {
+            let _ = told.send(input); // it has stopped
+        });
+        let mut elector = Elector::new(config);
+        let _ = inputs.send(Input::Wake);
+        let task = tokio::spawn(async move {
+            while let Some(input) = waiting.recv().await {
+                let mut effects = Vec::new();
+                elector.step(clock.now(), input, &mut effects);
+                for effect in effects {
+                    if let Effect::Emit(event) = &effect {
+                        let _ = events.send(event.clone());
+                    }
+                    under_way.carry_out(effect);
+                }
+            }
+        });
+        Self { inputs, task }
+    }
+
+    pub(super) fn tell(&self, notice: Notice) {
+        self.inputs.send(Input::Notice(notice)).expect("the elector runs");
+    }
+
+    pub(super) fn stop(&self) {
+        self.task.abort();
+    }
+}
+
 pub(super) struct Running {
-    pub(super) handle: ElectorHandle,
+    pub(super) handle: Handle,
     pub(super) events: UnboundedReceiver<ElectorEvent>,
 }
 
@@ -49,7 +89,7 @@ pub(super) async fn start_with(store: SharedStore, name: &str, timing: ElectorTi
     let opened = store.commit(Transaction::new().put(key, record.to_value())).await;
     assert!(matches!(opened, CommitOutcome::Committed(_)));
     let (sender, events) = unbounded_channel();
-    let handle = ElectorHandle::spawn(store, Clock::runtime(), config, sender).await.unwrap();
+    let handle = Handle::start(store, config, sender);
     handle.tell(Notice::Session(Some(session)));
     Running { handle, events }
 }

@@ -7,19 +7,13 @@ use std::sync::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
-    driven::{config, is_led_by, start_with},
+    driven::{is_led_by, start_with},
     toy::SharedToy,
     *,
 };
-use crate::{
-    Clock,
-    elector::driver::ElectorHandle,
-    store::{Key, Read, ReadResult, SharedStore, Store, StoreError, Transaction, Version},
-    supervision::Supervisor,
-};
+use crate::store::{Key, Read, ReadResult, SharedStore, Store, StoreError, Transaction, Version};
 
 /// More reads than anybody needs in a minute. None is answered after so many, so that time goes on.
 const TOO_MANY: usize = 1000;
@@ -131,35 +125,4 @@ async fn no_watch_outlives_the_next_one_nor_the_elector() {
         }
     };
     tokio::time::timeout(SECOND * 30, gone).await.expect("its watches end with it");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_elector_to_which_nobody_listens_ends() {
-    let store = Odd::new();
-    let mut a = start_with(store.shared(), "a", ElectorTiming::default()).await;
-    a.until(|event| is_led_by(event, "a")).await;
-    drop(a.events);
-    let ended = async {
-        while Arc::strong_count(&store) > 1 {
-            // It has something to say.
-            a.handle.tell(Notice::Resign { epoch: Epoch(1) });
-            tokio::time::sleep(SECOND).await;
-        }
-    };
-    tokio::time::timeout(SECOND * 60, ended).await.expect("it ends");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_elector_that_was_to_stop_ends_no_node() {
-    let (events, mut heard) = unbounded_channel();
-    let (store, clock, supervisor) = (Odd::new().shared(), Clock::runtime(), Supervisor::new());
-    let config = config("a", ElectorTiming::default());
-    let elector = ElectorHandle::spawn_supervised(store, clock, config, events, None, supervisor.clone())
-        .await
-        .unwrap();
-    elector.stop();
-    while heard.recv().await.is_some() {}
-    // Whatever is noticed of its end is noticed by then.
-    tokio::time::sleep(SECOND).await;
-    assert_eq!(supervisor.failure(), None);
 }

@@ -277,13 +277,13 @@ async fn a_session_that_is_dropped_stays_open_until_another_node_closes_it() {
 async fn a_suspect_that_is_dead_is_closed_long_before_its_lease() {
     let store = Arc::new(TestStore::default());
     let observer = open(&store, "o", 1).await;
-    observer.lead(true);
+    observer.tell(Input::Leads(true));
     let mut events = observer.subscribe();
     drop(open(&store, "a", 7).await);
     let a = NodeName::new("a").unwrap();
     store.kill(&a, Incarnation(7));
     let start = Instant::now();
-    observer.suspect(&a, Incarnation(7));
+    observer.tell(Input::Suspect { node: a.clone(), incarnation: Incarnation(7) });
     assert_eq!(next(&mut events).await, SessionEvent::Opened { session: id("o", 1, 1) });
     assert_eq!(next(&mut events).await, SessionEvent::PeerClosed(id("a", 7, 1)));
     assert!(start.elapsed() < Duration::from_secs(10), "this time is not the machine's");

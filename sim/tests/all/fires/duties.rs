@@ -151,7 +151,7 @@ fn trap_8_checks_of_what_a_node_asks_for_fire() {
     let mut scene = Scene::new();
     let (to, epoch) = (scene.session_id(scene.other).node, scene.cluster.term().epoch);
     let message = Message::Replicate { epoch, position: Position(1), batch: Vec::new().into() };
-    scene.parts(scene.host).effects.push(Effect::Send { to, link: Some(9_999), message });
+    scene.parts(scene.host).core.forge([Effect::Send { to, link: Some(9_999), message }]);
     scene.does(scene.host, Vec::new());
     scene.fires(Check::SentAsAsked);
 
