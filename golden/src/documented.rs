@@ -6,6 +6,8 @@
 //! - `(needs a Postgres server)`: only people run it;
 //! - nothing: it runs as it stands, in at most 20 s.
 //!
+//! Files below `/tmp` are files of a new folder then, so that a run finds nothing of the run before it.
+//!
 //! A line with a word in capitals (`URL`), with `[...]` or with `...` is a form. Nobody runs it, but it must be one that its
 //! program takes.
 
@@ -131,6 +133,16 @@ impl Documented {
             }
         }
         Some(Self { words, ..self.clone() })
+    }
+
+    /// The command with its files below `/tmp` in `folder` instead.
+    #[must_use]
+    pub fn with_files_in(mut self, folder: &Path) -> Self {
+        let folder = format!("{}/", folder.display());
+        for word in &mut self.words {
+            *word = word.replace("/tmp/", &folder);
+        }
+        self
     }
 
     /// What `program` is called with, if this is about it: once for each way to fill in the form.
@@ -265,6 +277,15 @@ callsign ls [--node URL | --token-file FILE]
         assert_eq!(page[4].shortened().unwrap().text(), "cargo run -p callsign-sim -- run --seeds 6 --small");
         assert!(page[0].shortened().is_none());
         assert_eq!(page[3].environment, [("PGPASSWORD".to_owned(), "...".to_owned())]);
+    }
+
+    #[test]
+    fn files_of_a_run_are_in_its_own_folder() {
+        let [chaos] = &on_page("x.md", "    callsign-chaos --out /tmp/x --store sqlite:/tmp/y.db")[..] else {
+            panic!()
+        };
+        let inside = chaos.clone().with_files_in("/elsewhere".as_ref());
+        assert_eq!(inside.text(), "callsign-chaos --out /elsewhere/x --store sqlite:/elsewhere/y.db");
     }
 
     #[test]

@@ -39,6 +39,13 @@ const LONG: Duration = Duration::from_secs(3 * 3600);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => {
+            eprintln!("callsign-docs cannot make a folder for the files of the commands: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut failed = 0;
     let (mut ran, mut left) = (0, Vec::new());
     for command in documented(".".as_ref()) {
@@ -56,14 +63,15 @@ fn main() -> ExitCode {
         };
         ran += 1;
         let begin = Instant::now();
-        let said = match run(&command, limit) {
+        let (place, text) = (command.place.clone(), command.text());
+        let said = match run(&command.with_files_in(folder.path()), limit) {
             Ok(()) => "ok".to_owned(),
             Err(error) => {
                 failed += 1;
                 format!("FAILED: {error:#}")
             }
         };
-        println!("{:6.1} s  {}: {}: {said}", begin.elapsed().as_secs_f64(), command.place, command.text());
+        println!("{:6.1} s  {place}: {text}: {said}", begin.elapsed().as_secs_f64());
     }
     for line in left {
         println!("not run  {line}");
