@@ -60,6 +60,7 @@ impl Elector {
             known.lineage = Some(theirs.id);
             known.greatest = known.greatest.max(theirs.greatest_lease);
             gone = known.asked.gone(|key| reading.raw(key));
+            gone.extend(reading.cut_of_a_lost_log(&self.keys));
             if gone.is_empty() {
                 reading.note_in(&mut known.past, &self.keys, &self.author);
                 return true;

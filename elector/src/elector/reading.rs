@@ -13,7 +13,7 @@ use crate::{
     ids::{NodeName, Position, Sequence, SessionId},
     keys::{RegistryKeys, read_key, read_range},
     lineage::{self, LineageId, LineageNumber},
-    past::Past,
+    past::{Fact, Past},
     record::{
         AuthorFloor, AuthorRecord, CorruptRecord, Lineage, Lock, LogEnd, MemberRow, PositionRecord,
         QueueEntry, Record, SessionFloor, SessionRecord, Term,
@@ -237,6 +237,19 @@ impl Reading {
     pub(super) fn is_behind_lineage(&self) -> bool {
         let number = self.lineage().unwrap_or_default().number;
         number.is_after(self.commit.unwrap_or_default().position.0)
+    }
+
+    /// A floor above the end of the log. Whoever cut it knew batches that the store has lost since: without a further loss nobody
+    /// could ever get them again.
+    pub(super) fn cut_of_a_lost_log(&self, keys: &RegistryKeys) -> Option<(Key, Fact)> {
+        // Of what cannot be read nothing is known.
+        self.state.as_ref()?;
+        let end = self.commit.unwrap_or_default().position;
+        if self.floor <= end.next() || self.is_behind_lineage() {
+            return None;
+        }
+        let floor = self.raw.get(&keys.floor())?;
+        Some((keys.floor(), Fact::Contradicts(floor.clone())))
     }
 
     /// Notes what it shows, for later readings.

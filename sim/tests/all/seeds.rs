@@ -86,6 +86,8 @@ fn seeds_that_failed_once_hold() {
         (Scenario::Lapses, 336_422_629),
         // With an earlier remedy of that it left the seat again and again, before anybody could join.
         (Scenario::Lapses, 336_416_093),
+        // A leader cut the log above the end of a store that had gone back, and died before it noticed: no base could be had.
+        (Scenario::WentBack, 658),
     ] {
         let ran = run_caught(scenario, seed, &mut Templates::default());
         assert_eq!(ran.violation, None, "seed {seed} of {}", scenario.name());

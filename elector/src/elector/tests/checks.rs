@@ -7,8 +7,9 @@ use crate::{
     elector::plan,
     ids::Nonce,
     lineage::{LineageId, LineageNumber},
+    past::Fact,
     policy::Opening,
-    record::{Evidence, QueueEntry, Record},
+    record::{Evidence, PositionRecord, QueueEntry, Record},
     state::{Applied, Facts, Seat},
     store::Transaction,
 };
@@ -175,6 +176,27 @@ fn an_entry_left_unknown_lands_behind_no_later_one_and_no_later_session() {
     let (_, repeated) = plan::enqueue(&sim.keys, &reading, &author, event).unwrap();
     assert!(sim.commit(&repeated));
     assert!(!sim.commit(&unknown), "one of the two");
+}
+
+#[test]
+fn a_log_that_was_cut_above_its_end_is_missed() {
+    let mut sim = Sim::settled(57, &["a", "b"]);
+    let (key, end) = (sim.keys.floor(), sim.reading().commit.unwrap().position);
+    let at = |ahead: u64| Some(PositionRecord(Position(end.0 + ahead)).to_value());
+    sim.write(key.clone(), at(1));
+    assert_eq!(sim.reading().cut_of_a_lost_log(&sim.keys), None, "all of it was cut");
+    sim.write(key.clone(), at(2));
+    let fact = Fact::Contradicts(at(2).unwrap());
+    assert_eq!(sim.reading().cut_of_a_lost_log(&sim.keys), Some((key.clone(), fact.clone())));
+    let (reading, now) = (sim.reading(), sim.now);
+    let mut effects = Vec::new();
+    assert!(!sim.host("a").elector.is_our_store(now, &reading, &mut effects), "nothing is done by it");
+    let said = effects.iter().any(|effect| {
+        matches!(effect, Effect::Emit(ElectorEvent::Missing { facts, .. }) if *facts == [(key.clone(), fact.clone())])
+    });
+    assert!(said, "the session is told: {effects:?}");
+    sim.write(sim.keys.commit(), Some(b"nobody can read this".to_vec()));
+    assert_eq!(sim.reading().cut_of_a_lost_log(&sim.keys), None, "nothing is known of the end");
 }
 
 #[test]
