@@ -10,7 +10,7 @@ use callsign_elector::{
     Clock, Time,
     elector::{self, ElectorConfig, driver::UnderWay},
     ids::{NodeName, RegistryName},
-    session::{self, NodeSession},
+    session::{self, TrustHandle},
     store::SharedStore,
     supervision::{Part, Supervisor},
 };
@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     pub(crate) channel: String,
     pub(crate) store: SharedStore,
     pub(crate) clock: Clock,
-    pub(crate) session: NodeSession,
+    pub(crate) trust: TrustHandle,
     pub(crate) endpoint: Endpoint,
     /// Told of every new set of members, so that the node links to them.
     pub(crate) on_members: OnMembers,
@@ -95,7 +95,6 @@ struct Driver {
     under_way: UnderWay,
     shared: Arc<Shared>,
     store: SharedStore,
-    clock: Clock,
     endpoint: Endpoint,
     channel: String,
     /// How many were up when it was last counted.
@@ -135,15 +134,12 @@ impl Actor for MemberActor {
         let (wake, wakes) = watch::channel(Time::ZERO);
         let metrics = OfRegistry::new(parts.registry.as_str());
         metrics.links(0);
-        let (links, session) = (parts.endpoint.subscribe(&parts.channel), parts.session.subscribe());
+        let links = parts.endpoint.subscribe(&parts.channel);
         let links = pumps::links(shared.clone(), links, metrics.pump());
-        let session = pumps::session(shared.clone(), session);
         let time = pumps::time(shared.clone(), parts.clock.clone(), wakes);
         let supervisor = parts.supervisor;
-        // The session is a part of the node itself: its stream ends when it does.
         let tasks = vec![
             supervisor.service("what comes over links to a registry", links),
-            supervisor.task("what the session says to a registry", session),
             supervisor.task("the timer of a registry", time),
         ];
         let told = shared.clone();
@@ -155,7 +151,6 @@ impl Actor for MemberActor {
             under_way,
             shared,
             store: parts.store,
-            clock: parts.clock,
             endpoint: parts.endpoint,
             channel: parts.channel,
             links: 0,
@@ -219,15 +214,9 @@ impl Actor for MemberActor {
 }
 
 impl Driver {
-    fn now(&self) -> Now {
-        // The clock after the trust: a trust that ran out in between is not believed at the later time.
-        let trusted = self.shared.trust.check().ok();
-        Now { time: self.clock.now(), trusted }
-    }
-
     fn take_all(&mut self, myself: &ActorRef<Kick>) {
         let inputs = self.shared.inbox.take();
-        let now = self.now();
+        let now = self.shared.now();
         let mut woke = false;
         for told in inputs {
             woke |= matches!(told, Told::Member(Input::Wake));

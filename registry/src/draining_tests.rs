@@ -54,8 +54,8 @@ fn a_leader_that_drains_is_followed_and_holds_its_names_until_it_leaves() {
     world.register(leader.as_str(), "given-up", 2).unwrap();
     let call = drain(&mut world, &leader);
     let Drained::Led { by } = drained(&mut world, call) else { panic!("nobody followed") };
-    assert!(others.contains(&by) && world.nodes[&by].member.is_serving());
-    assert!(!world.nodes[&leader].member.is_serving());
+    assert!(others.contains(&by) && world.nodes[&by].member().is_serving());
+    assert!(!world.nodes[&leader].member().is_serving());
 
     // It answers as before, but for new names.
     match world.register(leader.as_str(), "new", 3) {
@@ -79,11 +79,11 @@ fn a_leader_that_drains_is_followed_and_holds_its_names_until_it_leaves() {
     let ready = world.call(leader.as_str(), Call::Ready, BOUND);
     assert_eq!(world.answer(ready), Answer::Ready(false), "at once, and nobody is sent here");
     assert!(world.nodes[&leader].notices.contains(&(1, ActorNotice::Draining)));
-    assert_eq!(world.nodes[&leader].member.claims(), 1);
+    assert_eq!(world.nodes[&leader].member().claims(), 1);
 
     let left = world.call(leader.as_str(), Call::Leave, Duration::from_secs(1));
     assert_eq!(world.answer(left), Answer::Left);
-    assert_eq!(world.nodes[&leader].member.claims(), 0);
+    assert_eq!(world.nodes[&leader].member().claims(), 0);
     let (epoch, row) = (world.term().epoch, world.keys.member(&leader));
     world.run_until("it is no member", BOUND, |w| w.store.get(&row).is_none());
     assert_eq!(world.term().epoch, epoch, "nobody had to be elected for that");
@@ -103,7 +103,7 @@ fn what_was_asked_before_is_decided_and_what_was_not_sent_is_asked_elsewhere() {
         assert!(matches!(world.answer(call), Answer::Registered(Ok(_))));
     }
     assert!(matches!(world.answer(after), Answer::Registered(Err(RegisterError::Draining { .. }))));
-    assert_eq!(world.nodes[&host].member.claims(), 50);
+    assert_eq!(world.nodes[&host].member().claims(), 50);
     assert_eq!(world.nodes[&host].notices.len(), 50, "who holds a name only now is told, too");
 }
 

@@ -116,7 +116,7 @@ const PARTS: [&str; 19] = [
     "the timer of links",
     "the timer of the session",
     "what comes over links to a registry",
-    "what the session says to a registry",
+    "what the session says to the registries",
 ];
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,7 @@ use callsign_transport::Kind;
 use crate::{
     Event,
     catchup::{CatchUp, Sources},
+    core::registry::Told,
     error::{RegisterError, UnregisterError},
     fence::Fence,
     handoff::{End, Handoff, Step, reset_conditions},
@@ -580,7 +581,7 @@ fn with_abandoned_snapshot(names: u64) -> (World, &'static str, NodeName) {
     }
     world.deliver(receiver, &leader, Message::SnapshotWanted { id: 99 });
     world.run_for(Duration::from_millis(5));
-    assert_eq!(world.nodes[&leader].member.replica().touched.len(), 1, "it is being sent");
+    assert_eq!(world.nodes[&leader].member().replica().touched.len(), 1, "it is being sent");
     (world, receiver, leader)
 }
 
@@ -591,7 +592,7 @@ fn a_donor_forgets_a_snapshot_that_its_receiver_has_given_up_although_nobody_beg
         world.register(receiver, &format!("later{number}"), 1000 + number).unwrap();
     }
     world.run_for(Duration::from_secs(5));
-    let member = &world.nodes[&leader].member;
+    let member = world.nodes[&leader].member();
     assert!(member.replica().touched.is_empty(), "{:?}", member.replica().touched);
     assert_eq!(member.snapshots_under_way(), 0);
 }
@@ -604,12 +605,12 @@ fn what_a_donor_remembers_of_a_table_that_changes_is_bounded_and_the_receiver_be
         world.begin_register(receiver, &format!("later{number}"), 1000 + number);
     }
     world.run_until("all are granted", Duration::from_secs(1), |w| w.table(leader.as_str()).len() == 240);
-    assert!(world.nodes[&leader].member.replica().touched.is_empty(), "it is too much to remember");
+    assert!(world.nodes[&leader].member().replica().touched.is_empty(), "it is too much to remember");
     let refused = world.sent.get("snapshot_refused").copied().unwrap_or_default();
     world.deliver(receiver, &leader, Message::SnapshotNext { id: 99, index: 1 });
     world.run_for(Duration::from_millis(5));
     assert_eq!(world.sent.get("snapshot_refused").copied(), Some(refused + 1));
-    assert_eq!(world.nodes[&leader].member.snapshots_under_way(), 0);
+    assert_eq!(world.nodes[&leader].member().snapshots_under_way(), 0);
 }
 
 #[test]
@@ -654,7 +655,7 @@ fn a_peer_that_lies_about_its_epoch_is_not_believed_and_whoever_leads_is_heard_a
         world.run_for(Duration::from_millis(5));
         for node in [host, leader.as_str()] {
             assert_eq!(
-                world.nodes[&name(node)].member.leader(),
+                world.nodes[&name(node)].member().leader(),
                 Some((epoch, &leader)),
                 "seed {seed}: {node}"
             );
@@ -674,17 +675,17 @@ fn a_peer_that_lies_about_its_epoch_is_not_believed_and_whoever_leads_is_heard_a
 fn a_leader_that_is_heard_before_its_term_is_read_is_heard_when_it_is_and_the_term_is_read_at_once() {
     let (mut world, host, leader, epoch, _) = with_host(45);
     let looks = world.looks;
-    let end = world.nodes[&name(host)].member.replica().end();
+    let end = world.nodes[&name(host)].member().replica().end();
     let early = Message::Heartbeat { epoch: epoch.next(), end };
     for _ in 0..20 {
         world.deliver(leader.as_str(), &name(host), early.clone());
     }
     world.run_for(Duration::from_millis(5));
     assert_eq!(world.looks, looks + 1, "once, although it is said often");
-    assert_eq!(world.nodes[&name(host)].member.leader(), Some((epoch, &leader)));
-    let mut view = world.nodes[&name(host)].member.view().clone();
+    assert_eq!(world.nodes[&name(host)].member().leader(), Some((epoch, &leader)));
+    let mut view = world.nodes[&name(host)].member().view().clone();
     view.term.epoch = epoch.next();
     let node = world.nodes.get_mut(&name(host)).unwrap();
-    node.member.step(Alone::NOW, Input::View(Arc::new(view)), &mut Vec::new());
-    assert_eq!(node.member.leader(), Some((epoch.next(), &leader)), "what it said counts now");
+    node.core.step(Alone::NOW, Told::Member(Input::View(Arc::new(view))), &mut Vec::new());
+    assert_eq!(node.member().leader(), Some((epoch.next(), &leader)), "what it said counts now");
 }

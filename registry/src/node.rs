@@ -3,10 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -15,18 +12,17 @@ use callsign_elector::{
     ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName},
     keys::ClusterKeys,
     lock::lock,
-    session::{self, NodeSession, OpenSessionError, Patience, SessionConfig},
+    session::{NodeSession, OpenSessionError, Patience, SessionConfig},
     settings::Settings,
     store::{self, SharedStore},
     supervision::{Part, Supervisor},
 };
 use callsign_transport::{Endpoint, EndpointConfig, Tasks};
-use tokio::sync::watch;
 
 use crate::{
     actor::{self, Parts, Recorders, Shared, Started},
     config::{Config, StoreSource},
-    core::common::Common,
+    core::node::{NodeCore, NodeEffect, NodeInput},
     error::JoinError,
     member::MemberConfig,
     outage::{Observed, Outage},
@@ -35,6 +31,9 @@ use crate::{
 
 mod failing;
 mod leaving;
+mod pump;
+
+use leaving::Leaves;
 
 /// How long a join waits for the store.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -72,17 +71,11 @@ pub(crate) struct Node {
     address: String,
     /// Starts everything that runs here, and learns when it ends.
     pub(crate) supervisor: Supervisor,
-    /// Becomes true when a node that has failed is closed, as far as it can be.
-    closed: watch::Receiver<bool>,
     /// Registries that are joined, or being joined.
     reserved: Mutex<BTreeSet<RegistryName>>,
     joined: Mutex<BTreeMap<RegistryName, Joined>>,
-    common: Mutex<Common>,
-    is_draining: AtomicBool,
-    /// Held by whoever has the node leave.
-    leaves: tokio::sync::Mutex<()>,
-    /// What ends before the names do.
-    endings: Mutex<Vec<leaving::Ending>>,
+    core: Mutex<NodeCore>,
+    leaves: Leaves,
 }
 
 impl Node {
@@ -137,13 +130,14 @@ impl Node {
                 return Err(error.into());
             }
         };
-        let closed = failing::supervise(&supervisor, &store, &session, &endpoint);
         let address = config.advertise.clone().unwrap_or_else(|| endpoint.local_addr().to_string());
-        let common = Mutex::new(Common::new(name.clone()));
-        Ok(Arc::new(Self {
+        let events = session.subscribe();
+        let core = Mutex::new(NodeCore::new(name.clone(), leaving::times(config.drain_timeout)));
+        let node = Arc::new(Self {
             config,
             name,
-            common,
+            core,
+            leaves: Leaves::default(),
             incarnation,
             cluster,
             store,
@@ -152,13 +146,12 @@ impl Node {
             endpoint,
             address,
             supervisor,
-            closed,
             reserved: Mutex::new(BTreeSet::new()),
             joined: Mutex::new(BTreeMap::new()),
-            is_draining: AtomicBool::new(false),
-            leaves: tokio::sync::Mutex::new(()),
-            endings: Mutex::new(Vec::new()),
-        }))
+        });
+        failing::supervise(&node);
+        pump::session(&node, events);
+        Ok(node)
     }
 
     /// Joins a registry: starts its elector and its member.
@@ -180,7 +173,7 @@ impl Node {
         if let Some(failure) = self.supervisor.failure() {
             return Err(JoinError::Failed(failure));
         }
-        if self.is_draining.load(Ordering::SeqCst) {
+        if self.is_draining() {
             return Err(JoinError::Left);
         }
         let elector = ElectorConfig {
@@ -215,16 +208,16 @@ impl Node {
             channel: format!("registry/{registry}"),
             store: self.store.clone(),
             clock: self.config.clock.clone(),
-            session: self.session.clone(),
+            trust: self.session.trust(),
             endpoint: self.endpoint.clone(),
             on_members: Box::new(move |members| {
                 if let Some(node) = of_members.upgrade() {
-                    node.set_members(&members_of, members);
+                    node.step(NodeInput::Members(members_of.clone(), members));
                 }
             }),
             on_session: Box::new(move |input| {
                 if let Some(node) = of_session.upgrade() {
-                    node.tell_session(&session_of, input);
+                    node.step(NodeInput::Tells(session_of.clone(), input));
                 }
             }),
         };
@@ -236,23 +229,56 @@ impl Node {
             fails.fails(failure);
             stops.stop("the node has failed");
         });
-        let joined = Joined { shared: shared.clone(), stop };
-        lock(&self.joined).insert(registry, joined);
+        let joined = Joined { shared: shared.clone(), stop: stop.clone() };
+        lock(&self.joined).insert(registry.clone(), joined);
+        let joins = {
+            let (mut core, mut effects) = (lock(&self.core), Vec::new());
+            let joins = core.join(&registry, &mut effects);
+            self.carry_out(effects);
+            joins
+        };
+        if !joins {
+            // The node has begun to leave meanwhile, and does not wait for this one.
+            lock(&self.joined).remove(&registry);
+            stop.stop("the node leaves");
+            return Err(self.supervisor.failure().map_or(JoinError::Left, JoinError::Failed));
+        }
         Ok(shared)
     }
 
-    /// The members of a registry are others than before.
-    fn set_members(&self, registry: &RegistryName, members: Vec<(NodeName, String)>) {
-        // Under the lock, so that what is said last is what is known last.
-        let mut common = lock(&self.common);
-        let peers = common.peers(registry, members).into_iter();
-        self.endpoint.set_peers(peers.map(|(node, address)| (node.as_str().into(), address)).collect());
+    /// Tells the core what has happened, and does what it asks for.
+    fn step(self: &Arc<Self>, input: NodeInput) {
+        // Under the lock, so that effects are carried out in their order.
+        let (mut core, mut effects) = (lock(&self.core), Vec::new());
+        let known = core.leaving().wakes_at();
+        core.step(self.config.clock.now(), input, &mut effects);
+        if let Some(at) = core.leaving().wakes_at().filter(|at| Some(*at) != known) {
+            self.wake_leaving(at);
+        }
+        self.carry_out(effects);
     }
 
-    /// A registry has something to tell the session.
-    fn tell_session(&self, registry: &RegistryName, input: session::Input) {
-        let mut common = lock(&self.common);
-        self.session.tell(common.for_session(registry, input));
+    fn carry_out(self: &Arc<Self>, effects: Vec<NodeEffect>) {
+        for effect in effects {
+            match effect {
+                NodeEffect::ToSession(input) => self.session.tell(input),
+                NodeEffect::ToRegistry(registry, told) => {
+                    if let Some(shared) = self.shared_of(&registry) {
+                        shared.tell(told);
+                    }
+                }
+                NodeEffect::Trusted(registry) => {
+                    if let Some(shared) = self.shared_of(&registry) {
+                        shared.trusted.notify_waiters();
+                    }
+                }
+                NodeEffect::Peers(peers) => {
+                    let peers = peers.into_iter().map(|(node, address)| (node.as_str().into(), address));
+                    self.endpoint.set_peers(peers.collect());
+                }
+                NodeEffect::Leaving(effect) => self.carry_out_leaving(effect),
+            }
+        }
     }
 
     /// Has the own member say what is to be set for all members of a registry.

@@ -18,6 +18,7 @@ use ractor::{ActorId, ActorRef, ActorStatus};
 use crate::{
     actor::{Flag, Listener, Shared},
     config::Config,
+    core::caller::{Caller, CallerEffect, CallerInput},
     entry::Entry,
     error::{
         ConfigureError, ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
@@ -180,21 +181,11 @@ impl Registry {
         self.tell_of_ended_holder(&name);
         let call = Call::Register { name: name.clone(), actor: address.pid, kind: address.kind, on_lapse };
         let wait = options.wait.unwrap_or(self.node.config.request_timeout);
-        let began = self.shared.trust.clock().now();
         let on_outage = options.on_outage.unwrap_or(self.node.config.on_outage);
-        match self.ask_to_register(call, wait, on_outage, listener).await {
-            Some(Answer::Registered(Ok(Granted { token, session, claim }))) => {
-                let trust = self.shared.trust.clone();
-                // The way here took time, too. A session that lapsed meanwhile may resume, with the name.
-                if trust.check_session(session).is_err() {
-                    let waited = trust.clock().now().since(began);
-                    return Err(RegisterError::Unknown { name: name.to_string(), waited });
-                }
-                Ok(Registration { name, token, session, trust, ended: self.shared.flag_of(claim) })
-            }
-            Some(Answer::Registered(Err(error))) => Err(error),
-            _ => Err(self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)),
-        }
+        let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
+        let Granted { token, session, claim } = self.ask_to_register(caller, call, listener).await?;
+        let (trust, ended) = (self.shared.trust.clone(), self.shared.flag_of(claim));
+        Ok(Registration { name, token, session, trust, ended })
     }
 
     /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,
@@ -212,42 +203,44 @@ impl Registry {
         }
     }
 
-    /// Has the member ask. What is refused before anything was sent, because the store is gone, is asked again when the
-    /// session is trusted again, or is said to be that.
+    /// Has the member ask, when the core says so, and tells the core what came of it.
     async fn ask_to_register(
+        &self,
+        mut caller: Caller,
+        call: Call,
+        listener: Option<Listener>,
+    ) -> Result<Granted, RegisterError> {
+        let mut trusted = Box::pin(self.shared.trusted.notified());
+        let mut input = CallerInput::Begin;
+        while let Some(effect) = caller.step(self.shared.now(), self.node.outage.lasting(), input) {
+            input = match effect {
+                CallerEffect::Ask(wait) => {
+                    // Before the call: trust that comes back while it is being refused is not missed.
+                    trusted.set(self.shared.trusted.notified());
+                    trusted.as_mut().enable();
+                    CallerInput::Answered(self.ask_once(call.clone(), wait, listener.clone()).await)
+                }
+                CallerEffect::AwaitTrust(until) => tokio::select! {
+                    biased;
+                    () = trusted.as_mut() => CallerInput::Trusted,
+                    () = self.clock().sleep_until(until) => CallerInput::Wake,
+                },
+                CallerEffect::Done(how) => return how,
+            };
+        }
+        // It was told of nothing else than what it waited for.
+        Err(caller.unknown(self.clock().now()))
+    }
+
+    async fn ask_once(
         &self,
         call: Call,
         wait: Duration,
-        on_outage: OnOutage,
         listener: Option<Listener>,
-    ) -> Option<Answer> {
-        let clock = self.shared.trust.clock();
-        let deadline = clock.now() + wait;
-        let unavailable = |error| {
-            let lasting = self.node.outage.lasting();
-            let error = lasting.map_or(error, |lasting| RegisterError::StoreUnavailable { lasting });
-            Some(Answer::Registered(Err(error)))
-        };
-        loop {
-            if on_outage == OnOutage::Fail && self.node.outage.lasting().is_some() {
-                return unavailable(RegisterError::Lapsed);
-            }
-            // Before the call: trust that comes back while it is being refused is not missed.
-            let mut trusted = pin!(self.shared.trusted.notified());
-            trusted.as_mut().enable();
-            let left = deadline.since(clock.now());
-            match self.shared.register(call.clone(), left, listener.clone()).await {
-                Some(Answer::Registered(Err(RegisterError::Lapsed))) if on_outage == OnOutage::Wait => {
-                    tokio::select! {
-                        () = trusted => {}
-                        () = clock.sleep_until(deadline) => return unavailable(RegisterError::Lapsed),
-                    }
-                }
-                Some(Answer::Registered(Err(
-                    error @ (RegisterError::Lapsed | RegisterError::NoLeader | RegisterError::NotSynced),
-                ))) => return unavailable(error),
-                answer => return answer,
-            }
+    ) -> Result<Granted, RegisterError> {
+        match self.shared.register(call, wait, listener).await {
+            Some(Answer::Registered(answer)) => answer,
+            _ => Err(self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)),
         }
     }
 

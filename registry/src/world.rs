@@ -8,10 +8,7 @@ use std::{
 
 use callsign_elector::{
     Time,
-    elector::{
-        Effect as ElectorEffect, Elector, ElectorConfig, ElectorEvent, ElectorTiming, Input as ElectorInput,
-        Notice,
-    },
+    elector::{Effect as ElectorEffect, ElectorConfig, ElectorTiming, Input as ElectorInput, Notice},
     ids::{
         Beat, ClusterName, Epoch, Incarnation, NodeName, Position, RegistryName, SessionId, SessionNumber,
     },
@@ -23,6 +20,7 @@ use callsign_elector::{
 use callsign_transport::Kind;
 
 use crate::{
+    core::registry::{Queue, RegistryCore, RegistryEffect, Told},
     error::RegisterError,
     input::{Answer, Call, CallId, Effect, Event, Input, Notice as ActorNotice, Now, OnLapse, OpId, Tell},
     log::Batch,
@@ -42,8 +40,7 @@ type Rows = BTreeMap<Name, Row>;
 /// What happens next, and to which incarnation.
 #[derive(Clone, Debug)]
 enum Next {
-    Member(Input),
-    Elector(ElectorInput),
+    Tell(Told),
     Wake,
     WakeElector,
     Commit(Transaction, Owner),
@@ -57,8 +54,7 @@ enum Owner {
 }
 
 pub(crate) struct Node {
-    pub(crate) member: Member<Rows>,
-    elector: Elector,
+    pub(crate) core: RegistryCore<Rows>,
     incarnation: Incarnation,
     pub(crate) session: Option<SessionId>,
     pub(crate) trusted: bool,
@@ -68,6 +64,12 @@ pub(crate) struct Node {
     pub(crate) watched: BTreeSet<u64>,
     pub(crate) notices: Vec<(u64, ActorNotice)>,
     pub(crate) events: Vec<Event>,
+}
+
+impl Node {
+    pub(crate) fn member(&self) -> &Member<Rows> {
+        self.core.member()
+    }
 }
 
 /// How often, in thousandths, a commit meets a fault.
@@ -108,7 +110,7 @@ pub(crate) struct World {
     pub(crate) looks: u64,
     /// Members that do not hear from their elector any more.
     pub(crate) unheard: BTreeSet<NodeName>,
-    /// Members that hang: they take nothing in and say nothing, and their links stay up.
+    /// Nodes that hang: they take nothing in and say nothing, and their links stay up.
     pub(crate) hung: BTreeSet<NodeName>,
 }
 
@@ -177,7 +179,7 @@ impl World {
         let number = SessionNumber(former.map_or(1, |record| record.number.0 + 1));
         let session = SessionId { node: node.clone(), incarnation, number };
         self.write_session(&session, true);
-        let elector = Elector::new(ElectorConfig {
+        let elector = ElectorConfig {
             registry: RegistryName::new("r").unwrap(),
             cluster: ClusterName::new("test").unwrap(),
             node: node.clone(),
@@ -185,7 +187,7 @@ impl World {
             priority: 1,
             timing: ElectorTiming::default(),
             seed: self.draw(u64::MAX),
-        });
+        };
         let config = MemberConfig {
             me: node.clone(),
             incarnation,
@@ -202,8 +204,7 @@ impl World {
         self.nodes.insert(
             node.clone(),
             Node {
-                member: Member::new(config, Rows::new()),
-                elector,
+                core: RegistryCore::new(elector, config, Rows::new()),
                 incarnation,
                 session: Some(session.clone()),
                 trusted: true,
@@ -216,8 +217,12 @@ impl World {
             },
         );
         let now = self.now;
-        self.push(now, &node, Next::Member(Input::SessionOpened(session.clone())));
-        self.push(now, &node, Next::Elector(ElectorInput::Notice(Notice::Session(Some(session)))));
+        self.push(now, &node, Next::Tell(Told::Member(Input::SessionOpened(session.clone()))));
+        self.push(
+            now,
+            &node,
+            Next::Tell(Told::Elector(ElectorInput::Notice(Notice::Session(Some(session))))),
+        );
         for other in self.nodes.keys().cloned().collect::<Vec<_>>() {
             self.link(node.as_str(), other.as_str());
         }
@@ -242,7 +247,7 @@ impl World {
         self.write_session(session, false);
         for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
             let at = self.later(2000);
-            self.push(at, &node, Next::Elector(ElectorInput::Notice(Notice::Changed)));
+            self.push(at, &node, Next::Tell(Told::Elector(ElectorInput::Notice(Notice::Changed))));
         }
     }
 
@@ -254,7 +259,11 @@ impl World {
     /// A leader is asked to give up its seat.
     pub(crate) fn resign(&mut self, node: &str, epoch: Epoch) {
         let now = self.now;
-        self.push(now, &name(node), Next::Elector(ElectorInput::Notice(Notice::Resign { epoch })));
+        self.push(
+            now,
+            &name(node),
+            Next::Tell(Told::Elector(ElectorInput::Notice(Notice::Resign { epoch }))),
+        );
     }
 
     /// The node's own view of losing its session, and opening the next.
@@ -266,16 +275,16 @@ impl World {
         }
         self.close_session(&session);
         let now = self.now;
-        self.push(now, &node, Next::Member(Input::SessionLost));
-        self.push(now, &node, Next::Elector(ElectorInput::Notice(Notice::Session(None))));
+        self.push(now, &node, Next::Tell(Told::Member(Input::SessionLost)));
+        self.push(now, &node, Next::Tell(Told::Elector(ElectorInput::Notice(Notice::Session(None)))));
         let next = SessionId { number: session.number.next(), ..session };
         self.write_session(&next, true);
         if let Some(n) = self.nodes.get_mut(&node) {
             n.session = Some(next.clone());
             n.trusted = true;
         }
-        self.push(now, &node, Next::Member(Input::SessionOpened(next.clone())));
-        self.push(now, &node, Next::Elector(ElectorInput::Notice(Notice::Session(Some(next)))));
+        self.push(now, &node, Next::Tell(Told::Member(Input::SessionOpened(next.clone()))));
+        self.push(now, &node, Next::Tell(Told::Elector(ElectorInput::Notice(Notice::Session(Some(next))))));
     }
 
     pub(crate) fn set_trust(&mut self, node: &str, trusted: bool) {
@@ -285,7 +294,7 @@ impl World {
         let Some(session) = n.session.clone() else { return };
         let input = if trusted { Input::SessionResumed(session) } else { Input::SessionLapsed(session) };
         let now = self.now;
-        self.push(now, &node, Next::Member(input));
+        self.push(now, &node, Next::Tell(Told::Member(input)));
     }
 
     /// SIGKILL: the process is gone, its links close, its session is closed by proof.
@@ -315,7 +324,7 @@ impl World {
                 let at = self.arrival(from, to);
                 let incarnation = self.nodes[from].incarnation;
                 let up = Input::LinkUp { node: from.clone(), incarnation, link: 0 };
-                self.push(at, to, Next::Member(up));
+                self.push(at, to, Next::Tell(Told::Member(up)));
             }
         }
     }
@@ -327,7 +336,7 @@ impl World {
                 let at = self.arrival(from, to);
                 let incarnation = self.nodes[from].incarnation;
                 let down = Input::LinkDown { node: from.clone(), incarnation };
-                self.push(at, to, Next::Member(down));
+                self.push(at, to, Next::Tell(Told::Member(down)));
             }
         }
     }
@@ -335,7 +344,7 @@ impl World {
     /// A late copy of a message, or one that nobody should have sent.
     pub(crate) fn deliver(&mut self, from: &str, to: &NodeName, message: Message) {
         let at = self.arrival(&name(from), to);
-        self.push(at, to, Next::Member(Input::Message { from: name(from), message }));
+        self.push(at, to, Next::Tell(Told::Member(Input::Message { from: name(from), message })));
     }
 
     /// How long the store takes to answer, in microseconds at most.
@@ -377,17 +386,16 @@ impl World {
             }
             Next::Commit(transaction, owner) => self.commit(&node, incarnation, transaction, owner),
             _ if !is_alive => {}
-            Next::Member(_) | Next::Wake if self.hung.contains(&node) => {}
-            Next::Member(input) => self.member(&node, input),
-            Next::Elector(input) => self.elector(&node, input),
+            Next::Tell(_) | Next::Wake | Next::WakeElector if self.hung.contains(&node) => {}
+            Next::Tell(told) => self.tell(&node, told),
             Next::Wake => {
                 if self.nodes[&node].wake <= self.now {
-                    self.member(&node, Input::Wake);
+                    self.tell(&node, Told::Member(Input::Wake));
                 }
             }
             Next::WakeElector => {
                 if self.nodes[&node].elector_wake <= self.now {
-                    self.elector(&node, ElectorInput::Wake);
+                    self.tell(&node, Told::Elector(ElectorInput::Wake));
                 }
             }
         }
@@ -395,20 +403,29 @@ impl World {
         true
     }
 
-    fn member(&mut self, node: &NodeName, input: Input) {
+    /// Has a core take an input, and both what they tell each other.
+    fn tell(&mut self, node: &NodeName, told: Told) {
         let now = self.now;
+        let is_unheard = self.unheard.contains(node);
         let Some(n) = self.nodes.get_mut(node) else { return };
         let trusted = n.session.as_ref().filter(|_| n.trusted).map(|s| s.number);
         let now_member = Now { time: now, trusted };
-        let mut effects = Vec::new();
-        n.member.step(now_member, input, &mut effects);
-        n.member.step(now_member, Input::Idle, &mut effects);
-        n.wake = n.member.wakes_at(now);
-        let wake = n.wake.max(now + Duration::from_micros(1));
-        n.wake = wake;
+        let (mut effects, mut next) = (Vec::new(), Some(told));
+        while let Some(told) = next {
+            n.core.step(now_member, told, &mut effects);
+            while is_unheard && n.core.take(Queue::OfElector).is_some() {}
+            next = n.core.next_told();
+        }
+        n.wake = n.member().wakes_at(now).max(now + Duration::from_micros(1));
+        let wake = n.wake;
         self.push(wake, node, Next::Wake);
         for effect in effects {
-            self.perform(node, effect);
+            match effect {
+                RegistryEffect::Member(effect) => self.perform(node, effect),
+                RegistryEffect::Elector(effect) => self.perform_for_elector(node, effect),
+                // Sessions are opened and closed by the test, and so are links.
+                RegistryEffect::Session(_) | RegistryEffect::Members(_) | RegistryEffect::Confirmed(..) => {}
+            }
         }
     }
 }

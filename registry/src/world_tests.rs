@@ -97,7 +97,7 @@ fn g4_the_old_leader_settles_steps_down_and_no_acknowledged_name_is_lost() {
     let (next, later) = world.leader().unwrap();
     assert!(next != leader && later > epoch, "the seat moved");
     assert!(world.sent.get("transferred").is_some_and(|n| *n > 0), "the old leader said where it ended");
-    assert!(!world.nodes[&leader].member.is_serving());
+    assert!(!world.nodes[&leader].member().is_serving());
     for i in 0..500 {
         let row = world.row(next.as_str(), &format!("n{i}"));
         assert!(row.is_some_and(|row| row.actor == 1000 + i), "n{i} is kept");
@@ -131,7 +131,7 @@ fn g5_a_successor_does_not_wait_for_an_old_leader_that_hangs_with_its_link_up() 
     // The successor is linked to it, and asks it for its end.
     world.hung.insert(leader.clone());
     world.resign(leader.as_str(), epoch);
-    let serves = |w: &World| w.nodes.iter().any(|(n, node)| *n != leader && node.member.is_serving());
+    let serves = |w: &World| w.nodes.iter().any(|(n, node)| *n != leader && node.member().is_serving());
     world.run_until("a successor serves", Duration::from_secs(5), serves);
     assert!(world.sent.get("transfer_snapshot").is_some_and(|n| *n > 0), "the old leader was asked");
     let (next, _) = world.leader().unwrap();
@@ -146,9 +146,9 @@ fn g6_a_leader_serves_only_after_its_epoch_is_open_and_hosts_hear_of_it() {
         world.resign(leader.as_str(), epoch);
         world.run_until("another epoch serves", Duration::from_secs(10), |w| {
             // Whoever serves has applied an entry of its own epoch, and whoever speaks to it has heard that.
-            for n in w.nodes.values().filter(|n| n.member.is_serving()) {
-                let (served, _) = n.member.leader().unwrap();
-                assert_eq!(n.member.replica().epoch(), served);
+            for n in w.nodes.values().filter(|n| n.member().is_serving()) {
+                let (served, _) = n.member().leader().unwrap();
+                assert_eq!(n.member().replica().epoch(), served);
             }
             w.leader().is_some_and(|(_, e)| e > epoch)
         });
@@ -240,7 +240,7 @@ fn a_member_that_lost_its_base_with_all_the_others_gone_lets_the_registry_go_on(
     world.cut("a", "b");
     world.lose_session(follower);
     world.run_until("its row is unsynced", Duration::from_secs(10), |w| {
-        !w.nodes[&name(follower)].member.is_synced()
+        !w.nodes[&name(follower)].member().is_synced()
     });
     for i in 0..600 {
         world.register(leader.as_str(), &format!("n{i}"), 100 + i).unwrap();
@@ -392,7 +392,7 @@ fn b6_a_message_of_a_former_epoch_is_dropped_and_one_of_a_later_epoch_makes_its_
     let reader =
         ["a", "b", "c"].into_iter().find(|node| name(node) != leader && name(node) != former).unwrap();
     let batch = |w: &World, epoch, actor| {
-        let prev = w.nodes[&name(reader)].member.replica().end();
+        let prev = w.nodes[&name(reader)].member().replica().end();
         let mut builder = BatchBuilder::default();
         let session = builder.session(&w.nodes[&leader].session.clone().unwrap().into());
         let request = RequestNumber(900 + actor);
@@ -411,7 +411,7 @@ fn b6_a_message_of_a_former_epoch_is_dropped_and_one_of_a_later_epoch_makes_its_
     world.deliver(leader.as_str(), &name(reader), now);
     world.run_for(Duration::from_millis(1));
     assert_eq!(world.row(reader, "x").map(|row| row.actor), Some(2), "the present epoch's is applied");
-    let end = world.nodes[&name(reader)].member.replica().end();
+    let end = world.nodes[&name(reader)].member().replica().end();
     let later = Message::Heartbeat { epoch: epoch.next(), end };
     world.deliver(leader.as_str(), &name(reader), later);
     world.run_for(Duration::from_millis(1));
@@ -432,7 +432,7 @@ fn b7_a_deposed_leader_that_has_not_heard_gives_no_old_answer_to_a_consistent_re
     world.run_until("another leads", Duration::from_secs(20), |w| {
         w.leader().is_some_and(|(l, _)| l != former)
     });
-    assert!(world.nodes[&former].member.is_serving() && world.leader().unwrap().1 > old);
+    assert!(world.nodes[&former].member().is_serving() && world.leader().unwrap().1 > old);
     world.unregister(host, "x");
     assert!(world.row(former.as_str(), "x").is_some(), "its own replica is old");
     let call = world.call(former.as_str(), Call::Consistent { name: "x".into() }, Duration::from_secs(5));

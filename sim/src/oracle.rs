@@ -132,6 +132,8 @@ pub(crate) struct Inner {
     ended: BTreeMap<u64, u64>,
     /// Processes that began to drain, and at which step.
     drains: BTreeMap<Incarnation, u64>,
+    /// Which have said that they drained.
+    drained: BTreeSet<Incarnation>,
     /// Processes that began to leave, and at which step.
     left: BTreeMap<Incarnation, u64>,
 
@@ -163,7 +165,7 @@ pub(crate) struct Inner {
     /// How many commits in a row were not done for a core, by the first key that they write, and since when.
     refused: BTreeMap<Author, BTreeMap<Option<Key>, (u32, Duration)>>,
     /// Processes whose members have left.
-    retired: BTreeSet<Incarnation>,
+    retired: BTreeMap<Incarnation, Duration>,
     /// The latest join of a process of which was said that it drains.
     drain_said: BTreeMap<Incarnation, Token>,
     /// Since when, by its own clock, a node's session is trusted without a break.
@@ -216,6 +218,7 @@ impl Oracle {
             open_calls: BTreeMap::new(),
             ended: BTreeMap::new(),
             drains: BTreeMap::new(),
+            drained: BTreeSet::new(),
             left: BTreeMap::new(),
             epochs: BTreeMap::new(),
             authored: BTreeMap::new(),
@@ -232,7 +235,7 @@ impl Oracle {
             nonces: BTreeSet::new(),
             linked: BTreeMap::new(),
             refused: BTreeMap::new(),
-            retired: BTreeSet::new(),
+            retired: BTreeMap::new(),
             drain_said: BTreeMap::new(),
             trusted_since: BTreeMap::new(),
             woken: BTreeMap::new(),
@@ -378,6 +381,10 @@ impl Oracle {
         if let Some(inner) = self.edit() {
             let step = inner.step;
             inner.left.entry(incarnation).or_insert(step);
+            if inner.drains.contains_key(&incarnation) && !inner.drained.contains(&incarnation) {
+                let what = format!("{incarnation:?} drops its names before it has drained");
+                inner.fail(Check::NamesLast, what);
+            }
         }
     }
 

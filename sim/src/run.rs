@@ -238,7 +238,7 @@ fn come_to_rest(
         let late = world.ids().find(|node| {
             let process = world.process(*node);
             process.is_some_and(|process| {
-                process.was_opened && process.parts.is_none() && process.leaving.is_none()
+                process.was_opened && process.parts.is_none() && !process.node.leaving().has_begun()
             })
         });
         // A node that left comes back.
@@ -292,7 +292,7 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
     }
     for node in world.ids().filter(|node| !dead.contains(node)) {
         let Some(process) = world.process(node) else { return Some(format!("node {node} is down")) };
-        if process.leaving.is_some() {
+        if process.node.leaving().has_begun() {
             return Some(format!("node {node} leaves"));
         }
         let Some(trusted) = process.trusted(world.local(node)) else {

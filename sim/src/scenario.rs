@@ -34,6 +34,8 @@ pub struct Work {
     pub beside: u64,
     /// Something is set for all members.
     pub configure: u64,
+    /// A name, by a client that asks again when the session is trusted again.
+    pub patient: u64,
 }
 
 /// Weights of what is done to the cluster.

@@ -15,7 +15,8 @@ use crate::{
     world::{Action, CoreId, Fate, NodeId, Request, Want, World},
 };
 
-const CORES: [CoreId; 5] = [CoreId::Session, CoreId::Elector, CoreId::Member, CoreId::Links, CoreId::Ends];
+const CORES: [CoreId; 6] =
+    [CoreId::Session, CoreId::Elector, CoreId::Member, CoreId::Links, CoreId::Ends, CoreId::Callers];
 
 /// Everything that happens by itself in a world: deliveries, answers, timers. In a fixed order. The fate of an operation of
 /// the store is left to be chosen.
@@ -69,6 +70,9 @@ pub fn progress(world: &World, actions: &mut Vec<Action>) {
         if process.parts.as_ref().is_some_and(|parts| parts.fired) {
             actions.push(Action::Watch { node });
         }
+        if world.has_answer_on_the_way(node) {
+            actions.push(Action::Hear { node });
+        }
         let now = world.local(node);
         for core in CORES {
             if wakes_at(world, node, core).is_some_and(|at| at <= now) {
@@ -81,6 +85,7 @@ pub fn progress(world: &World, actions: &mut Vec<Action>) {
 fn wakes_at(world: &World, node: NodeId, core: CoreId) -> Option<Duration> {
     match core {
         CoreId::Ends => world.ends_wake_at(node),
+        CoreId::Callers => world.callers_wake_at(node),
         _ => world.process(node)?.wakes_at(core),
     }
 }
@@ -356,6 +361,7 @@ impl Scheduler {
             work.drain,
             work.beside,
             work.configure,
+            work.patient,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -371,7 +377,8 @@ impl Scheduler {
             7 => return Action::Leave { node },
             8 => return Action::Drain { node },
             9 => Want::RegisterBeside { name },
-            _ => return Action::Configure { node, change: self.settings() },
+            10 => return Action::Configure { node, change: self.settings() },
+            _ => Want::RegisterPatiently { name },
         };
         Action::Call { node, want }
     }

@@ -9,10 +9,12 @@
 //! The store is the shipped [`Mvcc`]; its faults are in [`Fate`]. Each node has its own clock.
 
 mod action;
+mod callers;
 mod calls;
 mod carry;
 mod clock;
 mod faults;
+mod leaving;
 mod links;
 pub(crate) mod newer;
 mod process;
@@ -40,7 +42,7 @@ pub use self::{
     calls::{Asked, Grant, Want, name_of, number_of},
     clock::NodeClock,
     links::{Conn, Frame},
-    process::{Acting, Leaving, Op, OpAnswer, Parts, Process, Request},
+    process::{Acting, Op, OpAnswer, Parts, Process, Request},
     store::Orphan,
 };
 use crate::{oracle::Oracle, shared::Shared};
@@ -193,6 +195,8 @@ pub struct World {
     pub orphans: Vec<Orphan>,
     /// Calls of clients that are not answered yet.
     pub asked: BTreeMap<CallId, Asked>,
+    /// Clients that wait for trust, by the call that each began with.
+    pub patients: BTreeMap<CallId, callers::Patient>,
     /// What was granted and is to be kept, by name.
     pub granted: calls::Granted,
     next_incarnation: u64,
@@ -214,6 +218,7 @@ impl Hash for World {
         self.refuses.hash(state);
         self.orphans.hash(state);
         self.asked.hash(state);
+        self.patients.hash(state);
         self.granted.hash(state);
         self.next_incarnation.hash(state);
         self.next_call.hash(state);
@@ -231,6 +236,7 @@ impl PartialEq for World {
             && self.refuses == other.refuses
             && self.orphans == other.orphans
             && self.asked == other.asked
+            && self.patients == other.patients
             && self.granted == other.granted
             && self.next_incarnation == other.next_incarnation
             && self.next_call == other.next_call
@@ -253,6 +259,7 @@ impl World {
             refuses: false,
             orphans: Vec::new(),
             asked: BTreeMap::new(),
+            patients: BTreeMap::new(),
             granted: calls::Granted::new(),
             next_incarnation: 1,
             next_call: 1,
@@ -321,6 +328,7 @@ impl World {
             Action::Land { nth } => self.land(*nth),
             Action::Vanish { nth } => self.vanish(*nth),
             Action::Watch { node } => self.fire_watch(*node),
+            Action::Hear { node } => self.hear(*node),
             Action::Wake { node, core } => self.wake(*node, *core),
             Action::Tick { by } => self.tick(*by),
             Action::Start { node } => self.start(*node),

@@ -27,7 +27,7 @@ use super::{Kick, Parts, watched::Watched};
 use crate::{
     core::registry::Told,
     inbox::Inbox,
-    input::{Answer, Call, CallId, Input, Notice},
+    input::{Answer, Call, CallId, Input, Notice, Now},
     shared::{SharedTable, TableReader},
     status::Status,
 };
@@ -86,7 +86,7 @@ impl Shared {
         Self {
             inbox: Inbox::default(),
             table: table.reader(),
-            trust: parts.session.trust(),
+            trust: parts.trust.clone(),
             status: ArcSwap::from_pointee(Status::joining(&parts.config.me)),
             actor: Mutex::new(None),
             answers: Mutex::new(HashMap::new()),
@@ -105,6 +105,13 @@ impl Shared {
             #[cfg(feature = "faults")]
             hang: Mutex::new(None),
         }
+    }
+
+    /// The time, and which session is trusted.
+    pub(crate) fn now(&self) -> Now {
+        // The clock after the trust: a trust that ran out in between is not believed at the later time.
+        let trusted = self.trust.check().ok();
+        Now { time: self.trust.clock().now(), trusted }
     }
 
     /// The member runs, and takes what was pushed before.

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use callsign_elector::{
     Clock, Time,
     ids::{Incarnation, NodeName},
-    session::SessionEvent,
 };
 use callsign_transport::{LinkEvent, LinkEvents};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::Shared;
 use crate::{core::registry::Told, input::Input, message::Message, metrics::OfPump};
@@ -58,19 +57,6 @@ pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: 
         });
         if shared.inbox.extend(inputs.map(Told::Member).collect(), bytes) {
             shared.kick();
-        }
-    }
-}
-
-/// What becomes of the node's session.
-pub(super) async fn session(shared: Arc<Shared>, mut events: mpsc::UnboundedReceiver<SessionEvent>) {
-    while let Some(event) = events.recv().await {
-        let is_trusted = matches!(event, SessionEvent::Opened { .. } | SessionEvent::Resumed { .. });
-        for told in Told::of_session(event) {
-            shared.tell(told);
-        }
-        if is_trusted {
-            shared.trusted.notify_waiters();
         }
     }
 }

@@ -7,7 +7,7 @@ impl World {
         self.next_call += 1;
         let id = CallId(self.next_call);
         let now = self.now;
-        self.push(now, &name(node), Next::Member(Input::Call { id, call, wait }));
+        self.push(now, &name(node), Next::Tell(Told::Member(Input::Call { id, call, wait })));
         id
     }
 
@@ -36,15 +36,15 @@ impl World {
 
     pub(crate) fn end_actor(&mut self, node: &str, actor: u64) {
         let now = self.now;
-        self.push(now, &name(node), Next::Member(Input::ActorEnded { actor }));
+        self.push(now, &name(node), Next::Tell(Told::Member(Input::ActorEnded { actor })));
     }
 
     pub(crate) fn row(&self, node: &str, what: &str) -> Option<Row> {
-        self.nodes[&name(node)].member.replica().table().row(what)
+        self.nodes[&name(node)].member().replica().table().row(what)
     }
 
     pub(crate) fn table(&self, node: &str) -> &BTreeMap<Name, Row> {
-        self.nodes[&name(node)].member.replica().table()
+        self.nodes[&name(node)].member().replica().table()
     }
 
     /// The first position that the log still has.
@@ -64,14 +64,14 @@ impl World {
     pub(crate) fn leader(&self) -> Option<(NodeName, Epoch)> {
         let term = self.term();
         let leader = term.leader?.node;
-        let serves = self.nodes.get(&leader).is_some_and(|n| n.member.is_serving());
+        let serves = self.nodes.get(&leader).is_some_and(|n| n.member().is_serving());
         serves.then_some((leader, term.epoch))
     }
 
     pub(crate) fn is_settled(&self) -> bool {
         self.leader().is_some()
             && self.lock().is_none()
-            && self.nodes.values().all(|n| n.member.is_synced() && n.member.leader().is_some())
+            && self.nodes.values().all(|n| n.member().is_synced() && n.member().leader().is_some())
     }
 
     pub(crate) fn settle(&mut self) {

@@ -12,17 +12,21 @@ impl World {
                 let way = (node.clone(), to.clone());
                 if self.chance(self.faults.queue_full, "queue full") {
                     let now = self.now;
-                    self.push(now, node, Next::Member(Input::SendFailed { to }));
+                    self.push(now, node, Next::Tell(Told::Member(Input::SendFailed { to })));
                 } else if self.links.contains(&way) {
                     let at = self.arrival(node, &to);
-                    self.push(at, &to, Next::Member(Input::Message { from: node.clone(), message }));
+                    self.push(
+                        at,
+                        &to,
+                        Next::Tell(Told::Member(Input::Message { from: node.clone(), message })),
+                    );
                 }
             }
             Effect::Read { id, reads } => {
                 let result = self.read(&reads);
                 let takes = self.store_takes();
                 let at = self.later(takes);
-                self.push(at, node, Next::Member(Input::ReadDone { id, result }));
+                self.push(at, node, Next::Tell(Told::Member(Input::ReadDone { id, result })));
             }
             Effect::Commit { id, transaction } => {
                 let takes = self.store_takes();
@@ -41,7 +45,7 @@ impl World {
             // As in the driver: who is not watched any more is neither stopped nor told.
             Effect::Stop { actor } if self.nodes[node].watched.contains(&actor) => {
                 let at = self.later(100);
-                self.push(at, node, Next::Member(Input::ActorEnded { actor }));
+                self.push(at, node, Next::Tell(Told::Member(Input::ActorEnded { actor })));
             }
             Effect::Notify { actor, notice, .. } if self.nodes[node].watched.contains(&actor) => {
                 self.nodes.get_mut(node).unwrap().notices.push((actor, notice));
@@ -50,49 +54,35 @@ impl World {
                 panic!("{actor} of {node} is to be told, and is not watched any more")
             }
             Effect::Flag { .. } | Effect::Same { .. } | Effect::Forget { .. } | Effect::Suspect { .. } => {}
-            Effect::Tell(tell) => {
-                self.looks += u64::from(matches!(tell, Tell::Refresh));
-                let now = self.now;
-                self.push(now, node, Next::Elector(ElectorInput::Notice(tell.into())));
-            }
+            // The elector has it already.
+            Effect::Tell(tell) => self.looks += u64::from(matches!(tell, Tell::Refresh)),
             Effect::Event(event) => self.nodes.get_mut(node).unwrap().events.push(event),
         }
     }
 
-    pub(super) fn elector(&mut self, node: &NodeName, input: ElectorInput) {
+    pub(super) fn perform_for_elector(&mut self, node: &NodeName, effect: ElectorEffect) {
         let now = self.now;
-        let Some(n) = self.nodes.get_mut(node) else { return };
-        let mut effects = Vec::new();
-        n.elector.step(now, input, &mut effects);
-        for effect in effects {
-            match effect {
-                ElectorEffect::Read { id, reads } => {
-                    let result = self.read(&reads);
-                    let at = self.later(300);
-                    self.push(at, node, Next::Elector(ElectorInput::ReadDone { id, result }));
-                }
-                ElectorEffect::Commit { id, transaction } => {
-                    let at = self.later(300);
-                    self.push(at, node, Next::Commit(transaction, Owner::Elector(id)));
-                }
-                ElectorEffect::Watch { keys, since } => {
-                    self.nodes.get_mut(node).unwrap().watch = Some((keys, since));
-                    self.after_commit();
-                }
-                ElectorEffect::WakeAt(at) => {
-                    let at = at.max(now + Duration::from_micros(1));
-                    self.nodes.get_mut(node).unwrap().elector_wake = at;
-                    self.push(at, node, Next::WakeElector);
-                }
-                ElectorEffect::Emit(_) if self.unheard.contains(node) => {}
-                ElectorEffect::Emit(ElectorEvent::View(view)) => {
-                    self.push(now, node, Next::Member(Input::View(view)));
-                }
-                ElectorEffect::Emit(ElectorEvent::Assume { leader, epoch }) => {
-                    self.push(now, node, Next::Member(Input::Assume { leader, epoch }));
-                }
-                ElectorEffect::Emit(_) => {}
+        match effect {
+            ElectorEffect::Read { id, reads } => {
+                let result = self.read(&reads);
+                let at = self.later(300);
+                self.push(at, node, Next::Tell(Told::Elector(ElectorInput::ReadDone { id, result })));
             }
+            ElectorEffect::Commit { id, transaction } => {
+                let at = self.later(300);
+                self.push(at, node, Next::Commit(transaction, Owner::Elector(id)));
+            }
+            ElectorEffect::Watch { keys, since } => {
+                self.nodes.get_mut(node).unwrap().watch = Some((keys, since));
+                self.after_commit();
+            }
+            ElectorEffect::WakeAt(at) => {
+                let at = at.max(now + Duration::from_micros(1));
+                self.nodes.get_mut(node).unwrap().elector_wake = at;
+                self.push(at, node, Next::WakeElector);
+            }
+            // The member has it already.
+            ElectorEffect::Emit(_) => {}
         }
     }
 
@@ -142,8 +132,8 @@ impl World {
         let takes = self.store_takes();
         let at = self.later(takes);
         let next = match owner {
-            Owner::Member(id) => Next::Member(Input::CommitDone { id, outcome }),
-            Owner::Elector(id) => Next::Elector(ElectorInput::CommitDone { id, outcome }),
+            Owner::Member(id) => Next::Tell(Told::Member(Input::CommitDone { id, outcome })),
+            Owner::Elector(id) => Next::Tell(Told::Elector(ElectorInput::CommitDone { id, outcome })),
         };
         self.push(at, node, next);
     }
@@ -182,7 +172,7 @@ impl World {
         for node in woken {
             self.nodes.get_mut(&node).unwrap().watch = None;
             let at = self.later(500);
-            self.push(at, &node, Next::Elector(ElectorInput::Notice(Notice::Changed)));
+            self.push(at, &node, Next::Tell(Told::Elector(ElectorInput::Notice(Notice::Changed))));
         }
     }
 }

@@ -4,7 +4,7 @@ use callsign::cores::Drained;
 use callsign_elector::ids::Incarnation;
 
 use super::{Check, Inner, Oracle, Outcome};
-use crate::world::{Leaving, NodeId, World, name_of};
+use crate::world::{NodeId, World, name_of};
 
 impl Oracle {
     /// A process begins to drain.
@@ -16,7 +16,10 @@ impl Oracle {
     }
 
     /// It has drained.
-    pub(crate) fn drained(&mut self, node: NodeId, drained: &Drained) {
+    pub(crate) fn drained(&mut self, node: NodeId, incarnation: Incarnation, drained: &Drained) {
+        if let Some(inner) = self.edit() {
+            inner.drained.insert(incarnation);
+        }
         self.note(node, || format!("has drained: {drained:?}"));
         match drained {
             Drained::Led { .. } => self.count(Check::DrainedLed),
@@ -30,7 +33,7 @@ impl Inner {
     /// Names come last: what was granted is held until the member has said that it drained.
     pub(super) fn check_draining(&mut self, world: &World, node: NodeId) {
         let Some(process) = world.process(node) else { return };
-        if process.leaving != Some(Leaving::Draining) {
+        if !process.node.leaving().is_draining() {
             return;
         }
         let Some(parts) = &process.parts else { return };

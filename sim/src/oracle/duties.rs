@@ -20,6 +20,9 @@ use crate::world::{CoreId, NodeId, Process, World};
 /// A core that is woken so often without any time passing would be woken for ever.
 const SPIN: u32 = 100;
 
+/// How long the queue is waited for by whoever leaves.
+const SAY: Duration = Duration::from_secs(1);
+
 /// What a member owes for the input that it is about to take.
 #[derive(Debug)]
 pub(crate) enum Owed {
@@ -81,15 +84,40 @@ impl Oracle {
     }
 
     /// The member of a node has left: it gave up its names and its part in everything.
-    pub(crate) fn member_left(&mut self, incarnation: Incarnation) {
+    pub(crate) fn member_left(&mut self, incarnation: Incarnation, now: Duration) {
         if let Some(inner) = self.edit() {
-            inner.retired.insert(incarnation);
+            inner.retired.insert(incarnation, now);
         }
+    }
+
+    /// A node that leaves closes its session: its names are dropped, and the queue has said so, or could not for a second.
+    pub(crate) fn closes_to_leave(&mut self, world: &World, node: NodeId) {
+        let Some(process) = world.process(node) else { return };
+        let (now, row) = (world.local(node), self.row_of(world, node));
+        let Some(inner) = self.edit() else { return };
+        inner.counts.add(Check::NamesThenSession, 1);
+        let dropped = inner.retired.get(&process.incarnation);
+        if dropped.is_none_or(|at| row.is_some() && now < *at + SAY) {
+            let what = format!(
+                "node {node} closes its session at {now:?}, dropped its names at {dropped:?}, and has {row:?}"
+            );
+            inner.fail(Check::NamesThenSession, what);
+        }
+    }
+
+    /// The row of a process in the queue, if its session is open: others take it for a member.
+    fn row_of(&self, world: &World, node: NodeId) -> Option<MemberRow> {
+        let process = world.process(node)?;
+        let name = &world.setup.names[usize::from(node)];
+        let row = MemberRow::from_value(world.store.get(&world.setup.keys.member(name))?).ok()?;
+        let record = self.inner()?.sessions.get(name)?;
+        let is_its = row.session.incarnation == process.incarnation && record.is_open_as(&row.session);
+        is_its.then_some(row)
     }
 
     /// What a member sends or commits after it has left.
     pub(crate) fn done_by(&mut self, node: NodeId, incarnation: Incarnation, effect: &Effect) {
-        if self.inner().is_none_or(|inner| !inner.retired.contains(&incarnation)) {
+        if self.inner().is_none_or(|inner| !inner.retired.contains_key(&incarnation)) {
             return;
         }
         self.count(Check::Retired);
@@ -129,17 +157,8 @@ impl Oracle {
 
     /// An elector says that its member has left: nothing of it is in the registry any more.
     pub(crate) fn elector_left(&mut self, world: &World, node: NodeId) {
-        let Some(process) = world.process(node) else { return };
-        let name = &world.setup.names[usize::from(node)];
         self.count(Check::LeaveSaid);
-        let row = world.store.get(&world.setup.keys.member(name));
-        let row = row.and_then(|value| MemberRow::from_value(value).ok());
-        let is_its = |row: &MemberRow| {
-            let record = self.inner().and_then(|inner| inner.sessions.get(name));
-            row.session.incarnation == process.incarnation
-                && record.is_some_and(|r| r.is_open_as(&row.session))
-        };
-        if let Some(row) = row.filter(is_its) {
+        if let Some(row) = self.row_of(world, node) {
             self.fail(Check::LeaveSaid, || format!("node {node} has left, and nobody was told: {row:?}"));
         }
     }

@@ -21,7 +21,10 @@ fn claimant(actor: u64) -> Claimant {
 fn op_of(told: &Told) -> Op {
     let answer = told.answer.as_ref().map(|(_, outcome, _)| outcome);
     let what = match &told.want {
-        Want::Register { .. } | Want::RegisterAgain { .. } | Want::RegisterBeside { .. } => What::Register {
+        Want::Register { .. }
+        | Want::RegisterAgain { .. }
+        | Want::RegisterBeside { .. }
+        | Want::RegisterPatiently { .. } => What::Register {
             by: claimant(told.actor),
             answer: match answer {
                 Some(Outcome::Granted { token }) => Registered::Granted { token: token.0 },

@@ -75,6 +75,7 @@ const NOT_THEN: &[Check] = &[
     Check::DrainKnown,
     Check::DrainSaid,
     Check::LeaveSaid,
+    Check::NamesThenSession,
     Check::FloorSafe,
     Check::SeatGivenUp,
     Check::LockOwner,

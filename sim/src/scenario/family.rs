@@ -53,6 +53,8 @@ pub enum Scenario {
     Mute,
     /// A store that takes smaller batches than leaders believe.
     Oversize,
+    /// Clients wait until their session is trusted again.
+    Callers,
     /// Ways, a donor or the store stay slow when everything else is healed.
     Sluggish,
     /// Settings that change while leaders do.
@@ -94,6 +96,7 @@ impl Scenario {
         Self::Refusing,
         Self::Mute,
         Self::Oversize,
+        Self::Callers,
         Self::Sluggish,
         Self::Parting,
         Self::Configured,
@@ -127,6 +130,7 @@ impl Scenario {
             Self::Refusing => "refusing",
             Self::Mute => "mute",
             Self::Oversize => "oversize",
+            Self::Callers => "callers",
             Self::Sluggish => "sluggish",
             Self::Parting => "parting",
             Self::Configured => "configured",
@@ -148,6 +152,7 @@ impl Scenario {
             Check::DrainKnown | Check::DrainSaid => matches!(self, Self::Draining | Self::Parting),
             Check::BuiltOnNewer => self == Self::Versions,
             Check::Configured | Check::RankedFirst => self == Self::Configured,
+            Check::AskedAgain => self == Self::Callers,
             Check::FailedClosed => self == Self::Failing,
             Check::RaisedForALoss | Check::CountedOn | Check::WaitedOut | Check::WentBack => {
                 self == Self::WentBack

@@ -295,6 +295,19 @@ impl Scenario {
                 profile.proof = rng.below(4) > 0;
                 profile.store.unknown_later = rng.below(100);
             }
+            Self::Callers => {
+                profile.nodes = 2 + rng.index(2);
+                profile.names = 4;
+                let crash = rng.below(2);
+                profile.faults =
+                    Faults { lapse: 6, outage: 6, pause: 2, crash, start: 3 * crash, ..Faults::default() };
+                profile.fault = 25;
+                profile.budget = 6;
+                profile.call = 100;
+                profile.work = Work { register: 4, patient: 25, unregister: 10, ..profile.work };
+                profile.steps = 500;
+                profile.jump = 3000;
+            }
             Self::Refusing => {
                 profile.nodes = 2 + rng.index(3);
                 profile.faults = Faults { refuse: 10, crash: rng.below(2), start: 3, ..Faults::default() };

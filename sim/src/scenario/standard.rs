@@ -52,6 +52,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         drain: 0,
         beside: 0,
         configure: 0,
+        patient: 0,
     };
     Profile {
         nodes: 3,

@@ -21,6 +21,8 @@ pub enum CoreId {
     Links,
     /// The ends of connections.
     Ends,
+    /// The clients that wait.
+    Callers,
 }
 
 /// What the store makes of an operation.
@@ -101,6 +103,11 @@ pub enum Action {
     /// A watch fires.
     Watch {
         /// Whose.
+        node: NodeId,
+    },
+    /// A client hears the answer that is on its way to it.
+    Hear {
+        /// Where.
         node: NodeId,
     },
     /// A time asked for has come.
@@ -299,6 +306,7 @@ impl Action {
             Self::Land { .. } => "landed later",
             Self::Vanish { .. } => "never landed",
             Self::Watch { .. } => "watch",
+            Self::Hear { .. } => "hear",
             Self::Wake { .. } => "wake",
             Self::Tick { .. } => "tick",
             Self::Start { .. } => "start",

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Name,
-    cores::{Answer, Call, CallId, Input, OnLapse, Queue, Table},
+    cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, Queue, Table},
 };
 use callsign_elector::ids::{Incarnation, Position, SessionNumber};
 use callsign_transport::Kind;
@@ -13,10 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Acting, NodeId, World};
 
 /// How long a client waits.
-const PATIENCE: Duration = Duration::from_secs(4);
-
-/// How long a node that drains waits for another to serve.
-const DRAIN: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,6 +32,11 @@ pub enum Want {
     },
     /// A name for the actor for which another one was asked last on that node, and is not decided.
     RegisterBeside {
+        /// The number of the name.
+        name: u8,
+    },
+    /// A name for a new actor, by a client that asks again when its node's session is trusted again.
+    RegisterPatiently {
         /// The number of the name.
         name: u8,
     },
@@ -61,6 +63,7 @@ impl Want {
             Self::Register { .. } => "register",
             Self::RegisterAgain { .. } => "register again",
             Self::RegisterBeside { .. } => "register beside",
+            Self::RegisterPatiently { .. } => "register patiently",
             Self::Unregister { .. } => "unregister",
             Self::Consistent { .. } => "consistent lookup",
             Self::Lookup { .. } => "lookup",
@@ -69,7 +72,13 @@ impl Want {
 
     /// Whether it asks for a name.
     pub fn registers(&self) -> bool {
-        matches!(self, Self::Register { .. } | Self::RegisterAgain { .. } | Self::RegisterBeside { .. })
+        matches!(
+            self,
+            Self::Register { .. }
+                | Self::RegisterAgain { .. }
+                | Self::RegisterBeside { .. }
+                | Self::RegisterPatiently { .. }
+        )
     }
 
     /// The number of the name.
@@ -78,6 +87,7 @@ impl Want {
             Self::Register { name, .. }
             | Self::RegisterAgain { name }
             | Self::RegisterBeside { name }
+            | Self::RegisterPatiently { name }
             | Self::Unregister { name }
             | Self::Consistent { name }
             | Self::Lookup { name } => *name,
@@ -141,6 +151,11 @@ impl World {
                 let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
                 (Call::Register { name, actor, kind: Kind(7), on_lapse }, actor)
             }
+            Want::RegisterPatiently { .. } => {
+                let actor = self.next_actor;
+                self.next_actor += 1;
+                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend }, actor)
+            }
             Want::RegisterAgain { .. } => {
                 let held = self.granted.values().filter(|grant| grant.node == node);
                 let Some(actor) = held.map(|grant| grant.actor).max() else { return false };
@@ -170,7 +185,11 @@ impl World {
         self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void: false });
         let target = self.claimed_as(node, want.name());
         self.oracle.asked(id, node, incarnation, want, (actor, target));
-        self.tell_member(node, Queue::OfMember, Input::Call { id, call, wait: PATIENCE });
+        if matches!(want, Want::RegisterPatiently { .. }) {
+            self.call_patiently(id, node, call);
+        } else {
+            self.tell_member(node, Queue::OfMember, Input::Call { id, call, wait: PATIENCE });
+        }
         self.settle(node);
         true
     }
@@ -196,17 +215,7 @@ impl World {
         self.oracle.looked_up(node, incarnation, name, position, found);
     }
 
-    pub(super) fn call_drain(&mut self, node: NodeId) {
-        let id = self.call_id();
-        self.tell_member(node, Queue::OfMember, Input::Call { id, call: Call::Drain, wait: DRAIN });
-    }
-
-    pub(super) fn call_leave(&mut self, node: NodeId, wait: Duration) {
-        let id = self.call_id();
-        self.tell_member(node, Queue::OfMember, Input::Call { id, call: Call::Leave, wait });
-    }
-
-    fn call_id(&mut self) -> CallId {
+    pub(super) fn call_id(&mut self) -> CallId {
         let id = CallId(self.next_call);
         self.next_call += 1;
         id
@@ -224,20 +233,30 @@ impl World {
     }
 
     pub(super) fn answered(&mut self, node: NodeId, call: CallId, answer: Answer) {
+        if !self.is_for_a_patient(call, &answer) {
+            self.answer_client(node, call, answer, true);
+        }
+    }
+
+    /// A client hears the answer to its call. `is_claim` says that what was granted has not ended meanwhile.
+    pub(super) fn answer_client(&mut self, node: NodeId, call: CallId, answer: Answer, is_claim: bool) {
         let asked = self.asked.remove(&call);
         match answer {
             Answer::Left if asked.is_none() => {
                 if let Some(incarnation) = self.process(node).map(|process| process.incarnation) {
-                    self.oracle.member_left(incarnation);
+                    self.oracle.member_left(incarnation, self.local(node));
                 }
-                return;
+                let registry = self.setup.registry.clone();
+                return self.step_leaving(node, LeavingInput::Dropped(registry, true));
             }
             Answer::Drained(drained) => {
+                let Some(incarnation) = self.process(node).map(|process| process.incarnation) else { return };
                 let mut oracle = std::mem::take(&mut self.oracle);
-                oracle.drained(node, &drained);
+                oracle.drained(node, incarnation, &drained);
                 oracle.drained_row(self, node, &drained);
                 self.oracle = oracle;
-                return self.drained(node);
+                let registry = self.setup.registry.clone();
+                return self.step_leaving(node, LeavingInput::Drained(registry, drained));
             }
             _ => {}
         }
@@ -255,7 +274,7 @@ impl World {
             };
             self.granted.insert(asked.want.name(), grant);
         }
-        if let (Some(asked), Answer::Registered(Ok(granted))) = (&asked, &answer) {
+        if let (Some(asked), Answer::Registered(Ok(granted)), true) = (&asked, &answer, is_claim) {
             let acting = Acting { name: asked.want.name(), token: granted.token, session: granted.session };
             if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
                 parts.acting.insert(granted.claim, acting);

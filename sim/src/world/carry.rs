@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use callsign::cores::{Answer, Effect, Input, Message, Now, Queue, RegistryEffect, Tell, Told, Wish};
+use callsign::cores::{
+    Answer, Effect, Input, LeavingInput, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
+};
 use callsign_elector::ids::NodeName;
 use callsign_elector::{
     Time,
@@ -16,7 +18,7 @@ use crate::oracle::{Check, owed};
 
 impl World {
     /// Has something wait for a core of the registry. Nobody hears it where none is joined.
-    fn tell(&mut self, node: NodeId, queue: Queue, told: Told) {
+    pub(super) fn tell(&mut self, node: NodeId, queue: Queue, told: Told) {
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
             parts.core.put(queue, told);
         }
@@ -92,17 +94,19 @@ impl World {
         if matches!(event, SessionEvent::Resumed { .. } | SessionEvent::Lost { .. }) {
             self.oracle.count(Check::Lapsed);
         }
-        let is_joined = |world: &Self| world.process(node).is_some_and(|process| process.parts.is_some());
-        let was_joined = is_joined(self);
-        if matches!(event, SessionEvent::Opened { .. }) {
-            self.on_opened(node);
+        let is_opened = matches!(event, SessionEvent::Opened { .. });
+        let Some(process) = self.process(node) else { return };
+        let events = match (process.was_opened, is_opened) {
+            (true, _) => vec![event],
+            // The driver listens from then on, and is told first how the session is.
+            (false, true) => process.session.current(),
+            (false, false) => return,
+        };
+        for event in events {
+            self.step_node(node, NodeInput::Session(event));
         }
-        // A registry that joins is told first how the session is.
-        let current = self.process(node).filter(|_| !was_joined).map(|process| process.session.current());
-        for event in current.unwrap_or_else(|| vec![event]) {
-            if is_joined(self) {
-                self.tell_of_session(node, event);
-            }
+        if is_opened {
+            self.on_opened(node);
         }
     }
 
@@ -113,13 +117,6 @@ impl World {
         process.was_opened = true;
         if process.parts.is_none() && !joins_late {
             self.start_parts(node);
-        }
-    }
-
-    /// Tells the parts of a registry what became of the session.
-    pub(super) fn tell_of_session(&mut self, node: NodeId, event: SessionEvent) {
-        for told in Told::of_session(event) {
-            self.tell(node, Queue::OfSession, told);
         }
     }
 
@@ -167,7 +164,8 @@ impl World {
                 let mut oracle = std::mem::take(&mut self.oracle);
                 oracle.elector_left(self, node);
                 self.oracle = oracle;
-                self.left(node);
+                let registry = self.setup.registry.clone();
+                self.step_leaving(node, LeavingInput::Left(registry));
             }
             event => {
                 self.oracle.elector_event(node, &event);
@@ -176,7 +174,7 @@ impl World {
         }
     }
 
-    fn member_now(&self, node: NodeId) -> Now {
+    pub(super) fn member_now(&self, node: NodeId) -> Now {
         let now = self.local(node);
         let trusted = self.process(node).and_then(|process| process.trusted(now));
         Now { time: Time(now), trusted }
@@ -262,8 +260,14 @@ impl World {
                     self.oracle.done_by(node, incarnation, &effect);
                     self.carry_member(node, effect);
                 }
-                RegistryEffect::Session(input) => self.step_session(node, input),
-                RegistryEffect::Members(members) => self.set_peers(node, members),
+                RegistryEffect::Session(input) => {
+                    let registry = self.setup.registry.clone();
+                    self.step_node(node, NodeInput::Tells(registry, input));
+                }
+                RegistryEffect::Members(members) => {
+                    let registry = self.setup.registry.clone();
+                    self.step_node(node, NodeInput::Members(registry, members));
+                }
                 RegistryEffect::Confirmed(of, incarnation) => {
                     self.confirm(node, PeerId::new(of.as_str(), incarnation.0));
                 }
@@ -350,12 +354,14 @@ impl World {
                 self.oracle.told(self.is_watched(node, actor), node, actor);
             }
             Effect::Flag { claim } => {
+                self.flag_on_the_way(node, claim);
                 if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
                     parts.acting.remove(&claim);
                 }
             }
             // Whoever listens changes nothing here, and the session was told by the core.
-            Effect::Same { .. } | Effect::Forget { .. } | Effect::Suspect { .. } => {}
+            Effect::Same { .. } | Effect::Suspect { .. } => {}
+            Effect::Forget { claim } => self.flag_on_the_way(node, claim),
             Effect::Tell(tell) => {
                 if let Tell::Synced(epoch, position) = tell {
                     self.oracle.synced(node, epoch, position);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::Queue;
+use callsign::cores::{LeavingInput, Queue};
 use callsign_elector::{
     elector::Notice,
     session::{Input as SessionInput, Session},
@@ -10,7 +10,7 @@ use callsign_elector::{
 };
 
 use super::{
-    CoreId, Leaving, NodeId, World,
+    CoreId, NodeId, World,
     links::{Frame, Lanes},
 };
 
@@ -45,8 +45,7 @@ impl World {
             }
         }
         self.nodes[usize::from(node)].process = None;
-        self.asked.retain(|_, asked| asked.node != node);
-        self.granted.retain(|_, granted| granted.node != node);
+        self.forget_clients(node);
         self.oracle.crashed(node);
         true
     }
@@ -67,27 +66,27 @@ impl World {
     /// A part of the node panics. As the drivers do it: trust is dropped and the registry ends at once, then the session is
     /// closed, by a core that knows only its number if the session's own driver is what broke.
     pub(super) fn fail_part(&mut self, node: NodeId, of_session: bool) -> bool {
-        let fails = |process: &&super::Process| !process.paused && process.leaving.is_none();
+        let fails = |process: &&super::Process| !process.paused && !process.node.leaving().has_begun();
         let Some(process) = self.process(node).filter(fails) else { return false };
         let (incarnation, open) = (process.incarnation, process.session.session());
         self.orphan(node, |core| of_session || core != CoreId::Session);
-        self.asked.retain(|_, asked| asked.node != node);
-        self.granted.retain(|_, granted| granted.node != node);
+        self.forget_clients(node);
         self.oracle.crashed(node);
         let fresh = of_session.then(|| Session::new(self.session_config(node, incarnation)));
         let Some(process) = self.process_mut(node) else { return false };
         process.ops.retain(|op| op.core == CoreId::Session && !of_session);
         (process.parts, process.trust) = (None, None);
-        process.leaving = Some(open.as_ref().map_or(Leaving::Closing, |open| Leaving::Failing(open.number)));
+        process.failed_with = open.as_ref().map(|open| open.number);
         match (fresh, open) {
-            (None, _) => self.step_session(node, SessionInput::Leave),
+            (None, _) => {}
             (Some(Ok(fresh)), Some(open)) => {
                 (process.session, process.session_wake) = (fresh, None);
-                self.step_session(node, SessionInput::Close(open.number));
+                process.closes = SessionInput::Close(open.number);
             }
             // The driver that broke had said of no session that it is open.
             (Some(_), _) => return self.crash(node),
         }
+        self.step_leaving(node, LeavingInput::Failed);
         self.go_on_leaving(node);
         true
     }
@@ -178,85 +177,5 @@ impl World {
         self.tell_elector(node, Queue::OfMember, Notice::Configure(change));
         self.settle(node);
         true
-    }
-
-    /// As a node that is asked to end: it drains, and leaves when it has.
-    pub(super) fn drain(&mut self, node: NodeId) -> bool {
-        let Some(process) = self.process_mut(node) else { return false };
-        if process.paused || process.leaving.is_some() || process.parts.is_none() {
-            return false;
-        }
-        let incarnation = process.incarnation;
-        process.leaving = Some(Leaving::Draining);
-        self.oracle.drains(incarnation);
-        self.call_drain(node);
-        self.settle(node);
-        true
-    }
-
-    /// As `Node::leave` when it has drained: first the names, then the queue, then the session.
-    pub(super) fn leave(&mut self, node: NodeId) -> bool {
-        let Some(process) = self.process(node) else { return false };
-        if process.paused || process.leaving.is_some() || process.parts.is_none() {
-            return false;
-        }
-        self.give_up(node, Duration::ZERO);
-        self.settle(node);
-        true
-    }
-
-    /// The member has drained.
-    pub(super) fn drained(&mut self, node: NodeId) {
-        if self.process(node).and_then(|process| process.leaving) == Some(Leaving::Draining) {
-            self.give_up(node, Duration::from_secs(1));
-        }
-    }
-
-    /// The names go next; what is undecided may take so long.
-    fn give_up(&mut self, node: NodeId, wait: Duration) {
-        let until = self.local(node) + wait + Duration::from_secs(1);
-        let Some(process) = self.process_mut(node) else { return };
-        let incarnation = process.incarnation;
-        process.leaving = Some(Leaving::Saying(callsign_elector::Time(until)));
-        self.granted.retain(|_, granted| granted.node != node);
-        for asked in self.asked.values_mut().filter(|asked| asked.node == node) {
-            asked.is_void = true;
-        }
-        self.oracle.leaves(incarnation);
-        self.call_leave(node, wait);
-    }
-
-    /// The elector has seen its member leave.
-    pub(super) fn left(&mut self, node: NodeId) {
-        if matches!(self.process(node).and_then(|process| process.leaving), Some(Leaving::Saying(_))) {
-            self.close_session_of(node);
-        }
-    }
-
-    fn close_session_of(&mut self, node: NodeId) {
-        if let Some(process) = self.process_mut(node) {
-            process.leaving = Some(Leaving::Closing);
-        }
-        self.step_session(node, SessionInput::Leave);
-    }
-
-    /// What a node that leaves does with time.
-    pub(super) fn go_on_leaving(&mut self, node: NodeId) {
-        let now = self.local(node);
-        let Some(process) = self.process(node) else { return };
-        match process.leaving {
-            Some(Leaving::Saying(until)) if now >= until.0 => self.close_session_of(node),
-            Some(Leaving::Closing | Leaving::Failing(_)) if process.session.is_over() => {
-                if let Some(Leaving::Failing(number)) = process.leaving {
-                    let is_confirmed = process.session.failure().is_none();
-                    let mut oracle = std::mem::take(&mut self.oracle);
-                    oracle.has_failed(self, node, number, is_confirmed);
-                    self.oracle = oracle;
-                }
-                self.say_goodbye(node);
-                self.crash(node);
-            }
-            _ => {}
-        }
     }
 }

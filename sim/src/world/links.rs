@@ -1,6 +1,6 @@
 //! Connections between processes, and the cores at their ends.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, collections::VecDeque, sync::Arc, time::Duration};
 
 use callsign::cores::{Input, Message, Queue};
 use callsign_elector::{
@@ -163,13 +163,8 @@ impl World {
         self.step_links(node, LinksInput::Confirm(peer));
     }
 
-    pub(super) fn set_peers(&mut self, node: NodeId, members: Vec<(NodeName, String)>) {
-        let me = self.setup.names[usize::from(node)].clone();
-        let peers = members.iter().filter(|(other, _)| *other != me);
-        let peers = peers.map(|(other, address)| (other.as_str().into(), address.clone())).collect();
-        if let Some(process) = self.process_mut(node) {
-            process.peers = members;
-        }
+    pub(super) fn set_peers(&mut self, node: NodeId, peers: BTreeMap<NodeName, String>) {
+        let peers = peers.into_iter().map(|(other, address)| (other.as_str().into(), address)).collect();
         self.step_links(node, LinksInput::Peers(peers));
     }
 
@@ -302,7 +297,7 @@ impl World {
                 if is_welcome {
                     self.conns[at].edit().push(1 - end, Frame::HelloBack, false);
                 } else {
-                    if self.process(to).is_some_and(|process| process.leaving.is_none()) {
+                    if self.process(to).is_some_and(|process| !process.node.leaving().has_begun()) {
                         let mut oracle = std::mem::take(&mut self.oracle);
                         oracle.authenticated(self, to, &peer, false);
                         self.oracle = oracle;
@@ -348,7 +343,7 @@ impl World {
                 process.admitted.pop_front();
             }
         }
-        let is_leaving = self.process(node).is_some_and(|process| process.leaving.is_some());
+        let is_leaving = self.process(node).is_some_and(|process| process.node.leaving().has_begun());
         self.step_links(node, LinksInput::Authenticated { link, peer: peer.clone(), via });
         if !is_leaving {
             let is_up = self.process(node).is_some_and(|process| process.links.is_up(link));

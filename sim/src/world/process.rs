@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use callsign::cores::{CallId, Input, MemberConfig, QUEUES, Queue, RegistryCore, Row, Told};
+use callsign::cores::{
+    CallId, CallerInput, Input, LeavingTimes, MemberConfig, NodeCore, QUEUES, Queue, RegistryCore, Row, Told,
+};
 use callsign_elector::{
     Time,
     elector::{ElectorConfig, Input as ElectorInput},
@@ -24,6 +26,14 @@ use super::{CoreId, NodeId, World};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
 const ROUNDS: u32 = 10_000;
+
+/// How long a node waits for what when it leaves: as drivers do, by default.
+const LEAVING: LeavingTimes = LeavingTimes {
+    drain: Duration::from_secs(5),
+    decide: Duration::from_secs(1),
+    say: Duration::from_secs(1),
+    close: Duration::from_secs(5),
+};
 
 /// The table of a simulated member.
 pub(super) type Rows = BTreeMap<callsign::Name, Row>;
@@ -74,19 +84,6 @@ pub struct Acting {
     pub session: SessionNumber,
 }
 
-/// How far a node has come that leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Leaving {
-    /// The member hands the seat over, and holds its names.
-    Draining,
-    /// The elector says so in the queue; until then at most.
-    Saying(Time),
-    /// The session is being closed.
-    Closing,
-    /// The node has failed, and this session is being closed.
-    Failing(SessionNumber),
-}
-
 /// What there is once the session was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Parts {
@@ -125,8 +122,6 @@ pub struct Process {
     pub session_wake: Option<Time>,
     /// Its links.
     pub links: Links,
-    /// The nodes that it is to be linked to.
-    pub peers: Vec<(NodeName, String)>,
     /// The number of its latest link.
     pub last_link: u64,
     /// The latest links that were authenticated.
@@ -137,8 +132,12 @@ pub struct Process {
     pub ops: Vec<Op>,
     /// It takes no input.
     pub paused: bool,
-    /// It leaves.
-    pub leaving: Option<Leaving>,
+    /// What it is beside its registry.
+    pub node: NodeCore,
+    /// How its session is closed.
+    pub closes: SessionInput,
+    /// The session that was open when a part of the node failed.
+    pub failed_with: Option<SessionNumber>,
     /// Its session was opened, whatever became of it.
     pub was_opened: bool,
 }
@@ -168,7 +167,7 @@ impl Process {
             CoreId::Elector => self.parts.as_ref().and_then(|parts| parts.elector_wake).map(|at| at.0),
             CoreId::Member => self.parts.as_ref().map(|parts| parts.member_wake.0),
             CoreId::Links => self.links.next_wake(),
-            CoreId::Ends => None,
+            CoreId::Ends | CoreId::Callers => None,
         }
     }
 }
@@ -188,13 +187,14 @@ impl World {
             trust: None,
             session_wake: None,
             links: Links::new(self.setup.names[usize::from(node)].as_str().into(), self.setup.link, 64, seed),
-            peers: Vec::new(),
             last_link: 0,
             admitted: VecDeque::new(),
             parts: None,
             ops: Vec::new(),
             paused: false,
-            leaving: None,
+            node: NodeCore::new(self.setup.names[usize::from(node)].clone(), LEAVING),
+            closes: SessionInput::Leave,
+            failed_with: None,
             was_opened: false,
         };
         self.nodes[usize::from(node)].process = Some(Shared::new(process));
@@ -222,15 +222,10 @@ impl World {
     /// A registry is joined, some time after the node was started.
     pub(super) fn join(&mut self, node: NodeId) -> bool {
         let Some(process) = self.awake(node) else { return false };
-        if !process.was_opened || process.parts.is_some() || process.leaving.is_some() {
+        if !process.was_opened || process.parts.is_some() || process.node.leaving().has_begun() {
             return false;
         }
-        // As a subscriber of the session, it is told first how that is.
-        let current = process.session.current();
         self.start_parts(node);
-        for event in current {
-            self.tell_of_session(node, event);
-        }
         self.settle(node);
         true
     }
@@ -239,8 +234,9 @@ impl World {
     pub(super) fn start_parts(&mut self, node: NodeId) {
         let name = self.setup.names[usize::from(node)].clone();
         let Some(incarnation) = self.process(node).map(|process| process.incarnation) else { return };
+        let registry = self.setup.registry.clone();
         let elector = ElectorConfig {
-            registry: self.setup.registry.clone(),
+            registry: registry.clone(),
             cluster: self.setup.cluster.clone(),
             node: name.clone(),
             address: format!("{name}:1"),
@@ -270,6 +266,10 @@ impl World {
         };
         let Some(process) = self.process_mut(node) else { return };
         process.parts = Some(parts);
+        let mut effects = Vec::new();
+        if !process.node.join(&registry, &mut effects) {
+            return;
+        }
         // As a subscriber of the endpoint, it is told of the links that are up already.
         let up: Vec<_> = process.links.up().map(|(link, peer)| (link, peer.clone())).collect();
         for (link, peer) in up {
@@ -278,6 +278,7 @@ impl World {
             self.tell_member(node, Queue::OfLinks, Input::LinkUp { node: name, incarnation, link: link.0 });
         }
         self.step_told(node, Told::Elector(ElectorInput::Wake));
+        self.carry_node(node, effects);
     }
 
     /// In an eager world: everything that cores of a process have told each other arrives.
@@ -319,6 +320,14 @@ impl World {
             self.settle(node);
             return done;
         }
+        if core == CoreId::Callers {
+            let is_due = self.callers_wake_at(node).is_some_and(|at| at <= now);
+            if is_due {
+                self.tell_patients(node, &CallerInput::Wake);
+                self.settle(node);
+            }
+            return is_due;
+        }
         if process.wakes_at(core).is_none_or(|at| at > now) {
             return false;
         }
@@ -342,7 +351,7 @@ impl World {
             CoreId::Links => {
                 self.step_links(node, callsign_transport::cores::Input::Wake);
             }
-            CoreId::Ends => {}
+            CoreId::Ends | CoreId::Callers => {}
         }
         self.go_on_leaving(node);
         self.settle(node);

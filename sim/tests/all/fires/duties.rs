@@ -1,9 +1,10 @@
 //! Forged cases for what a node owes to others, and for what it may ask for.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use callsign::cores::{
-    Answer, CallId, Drained, Effect, Input, Message, Op, OpId, Request, RequestNumber, Tell, Wish,
+    Answer, CallId, Drained, Effect, Input, LeavingTimes, Message, NodeCore, Op, OpId, Request,
+    RequestNumber, Tell, Wish,
 };
 use callsign_elector::{
     Time,
@@ -107,6 +108,17 @@ fn trap_8_checks_of_leaving_fire() {
     assert_eq!(scene.cluster.world.oracle.violation(), None);
     assert!(scene.cluster.world.apply(&answered.unwrap()));
     scene.fires(Check::LeaveSaid);
+
+    // A node leaves that knows of none of its registries.
+    let mut scene = Scene::new();
+    let node = scene.host;
+    let second = Duration::from_secs(1);
+    let times = LeavingTimes { drain: second, decide: second, say: second, close: second };
+    let name = scene.cluster.world.setup.names[usize::from(node)].clone();
+    let process = scene.cluster.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
+    process.node = NodeCore::new(name, times);
+    assert!(scene.cluster.world.apply(&Action::Leave { node }));
+    scene.fires(Check::NamesThenSession);
 
     // A node has failed, and is through with closing its session, which is open.
     let mut scene = Scene::new();
