@@ -239,6 +239,7 @@ impl Registry {
             match self.shared.register(call.clone(), left, listener.clone()).await {
                 Some(Answer::Registered(Err(RegisterError::Lapsed))) if on_outage == OnOutage::Wait => {
                     tokio::select! {
+                        biased;
                         () = trusted => {}
                         () = clock.sleep_until(deadline) => return unavailable(RegisterError::Lapsed),
                     }
@@ -407,10 +408,12 @@ impl Registry {
                 self.node.configure(&self.shared.registry, change);
             }
             tokio::select! {
-                () = changed => {}
+                biased;
+                // First, so that a registry that always changes keeps nobody waiting.
                 () = clock.sleep_until(deadline) => {
                     return Err(ConfigureError::Unknown { waited: wait, in_force });
                 }
+                () = changed => {}
             }
         }
     }

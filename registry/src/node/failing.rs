@@ -22,6 +22,7 @@ pub(super) fn supervise(
     // A store may be the application's own.
     supervisor.task("what the store says of itself", async move {
         tokio::select! {
+            biased;
             _ = breaks.outcome() => {}
             how = store.broken() => breaks.fail("the store", how),
         }

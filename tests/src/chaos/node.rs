@@ -138,6 +138,7 @@ async fn serve(args: Args) -> Result<()> {
     let (quiet, check) = (signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?);
     let journal = Arc::new(Journal::open(&args.history).context("the history cannot be written")?);
     let registry = tokio::select! {
+        biased;
         registry = join(&args) => registry,
         _ = terminate.recv() => return Ok(()),
     };
