@@ -8,4 +8,5 @@ mod elections_fire;
 mod fires;
 mod output;
 mod seeds;
+mod sources;
 mod traps;
