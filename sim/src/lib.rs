@@ -5,6 +5,7 @@
 pub mod cost;
 pub mod elections;
 pub mod exhaustive;
+pub mod histories;
 pub mod linear;
 pub mod mutants;
 pub mod oracle;

@@ -14,7 +14,10 @@ use tokio::{
     time::sleep,
 };
 
-use super::event::{At, Event, Journal, now};
+use super::{
+    event::{At, Event},
+    journal::{Journal, now},
+};
 
 mod actor;
 mod clients;

@@ -9,7 +9,10 @@ use callsign::{Notice, RactorClusterMessage, Registration, remote_message};
 use callsign_elector::lock::lock;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
 
-use crate::chaos::event::{Event, Journal, Told, now};
+use crate::chaos::{
+    event::{Event, Told},
+    journal::{Journal, now},
+};
 
 /// Between two acts.
 const EVERY: Duration = Duration::from_millis(50);

@@ -17,7 +17,10 @@ use callsign_sim::rng::Rng;
 use tokio::time::sleep;
 
 use super::{AGAIN, Shared, actor::Acting, since};
-use crate::chaos::event::{Answer, Ask, At, Event, Told, now};
+use crate::chaos::{
+    event::{Answer, Ask, At, Event, Told},
+    journal::now,
+};
 
 /// How many names of its own a node keeps.
 pub(super) const KEPT: usize = 5;

@@ -17,7 +17,8 @@ use tokio::{
 
 use super::Shared;
 use crate::chaos::{
-    event::{Event, now},
+    event::Event,
+    journal::now,
     sink::{MESSAGE, SEAL, WRITE},
 };
 
