@@ -11,6 +11,7 @@ use std::{
 };
 
 use callsign_elector::lock::lock;
+use callsign_sim::histories;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::event::{At, Event};
@@ -30,10 +31,16 @@ impl Journal {
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(Mutex::new(OpenOptions::new().create(true).append(true).open(path)?)))
     }
+}
+
+impl histories::Journal for Journal {
+    fn now(&self) -> At {
+        now()
+    }
 
     /// Writes a line, with one call of the kernel. Ends the process if it cannot be written: a history with a hole proves
     /// nothing.
-    pub fn write(&self, event: &Event) {
+    fn write(&self, event: &Event) {
         let mut line = serde_json::to_vec(event).expect("plain data has JSON");
         line.push(b'\n');
         let mut file = lock(&self.0);
