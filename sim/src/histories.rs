@@ -19,4 +19,9 @@ pub trait Journal: Debug + Send + Sync + 'static {
 
     /// Writes an event down, or ends the process: a history with a hole proves nothing.
     fn write(&self, event: &Event);
+
+    /// Whether nobody reads it any more: whoever writes may end. Never, by default.
+    fn is_closed(&self) -> bool {
+        false
+    }
 }

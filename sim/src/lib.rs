@@ -8,6 +8,7 @@ pub mod exhaustive;
 pub mod histories;
 pub mod linear;
 pub mod mutants;
+pub mod nodes;
 pub mod oracle;
 pub mod recording;
 pub mod rng;

@@ -103,7 +103,16 @@ impl Actor for Acts {
         Ok(())
     }
 
-    async fn handle(&self, _: ActorRef<Act>, Act::Now: Act, (): &mut ()) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        myself: ActorRef<Act>,
+        Act::Now: Act,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        if self.journal.is_closed() {
+            myself.stop(None);
+            return Ok(());
+        }
         // Who takes the registration away waits until the act is written down.
         let held = lock(&self.registration);
         let Some(registration) = held.as_ref() else { return Ok(()) };

@@ -6,6 +6,7 @@ mod determinism;
 mod elections;
 mod elections_fire;
 mod fires;
+mod nodes;
 mod output;
 mod seeds;
 mod sources;

@@ -51,3 +51,21 @@ fn every_select_tries_its_branches_in_the_order_in_which_they_stand() {
     assert!(seen >= 30, "only {seen} were found");
     assert!(random.is_empty(), "these draw which branch comes first: {random:#?}");
 }
+
+#[test]
+fn whole_nodes_are_known_by_their_public_face_only() {
+    let mut found = Vec::new();
+    files(&root().join("sim/src/nodes"), &mut found);
+    found.push(root().join("sim/src/nodes.rs"));
+    assert!(found.len() >= 8);
+    for path in found {
+        let text = fs::read_to_string(&path).unwrap();
+        for word in ["Effect", "Input", "cores::", "::core::"] {
+            assert!(
+                !text.contains(word),
+                "{} has {word:?}: it must not know what a core asks for",
+                path.display()
+            );
+        }
+    }
+}
