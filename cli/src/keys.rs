@@ -86,6 +86,7 @@ impl KeyFiles {
         let mut last_error = String::new();
         loop {
             let told = tokio::select! {
+                biased;
                 told = hang_up.recv() => told.is_some(),
                 _ = look.tick() => false,
             };

@@ -1,7 +1,7 @@
 //! The clocks that drivers read. Cores never see them.
 #![allow(clippy::disallowed_methods)] // the driver is where time comes from
 
-use std::time::Duration;
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use crate::time::Time;
 
@@ -12,9 +12,20 @@ pub enum Clock {
     Boot,
     /// The clock of the tokio runtime, which tests may pause. Read it inside the runtime only.
     Runtime(tokio::time::Instant),
+    /// A clock of a simulation's own: one that drifts, say.
+    Own(Arc<dyn OwnClock>),
     /// A clock that a test sets, while timers stand still: a stopped process, a suspended machine.
     #[cfg(test)]
     Set(std::sync::Arc<std::sync::atomic::AtomicU64>),
+}
+
+/// A node's clock in a simulation.
+pub trait OwnClock: Debug + Send + Sync {
+    /// What it shows. Never less than before.
+    fn now(&self) -> Time;
+
+    /// How long the runtime's timer has to run until it shows `at`. Whoever waited that long reads the clock again.
+    fn until(&self, at: Time) -> Duration;
 }
 
 impl Clock {
@@ -33,6 +44,7 @@ impl Clock {
         match self {
             Self::Boot => Time(boot_time()),
             Self::Runtime(start) => Time(start.elapsed()),
+            Self::Own(clock) => clock.now(),
             #[cfg(test)]
             Self::Set(nanos) => Time(Duration::from_nanos(nanos.load(std::sync::atomic::Ordering::SeqCst))),
         }
@@ -43,7 +55,11 @@ impl Clock {
     /// The runtime's timer stands still while the machine is suspended, so the wait ends late then; whoever
     /// waits reads the clock again and decides by what it shows.
     pub async fn sleep_until(&self, at: Time) {
-        tokio::time::sleep(at.since(self.now())).await;
+        let wait = match self {
+            Self::Own(clock) => clock.until(at),
+            _ => at.since(self.now()),
+        };
+        tokio::time::sleep(wait).await;
     }
 }
 

@@ -17,6 +17,7 @@
 pub mod clock;
 pub mod election;
 pub mod elector;
+pub mod entropy;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -46,4 +47,5 @@ pub mod time;
 pub mod wipe;
 
 pub use clock::Clock;
+pub use entropy::Entropy;
 pub use time::Time;

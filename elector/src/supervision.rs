@@ -11,6 +11,7 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -20,13 +21,16 @@ use std::{
 use futures::FutureExt;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use serde::{Deserialize, Serialize};
-use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
+use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
 
 use crate::lock::lock;
 
 mod actor;
+mod turns;
 
 use actor::Watched;
+use turns::InTurn;
+pub use turns::{Turn, Turns};
 
 /// Why a node has failed: what ended first though nobody asked it to, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
@@ -50,9 +54,13 @@ struct Shared {
     /// Whose parts they are, for people.
     whose: &'static str,
     runtime: Handle,
+    /// When its parts may run; always, if nobody says.
+    turns: Option<Arc<dyn Turns>>,
     /// What is to be run once the node has failed. Held while that is decided.
     hooks: Mutex<Vec<Hook>>,
-    life: watch::Sender<Life>,
+    life: Mutex<Life>,
+    /// It has failed, or has left. Whoever waits is woken in the order in which they came.
+    over: Notify,
     /// For tests: the part that is to panic when it runs next.
     #[cfg(any(test, feature = "faults"))]
     sabotaged: Mutex<Option<String>>,
@@ -70,7 +78,7 @@ enum Life {
 
 impl std::fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Supervisor").field("life", &*self.shared.life.borrow()).finish_non_exhaustive()
+        f.debug_struct("Supervisor").field("life", &*self.life()).finish_non_exhaustive()
     }
 }
 
@@ -91,11 +99,22 @@ impl Supervisor {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn of(whose: &'static str) -> Self {
+        Self::in_turns(whose, None)
+    }
+
+    /// As [`of`](Self::of), for a simulation that says when the parts may run.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn in_turns(whose: &'static str, turns: Option<Arc<dyn Turns>>) -> Self {
         let shared = Shared {
             whose,
             runtime: Handle::current(),
             hooks: Mutex::default(),
-            life: watch::channel(Life::Runs).0,
+            turns,
+            life: Mutex::new(Life::Runs),
+            over: Notify::new(),
             #[cfg(any(test, feature = "faults"))]
             sabotaged: Mutex::default(),
             #[cfg(any(test, feature = "faults"))]
@@ -111,13 +130,17 @@ impl Supervisor {
         work: impl Future<Output = ()> + Send + 'static,
     ) -> JoinHandle<()> {
         let me = self.clone();
-        self.shared.runtime.spawn(async move {
+        let work = async move {
             #[cfg(any(test, feature = "faults"))]
             let work = me.sabotages(part, work);
             if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
                 me.fail(part, format!("panicked: {}", text(&*panic)));
             }
-        })
+        };
+        match &self.shared.turns {
+            None => self.shared.runtime.spawn(work),
+            Some(turns) => self.shared.runtime.spawn(InTurn::new(part, turns.clone(), work)),
+        }
     }
 
     /// Starts a task that is never done. If it ends before the node does, the node has failed.
@@ -136,6 +159,9 @@ impl Supervisor {
     /// Does a bit of work of a part that runs elsewhere, in an actor or a thread that somebody else started. If it panics, the
     /// node has failed, and there is nothing to return.
     pub fn step<T>(&self, part: &str, work: impl FnOnce() -> T) -> Option<T> {
+        if self.is_dead() {
+            return None;
+        }
         let work = || {
             #[cfg(any(test, feature = "faults"))]
             self.strike(part);
@@ -184,10 +210,11 @@ impl Supervisor {
     pub fn fail(&self, part: &str, reason: String) {
         let failure = NodeFailure { part: part.to_owned(), reason };
         let mut hooks = self.hooks();
-        if !matches!(*self.shared.life.borrow(), Life::Runs) {
+        if !matches!(*self.life(), Life::Runs) || self.is_dead() {
             return;
         }
-        self.shared.life.send_replace(Life::Failed(failure.clone()));
+        *self.life() = Life::Failed(failure.clone());
+        self.shared.over.notify_waiters();
         let due = std::mem::take(&mut *hooks);
         drop(hooks);
         for hook in due {
@@ -213,19 +240,17 @@ impl Supervisor {
     pub fn end(&self) {
         let mut hooks = self.hooks();
         hooks.clear();
-        self.shared.life.send_if_modified(|life| {
-            let ends = matches!(life, Life::Runs);
-            if ends {
-                *life = Life::Over;
-            }
-            ends
-        });
+        let mut life = self.life();
+        if matches!(*life, Life::Runs) {
+            *life = Life::Over;
+            self.shared.over.notify_waiters();
+        }
     }
 
     /// How the node has failed, if it has.
     #[must_use]
     pub fn failure(&self) -> Option<NodeFailure> {
-        match &*self.shared.life.borrow() {
+        match &*self.life() {
             Life::Failed(failure) => Some(failure.clone()),
             Life::Runs | Life::Over => None,
         }
@@ -233,9 +258,11 @@ impl Supervisor {
 
     /// Waits until the node has failed, or has left: then there is no failure.
     pub async fn outcome(&self) -> Option<NodeFailure> {
-        let mut life = self.shared.life.subscribe();
-        // It fails only without a sender, and this supervisor holds it.
-        let _ = life.wait_for(|life| !matches!(life, Life::Runs)).await;
+        let mut over = pin!(self.shared.over.notified());
+        over.as_mut().enable(); // before the look, so that no end is missed
+        if matches!(*self.life(), Life::Runs) {
+            over.await;
+        }
         self.failure()
     }
 
@@ -245,6 +272,15 @@ impl Supervisor {
             Some(failure) => failure,
             None => std::future::pending().await,
         }
+    }
+
+    /// Whether a simulation has the node be dead: nothing of it runs any more.
+    fn is_dead(&self) -> bool {
+        self.shared.turns.as_ref().is_some_and(|turns| turns.is_dead())
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        lock(&self.shared.life)
     }
 
     fn hooks(&self) -> MutexGuard<'_, Vec<Hook>> {

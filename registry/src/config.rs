@@ -1,8 +1,10 @@
 //! How a node is set up.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use callsign_elector::{Clock, elector::ElectorTiming, session::SessionTiming, store::SharedStore};
+use callsign_elector::{
+    Clock, Entropy, elector::ElectorTiming, session::SessionTiming, store::SharedStore, supervision::Turns,
+};
 use callsign_transport::{Keys, LinkLimits, LinkTiming, Network, Secret, Tls};
 
 use crate::outage::OnOutage;
@@ -56,6 +58,8 @@ pub struct Config {
     pub(crate) limits: LinkLimits,
     pub(crate) network: Network,
     pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+    pub(crate) turns: Option<Arc<dyn Turns>>,
     pub(crate) record: Option<PathBuf>,
 }
 
@@ -84,6 +88,8 @@ impl Config {
             limits: LinkLimits::default(),
             network: Network::Tcp,
             clock: Clock::boot(),
+            entropy: Entropy::system(),
+            turns: None,
             record: None,
         }
     }
@@ -233,6 +239,21 @@ impl Config {
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Where the node draws its incarnation, nonces, the seeds of its jitter and the keys of its handshakes. Default: the
+    /// operating system's. [`Entropy::seeded`] for simulations only: whoever knows the seed knows all of it.
+    #[must_use]
+    pub fn entropy(mut self, entropy: Entropy) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// When the parts of the node may run: for simulations, in which parts starve and nodes die at any await. Default: always.
+    #[must_use]
+    pub fn turns(mut self, turns: Arc<dyn Turns>) -> Self {
+        self.turns = Some(turns);
         self
     }
 

@@ -71,6 +71,7 @@ async fn busy(cluster: &Cluster, node: &Registry, other: &Registry) {
 async fn break_part(cluster: &Cluster, node: &Registry, other: &Registry, part: &str) -> NodeFailure {
     node.node.supervisor.sabotage(part);
     tokio::select! {
+        biased;
         failure = node.failed() => failure,
         () = busy(cluster, node, other) => unreachable!("it is never done"),
         () = tokio::time::sleep(5 * SOON) => panic!("{part} has not run: {:?}", node.status()),
@@ -130,6 +131,7 @@ async fn these_are_all_the_parts_of_a_node() {
     let quiet = ["the deadline of the session's opening", "what the store says of itself"];
     let expected: BTreeSet<_> = PARTS.iter().chain(&quiet).map(|part| (*part).to_owned()).collect();
     tokio::select! {
+        biased;
         () = busy(&cluster, &node, &other) => {}
         () = until("all parts have run", || seen().is_superset(&expected)) => {}
     }

@@ -120,13 +120,15 @@ mod pages {
 }
 
 pub use callsign_elector::{
-    Clock, election,
+    Clock, Entropy,
+    clock::OwnClock,
+    election,
     elector::ElectorTiming,
     ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
     session::{SessionTiming, TrustHandle},
     settings::{InForce, Limit, OutOfBounds, Preset, Settings},
     store::{OpenError, SharedStore, open as open_store},
-    supervision::NodeFailure,
+    supervision::{NodeFailure, Turn, Turns},
 };
 pub use callsign_transport::{
     ActorAddress, BadSecret, BadTls, Keys, KeysRefused, Kind, LinkLimits, LinkTiming, MAX_SECRETS,

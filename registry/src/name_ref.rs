@@ -239,6 +239,7 @@ impl<M: RemoteMessage> NameRef<M> {
                 return Err(CastError::TooLate { message, waited: now.since(begun), last: obstacle });
             }
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = clock.sleep_until(until.min(now + LOOK_AGAIN)) => {}
             }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use callsign_elector::{
+    Entropy,
     elector::{self, ElectorConfig, Notice},
     ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName},
     keys::ClusterKeys,
@@ -17,7 +18,7 @@ use callsign_elector::{
     store::{self, SharedStore},
     supervision::{Part, Supervisor},
 };
-use callsign_transport::{Endpoint, EndpointConfig, Tasks};
+use callsign_transport::{Draws, Endpoint, EndpointConfig, Tasks};
 
 use crate::{
     actor::{self, Parts, Recorders, Shared, Started},
@@ -89,10 +90,11 @@ impl Node {
         };
         let outage = Outage::new(config.clock.clone());
         let store = Observed::over(store, outage.clone());
-        let supervisor = Supervisor::new();
+        let supervisor = Supervisor::in_turns("the node", config.turns.clone());
+        let entropy = config.entropy.clone();
         let (starts, steps) = (supervisor.clone(), supervisor.clone());
         // Nobody else has it: not a former self, nor a process that took the same name.
-        let incarnation = Incarnation(rand::random_range(1..1 << 63));
+        let incarnation = Incarnation((entropy.draw() >> 1).max(1));
         let endpoint = Endpoint::start(EndpointConfig {
             cluster: cluster.to_string(),
             node: name.as_str().into(),
@@ -102,7 +104,8 @@ impl Node {
             timing: config.link,
             limits: config.limits,
             network: config.network.clone(),
-            seed: rand::random(),
+            seed: entropy.draw(),
+            draws: draws(&entropy),
             tasks: Tasks::started_by(move |part, work| drop(starts.task(part, work))).stepped_by(
                 move |part, work| {
                     steps.step(part, work);
@@ -115,7 +118,7 @@ impl Node {
             node: name.clone(),
             incarnation,
             timing: config.session,
-            seed: rand::random(),
+            seed: entropy.draw(),
         };
         let (clock, record) = (config.clock.clone(), config.record.as_deref());
         let wait = config.join_timeout.map_or(Patience::ForFormer(JOIN_TIMEOUT), Patience::AtMost);
@@ -183,13 +186,13 @@ impl Node {
             address: self.address.clone(),
             priority: self.config.priority,
             timing: self.config.elector,
-            seed: rand::random(),
+            seed: self.config.entropy.draw(),
         };
         let config = MemberConfig {
             me: self.name.clone(),
             incarnation: self.incarnation,
             keys: ClusterKeys::new(&self.cluster).registry(&registry),
-            seed: rand::random(),
+            seed: self.config.entropy.draw(),
             tuning: Tuning::default(),
         };
         let begin = |dir: &std::path::Path| {
@@ -294,6 +297,15 @@ impl Node {
             joined.shared.tell_elector(elector::Input::Notice(Notice::Resign { epoch }));
         }
     }
+}
+
+/// What draws the keys of handshakes.
+fn draws(entropy: &Entropy) -> Draws {
+    if entropy.is_system() {
+        return Draws::default();
+    }
+    let entropy = entropy.clone();
+    Draws::by(move |bytes| entropy.fill(bytes))
 }
 
 impl From<OpenSessionError> for JoinError {

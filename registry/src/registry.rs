@@ -400,10 +400,12 @@ impl Registry {
                 self.node.configure(&self.shared.registry, change);
             }
             tokio::select! {
-                () = changed => {}
+                biased;
+                // First, so that a registry that always changes keeps nobody waiting.
                 () = clock.sleep_until(deadline) => {
                     return Err(ConfigureError::Unknown { waited: wait, in_force });
                 }
+                () = changed => {}
             }
         }
     }

@@ -7,6 +7,7 @@ mod elections;
 pub(crate) mod exhaustive;
 #[cfg(feature = "planted")]
 pub(crate) mod mutants;
+pub(crate) mod nodes;
 pub(crate) mod replay;
 pub(crate) mod rows;
 pub(crate) mod run;

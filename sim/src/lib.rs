@@ -5,8 +5,10 @@
 pub mod cost;
 pub mod elections;
 pub mod exhaustive;
+pub mod histories;
 pub mod linear;
 pub mod mutants;
+pub mod nodes;
 pub mod oracle;
 pub mod recording;
 pub mod rng;

@@ -16,6 +16,8 @@ enum Command {
     Run(commands::arguments::Run),
     /// Runs one seed, or a trace that was kept, again.
     Replay(commands::arguments::Replay),
+    /// Runs whole nodes, as they ship, under seeds: each in a process of its own.
+    Nodes(commands::nodes::Nodes),
     /// Replays what the nodes of a run recorded, and checks it all together.
     CheckRecordings(commands::check_recordings::CheckRecordings),
     /// Searches small clusters to the end of every interleaving.
@@ -33,6 +35,7 @@ fn main() -> std::process::ExitCode {
     let done = match Command::parse() {
         Command::Run(run) => run.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Nodes(nodes) => nodes.run(),
         Command::CheckRecordings(check) => check.run(),
         Command::Exhaustive(exhaustive) => exhaustive.run(),
         Command::Cost(cost) => cost.run(),

@@ -18,8 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-pub mod event;
-pub mod judge;
+pub mod journal;
 pub mod nemesis;
 pub mod node;
 pub mod report;
@@ -27,6 +26,8 @@ pub mod schedule;
 pub mod sink;
 pub mod timeline;
 pub mod world;
+
+pub use callsign_sim::histories::{event, judge};
 
 use self::{
     event::At,
@@ -130,12 +131,12 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
     for name in world.names() {
         world.launch(&name);
     }
-    let from = event::now();
+    let from = journal::now();
     let faults = inflict(&mut world, &planned, options.time, say);
     say("healed: waiting until everything serves again");
     let patience = HEALED + options.lease * 6;
     let came_back = settle(&world, patience);
-    let to = event::now();
+    let to = journal::now();
     world.end()?;
     if let Err(why) = came_back {
         world.breaches.push(why);
@@ -155,7 +156,7 @@ fn inflict(world: &mut World, planned: &[Planned], time: Duration, say: &mut dyn
         while let Some(index) = lasting.iter().position(|(until, ..)| *until <= at) {
             let (_, aim, mut fault) = lasting.remove(index);
             fault.kind.end(world, &aim);
-            fault.to = event::now();
+            fault.to = journal::now();
             over.push(fault);
         }
         while let Some(next) = coming.next_if(|next| next.at <= at) {
@@ -167,7 +168,7 @@ fn inflict(world: &mut World, planned: &[Planned], time: Duration, say: &mut dyn
                 .collect();
             let Some(aim) = aim(world, next, &busy) else { continue };
             let how = next.kind.begin(world, &aim);
-            let (from, node) = (event::now(), aim.node.clone());
+            let (from, node) = (journal::now(), aim.node.clone());
             say(&format!("{:7.2} s  {} {node}: {how}", at.as_secs_f64(), next.kind.name()));
             let fault = Fault { kind: next.kind, node, how, from, to: from };
             lasting.push((next.at + next.lasts, aim, fault));

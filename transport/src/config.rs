@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use crate::{
+    draws::Draws,
     keys::Keys,
     net::network::Network,
     tasks::Tasks,
@@ -31,6 +32,8 @@ pub struct EndpointConfig {
     pub network: Network,
     /// Seeds the jitter of redialling.
     pub seed: u64,
+    /// Who draws the keys of handshakes.
+    pub draws: Draws,
     /// Who starts the endpoint's tasks.
     pub tasks: Tasks,
 }
@@ -53,6 +56,7 @@ impl EndpointConfig {
             limits: LinkLimits::default(),
             network: Network::Tcp,
             seed: incarnation,
+            draws: Draws::default(),
             tasks: Tasks::default(),
         }
     }

@@ -215,7 +215,7 @@ impl Endpoint {
     pub async fn leave(&self) {
         self.inner.closing.cancel();
         let _ = self.inner.apply(Input::Leave);
-        let handles: Vec<_> = self.inner.handles.iter().map(|handle| handle.clone()).collect();
+        let handles = self.inner.in_order();
         for handle in &handles {
             self.inner.step_link(handle, link::Input::Leave);
         }
@@ -235,14 +235,17 @@ impl std::fmt::Debug for Endpoint {
 async fn accept(inner: Arc<Inner>, mut listener: Listener) {
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
+            // First, so that many who connect keep no node from leaving.
             () = inner.closing.cancelled() => return,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok(connection) => knock(&inner, connection),
             Err(error) => {
                 tracing::warn!("cannot accept connections: {error}");
                 tokio::select! {
+                    biased;
                     () = sleep(ACCEPT_PAUSE) => {}
                     () = inner.closing.cancelled() => return,
                 }

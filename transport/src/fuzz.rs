@@ -78,7 +78,8 @@ fn over_a_connection(hello: Hello, security: Security, dials: bool, bytes: &[u8]
     let (mut read, mut write) = wire(connection(bytes), LIMIT);
     let secrets = if security.has_secret() { vec![SECRET.clone()] } else { Vec::new() };
     let keys = Keys { secrets, tls: None };
-    let peer = block_on(shake(&mut read, &mut write, hello, &keys, dials, |_| Ok(())));
+    let peer =
+        block_on(shake(&mut read, &mut write, hello, &keys, dials, &crate::Draws::default(), |_| Ok(())));
     if let Ok(peer) = peer {
         assert!(keys.secrets.is_empty(), "{peer} was accepted without the secret");
         must_be_welcome(&peer);

@@ -253,18 +253,26 @@ impl Inner {
                 }
             };
             tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return,
+                // Before changes, so that many of them keep no deadline from being noticed.
                 () = wait => drop(self.apply(Input::Wake)),
                 () = self.changed.notified() => {}
-                () = self.closing.cancelled() => return,
             }
         }
+    }
+
+    /// The links, in the order in which they were made: the map's is another in each process.
+    pub(crate) fn in_order(&self) -> Vec<Arc<LinkHandle>> {
+        let mut handles: Vec<_> = self.handles.iter().map(|handle| handle.clone()).collect();
+        handles.sort_unstable_by_key(|handle| handle.id);
+        handles
     }
 
     pub(crate) fn halt(self: &Arc<Self>) {
         self.closing.cancel();
         let _ = self.apply(Input::Leave);
-        let handles: Vec<_> = self.handles.iter().map(|handle| handle.clone()).collect();
-        for handle in handles {
+        for handle in self.in_order() {
             let _ = self.apply(Input::Ended { link: handle.id, reason: DownReason::Left });
             handle.abandon();
         }

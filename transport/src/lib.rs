@@ -42,6 +42,7 @@ mod config;
 #[doc(hidden)]
 pub mod cores;
 mod doors;
+mod draws;
 mod endpoint;
 mod error;
 mod events;
@@ -75,6 +76,7 @@ mod versions;
 
 pub use agreed::{Carrier, Security};
 pub use config::EndpointConfig;
+pub use draws::Draws;
 pub use endpoint::{Endpoint, LinkStatus};
 pub use error::{CertificateFault, DownReason, KeysRefused, Refused, SendError, StartError, Whose};
 pub use events::LinkEvents;

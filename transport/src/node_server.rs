@@ -220,6 +220,7 @@ impl Sessions {
             NodeServerMessage::ConnectionOpenedExternal { stream: Box::new(stream), is_server: !dialled };
         server.cast(opened).map_err(|_| gone())?;
         let session = tokio::select! {
+            biased;
             session = self.watch.ready(&carried.label) => session,
             () = ended.cancelled() => None,
         };
@@ -249,6 +250,7 @@ impl Sessions {
                 return Ok(());
             }
             tokio::select! {
+                biased;
                 () = changed.as_mut() => {}
                 () = sleep_until(cut_at) => {
                     for (label, cut) in &*lock(&self.cuts) {

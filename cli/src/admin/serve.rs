@@ -58,6 +58,7 @@ pub(crate) async fn serve(
             (place, listener.accept().await)
         };
         tokio::select! {
+            biased;
             () = is_leaving(&mut leaving) => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             (place, accepted) = accepted => match accepted {
@@ -72,6 +73,7 @@ pub(crate) async fn serve(
                         tokio::pin!(connection);
                         // How it ended concerns whoever asked; the place is free in any case.
                         tokio::select! {
+                            biased;
                             _ = &mut connection => {}
                             () = is_leaving(&mut leaving) => {
                                 connection.as_mut().graceful_shutdown();

@@ -233,6 +233,7 @@ async fn serve(args: &Args, door: Door, out: &LossyLines, log: &LossyLines) -> R
     let hang_up = signal(SignalKind::hangup())?;
     let keys = args.keys.read().map_err(|error| Usage(format!("{error:#}")))?;
     let hosted = tokio::select! {
+        biased;
         hosted = join(args, keys.clone()) => Arc::new(hosted?),
         // Whatever of the session was opened is proven dead with this process.
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
@@ -249,17 +250,20 @@ async fn serve(args: &Args, door: Door, out: &LossyLines, log: &LossyLines) -> R
     let served = tokio::spawn(admin::serve(listener, routes, admin::Limits::default(), leaving));
     let mut is_told = async || {
         tokio::select! {
+            biased;
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
         }
     };
     let result = tokio::select! {
+        biased;
         _ = has_left.wait_for(|left| *left) => Ok(()),
         // Nothing of it goes on. The supervisor of this process starts another.
         _ = registry.failed() => registry.leave().await,
         signal = is_told() => {
             tracing::info!(signal, "leaves");
             tokio::select! {
+                biased;
                 result = registry.leave() => result,
                 signal = is_told() => bail!(
                     "{signal} again: ends at once. The others free this node's names when its session is found closed, \

@@ -262,6 +262,7 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
     let handed_on = signals::hand_on(&say)?;
     let (hurry, hurried) = watch::channel(false);
     let store = tokio::select! {
+        biased;
         store = agree(&mut part, &say) => store?,
         signal = signals.next() => {
             say.line(format_args!("{signal}: nothing was started"));
@@ -280,6 +281,7 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
     });
     let (over, mut is_over) = mpsc::unbounded_channel();
     let campaign = tokio::select! {
+        biased;
         campaign = begin(&part, &plan, store, over) => campaign?,
         signal = signals.next() => {
             say.line(format_args!("{signal}: nothing was started"));
@@ -287,6 +289,7 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
         }
     };
     let ended = tokio::select! {
+        biased;
         signal = signals.next() => {
             say.line(format_args!("{signal}: stops"));
             None
@@ -300,6 +303,7 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
     let mut stopping = std::pin::pin!(campaign.stop());
     let stopped = loop {
         tokio::select! {
+            biased;
             stopped = &mut stopping => break stopped,
             signal = signals.next() => {
                 say.line(format_args!("{signal} again: the program is killed"));

@@ -290,8 +290,12 @@ async fn guard_life(
     deadline: Duration,
 ) -> Result<Option<Box<dyn LifeGuard>>, OpenSessionError> {
     let (store, node, incarnation) = (Arc::clone(store), config.node.clone(), config.incarnation);
-    // It may touch files, and block.
-    let guard = tokio::task::spawn_blocking(move || store.guard_life(&node, incarnation));
+    let at_once = store.guards_at_once();
+    let guard = move || store.guard_life(&node, incarnation);
+    let guard = async {
+        // It may touch files, and block.
+        if at_once { Ok(guard()) } else { tokio::task::spawn_blocking(guard).await }
+    };
     match tokio::time::timeout(deadline, guard).await {
         Ok(Ok(Ok(guard))) => Ok(guard),
         Ok(Ok(Err(StoreError::Unavailable(why)))) => Err(OpenSessionError::StoreUnavailable(why)),

@@ -53,6 +53,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         incarnation: Incarnation,
     ) -> Result<Option<Box<dyn LifeGuard>>, StoreError>;
 
+    /// Whether [`guard_life`](Self::guard_life) touches neither files nor sockets, so that it need not be called from a thread
+    /// that may block. Not so by default.
+    fn guards_at_once(&self) -> bool {
+        false
+    }
+
     /// Asks whether an incarnation is proven dead.
     fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof>;
 

@@ -40,6 +40,10 @@ macro_rules! forward_to_store {
             self.$store.guard_life(node, incarnation)
         }
 
+        fn guards_at_once(&self) -> bool {
+            self.$store.guards_at_once()
+        }
+
         fn proof_of_death(
             &self,
             node: &$crate::ids::NodeName,

@@ -474,6 +474,10 @@ impl Store for MemoryStore {
         Ok(Some(Box::new(MemoryLife { shared: self.shared.clone(), of })))
     }
 
+    fn guards_at_once(&self) -> bool {
+        true
+    }
+
     fn proof_of_death(&self, node: &NodeName, incarnation: Incarnation) -> BoxFuture<'static, Proof> {
         let (store, of) = (self.clone(), (node.clone(), incarnation));
         async move {

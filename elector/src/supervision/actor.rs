@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-use super::{Part, text};
+use super::{Part, text, turns::InTurn};
 
 pub(super) struct Watched<A> {
     pub(super) handler: A,
@@ -24,7 +24,12 @@ impl<A: Actor> Watched<A> {
             self.part.supervisor.strike(&self.part.name);
             work.await
         };
-        match AssertUnwindSafe(work).catch_unwind().await {
+        let turns = self.part.supervisor.shared.turns.clone();
+        let done = match turns {
+            None => AssertUnwindSafe(work).catch_unwind().await,
+            Some(turns) => InTurn::new(&self.part.name, turns, AssertUnwindSafe(work).catch_unwind()).await,
+        };
+        match done {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
                 self.part.fails(format!("failed: {error}"));

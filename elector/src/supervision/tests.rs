@@ -120,3 +120,60 @@ async fn a_step_that_panics_ends_its_node_and_one_that_does_not_returns_what_it_
     assert_eq!(supervisor.step("a thread", || -> i32 { panic!("on request") }), None);
     assert_eq!(failed(&supervisor).await, failure("a thread", "panicked: on request"));
 }
+
+/// A node that dies before the step of this number of any of its parts.
+#[derive(Debug)]
+struct DiesAt {
+    steps: std::sync::atomic::AtomicUsize,
+    last: usize,
+    death: std::sync::Arc<tokio::sync::Semaphore>,
+}
+
+impl Turns for DiesAt {
+    fn turn(&self, _: &str) -> Turn {
+        match self.steps.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            0 => Turn::Waits(tokio::task::yield_now().boxed()),
+            step if step < self.last => Turn::Runs,
+            _ => {
+                self.death.close();
+                Turn::Dies
+            }
+        }
+    }
+
+    fn is_dead(&self) -> bool {
+        self.death.is_closed()
+    }
+
+    fn death(&self) -> futures::future::BoxFuture<'static, ()> {
+        let death = self.death.clone();
+        async move { drop(death.acquire().await) }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn what_a_part_holds_is_dropped_when_its_node_dies_and_nothing_of_it_runs_or_fails_after_that() {
+    let death = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let turns = DiesAt { steps: 0.into(), last: 3, death };
+    let supervisor = Supervisor::in_turns("a node", Some(std::sync::Arc::new(turns)));
+    let (held, dropped) = tokio::sync::oneshot::channel::<()>();
+    let (idle_held, idle_dropped) = tokio::sync::oneshot::channel::<()>();
+    supervisor.task("an idle task", async move {
+        let _held = idle_held;
+        std::future::pending::<()>().await;
+    });
+    let (actor, _part) = supervisor.actor("an actor", Echo, ()).await.unwrap();
+    supervisor.task("a task", async move {
+        let _held = held;
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(dropped.await.is_err() && idle_dropped.await.is_err());
+    actor.cast(Ask::Panic).unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!(supervisor.step("a step", || ()), None);
+    actor.kill();
+    tokio::task::yield_now().await;
+    assert_eq!(supervisor.failure(), None);
+}

@@ -169,7 +169,9 @@ impl Shared {
         self.has_ended.store(true, Ordering::SeqCst);
         let claims = std::mem::take(&mut *lock(&self.claims));
         let (mut told, mut known, mut actors) = (Vec::new(), HashSet::new(), HashSet::new());
-        for kept in claims.into_values() {
+        let mut claims: Vec<_> = claims.into_iter().collect();
+        claims.sort_unstable_by_key(|(claim, _)| *claim);
+        for (_, kept) in claims {
             kept.flag.store(true, Ordering::SeqCst);
             if !kept.listeners.is_empty() {
                 actors.insert(kept.actor);

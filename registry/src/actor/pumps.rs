@@ -66,12 +66,14 @@ pub(super) async fn time(shared: Arc<Shared>, clock: Clock, mut wakes: watch::Re
     loop {
         let at = *wakes.borrow_and_update();
         tokio::select! {
-            changed = wakes.changed() => if changed.is_err() { return },
+            biased;
+            // First, so that a member that always says another time is woken nevertheless.
             () = clock.sleep_until(at) => {
                 shared.push(Input::Wake);
                 // The member says when next.
                 if wakes.changed().await.is_err() { return }
             }
+            changed = wakes.changed() => if changed.is_err() { return },
         }
     }
 }

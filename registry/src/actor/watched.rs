@@ -34,7 +34,9 @@ impl Watched {
     }
 
     pub(super) fn take_all(&self) -> Vec<(u64, ActorCell)> {
-        self.lock().drain().collect()
+        let mut all: Vec<_> = self.lock().drain().collect();
+        all.sort_unstable_by_key(|(actor, _)| *actor);
+        all
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, ActorCell>> {

@@ -14,6 +14,7 @@ pub(super) fn supervise(node: &Arc<Node>) {
     // A store may be the application's own.
     node.supervisor.task("what the store says of itself", async move {
         tokio::select! {
+            biased;
             _ = breaks.outcome() => {}
             how = store.broken() => breaks.fail("the store", how),
         }

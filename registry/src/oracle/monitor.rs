@@ -209,6 +209,7 @@ impl Watching {
             let denials = self.follows.borrow().denials;
             let mut leads = self.follows.clone();
             let told = tokio::select! {
+                biased;
                 told = self.watch_leader() => told,
                 // This member leads now, or the oracle is gone.
                 led = leads.wait_for(|follows| !follows.is_following) => {

@@ -12,7 +12,7 @@ use callsign_elector::{
         campaign::{self, OnLoss, Trouble},
         oracle::RegistryElector,
     },
-    ids::{ElectionName, InvalidName, MemberId},
+    ids::{ElectionName, Incarnation, InvalidName, MemberId},
     supervision::NodeFailure,
 };
 use callsign_transport::RemoteMessage;
@@ -277,12 +277,14 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
             .observed_by(move |event| of_monitor.tell(&SingletonEvent::Monitor(event)));
         let mut settings = Settings::new(election.clone(), member).with_timing(self.timing);
         settings.clock = registry.clock().clone();
+        let entropy = &registry.node.config.entropy;
+        (settings.incarnation, settings.seed) = (Incarnation(entropy.draw()), entropy.draw());
         settings.on_loss = self.on_loss;
         settings.observer =
             Some(Arc::new(move |event| of_campaign.tell(&SingletonEvent::Election(event.clone()))));
         let settings = (self.settings)(settings);
 
-        let cell = Cell::new(registry.node.store.clone(), &registry.node.cluster, &election);
+        let cell = Cell::new(registry.node.store.clone(), &registry.node.cluster, &election, entropy.clone());
         let takes = self.hand_over.as_ref().map(|(_, limit)| (cell.clone(), *limit));
         let (reins, leadership) = (Arc::new(Mutex::new(None)), Arc::new(OnceLock::new()));
         let (given_up, gives_up) = watch::channel(0);

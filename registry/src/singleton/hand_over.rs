@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use callsign_elector::{
+    Entropy,
     ids::{ClusterName, ElectionName, Epoch, Nonce},
     record::Record,
     store::{CommitOutcome, Key, Read, SharedStore, Transaction},
@@ -66,11 +67,18 @@ pub(crate) enum HandOverError {
 pub(crate) struct Cell {
     store: SharedStore,
     key: Key,
+    entropy: Entropy,
 }
 
 impl Cell {
-    pub(crate) fn new(store: SharedStore, cluster: &ClusterName, election: &ElectionName) -> Self {
-        Self { store, key: format!("callsign/{cluster}/singleton/{election}/hand-over").into_bytes() }
+    pub(crate) fn new(
+        store: SharedStore,
+        cluster: &ClusterName,
+        election: &ElectionName,
+        entropy: Entropy,
+    ) -> Self {
+        let key = format!("callsign/{cluster}/singleton/{election}/hand-over").into_bytes();
+        Self { store, key, entropy }
     }
 
     /// Leaves data, as the term of this epoch.
@@ -89,7 +97,7 @@ impl Cell {
 
     /// Writes, unless a later term has. Answers with what was there.
     async fn write(&self, epoch: Epoch, data: Option<Vec<u8>>) -> Result<Option<Left>, HandOverError> {
-        let mine = Left { epoch, nonce: Nonce(rand::random()), data };
+        let mine = Left { epoch, nonce: Nonce(self.entropy.draw()), data };
         let mut unknown: Option<Option<Left>> = None;
         let failed = |why: &dyn std::fmt::Display| HandOverError::Store(why.to_string());
         for _ in 0..TRIES {
@@ -131,7 +139,12 @@ mod tests {
 
     fn cell(store: &MemoryStore, name: &str) -> Cell {
         let cluster = ClusterName::new("c").unwrap();
-        Cell::new(Arc::new(store.connect("a")), &cluster, &ElectionName::new(name).unwrap())
+        Cell::new(
+            Arc::new(store.connect("a")),
+            &cluster,
+            &ElectionName::new(name).unwrap(),
+            Entropy::system(),
+        )
     }
 
     #[tokio::test]

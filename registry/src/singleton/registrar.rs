@@ -79,6 +79,7 @@ pub(super) async fn keep<M: RemoteMessage>(
                 clock.sleep_until(until.min(now + pause)).await;
             } else {
                 tokio::select! {
+                    biased;
                     () = changed => {}
                     () = clock.sleep_until(until.min(now + LOOK_AGAIN)) => {}
                 }

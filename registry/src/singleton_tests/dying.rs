@@ -30,6 +30,7 @@ impl<S: Seats> Sites<S> {
     /// Waits until a node has failed, and sees that nothing of its singleton goes on, and that another one leads.
     async fn fails(&self, n: usize, stimulus: impl Future<Output = ()>) -> NodeFailure {
         let failure = tokio::select! {
+            biased;
             failure = self.nodes[n].failed() => failure,
             () = stimulus => unreachable!("it is never done"),
             () = tokio::time::sleep(5 * SOON) => panic!("it has not failed"),
@@ -77,6 +78,7 @@ async fn these_are_all_the_parts_that_a_singleton_adds() {
         parts.into_iter().collect::<Vec<_>>()
     };
     tokio::select! {
+        biased;
         () = sites.changes_hands() => {}
         () = until("all have run", || added().len() >= PARTS.len()) => {}
     }

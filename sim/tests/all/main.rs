@@ -6,6 +6,8 @@ mod determinism;
 mod elections;
 mod elections_fire;
 mod fires;
+mod nodes;
 mod output;
 mod seeds;
+mod sources;
 mod traps;

@@ -7,6 +7,10 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use callsign::{Config, Registry, Secret, SessionTiming, Singleton, election::Timing};
+use callsign_sim::histories::{
+    Journal as _,
+    clients::{Calls, Client, Site},
+};
 use serde::{Deserialize, Serialize};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -14,16 +18,14 @@ use tokio::{
     time::sleep,
 };
 
-use super::event::{At, Event, Journal, now};
+use super::{
+    event::Event,
+    journal::{Journal, now},
+};
 
-mod actor;
-mod clients;
 mod writer;
 
-use self::{
-    clients::{Calls, Client},
-    writer::Writer,
-};
+use self::writer::Writer;
 
 /// The end of the name of the file that says that clients have stopped, and all that is to be kept is held.
 pub const QUIET: &str = "quiet";
@@ -34,6 +36,10 @@ pub const DONE: &str = "done";
 const SECRET: &str = "what all nodes of a run know";
 /// How often the node looks at what it knows.
 const LOOK: Duration = Duration::from_millis(50);
+/// Between two calls of a client, at least.
+const PAUSE: Duration = Duration::from_millis(30);
+/// Between two acts of an actor.
+const ACT_EVERY: Duration = Duration::from_millis(50);
 /// Before what failed is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
 
@@ -88,11 +94,8 @@ pub struct Joined {
 
 /// What the parts of the process share.
 pub(super) struct Shared {
-    pub(super) registry: Registry,
-    pub(super) journal: Arc<Journal>,
+    pub(super) site: Site,
     pub(super) args: Args,
-    /// Whether clients go on.
-    pub(super) works: watch::Receiver<bool>,
 }
 
 /// Runs a node, until it is told to leave.
@@ -138,6 +141,7 @@ async fn serve(args: Args) -> Result<()> {
     let (quiet, check) = (signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?);
     let journal = Arc::new(Journal::open(&args.history).context("the history cannot be written")?);
     let registry = tokio::select! {
+        biased;
         registry = join(&args) => registry,
         _ = terminate.recv() => return Ok(()),
     };
@@ -145,7 +149,17 @@ async fn serve(args: Args) -> Result<()> {
     journal.write(&Event::Started { at: now(), node, incarnation });
     println!("{}", serde_json::to_string(&Joined { listen: registry.local_addr() })?);
     let (working, works) = watch::channel(true);
-    let shared = Arc::new(Shared { registry: registry.clone(), journal: journal.clone(), args, works });
+    let site = Site {
+        registry: registry.clone(),
+        journal: journal.clone(),
+        name: args.name.clone(),
+        nodes: args.nodes.clone(),
+        seed: args.seed,
+        pause: PAUSE,
+        act_every: ACT_EVERY,
+        works,
+    };
+    let shared = Arc::new(Shared { site, args });
     tokio::spawn(look(shared.clone()));
     tokio::spawn(offer(shared.clone()));
     let work = tokio::spawn(work(shared, working, quiet, check));
@@ -158,12 +172,12 @@ async fn serve(args: Args) -> Result<()> {
 
 /// The clients, until they are told to stop, and what comes then.
 async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Signal, mut check: Signal) {
-    let calls = Arc::new(Calls::default());
-    let mut keeper = tokio::spawn(Client::new(&shared, &calls, 0).keep());
+    let (site, calls) = (Arc::new(shared.site.clone()), Arc::new(Calls::default()));
+    let mut keeper = tokio::spawn(Client::new(&site, &calls, 0).keep());
     let others = [
-        tokio::spawn(Client::new(&shared, &calls, 1).contend(0)),
-        tokio::spawn(Client::new(&shared, &calls, 2).contend(1)),
-        tokio::spawn(Client::new(&shared, &calls, 3).ask_around()),
+        tokio::spawn(Client::new(&site, &calls, 1).contend(0)),
+        tokio::spawn(Client::new(&site, &calls, 2).contend(1)),
+        tokio::spawn(Client::new(&site, &calls, 3).ask_around()),
     ];
     quiet.recv().await;
     working.send_replace(false);
@@ -172,11 +186,11 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
     }
     let _ = (&mut keeper).await;
     let is = |state| std::fs::write(shared.args.history.with_extension(state), "");
-    shared.journal.write(&Event::Quiet { at: now() });
+    shared.site.journal.write(&Event::Quiet { at: now() });
     let _ = is(QUIET); // if not, the run says that this node never came so far
     check.recv().await;
-    Client::new(&shared, &calls, 4).read_all().await;
-    shared.journal.write(&Event::Done { at: now() });
+    Client::new(&site, &calls, 4).read_all().await;
+    shared.site.journal.write(&Event::Done { at: now() });
     let _ = is(DONE);
 }
 
@@ -184,7 +198,7 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
 async fn look(shared: Arc<Shared>) {
     let mut last = None;
     loop {
-        let status = shared.registry.status();
+        let status = shared.site.registry.status();
         let leader = status.leader.filter(|leader| leader.serving).map(|leader| leader.node.to_string());
         let wall = wall_ahead();
         // Beyond what reading two clocks one after the other can make.
@@ -192,7 +206,7 @@ async fn look(shared: Arc<Shared>) {
         let seen = (status.epoch.0, leader, status.synced);
         if last.as_ref().is_none_or(|(before, at)| *before != seen || moved(*at)) {
             let (epoch, leader, synced) = seen.clone();
-            shared.journal.write(&Event::Seen { at: now(), wall, epoch, leader, synced });
+            shared.site.journal.write(&Event::Seen { at: now(), wall, epoch, leader, synced });
             last = Some((seen, wall));
         }
         sleep(LOOK).await;
@@ -211,7 +225,7 @@ async fn offer(shared: Arc<Shared>) {
     let timing = Timing::for_lease(Duration::from_millis(shared.args.lease_ms));
     loop {
         let child = shared.clone();
-        let singleton = Singleton::builder(&shared.registry, "writer")
+        let singleton = Singleton::builder(&shared.site.registry, "writer")
             .leader(move |lead| (Writer { shared: child.clone(), leadership: lead.leadership }, ()))
             .timing(timing)
             .start();
@@ -224,9 +238,4 @@ async fn offer(shared: Arc<Shared>) {
         }
         sleep(AGAIN).await;
     }
-}
-
-/// How long ago something was.
-pub(super) fn since(at: At) -> Duration {
-    Duration::from_nanos(now().saturating_sub(at))
 }

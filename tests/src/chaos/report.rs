@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 
 use super::{
     Fault, Options,
-    event::{self, At},
+    event::At,
+    journal,
     judge::{Process, Verdict, judge},
     nemesis::Kind,
     sink, timeline,
@@ -43,7 +44,7 @@ fn histories(directory: &Path, lives: &[Life]) -> Result<Vec<Process>> {
     let read = |life: &Life| {
         let path = directory.join(&life.history);
         // One that was killed before it could join left nothing.
-        let events = if path.exists() { event::read(&path) } else { Ok(Vec::new()) };
+        let events = if path.exists() { journal::read(&path) } else { Ok(Vec::new()) };
         let events = events.with_context(|| format!("{} cannot be read", path.display()))?;
         Ok(Process::new(&life.node, life.killed, events))
     };
@@ -90,7 +91,7 @@ pub(super) fn make(
     if sink.writes == 0 {
         breaches.push("never exercised: nobody wrote to the sinks".to_owned());
     }
-    for never in verdict.never() {
+    for never in NEEDED.iter().filter(|what| !verdict.checked.contains_key(**what)) {
         breaches.push(format!("never exercised: {never}"));
     }
     let drawn = timeline::draw(&timeline::Run {
@@ -144,20 +145,15 @@ impl Options {
     }
 }
 
-impl Verdict {
-    /// Without which a run has shown nothing.
-    fn never(&self) -> Vec<&'static str> {
-        let needed = [
-            "acts after a check that passed",
-            "names kept to the end",
-            "own registrations seen by a local read",
-            "calls and acts put in order",
-            "checks of the singleton that passed",
-            "tokens of one actor",
-        ];
-        needed.into_iter().filter(|what| self.checked.get(what).copied().unwrap_or(0) == 0).collect()
-    }
-}
+/// Without which a run has shown nothing.
+const NEEDED: [&str; 6] = [
+    "acts after a check that passed",
+    "names kept to the end",
+    "own registrations seen by a local read",
+    "calls and acts put in order",
+    "checks of the singleton that passed",
+    "tokens of one actor",
+];
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

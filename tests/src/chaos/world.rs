@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    event::{self, At, Event},
+    event::{At, Event},
+    journal,
     node::Joined,
     sink::Sink,
 };
@@ -154,7 +155,7 @@ impl World {
     pub fn history(&self, node: &str) -> Vec<Event> {
         let its = self.lives.iter().filter(|life| life.node == node);
         // One that has not joined yet has none.
-        its.filter_map(|life| event::read(&self.directory.join(&life.history)).ok()).flatten().collect()
+        its.filter_map(|life| journal::read(&self.directory.join(&life.history)).ok()).flatten().collect()
     }
 
     /// What came to the sinks.
@@ -219,7 +220,7 @@ impl World {
                 .env("FAKETIME_NO_CACHE", "1")
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
-        let from = event::now();
+        let from = journal::now();
         let mut child = command.spawn().expect("this program can be run");
         self.links.started(node, child.id());
         let (out, links, name) = (child.stdout.take(), self.links.clone(), node.to_owned());
@@ -250,7 +251,7 @@ impl World {
     /// Kills a node (SIGKILL), and waits until it is dead.
     pub fn kill(&mut self, node: &str) {
         if let Some(life) = self.life(node) {
-            life.killed = Some(event::now());
+            life.killed = Some(journal::now());
         }
         if let Some(mut process) = self.processes.remove(node) {
             kill(&mut process.child);
@@ -260,9 +261,9 @@ impl World {
 
     fn gone(&mut self, process: &Process) {
         let life = &mut self.lives[process.life];
-        life.lived.to = Some(event::now());
+        life.lived.to = Some(journal::now());
         if let Some(stretch) = life.stopped.last_mut().filter(|stretch| stretch.to.is_none()) {
-            stretch.to = Some(event::now());
+            stretch.to = Some(journal::now());
         }
         // What the shim leaves behind of a process that was killed.
         for leftover in ["faketime_shm_", "sem.faketime_sem_"] {
@@ -296,7 +297,7 @@ impl World {
             wait_until_stopped(pid);
         }
         if let Some(life) = self.life(node) {
-            life.stopped.push(Stretch { from: event::now(), to: None });
+            life.stopped.push(Stretch { from: journal::now(), to: None });
         }
     }
 
@@ -305,7 +306,7 @@ impl World {
         if let Some(life) = self.life(node)
             && let Some(stretch) = life.stopped.last_mut()
         {
-            stretch.to = Some(event::now());
+            stretch.to = Some(journal::now());
         }
         self.signal(node, Signal::CONT);
     }

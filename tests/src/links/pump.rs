@@ -41,6 +41,7 @@ pub(super) async fn until_open(ways: &Ways) {
     let (mut there, mut back) = (ways.there.subscribe(), ways.back.subscribe());
     while !(there.borrow_and_update().way.is_open && back.borrow_and_update().way.is_open) {
         let changed = tokio::select! {
+            biased;
             changed = there.changed() => changed,
             changed = back.changed() => changed,
         };
@@ -90,6 +91,7 @@ async fn pass_on(
         Ok(())
     };
     tokio::select! {
+        biased;
         passed = passing => passed,
         broken = is_broken => broken,
     }
@@ -111,6 +113,7 @@ async fn take_in(
         open(&mut way).await?;
         let mut piece = vec![0; PIECE];
         let read = tokio::select! {
+            biased;
             read = from.read(&mut piece) => read.map_err(|_| Broken)?,
             changed = way.changed() => {
                 changed.map_err(|_| Broken)?;

@@ -6,10 +6,7 @@ use std::{
     process::Command,
 };
 
-use callsign_tests::chaos::{
-    event::{self, Event},
-    report::again,
-};
+use callsign_tests::chaos::{event::Event, journal, report::again};
 
 const CHAOS: &str = env!("CARGO_BIN_EXE_callsign-chaos");
 
@@ -48,7 +45,7 @@ fn a_short_run_ends_well_and_a_breach_forged_into_it_does_not() {
     let mut acts = Vec::new();
     for file in fs::read_dir(directory.path().join("history")).unwrap().flatten() {
         if file.path().extension().is_some_and(|extension| extension == "jsonl") {
-            for event in event::read(&file.path()).unwrap() {
+            for event in journal::read(&file.path()).unwrap() {
                 if let Event::Acted { actor, name, token, .. } = event {
                     acts.push((name, token, actor, file.path()));
                 }
@@ -58,7 +55,7 @@ fn a_short_run_ends_well_and_a_breach_forged_into_it_does_not() {
     acts.sort();
     let followed = acts.windows(2).find(|pair| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1);
     let (name, token, actor, path) = followed.expect("a name was held by one after the other")[0].clone();
-    let late = event::now();
+    let late = journal::now();
     let forged = Event::Acted { from: late, to: late + 1, actor, name: name.clone(), token };
     let mut file = OpenOptions::new().append(true).open(path).unwrap();
     writeln!(file, "{}", serde_json::to_string(&forged).unwrap()).unwrap();

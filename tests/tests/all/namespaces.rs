@@ -11,7 +11,8 @@ use std::{
 use callsign_tests::{
     Carried, Links, TestStore,
     chaos::{
-        event::{Answer, At, Event, now},
+        event::{Answer, At, Event},
+        journal::now,
         report::again,
         settle,
         world::{Setup, World},

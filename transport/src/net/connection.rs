@@ -35,8 +35,9 @@ use crate::{
 pub(crate) async fn dial(inner: Arc<Inner>, node: Arc<str>, address: String) {
     let connect = inner.config.network.connect(inner.local, &address, inner.keys().security());
     let established = tokio::select! {
-        established = establish(&inner, Side::Dialler { expected: node.clone() }, connect) => established,
+        biased;
         () = inner.closing.cancelled() => return,
+        established = establish(&inner, Side::Dialler { expected: node.clone() }, connect) => established,
     };
     match established {
         Ok(ready) => run(inner.clone(), inner.new_link(), ready, Some(address)).await,
@@ -57,9 +58,10 @@ pub(crate) async fn accepted(
     let address = connection.remote;
     let connect = async { may_talk(inner.keys().security(), address).map(|()| connection) };
     let established = tokio::select! {
-        established = establish(&inner, Side::Listener, connect) => established,
-        () = dropped.cancelled() => Err(Refused::Crowded),
+        biased;
         () = inner.closing.cancelled() => return,
+        () = dropped.cancelled() => Err(Refused::Crowded),
+        established = establish(&inner, Side::Listener, connect) => established,
     };
     match established {
         Ok(ready) => run(inner, id, ready, None).await,
@@ -101,7 +103,8 @@ async fn establish(
         let keys = inner.keys();
         let hello = Hello::new(inner.myself(&keys), side);
         let check = |peer: &PeerId| inner.check(peer);
-        let peer = handshake::shake(&mut read, &mut write, hello, &keys, initiator, check).await?;
+        let draws = &inner.config.draws;
+        let peer = handshake::shake(&mut read, &mut write, hello, &keys, initiator, draws, check).await?;
         let (read, write, below) = carry(inner, initiator, &peer, address, (read, write)).await?;
         Ok((peer, address, read, write, below))
     };
@@ -234,6 +237,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
     }
     loop {
         tokio::select! {
+            biased;
             () = handle.done.cancelled() => return,
             () = inner.halted.cancelled() => return,
             () = tick(inner, handle) => {}
@@ -292,6 +296,7 @@ async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireR
 async fn pause(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, until: Duration) {
     inner.step_link(handle, Input::Deaf);
     tokio::select! {
+        biased;
         () = sleep_until(inner.start + until) => {}
         () = handle.done.cancelled() => {}
         () = inner.halted.cancelled() => {}
@@ -374,6 +379,7 @@ impl Reader<'_> {
             let Some(full) = full else { return };
             inner.step_link(handle, Input::Deaf);
             tokio::select! {
+                biased;
                 room = full.room.wait(body.len()) => if room {
                     progress.grant(&full);
                 },

@@ -3,13 +3,19 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::{BufMut, BytesMut};
-use snow::{Builder, HandshakeState};
+use snow::{
+    Builder, HandshakeState,
+    params::{CipherChoice, DHChoice, HashChoice},
+    resolvers::{CryptoResolver, DefaultResolver, FallbackResolver},
+    types::{Cipher, Dh, Hash, Random},
+};
 
 use super::{
     tls,
     wire::{ReadError, WireRead, WireWrite},
 };
 use crate::{
+    draws::{Draws, Fill},
     error::Refused,
     frame,
     hello::{Effect, Hello, Input, noise_frame},
@@ -24,6 +30,7 @@ pub(crate) const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 struct Noise<'a> {
     secrets: &'a [Secret],
     initiator: bool,
+    draws: &'a Draws,
     /// One, or, until the dialler has shown which it uses, one for each secret.
     states: Vec<HandshakeState>,
 }
@@ -32,7 +39,7 @@ impl Noise<'_> {
     fn begin(&mut self, prologue: &[u8]) -> Result<(), snow::Error> {
         let used = if self.initiator { self.secrets.get(..1) } else { Some(self.secrets) };
         for secret in used.ok_or(snow::Error::Input)? {
-            let builder = Builder::new(NOISE.parse()?).psk(0, secret.key())?.prologue(prologue)?;
+            let builder = self.builder()?.psk(0, secret.key())?.prologue(prologue)?;
             self.states.push(if self.initiator {
                 builder.build_initiator()?
             } else {
@@ -40,6 +47,18 @@ impl Noise<'_> {
             });
         }
         Ok(())
+    }
+
+    fn builder(&self) -> Result<Builder<'static>, snow::Error> {
+        let noise = NOISE.parse()?;
+        Ok(match self.draws.filler() {
+            None => Builder::new(noise),
+            Some(fill) => {
+                let drawn = Box::new(Drawn(fill.clone()));
+                let rest = Box::new(DefaultResolver);
+                Builder::with_resolver(noise, Box::new(FallbackResolver::new(drawn, rest)))
+            }
+        })
     }
 
     fn write(&mut self) -> Result<Vec<u8>, snow::Error> {
@@ -70,6 +89,35 @@ impl Noise<'_> {
     }
 }
 
+/// What the node draws for Noise; everything else of it is as ever.
+#[derive(Clone)]
+struct Drawn(Arc<Fill>);
+
+impl Random for Drawn {
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), snow::Error> {
+        (self.0)(bytes);
+        Ok(())
+    }
+}
+
+impl CryptoResolver for Drawn {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn resolve_dh(&self, _: &DHChoice) -> Option<Box<dyn Dh>> {
+        None
+    }
+
+    fn resolve_hash(&self, _: &HashChoice) -> Option<Box<dyn Hash>> {
+        None
+    }
+
+    fn resolve_cipher(&self, _: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        None
+    }
+}
+
 /// Runs one side of a handshake to its end. `check` says whether a peer is welcome.
 ///
 /// Has no deadline of its own: the caller drops it.
@@ -79,9 +127,10 @@ pub(crate) async fn shake(
     mut hello: Hello,
     keys: &Keys,
     initiator: bool,
+    draws: &Draws,
     check: impl Fn(&PeerId) -> Result<(), Refused>,
 ) -> Result<PeerId, Refused> {
-    let mut noise = Noise { secrets: &keys.secrets, initiator, states: Vec::new() };
+    let mut noise = Noise { secrets: &keys.secrets, initiator, draws, states: Vec::new() };
     let mut inputs = VecDeque::from([Input::Start]);
     let mut effects = Vec::new();
     loop {

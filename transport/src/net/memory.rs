@@ -1,4 +1,5 @@
 //! A network inside the process, with the faults that tests need.
+#![allow(clippy::disallowed_methods)] // a driver: a slow way takes time
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,12 +7,14 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, Weak},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
     sync::{Notify, mpsc},
+    time::{Sleep, sleep},
 };
 
 use super::stream::Connection;
@@ -43,6 +46,15 @@ struct World {
     cut: BTreeSet<(SocketAddr, SocketAddr)>,
     /// From, to.
     held: BTreeSet<(SocketAddr, SocketAddr)>,
+    /// From, to: how long each piece takes, and how many bytes it has at most.
+    slow: BTreeMap<(SocketAddr, SocketAddr), Slow>,
+}
+
+/// How slow a way is.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    pause: Duration,
+    bytes: usize,
 }
 
 /// What both ends of a pipe share.
@@ -56,6 +68,8 @@ struct PipeState {
     broken: bool,
     /// `held[n]`: what end n sends does not arrive.
     held: [bool; 2],
+    /// `slow[n]`: how slowly it arrives.
+    slow: [Option<Slow>; 2],
     /// Whoever waits: reader and writer of both ends.
     waiting: [Option<Waker>; 4],
 }
@@ -85,12 +99,21 @@ impl MemoryNetwork {
         });
     }
 
+    /// Has what `from` sends to `to` arrive in pieces of at most so many bytes, each that long after it could, until `heal`: a
+    /// long way, or a narrow one. Needs tokio's timer.
+    pub fn slow(&self, from: SocketAddr, to: SocketAddr, pause: Duration, bytes: usize) {
+        self.change(|world| {
+            world.slow.insert((from, to), Slow { pause, bytes: bytes.max(1) });
+        });
+    }
+
     /// Ends all faults between two endpoints. Connections that were cut stay broken; what was held arrives.
     pub fn heal(&self, a: SocketAddr, b: SocketAddr) {
         self.change(|world| {
             for pair in [(a, b), (b, a)] {
                 world.cut.remove(&pair);
                 world.held.remove(&pair);
+                world.slow.remove(&pair);
             }
         });
     }
@@ -111,6 +134,7 @@ impl MemoryNetwork {
             let mut state = lock(&pipe.state);
             state.broken |= world.cut.contains(&(a, b));
             state.held = [world.held.contains(&(a, b)), world.held.contains(&(b, a))];
+            state.slow = [(a, b), (b, a)].map(|way| world.slow.get(&way).copied());
             state.waiting.iter_mut().filter_map(Option::take).for_each(Waker::wake);
         }
         drop(world);
@@ -156,13 +180,15 @@ impl MemoryNetwork {
             return Ok(None);
         }
         let listener = world.listeners.get(&to).ok_or(io::ErrorKind::ConnectionRefused)?.clone();
-        let pipe = Arc::new(Pipe { ends: [from, to], state: Mutex::default() });
+        let slow = [(from, to), (to, from)].map(|way| world.slow.get(&way).copied());
+        let state = PipeState { slow, ..PipeState::default() };
+        let pipe = Arc::new(Pipe { ends: [from, to], state: Mutex::new(state) });
         world.pipes.retain(|pipe| pipe.strong_count() > 0);
         world.pipes.push(Arc::downgrade(&pipe));
         let (here, there) = tokio::io::duplex(PIPE);
-        let accepted = PipeEnd { inner: there, pipe: pipe.clone(), end: 1 }.into_connection(from);
+        let accepted = PipeEnd { inner: there, pipe: pipe.clone(), end: 1, late: None }.into_connection(from);
         listener.send(Ok(accepted)).map_err(|_| io::ErrorKind::ConnectionRefused)?;
-        Ok(Some(PipeEnd { inner: here, pipe, end: 0 }.into_connection(to)))
+        Ok(Some(PipeEnd { inner: here, pipe, end: 0, late: None }.into_connection(to)))
     }
 }
 
@@ -189,6 +215,13 @@ struct PipeEnd {
     inner: DuplexStream,
     pipe: Arc<Pipe>,
     end: usize,
+    /// What is under way on a slow way.
+    late: Option<Late>,
+}
+
+struct Late {
+    piece: Vec<u8>,
+    arrives: Pin<Box<Sleep>>,
 }
 
 impl PipeEnd {
@@ -214,10 +247,34 @@ impl AsyncRead for PipeEnd {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.rules(0, cx)?.held[1 - self.end] {
+        let rules = self.rules(0, cx)?;
+        let (held, slow) = (rules.held[1 - self.end], rules.slow[1 - self.end]);
+        drop(rules);
+        if held {
             return Poll::Pending;
         }
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        if self.late.is_none()
+            && let Some(Slow { pause, bytes }) = slow
+        {
+            let mut piece = vec![0; bytes.min(buf.remaining())];
+            let mut room = ReadBuf::new(&mut piece);
+            ready!(Pin::new(&mut self.inner).poll_read(cx, &mut room))?;
+            let read = room.filled().len();
+            piece.truncate(read);
+            self.late = Some(Late { piece, arrives: Box::pin(sleep(pause)) });
+        }
+        let Some(late) = &mut self.late else { return Pin::new(&mut self.inner).poll_read(cx, buf) };
+        // What is under way when the way becomes a fast one arrives at once.
+        if slow.is_some() && late.arrives.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let rest = late.piece.split_off(late.piece.len().min(buf.remaining()));
+        buf.put_slice(&late.piece);
+        late.piece = rest;
+        if late.piece.is_empty() {
+            self.late = None;
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -81,6 +81,7 @@ impl Pumps {
         let end = ended.clone();
         tasks.start(&Handle::current(), "a connection under a NodeServer", async move {
             let wrong = tokio::select! {
+                biased;
                 wrong = inbound => wrong,
                 () = outbound => None,
                 () = end.cancelled() => None,

@@ -142,6 +142,7 @@ async fn answer_call(
     _open: OpenCall, // until then
 ) {
     tokio::select! {
+        biased;
         answer = answer => match answer {
             Ok(body) => send_back(&link, &Frame::Reply { tag, body: &body }),
             Err(_) => send_back(&link, &Frame::NoReply { tag, why: NotDelivered::NoAnswer }),

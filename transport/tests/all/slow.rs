@@ -59,6 +59,26 @@ async fn a_peer_that_falls_silent_after_a_slow_reader_caught_up_is_noticed(carri
     assert_eq!(down(&mut events).await.2, DownReason::Silent);
 }
 
+async fn a_slow_way_delivers_all_in_order_and_late(carrier: Carrier) {
+    let (faults, network) = memory(carrier);
+    let (a, b) = (start(config("a", 1, &network)).await, start(config("b", 2, &network)).await);
+    dial(&b, &[&a]);
+    let mut events = a.subscribe(CHANNEL);
+    let (to_a, to_b) = (link(&b, &a).await, link(&a, &b).await);
+    up(&mut events).await;
+    faults.slow(address(&b), address(&a), Duration::from_millis(20), 256);
+    let begun = tokio::time::Instant::now();
+    send_numbers(&b, to_a);
+    read_numbers(&mut events).await;
+    assert!(begun.elapsed() >= Duration::from_millis(200), "in {:?}", begun.elapsed());
+    assert_eq!(a.link_to("b").map(|(link, _)| link), Some(to_b), "a slow link is no silent one");
+    faults.heal(address(&a), address(&b));
+    let begun = tokio::time::Instant::now();
+    send_numbers(&b, to_a);
+    read_numbers(&mut events).await;
+    assert!(begun.elapsed() < Duration::from_millis(100), "in {:?}", begun.elapsed());
+}
+
 async fn a_peer_that_falls_silent_after_it_sent_too_fast_is_noticed(carrier: Carrier) {
     let (faults, network) = memory(carrier);
     let mut slow = config("a", 1, &network);
@@ -211,6 +231,7 @@ suite! {
         nothing_is_left_of_a_link_to_a_peer_that_stopped,
         the_room_of_a_message_that_was_not_delivered_is_given_back,
         leaving_ends_in_time_though_a_peer_has_stopped,
+        a_slow_way_delivers_all_in_order_and_late,
         a_peer_that_falls_silent_after_a_slow_reader_caught_up_is_noticed,
         a_peer_that_falls_silent_after_it_sent_too_fast_is_noticed,
         a_peer_that_sends_too_fast_is_not_called_silent_while_it_is_not_read,

@@ -136,6 +136,7 @@ impl Worker {
     /// Waits, but not if it is to stop.
     async fn rest(&mut self, pause: Duration) {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
             _ = self.stopping.wait_for(Option::is_some) => {}
         }
@@ -157,6 +158,7 @@ impl Worker {
         let mut ended = None;
         let last_words = loop {
             tokio::select! {
+                biased;
                 report = reins.report() => match report {
                     Some(Report::Started(pid)) => {
                         plan.say.line(format_args!("leads in epoch {}, started as process {pid}", fence.epoch));

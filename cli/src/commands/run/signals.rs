@@ -25,6 +25,7 @@ impl Ends {
     pub(super) async fn next(&mut self) -> &'static str {
         let Self([terminate, interrupt]) = self;
         tokio::select! {
+            biased;
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
         }

@@ -220,6 +220,7 @@ async fn live(
     states.send_replace(State::Up(session.clone()));
     let _ = heard.send(Heard::Listens);
     tokio::select! {
+        biased;
         _ = &mut driven.0 => {}
         () = session.broken.notified() => {}
     }
@@ -242,6 +243,7 @@ mod tests {
             std::future::pending::<NotConnected>().await
         };
         tokio::select! {
+            biased;
             () = again_and_again(&states, live) => unreachable!("it is never done"),
             () = again.notified() => {}
             () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it does not connect again"),

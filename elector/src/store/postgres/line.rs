@@ -185,6 +185,7 @@ pub(crate) async fn connect_and_hear(
     });
     let set = async {
         tokio::select! {
+            biased;
             set = client.batch_execute(sql::SETTINGS) => set.map_err(NotConnected::from),
             () = &mut driven => Err(NotConnected::Ended),
         }
@@ -260,6 +261,7 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
     states.send_replace(State::Up(session.clone()));
     place.reachable.notify_waiters();
     tokio::select! {
+        biased;
         _ = &mut driven.0 => {}
         () = session.broken.notified() => {}
     }

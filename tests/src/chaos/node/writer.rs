@@ -17,7 +17,8 @@ use tokio::{
 
 use super::Shared;
 use crate::chaos::{
-    event::{Event, now},
+    event::Event,
+    journal::now,
     sink::{MESSAGE, SEAL, WRITE},
 };
 
@@ -70,7 +71,7 @@ impl Actor for Writer {
         let from = now();
         if let Ok(fence) = self.leadership.check() {
             let event = Event::Led { from, to: now(), epoch: fence.epoch.0 };
-            self.shared.journal.write(&event);
+            self.shared.site.journal.write(&event);
             tokio::time::sleep(WORK).await;
             self.tell(sink, WRITE, fence).await?;
         }

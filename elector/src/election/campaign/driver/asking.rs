@@ -80,6 +80,7 @@ impl<O: Oracle> Asking<O> {
             };
             let answer = AssertUnwindSafe(self.answer(ask.clone())).catch_unwind();
             let answer = tokio::select! {
+                biased;
                 answer = answer => answer,
                 // Whatever comes while a call runs means that it is given up.
                 other = asked.recv() => {

@@ -57,6 +57,18 @@ impl Process {
         })
     }
 
+    /// Of a process that was killed or left: when its session was certainly trusted for the last time. The session may have
+    /// been closed after that, and the process ended before it heard.
+    fn trusted_last(&self) -> Option<At> {
+        let over = [self.leaving(), self.killed].into_iter().flatten().min()?;
+        let trusted = self.events.iter().filter_map(|event| match event {
+            Event::Acted { from, .. } => Some(*from),
+            Event::Told { at, answer: Answer::Granted(_), .. } => Some(*at),
+            _ => None,
+        });
+        Some(trusted.filter(|at| *at <= over).max().unwrap_or(0))
+    }
+
     /// When it was told that its session was lost, other than by leaving.
     fn told_of_losses(&self) -> Vec<At> {
         let leaving = self.leaving().unwrap_or(At::MAX);
@@ -124,9 +136,9 @@ impl Process {
                 ended.entry(*actor).or_insert(*at);
             }
         }
-        let (leaving, lost) = (self.leaving(), self.told_of_losses());
+        let (over, lost) = (self.trusted_last(), self.told_of_losses());
         for claim in claims.values_mut() {
-            let ends = [ended.get(&claim.actor).copied(), leaving, self.killed].into_iter().flatten().min();
+            let ends = [ended.get(&claim.actor).copied(), over].into_iter().flatten().min();
             let was_lost = |since: At| lost.iter().any(|at| *at > since);
             for grant in &mut claim.grants {
                 // A session that was lost later: its names may have been freed once it was trusted for the last time.

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsign_sim::linear::{
-    Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Verdict as Order, What,
-};
+use crate::linear::{Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Verdict as Order, What};
 
 use super::{
     super::event::{Answer, Ask},

@@ -12,32 +12,57 @@ use std::{
     time::Duration,
 };
 
-use callsign::{RegisterError, RegisterOptions, UnregisterError, WhenLapsed};
-use callsign_sim::rng::Rng;
-use tokio::time::sleep;
+use callsign::{RegisterError, RegisterOptions, Registry, UnregisterError, WhenLapsed};
+use tokio::{sync::watch, time::sleep};
 
-use super::{AGAIN, Shared, actor::Acting, since};
-use crate::chaos::event::{Answer, Ask, At, Event, Told, now};
+use super::{
+    Journal,
+    acting::Acting,
+    event::{Answer, Ask, At, Event, Told},
+};
+use crate::rng::Rng;
 
 /// How many names of its own a node keeps.
-pub(super) const KEPT: usize = 5;
+pub const KEPT: usize = 5;
 /// How many names each contender of a node contests with those of the other nodes. Its neighbour in the process has others: a
 /// node gives a name up by its name, whichever client asks.
 const CONTESTED: u64 = 2;
 /// How many contenders a node has.
-pub(super) const CONTENDERS: u64 = 2;
+pub const CONTENDERS: u64 = 2;
 /// How long they are contested.
 const WINDOW: Duration = Duration::from_secs(8);
-/// Between two calls of a client: from this, up to twice as long.
-const PAUSE: Duration = Duration::from_millis(30);
 /// How long a call waits for its verdict.
 const WAIT: Duration = Duration::from_secs(3);
 /// How long a name is kept: from this, up to three times as long.
 const KEEP: Duration = Duration::from_secs(15);
 
+/// Before what failed is tried again.
+const AGAIN: Duration = Duration::from_millis(300);
+
+/// The node whose clients they are.
+#[derive(Clone)]
+pub struct Site {
+    /// What they ask.
+    pub registry: Registry,
+    /// Where they write it down.
+    pub journal: Arc<dyn Journal>,
+    /// The name of the node.
+    pub name: String,
+    /// The names of all nodes.
+    pub nodes: Vec<String>,
+    /// Decides what they do.
+    pub seed: u64,
+    /// Between two calls of a client: from this, up to twice as long.
+    pub pause: Duration,
+    /// Between two acts of an actor.
+    pub act_every: Duration,
+    /// Whether they go on.
+    pub works: watch::Receiver<bool>,
+}
+
 /// Numbers calls and actors of the process.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub struct Calls {
     calls: AtomicU64,
     actors: AtomicU64,
 }
@@ -49,13 +74,13 @@ impl Calls {
 }
 
 /// A name that is kept.
-pub(super) fn kept(node: &str, index: usize) -> String {
+pub fn kept(node: &str, index: usize) -> String {
     format!("{node}.{index}")
 }
 
 /// The number of the present window.
-fn window() -> u64 {
-    now() / u64::try_from(WINDOW.as_nanos()).unwrap_or(u64::MAX)
+fn window(now: At) -> u64 {
+    now / u64::try_from(WINDOW.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn contested(window: u64, index: impl std::fmt::Display) -> String {
@@ -63,8 +88,8 @@ fn contested(window: u64, index: impl std::fmt::Display) -> String {
 }
 
 /// A client.
-pub(super) struct Client {
-    shared: Arc<Shared>,
+pub struct Client {
+    site: Arc<Site>,
     calls: Arc<Calls>,
     rng: Rng,
 }
@@ -79,40 +104,51 @@ struct Wanted {
 }
 
 impl Client {
-    pub(super) fn new(shared: &Arc<Shared>, calls: &Arc<Calls>, number: u64) -> Self {
-        let rng = Rng::new(shared.args.seed.wrapping_mul(8) + number);
-        Self { shared: shared.clone(), calls: calls.clone(), rng }
+    /// A client of this number, which decides what it does.
+    pub fn new(site: &Arc<Site>, calls: &Arc<Calls>, number: u64) -> Self {
+        let rng = Rng::new(site.seed.wrapping_mul(8) + number);
+        Self { site: site.clone(), calls: calls.clone(), rng }
+    }
+
+    fn now(&self) -> At {
+        self.site.journal.now()
+    }
+
+    /// How long ago something was.
+    fn since(&self, at: At) -> Duration {
+        Duration::from_nanos(self.now().saturating_sub(at))
     }
 
     fn works(&self) -> bool {
-        *self.shared.works.borrow()
+        *self.site.works.borrow()
     }
 
     async fn pause(&mut self) {
-        sleep(PAUSE + self.rng.duration(PAUSE)).await;
+        let pause = self.site.pause;
+        sleep(pause + self.rng.duration(pause)).await;
     }
 
     fn asked(&self, ask: Ask, name: &str, actor: u64) -> u64 {
         let call = Calls::next(&self.calls.calls);
-        self.shared.journal.write(&Event::Asked { at: now(), call, actor, name: name.to_owned(), ask });
+        self.site.journal.write(&Event::Asked { at: self.now(), call, actor, name: name.to_owned(), ask });
         call
     }
 
     fn told(&self, call: u64, answer: Answer) -> Answer {
-        self.shared.journal.write(&Event::Told { at: now(), call, answer: answer.clone() });
+        self.site.journal.write(&Event::Told { at: self.now(), call, answer: answer.clone() });
         answer
     }
 
     async fn spawn(&self) -> Option<Acting> {
         let number = Calls::next(&self.calls.actors);
-        Acting::spawn(number, &self.shared.journal).await.ok()
+        Acting::spawn(number, self.site.act_every, &self.site.journal).await.ok()
     }
 
     async fn register(&self, name: &str, acting: &Acting, stops: bool) -> Answer {
         let when_lapsed = if stops { WhenLapsed::Stop } else { WhenLapsed::Tell(acting.listener()) };
         let options = RegisterOptions { when_lapsed, wait: Some(WAIT), on_outage: None };
         let call = self.asked(Ask::Register, name, acting.number);
-        let answer = match self.shared.registry.register_with(name, &acting.actor, options).await {
+        let answer = match self.site.registry.register_with(name, &acting.actor, options).await {
             Ok(registration) => {
                 let token = registration.token().0;
                 acting.begin(registration);
@@ -132,7 +168,7 @@ impl Client {
     async fn unregister(&self, name: &str, acting: &Acting) -> Answer {
         acting.pause();
         let call = self.asked(Ask::Unregister, name, acting.number);
-        let answer = match self.shared.registry.unregister(name).await {
+        let answer = match self.site.registry.unregister(name).await {
             Ok(_) => Answer::Freed,
             Err(error @ (UnregisterError::Pending { .. } | UnregisterError::Left)) => {
                 Answer::Unknown(word(&error))
@@ -144,7 +180,7 @@ impl Client {
 
     async fn read(&self, name: &str) -> Answer {
         let call = self.asked(Ask::Consistent, name, 0);
-        let answer = match self.shared.registry.lookup_consistent(name, WAIT).await {
+        let answer = match self.site.registry.lookup_consistent(name, WAIT).await {
             Ok(Some(entry)) => Answer::Found(entry.token.0),
             Ok(None) => Answer::Free,
             Err(error) => Answer::Refused(word(&error)),
@@ -154,7 +190,7 @@ impl Client {
 
     fn look_up(&self, name: &str) -> Answer {
         let call = self.asked(Ask::Local, name, 0);
-        let answer = match self.shared.registry.lookup(name) {
+        let answer = match self.site.registry.lookup(name) {
             Ok(Some(entry)) => Answer::Found(entry.token.0),
             Ok(None) => Answer::Free,
             Err(error) => Answer::Refused(word(&error)),
@@ -165,13 +201,13 @@ impl Client {
     /// Asks for a name for a fresh actor, again as long as no verdict is known. None: it is another's, or was refused.
     async fn acquire(&mut self, name: &str, stops: bool, until: Duration) -> Option<Wanted> {
         let acting = self.spawn().await?;
-        let mut wanted = Wanted { acting, token: None, since: now(), until };
+        let mut wanted = Wanted { acting, token: None, since: self.now(), until };
         if self.ask_again(name, &mut wanted, stops).await { Some(wanted) } else { None }
     }
 
     /// Returns whether it is held, or may be.
     async fn ask_again(&mut self, name: &str, wanted: &mut Wanted, stops: bool) -> bool {
-        let was_unknown = wanted.token.is_none() && since(wanted.since) > Duration::from_millis(1);
+        let was_unknown = wanted.token.is_none() && self.since(wanted.since) > Duration::from_millis(1);
         match self.register(name, &wanted.acting, stops).await {
             Answer::Granted(token) => {
                 wanted.token = Some(token);
@@ -210,8 +246,8 @@ impl Client {
     }
 
     /// Keeps names of the node's own; in the end all of them.
-    pub(super) async fn keep(mut self) {
-        let names: Vec<_> = (0..KEPT).map(|index| kept(&self.shared.args.name, index)).collect();
+    pub async fn keep(mut self) {
+        let names: Vec<_> = (0..KEPT).map(|index| kept(&self.site.name, index)).collect();
         let mut held: BTreeMap<String, Wanted> = BTreeMap::new();
         loop {
             for name in &names {
@@ -234,7 +270,7 @@ impl Client {
                         }
                     }
                     // The first one is never given up: through it the node hears that its session is over.
-                    Some(wanted) if works && *name != names[0] && since(wanted.since) > wanted.until => {
+                    Some(wanted) if works && *name != names[0] && self.since(wanted.since) > wanted.until => {
                         self.release(name, wanted).await;
                     }
                     Some(wanted) => {
@@ -252,11 +288,11 @@ impl Client {
     }
 
     /// Asks for the names that the contenders of this number on all nodes ask for, and gives them up soon.
-    pub(super) async fn contend(mut self, number: u64) {
+    pub async fn contend(mut self, number: u64) {
         let first = number * CONTESTED;
         let mut held: BTreeMap<String, Wanted> = BTreeMap::new();
         while self.works() {
-            let now = window();
+            let now = window(self.now());
             let is_past = |name: &String| !name.starts_with(&contested(now, ""));
             while let Some(name) = held.keys().find(|name| is_past(name)).cloned() {
                 if let Some(wanted) = held.remove(&name) {
@@ -290,11 +326,11 @@ impl Client {
     }
 
     /// Asks who holds names, here and now.
-    pub(super) async fn ask_around(mut self) {
-        let nodes = self.shared.args.nodes.clone();
+    pub async fn ask_around(mut self) {
+        let nodes = self.site.nodes.clone();
         while self.works() {
             let name = if self.rng.per_mille(500) {
-                contested(window(), self.rng.below(CONTENDERS * CONTESTED))
+                contested(window(self.now()), self.rng.below(CONTENDERS * CONTESTED))
             } else {
                 kept(&nodes[self.rng.index(nodes.len())], self.rng.index(KEPT))
             };
@@ -305,8 +341,8 @@ impl Client {
     }
 
     /// Reads everything that is to be kept, of all nodes, until it is answered.
-    pub(super) async fn read_all(self) {
-        for node in &self.shared.args.nodes {
+    pub async fn read_all(self) {
+        for node in &self.site.nodes {
             for index in 0..KEPT {
                 let name = kept(node, index);
                 while let Answer::Refused(_) = self.read(&name).await {

@@ -132,6 +132,20 @@ fn an_act_of_a_process_that_was_killed_after_its_names_went_on_is_seen() {
 }
 
 #[test]
+fn a_session_may_be_over_before_its_process_is_killed_or_leaves_without_having_heard_of_it() {
+    let mute = || a().register((10, 20), 1, Granted(5)).act(30, 1, 5);
+    let next = || b().register((50, 60), 1, Granted(9));
+    is_well([mute().killed(90), next()]);
+    is_well([mute().event(Event::Leaving { at: 90 * MS }), next()]);
+    is_breach("P4", [mute(), next()]);
+    // Whatever it held, it was trusted when it acted.
+    is_breach(
+        "P4",
+        [mute().call((10, 20), 2, "m", Ask::Register, Some(Granted(7))).act(70, 2, 7).killed(90), next()],
+    );
+}
+
+#[test]
 fn an_acknowledged_name_that_is_gone_is_seen() {
     is_breach("P4", [a().register((10, 20), 1, Granted(5)), b().read((30, 40), Free)]);
     // Not if it may have been given up by then, if its actor ended, or its session did.

@@ -9,14 +9,14 @@ use callsign::{Notice, RactorClusterMessage, Registration, remote_message};
 use callsign_elector::lock::lock;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
 
-use crate::chaos::event::{Event, Journal, Told, now};
-
-/// Between two acts.
-const EVERY: Duration = Duration::from_millis(50);
+use super::{
+    Journal,
+    event::{Event, Told},
+};
 
 /// What such an actor takes.
 #[derive(Debug, RactorClusterMessage)]
-pub(super) enum Act {
+pub enum Act {
     /// It acts.
     Now,
 }
@@ -24,44 +24,46 @@ remote_message!(Act, "callsign.chaos.act/1");
 
 /// An actor, as its client has it.
 #[derive(Clone)]
-pub(super) struct Acting {
-    pub(super) actor: ActorRef<Act>,
+pub struct Acting {
+    /// It.
+    pub actor: ActorRef<Act>,
     /// Its number, among those of its process.
-    pub(super) number: u64,
+    pub number: u64,
     registration: Held,
     told: Arc<Mutex<Option<Told>>>,
-    journal: Arc<Journal>,
+    journal: Arc<dyn Journal>,
 }
 
 /// What an actor holds; whoever takes it away knows that it does not act any more.
 type Held = Arc<Mutex<Option<Registration>>>;
 
 impl Acting {
-    pub(super) async fn spawn(number: u64, journal: &Arc<Journal>) -> Result<Self, SpawnErr> {
+    /// Starts one of this number, among those of its process, which acts that often.
+    pub async fn spawn(number: u64, every: Duration, journal: &Arc<dyn Journal>) -> Result<Self, SpawnErr> {
         let registration = Held::default();
-        let acts = Acts { number, journal: journal.clone(), registration: registration.clone() };
+        let acts = Acts { number, every, journal: journal.clone(), registration: registration.clone() };
         let (actor, _) = Actor::spawn(None, acts, ()).await?;
         let (told, journal) = (Arc::default(), journal.clone());
         Ok(Self { actor, number, registration, told, journal })
     }
 
     /// It holds a name, and acts from now on.
-    pub(super) fn begin(&self, registration: Registration) {
+    pub fn begin(&self, registration: Registration) {
         *lock(&self.registration) = Some(registration);
     }
 
     /// It does not act any more, though it lives.
-    pub(super) fn pause(&self) {
+    pub fn pause(&self) {
         lock(&self.registration).take();
     }
 
     /// What it was told of its session last.
-    pub(super) fn told(&self) -> Option<Told> {
+    pub fn told(&self) -> Option<Told> {
         *lock(&self.told)
     }
 
     /// Writes down what it is told.
-    pub(super) fn listener(&self) -> Arc<dyn Fn(Notice) + Send + Sync> {
+    pub fn listener(&self) -> Arc<dyn Fn(Notice) + Send + Sync> {
         let (number, told, journal) = (self.number, self.told.clone(), self.journal.clone());
         Arc::new(move |notice| {
             let what = match notice {
@@ -71,21 +73,23 @@ impl Acting {
                 // The name is held as before.
                 Notice::Draining => return,
             };
-            journal.write(&Event::Noticed { at: now(), actor: number, told: what });
+            journal.write(&Event::Noticed { at: journal.now(), actor: number, told: what });
             *lock(&told) = Some(what);
         })
     }
 
     /// Ends it.
-    pub(super) fn end(&self) {
-        self.journal.write(&Event::Ended { at: now(), actor: self.number });
+    pub fn end(&self) {
+        self.journal.write(&Event::Ended { at: self.journal.now(), actor: self.number });
         self.actor.stop(None);
     }
 }
 
 struct Acts {
     number: u64,
-    journal: Arc<Journal>,
+    /// Between two acts.
+    every: Duration,
+    journal: Arc<dyn Journal>,
     registration: Held,
 }
 
@@ -95,17 +99,26 @@ impl Actor for Acts {
     type Arguments = ();
 
     async fn pre_start(&self, myself: ActorRef<Act>, (): ()) -> Result<(), ActorProcessingErr> {
-        myself.send_interval(EVERY, || Act::Now);
+        myself.send_interval(self.every, || Act::Now);
         Ok(())
     }
 
-    async fn handle(&self, _: ActorRef<Act>, Act::Now: Act, (): &mut ()) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        myself: ActorRef<Act>,
+        Act::Now: Act,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        if self.journal.is_closed() {
+            myself.stop(None);
+            return Ok(());
+        }
         // Who takes the registration away waits until the act is written down.
         let held = lock(&self.registration);
         let Some(registration) = held.as_ref() else { return Ok(()) };
-        let from = now();
+        let from = self.journal.now();
         if registration.check().is_ok() {
-            let (to, actor) = (now(), self.number);
+            let (to, actor) = (self.journal.now(), self.number);
             let (name, token) = (registration.name().to_owned(), registration.token().0);
             self.journal.write(&Event::Acted { from, to, actor, name, token });
         }
@@ -114,7 +127,7 @@ impl Actor for Acts {
 
     async fn post_stop(&self, _: ActorRef<Act>, (): &mut ()) -> Result<(), ActorProcessingErr> {
         // Also when the registry stops it. Its name is freed after this at the earliest.
-        self.journal.write(&Event::Ended { at: now(), actor: self.number });
+        self.journal.write(&Event::Ended { at: self.journal.now(), actor: self.number });
         Ok(())
     }
 }

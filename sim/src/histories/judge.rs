@@ -1,9 +1,9 @@
 //! What many processes wrote down, held against the promises.
 //!
 //! P4, and with it most of P1 and P3, by the checker that judges the histories of the simulator
-//! ([`callsign_sim::linear`]): an act after a `check()` that passed is a read that found the actor's token, and a hold ends
+//! ([`crate::linear`]): an act after a `check()` that passed is a read that found the actor's token, and a hold ends
 //! only where somebody gave it up, or its process says why it may have ended. What is more direct is looked at directly, so
-//! that a breach is called by its name. The recordings of the cores are [`callsign_sim::recording`]'s.
+//! that a breach is called by its name. The recordings of the cores are [`crate::recording`]'s.
 //!
 //! A moment is known as an interval only, from before the call to after its answer. A breach is one wherever the moment was.
 
@@ -49,7 +49,9 @@ impl Verdict {
     }
 
     fn count(&mut self, what: &'static str, by: usize) {
-        *self.checked.entry(what).or_default() += by as u64;
+        if by > 0 {
+            *self.checked.entry(what).or_default() += by as u64;
+        }
     }
 }
 

@@ -1,0 +1,229 @@
+//! `callsign-sim nodes`: whole nodes under seeds, a process each.
+#![allow(clippy::disallowed_methods)] // threads, processes and the wall clock
+
+use std::{
+    collections::BTreeMap,
+    process::{Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use callsign_elector::lock::lock;
+use callsign_sim::nodes::run::{Outcome, run};
+use clap::{Args, ValueEnum};
+
+/// Every seed of this number runs twice, in two processes, and both have to do the same.
+const TWICE: u64 = 50;
+
+/// Which store the nodes have.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    /// The one in memory, with all its faults.
+    Memory,
+}
+
+/// Runs whole nodes, as they ship, under seeds.
+#[derive(Args, Debug)]
+pub(crate) struct Nodes {
+    /// How many seeds.
+    #[arg(long, default_value_t = 200)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 1)]
+    first: u64,
+    /// Which store the nodes have.
+    #[arg(long, value_enum, default_value = "memory")]
+    store: Kind,
+    /// How many processes at a time.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Go on after the first failure.
+    #[arg(long)]
+    keep_going: bool,
+    /// Run this seed alone.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print everything that happened in it.
+    #[arg(long, requires = "seed")]
+    print: bool,
+    /// Say what it came to in JSON: for the process that started this one.
+    #[arg(long, requires = "seed", hide = true)]
+    json: bool,
+}
+
+/// What many seeds came to.
+#[derive(Default)]
+struct Sum {
+    seeds: u64,
+    twice: u64,
+    calls: u64,
+    faults: u64,
+    least: Option<(f64, u64, u64)>,
+    not_ordered: usize,
+    met: BTreeMap<String, u64>,
+    checked: BTreeMap<String, u64>,
+    answers: BTreeMap<String, u64>,
+    failed: Vec<(u64, Vec<String>)>,
+}
+
+impl Nodes {
+    pub(crate) fn run(&self) -> Result<()> {
+        let Kind::Memory = self.store;
+        match self.seed {
+            Some(seed) => self.one(seed),
+            None => self.many(),
+        }
+    }
+
+    fn one(&self, seed: u64) -> Result<()> {
+        let mut outcome = run(seed, self.print);
+        for line in std::mem::take(&mut outcome.trace) {
+            say!("{line}");
+        }
+        if self.json {
+            say!("{}", serde_json::to_string(&outcome)?);
+            return Ok(());
+        }
+        let Outcome { hash, lines, seconds, calls, faults, .. } = outcome;
+        say!("seed {seed}: {seconds:.0} s, {calls} calls, {faults} faults, {lines} lines, sum {hash:016x}");
+        for (what, count) in outcome.met.iter().chain(&outcome.checked) {
+            say!("  {count:>8}  {what}");
+        }
+        for breach in &outcome.breaches {
+            say!("{breach}");
+        }
+        if !outcome.breaches.is_empty() {
+            bail!("seed {seed} failed");
+        }
+        Ok(())
+    }
+
+    fn many(&self) -> Result<()> {
+        let begin = Instant::now();
+        let (next, stops, sum) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Sum::default()));
+        let work = || -> Result<()> {
+            while !stops.load(SeqCst) {
+                let index = next.fetch_add(1, SeqCst);
+                if index >= self.seeds {
+                    break;
+                }
+                let seed = self.first.wrapping_add(index);
+                let outcome = in_a_process(seed)?;
+                let mut breaches = outcome.breaches.clone();
+                let repeats = index % TWICE == 0;
+                if repeats {
+                    let again = in_a_process(seed)?;
+                    if (again.hash, again.lines) != (outcome.hash, outcome.lines) {
+                        breaches.push("two runs of this seed did different things".to_owned());
+                    }
+                }
+                let mut sum = lock(&sum);
+                sum.add(&outcome, repeats);
+                if !breaches.is_empty() {
+                    tell!("seed {seed} failed: {}", breaches[0]);
+                    sum.failed.push((seed, breaches));
+                    stops.fetch_or(!self.keep_going, SeqCst);
+                }
+                if sum.seeds.is_multiple_of(100) {
+                    tell!("{} seeds, {:.1}/s", sum.seeds, per_second(sum.seeds, begin.elapsed()));
+                }
+            }
+            Ok(())
+        };
+        thread::scope(|scope| -> Result<()> {
+            let workers: Vec<_> = (0..self.jobs).map(|_| scope.spawn(work)).collect();
+            for worker in workers {
+                worker.join().expect("a panic here is our own")?;
+            }
+            Ok(())
+        })?;
+        let sum = sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        sum.report(begin.elapsed());
+        let failed = sum.failed.len();
+        if failed > 0 {
+            bail!("{failed} seeds failed; `callsign-sim nodes --seed N --print` shows one");
+        }
+        Ok(())
+    }
+}
+
+fn in_a_process(seed: u64) -> Result<Outcome> {
+    let program = std::env::current_exe().context("where this program is")?;
+    let seed_text = seed.to_string();
+    let output = Command::new(program)
+        .args(["nodes", "--seed", &seed_text, "--json"])
+        .stderr(Stdio::piped())
+        .output()
+        .context("a process for a seed")?;
+    let last = output.stdout.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty());
+    let outcome = last.and_then(|line| serde_json::from_slice(line).ok());
+    let said = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Ok(outcome.unwrap_or_else(|| Outcome {
+        seed,
+        breaches: vec![format!("its process ended without a word ({}): {}", output.status, said())],
+        ..Outcome::default()
+    }))
+}
+
+#[allow(clippy::cast_precision_loss)] // for people
+fn per_second(count: u64, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64()
+}
+
+fn add(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
+    for (what, count) in from {
+        *to.entry(what.clone()).or_default() += count;
+    }
+}
+
+impl Sum {
+    fn add(&mut self, outcome: &Outcome, twice: bool) {
+        self.seeds += 1;
+        self.twice += u64::from(twice);
+        self.calls += outcome.calls;
+        self.faults += outcome.faults;
+        self.not_ordered += outcome.not_ordered;
+        let (seconds, calls, faults) = self.least.unwrap_or((f64::MAX, u64::MAX, u64::MAX));
+        self.least =
+            Some((seconds.min(outcome.seconds), calls.min(outcome.calls), faults.min(outcome.faults)));
+        add(&mut self.met, &outcome.met);
+        add(&mut self.checked, &outcome.checked);
+        add(&mut self.answers, &outcome.answers);
+    }
+
+    fn report(&self, time: Duration) {
+        let rate = per_second(self.seeds, time);
+        say!(
+            "{} seeds in {:.1} s, {rate:.1}/s, {} run twice alike",
+            self.seeds,
+            time.as_secs_f64(),
+            self.twice
+        );
+        let (seconds, calls, faults) = self.least.unwrap_or_default();
+        say!("each at least {seconds:.0} virtual seconds, {calls} calls, {faults} faults");
+        say!("\nmet at the edges of nodes:");
+        for (what, count) in &self.met {
+            say!("  {count:>10}  {what}");
+        }
+        say!("\nanswers:");
+        for (what, count) in &self.answers {
+            say!("  {count:>10}  {what}");
+        }
+        say!("\nchecked:");
+        for (what, count) in &self.checked {
+            say!("  {count:>10}  {what}");
+        }
+        say!("  {:>10}  names with too many calls at a time to be put in order", self.not_ordered);
+        for (seed, breaches) in &self.failed {
+            say!("\nseed {seed}:");
+            for breach in breaches.iter().take(5) {
+                say!("  {breach}");
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What is done to the nodes, as the seed says.
+#![allow(clippy::disallowed_methods)] // time passes here
+
+use std::{
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::Duration,
+};
+
+use callsign::Turns;
+use tokio::time::sleep;
+
+use super::{
+    edge::Weather,
+    plan::TROUBLE,
+    world::{Place, World},
+};
+use crate::rng::Rng;
+
+/// What can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Kill,
+    DieAtAnAwait,
+    Pause,
+    Starve,
+    Leave,
+    Storm,
+    Beside,
+    Outage,
+    OutageForAll,
+    Weather,
+    Cut,
+    HalfOpen,
+    Slow,
+}
+
+/// Each with how often it comes.
+const KINDS: [(Kind, u64); 13] = [
+    (Kind::Kill, 10),
+    (Kind::DieAtAnAwait, 12),
+    (Kind::Pause, 10),
+    (Kind::Starve, 10),
+    (Kind::Leave, 6),
+    (Kind::Storm, 3),
+    (Kind::Beside, 6),
+    (Kind::Outage, 10),
+    (Kind::OutageForAll, 3),
+    (Kind::Weather, 12),
+    (Kind::Cut, 10),
+    (Kind::HalfOpen, 10),
+    (Kind::Slow, 10),
+];
+
+/// Does things to the nodes until the time for it is over. Returns how many.
+pub async fn torment(world: &Arc<World>) -> u64 {
+    let mut rng = Rng::new(world.plan.seed ^ 0x6e65_6d65);
+    let mut done = 0;
+    while world.begin.elapsed() < TROUBLE {
+        sleep(Duration::from_millis(50) + rng.duration(world.plan.calm)).await;
+        let kind = KINDS[rng.weighted(&KINDS.map(|(_, weight)| weight))].0;
+        strike(world, kind, &mut rng);
+        done += 1;
+    }
+    done
+}
+
+/// Ends all of it: the dead are started again, ways are open, and nothing goes wrong any more.
+pub fn heal(world: &Arc<World>) {
+    world.say("heals");
+    world.sky.is_down.store(false, SeqCst);
+    let places: Vec<Place> = (0..world.plan.nodes).map(|index| world.place(index)).collect();
+    let current: Vec<_> = places.iter().map(|place| place.life.who.clone()).collect();
+    for life in world.lives() {
+        life.heal();
+        // A second life of a node is no part of the cluster in the end.
+        if !current.contains(&life.who) && !life.is_leaving() {
+            life.die();
+        }
+    }
+    for (index, place) in places.iter().enumerate() {
+        place.edge.change(|weather| *weather = Weather::default());
+        for other in &places[..index] {
+            world.network.heal(place.listen, other.listen);
+        }
+        if place.life.is_dead() || place.life.is_leaving() {
+            world.restart(index);
+            world.place(index).edge.change(|weather| *weather = Weather::default());
+        }
+    }
+}
+
+fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
+    let lease = world.plan.lease;
+    let index = rng.index(world.plan.nodes);
+    let other = (index + 1 + rng.index(world.plan.nodes - 1)) % world.plan.nodes;
+    let (place, peer) = (world.place(index), world.place(other));
+    let time = Duration::from_millis(100) + rng.duration(lease * 2);
+    world.say(&format!("{kind:?} {} {} {time:?}", place.life.who, peer.life.who));
+    let at = |what: &'static str| {
+        if !place.life.is_dead() {
+            world.counts.met(what);
+        }
+    };
+    let back = Duration::from_millis(50) + rng.duration(lease * 2);
+    match kind {
+        Kind::Kill => {
+            at("a node is killed");
+            place.life.die();
+            again(world, index, place, back);
+        }
+        Kind::DieAtAnAwait => {
+            place.life.die_after(rng.below(3000));
+            again(world, index, place, back);
+        }
+        Kind::Pause => {
+            at("a node is paused");
+            place.life.pause(time);
+        }
+        Kind::Starve => {
+            place.life.starve(1 + rng.below(400), 1 + rng.below(40));
+            after(world, time, move |_| place.life.starve(0, 0));
+        }
+        Kind::Leave => {
+            place.life.leave();
+            again(world, index, place, back);
+        }
+        Kind::Storm => {
+            at("a node is started again and again");
+            place.life.die();
+            storm(world, index, rng.below(4) + 2, Duration::from_millis(20) + rng.duration(lease / 2));
+        }
+        Kind::Beside => {
+            at("two lives of one node");
+            let second = world.start(index);
+            after(world, time, move |_| second.life.die());
+        }
+        Kind::Outage => {
+            place.edge.change(|weather| weather.is_down = true);
+            after(world, time, move |_| place.edge.change(|weather| weather.is_down = false));
+        }
+        Kind::OutageForAll => {
+            world.counts.met("nobody reaches the store");
+            world.sky.is_down.store(true, SeqCst);
+            after(world, time, |world| world.sky.is_down.store(false, SeqCst));
+        }
+        Kind::Weather => {
+            let slow = rng.duration(lease / 4);
+            let (unsure, lost, blind) = (rng.below(600), rng.below(100), rng.below(600));
+            let before = world.plan.unsure;
+            place.edge.change(|weather| *weather = Weather { unsure, lost, blind, slow, ..*weather });
+            after(world, time, move |_| {
+                place.edge.change(|weather| {
+                    let is_down = weather.is_down;
+                    *weather = Weather { unsure: before, blind: before, is_down, ..Weather::default() };
+                });
+            });
+        }
+        Kind::Cut => {
+            at("a link is cut");
+            world.network.cut(place.listen, peer.listen);
+            mend(world, &place, &peer, time);
+        }
+        Kind::HalfOpen => {
+            at("a link is half open");
+            world.network.hold(place.listen, peer.listen);
+            mend(world, &place, &peer, time);
+        }
+        Kind::Slow => {
+            at("a link is slow");
+            let pause = Duration::from_millis(1) + rng.duration(Duration::from_millis(300));
+            let bytes = 1 << rng.below(14);
+            world.network.slow(place.listen, peer.listen, pause, bytes);
+            mend(world, &place, &peer, time);
+        }
+    }
+}
+
+/// Does something later, unless all is healed then.
+fn after(world: &Arc<World>, time: Duration, what: impl FnOnce(&Arc<World>) + Send + 'static) {
+    let world = world.clone();
+    tokio::spawn(async move {
+        sleep(time).await;
+        if world.begin.elapsed() < TROUBLE {
+            what(&world);
+        }
+    });
+}
+
+fn mend(world: &Arc<World>, a: &Place, b: &Place, time: Duration) {
+    let (a, b) = (a.listen, b.listen);
+    after(world, time, move |world| world.network.heal(a, b));
+}
+
+/// Starts a node again, that long after it died.
+fn again(world: &Arc<World>, index: usize, place: Place, time: Duration) {
+    let world = world.clone();
+    tokio::spawn(async move {
+        place.life.death().await;
+        sleep(time).await;
+        // Whoever heals starts it, and so may have somebody else.
+        if world.begin.elapsed() < TROUBLE && world.place(index).life.who == place.life.who {
+            world.restart(index);
+        }
+    });
+}
+
+/// Starts a node so many times, and kills it each time but the last.
+fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration) {
+    let world = world.clone();
+    tokio::spawn(async move {
+        for _ in 0..times {
+            if world.begin.elapsed() >= TROUBLE {
+                return;
+            }
+            world.place(index).life.die();
+            world.restart(index);
+            sleep(every).await;
+        }
+    });
+}

@@ -1,0 +1,51 @@
+//! What a seed decides before anything runs.
+
+use std::time::Duration;
+
+use crate::rng::Rng;
+
+/// How long faults come.
+pub const TROUBLE: Duration = Duration::from_secs(40);
+/// How long a run is at least.
+pub const STANDARD: Duration = Duration::from_secs(60);
+
+/// A run, before it begins.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// How many nodes.
+    pub nodes: usize,
+    /// The lease of sessions.
+    pub lease: Duration,
+    /// Whether the store can prove a death.
+    pub proves_deaths: bool,
+    /// Between two calls of a client.
+    pub pause: Duration,
+    /// Between two faults: up to this.
+    pub calm: Duration,
+    /// How likely a commit goes wrong all the time, in a thousand.
+    pub unsure: u64,
+}
+
+impl Plan {
+    /// What this seed decides.
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let leases = [2, 3, 5, 10].map(Duration::from_secs);
+        Self {
+            seed,
+            nodes: 3 + rng.index(3),
+            lease: leases[rng.weighted(&[3, 3, 2, 1])],
+            proves_deaths: rng.per_mille(500),
+            pause: Duration::from_millis(400) + rng.duration(Duration::from_millis(800)),
+            calm: Duration::from_millis(600) + rng.duration(Duration::from_millis(1200)),
+            unsure: [0, 10, 40][rng.index(3)],
+        }
+    }
+
+    /// The names of the nodes.
+    pub fn names(&self) -> Vec<String> {
+        (0..self.nodes).map(|index| char::from(b'a' + u8::try_from(index).unwrap_or(0)).to_string()).collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! One seed, from its start to its verdict.
+#![allow(clippy::disallowed_methods)] // time passes here
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use super::{
+    nemesis::{heal, torment},
+    plan::{Plan, STANDARD},
+    world::{Phase, World},
+};
+use crate::histories::{
+    event::Event,
+    judge::{Process, judge},
+};
+
+/// Within this, and a few leases, all nodes serve again after everything is healed.
+const HEALED: Duration = Duration::from_secs(30);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What a seed came to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// What must not be, and was.
+    pub breaches: Vec<String>,
+    /// Stands for everything that happened.
+    pub hash: u64,
+    /// How many lines that were.
+    pub lines: u64,
+    /// How many seconds of virtual time.
+    pub seconds: f64,
+    /// How many calls were made.
+    pub calls: u64,
+    /// How many faults were drawn.
+    pub faults: u64,
+    /// How often each was met at an edge.
+    pub met: BTreeMap<String, u64>,
+    /// How often each check was exercised.
+    pub checked: BTreeMap<String, u64>,
+    /// How often each call had each answer.
+    pub answers: BTreeMap<String, u64>,
+    /// Names whose calls were too many at a time to be put in order.
+    pub not_ordered: usize,
+    /// The trace, if it was asked for.
+    pub trace: Vec<String>,
+}
+
+/// Runs a seed. Only the first run of a process means what the seed says: `ractor` numbers actors for all of it.
+///
+/// # Panics
+/// If there is no runtime to be had.
+pub fn run(seed: u64, keeps_trace: bool) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime of one thread needs no more than memory");
+    runtime.block_on(whole(Plan::of(seed), keeps_trace))
+}
+
+async fn whole(plan: Plan, keeps_trace: bool) -> Outcome {
+    let world = World::new(plan.clone(), keeps_trace);
+    world.say(&format!("{plan:?}"));
+    let faults = torment(&world).await;
+    heal(&world);
+    rest(&world).await;
+    let processes: Vec<Process> =
+        world.lives().iter().map(|life| Process::new(&life.node, life.killed(), life.events())).collect();
+    let verdict = judge(&processes);
+    let mut breaches = world.breaches();
+    breaches.extend(verdict.breaches.clone());
+    for breach in &verdict.breaches {
+        world.say(&format!("BREACH {breach}"));
+    }
+    let (hash, lines) = world.trace.sum();
+    let answers = verdict.answers.iter();
+    Outcome {
+        seed: plan.seed,
+        breaches,
+        hash,
+        lines,
+        seconds: world.begin.elapsed().as_secs_f64(),
+        calls: verdict.answers.values().sum(),
+        faults,
+        met: world.counts.all().into_iter().map(|(what, count)| (what.to_owned(), count)).collect(),
+        checked: verdict.checked.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect(),
+        answers: answers.map(|((ask, told), count)| (format!("{ask}: {told}"), *count)).collect(),
+        not_ordered: verdict.not_ordered.len(),
+        trace: world.trace.lines(),
+    }
+}
+
+/// After everything is healed: all serve, hold what they are to keep, and find it.
+async fn rest(world: &Arc<World>) {
+    let bound = HEALED + world.plan.lease * 4;
+    if !serves(world, bound).await {
+        return;
+    }
+    let left = STANDARD.saturating_sub(world.begin.elapsed()).saturating_sub(Duration::from_secs(5));
+    sleep(left).await;
+    world.enter(Phase::Rest);
+    let is = |event: &Event| matches!(event, Event::Quiet { .. });
+    if !all(world, bound, "hold what they are to keep", is).await {
+        return;
+    }
+    sleep(Duration::from_secs(1)).await;
+    world.enter(Phase::Check);
+    all(world, bound, "find all that is kept", |event| matches!(event, Event::Done { .. })).await;
+}
+
+/// P8: all nodes serve within the bound.
+async fn serves(world: &Arc<World>, bound: Duration) -> bool {
+    let until = world.begin.elapsed() + bound;
+    for index in 0..world.plan.nodes {
+        let life = world.place(index).life;
+        let joined = async {
+            while life.registry.get().is_none() {
+                sleep(LOOK).await;
+            }
+        };
+        let left = until.saturating_sub(world.begin.elapsed());
+        if tokio::time::timeout(left, joined).await.is_err() {
+            world.breach(format!("P8: {} has not joined {bound:?} after all was healed", life.who));
+            return false;
+        }
+        let left = until.saturating_sub(world.begin.elapsed());
+        let Some(registry) = life.registry.get() else { continue };
+        if !registry.ready(left).await {
+            let status = registry.status();
+            world.breach(format!(
+                "P8: {} does not serve {bound:?} after all was healed: {status:?}",
+                life.who
+            ));
+            return false;
+        }
+    }
+    true
+}
+
+/// P8: all nodes come so far within the bound.
+async fn all(world: &Arc<World>, bound: Duration, what: &str, has: impl Fn(&Event) -> bool) -> bool {
+    let until = world.begin.elapsed() + bound;
+    for index in 0..world.plan.nodes {
+        let life = world.place(index).life;
+        while !life.events().iter().any(&has) {
+            if world.begin.elapsed() > until {
+                world.breach(format!("P8: {} does not {what} within {bound:?} of rest", life.who));
+                return false;
+            }
+            sleep(LOOK).await;
+        }
+    }
+    true
+}

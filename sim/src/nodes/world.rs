@@ -1,0 +1,257 @@
+//! The nodes of a run, and what their clients do.
+#![allow(clippy::disallowed_methods)] // tasks are started here, and time passes
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use callsign::{Clock, Config, Entropy, MemoryNetwork, Network, Registry, SessionTiming, Turns};
+use callsign_elector::{lock::lock, random::splitmix, store::memory::MemoryStore};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+use super::{
+    clock::Drifting,
+    counts::Counts,
+    edge::{Edge, Sky},
+    life::Life,
+    plan::Plan,
+    trace::Trace,
+};
+use crate::{
+    histories::{
+        Journal,
+        clients::{CONTENDERS, Calls, Client, Site},
+        event::Event,
+    },
+    rng::Rng,
+};
+
+/// Before what failed is tried again.
+const AGAIN: Duration = Duration::from_millis(300);
+/// Between two acts of an actor.
+const ACT_EVERY: Duration = Duration::from_millis(150);
+
+/// What the clients of all nodes are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Go on.
+    Work,
+    /// Give up what is contested, and hold what is to be kept.
+    Rest,
+    /// Read all of it once more.
+    Check,
+}
+
+/// A run.
+#[derive(Debug)]
+pub struct World {
+    /// What the seed decided.
+    pub plan: Plan,
+    /// When it began.
+    pub begin: Instant,
+    /// What happened.
+    pub trace: Trace,
+    /// What was met.
+    pub counts: Counts,
+    /// The network of all.
+    pub network: MemoryNetwork,
+    /// What all edges have in common.
+    pub sky: Arc<Sky>,
+    store: MemoryStore,
+    /// The nodes, by index.
+    places: Mutex<Vec<Place>>,
+    /// All that have lived.
+    lives: Mutex<Vec<Arc<Life>>>,
+    breaches: Mutex<Vec<String>>,
+    phase: watch::Sender<Phase>,
+    works: watch::Sender<bool>,
+}
+
+/// A node that lives, or is to.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its present life.
+    pub life: Arc<Life>,
+    /// Its way to the store.
+    pub edge: Edge,
+    /// Where it listens.
+    pub listen: SocketAddr,
+}
+
+impl World {
+    /// A world with all its nodes, which begin to join.
+    pub fn new(plan: Plan, keeps: bool) -> Arc<Self> {
+        let world = Arc::new(Self {
+            begin: Instant::now(),
+            trace: Trace::new(keeps),
+            counts: Counts::default(),
+            network: MemoryNetwork::new(),
+            sky: Arc::new(Sky::new(plan.proves_deaths)),
+            store: MemoryStore::new(),
+            places: Mutex::default(),
+            lives: Mutex::default(),
+            breaches: Mutex::default(),
+            phase: watch::Sender::new(Phase::Work),
+            works: watch::Sender::new(true),
+            plan,
+        });
+        for index in 0..world.plan.nodes {
+            let place = world.start(index);
+            lock(&world.places).push(place);
+        }
+        world
+    }
+
+    /// Writes a line of the trace.
+    pub fn say(&self, what: &str) {
+        self.trace.line(self.begin.elapsed(), "", what);
+    }
+
+    /// Something that must not be.
+    pub fn breach(&self, what: String) {
+        self.say(&format!("BREACH {what}"));
+        lock(&self.breaches).push(what);
+    }
+
+    /// All of that.
+    pub fn breaches(&self) -> Vec<String> {
+        lock(&self.breaches).clone()
+    }
+
+    /// A node.
+    pub fn place(&self, index: usize) -> Place {
+        lock(&self.places)[index].clone()
+    }
+
+    /// All that have lived.
+    pub fn lives(&self) -> Vec<Arc<Life>> {
+        lock(&self.lives).clone()
+    }
+
+    /// Has the clients of all nodes do something else.
+    pub fn enter(&self, phase: Phase) {
+        self.say(&format!("{phase:?}"));
+        self.works.send_replace(phase == Phase::Work);
+        self.phase.send_replace(phase);
+    }
+
+    /// Starts the next life of a node in place of the present one.
+    pub fn restart(self: &Arc<Self>, index: usize) {
+        let place = self.start(index);
+        lock(&self.places)[index] = place;
+    }
+
+    /// Starts another life of a node, whatever its present one does.
+    pub fn start(self: &Arc<Self>, index: usize) -> Place {
+        let number = lock(&self.lives).len() as u64 + 1;
+        let node = &self.plan.names()[index];
+        let seed = splitmix(splitmix(self.plan.seed) ^ number);
+        let life = Life::new(node, number, self.begin, seed, &self.trace, &self.counts);
+        lock(&self.lives).push(life.clone());
+        let edge = Edge::new(&self.store, &life, &self.sky, splitmix(seed ^ 1), &self.counts);
+        let unsure = self.plan.unsure;
+        edge.change(|weather| (weather.unsure, weather.blind) = (unsure, unsure));
+        let listen = SocketAddr::from(([127, 0, 0, 1], 7000 + u16::try_from(number).unwrap_or(0)));
+        let place = Place { life: life.clone(), edge, listen };
+        life.say("starts");
+        tokio::spawn(live(self.clone(), place.clone(), seed));
+        place
+    }
+
+    fn config(&self, place: &Place, seed: u64) -> Config {
+        let mut rng = Rng::new(splitmix(seed ^ 2));
+        let ahead = Duration::from_secs(1000) + rng.duration(Duration::from_secs(1000));
+        // Two clocks may come apart by 1000 parts of a million.
+        let ppm = i64::try_from(rng.below(1000)).unwrap_or(0) - 500;
+        let clock = Drifting::new(self.begin, ahead, ppm);
+        let store: callsign::SharedStore = Arc::new(place.edge.clone());
+        Config::new(&place.life.node, store)
+            .listen(place.listen)
+            .network(Network::Memory(self.network.clone()))
+            .clock(Clock::Own(Arc::new(clock)))
+            .entropy(Entropy::seeded(splitmix(seed ^ 3)))
+            .turns(place.life.clone())
+            .session_timing(SessionTiming::for_lease(self.plan.lease))
+            .join_timeout(self.plan.lease * 2)
+            .request_timeout(Duration::from_secs(3))
+    }
+}
+
+/// A life of a node, from its start to its end.
+async fn live(world: Arc<World>, place: Place, seed: u64) {
+    let life = place.life.clone();
+    let death = life.death();
+    let whole = async {
+        let registry = join(&world, &place, seed).await;
+        let _ = life.registry.set(registry.clone());
+        let (node, incarnation) = (life.node.clone(), registry.incarnation());
+        life.write(&Event::Started { at: life.now(), node, incarnation });
+        let site = Arc::new(Site {
+            registry: registry.clone(),
+            journal: life.clone(),
+            name: life.node.clone(),
+            nodes: world.plan.names(),
+            seed: splitmix(seed ^ 4),
+            pause: world.plan.pause,
+            act_every: ACT_EVERY,
+            works: world.works.subscribe(),
+        });
+        tokio::select! {
+            biased;
+            failure = registry.failed() => {
+                world.breach(format!("P9: {} has failed: {failure}", life.who));
+            }
+            () = left(&world, &life, &registry) => {}
+            () = clients(&world, &site) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = death => {}
+        () = whole => life.die(),
+    }
+}
+
+async fn join(world: &World, place: &Place, seed: u64) -> Registry {
+    let config = world.config(place, seed);
+    loop {
+        match Registry::join(config.clone()).await {
+            Ok(registry) => return registry,
+            Err(error) => place.life.say(&format!("has not joined: {error}")),
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// Ends when the node has left in good order, after it was told to.
+async fn left(world: &World, life: &Life, registry: &Registry) {
+    while !life.is_leaving() {
+        sleep(AGAIN / 3).await;
+    }
+    life.write(&Event::Leaving { at: life.now() });
+    let left = registry.leave().await;
+    world.counts.met("a node leaves");
+    life.say(&format!("has left: {left:?}"));
+}
+
+/// What the clients of a node do, in all phases.
+async fn clients(world: &World, site: &Arc<Site>) {
+    let calls = Arc::new(Calls::default());
+    let client = |number| Client::new(site, &calls, number);
+    let contenders = (0..CONTENDERS).map(|number| client(number + 1).contend(number));
+    let asks = client(CONTENDERS + 1).ask_around();
+    // In this one task, so that they end with it.
+    futures::join!(futures::future::join_all(contenders), asks, client(0).keep());
+    site.journal.write(&Event::Quiet { at: site.journal.now() });
+    let mut phase = world.phase.subscribe();
+    while *phase.borrow_and_update() != Phase::Check {
+        sleep(AGAIN).await;
+    }
+    client(CONTENDERS + 2).read_all().await;
+    site.journal.write(&Event::Done { at: site.journal.now() });
+}

@@ -1,0 +1,59 @@
+//! What a node of a chaos run writes down, a line each, before and after everything that it does.
+//!
+//! A file of the machine outlives a SIGKILL: what was written is there. Moments are nanoseconds of the machine's boot-time
+//! clock, which all its processes share and nobody sets.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+    sync::Mutex,
+};
+
+use callsign_elector::lock::lock;
+use callsign_sim::histories;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::event::{At, Event};
+
+/// Now.
+pub fn now() -> At {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Where a process writes its lines.
+#[derive(Debug)]
+pub struct Journal(Mutex<File>);
+
+impl Journal {
+    /// Goes on with a file, or begins it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(Mutex::new(OpenOptions::new().create(true).append(true).open(path)?)))
+    }
+}
+
+impl histories::Journal for Journal {
+    fn now(&self) -> At {
+        now()
+    }
+
+    /// Writes a line, with one call of the kernel. Ends the process if it cannot be written: a history with a hole proves
+    /// nothing.
+    fn write(&self, event: &Event) {
+        let mut line = serde_json::to_vec(event).expect("plain data has JSON");
+        line.push(b'\n');
+        let mut file = lock(&self.0);
+        if let Err(error) = file.write_all(&line) {
+            eprintln!("the history cannot be written: {error}");
+            std::process::exit(70);
+        }
+    }
+}
+
+/// The lines of a file. A last one that was not finished is not there.
+pub fn read(path: &Path) -> io::Result<Vec<Event>> {
+    let text = std::fs::read(path)?;
+    let whole = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    whole.map(|line| serde_json::from_slice(line).map_err(io::Error::other)).collect()
+}
