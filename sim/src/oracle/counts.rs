@@ -88,6 +88,7 @@ checks! {
     DrainKnown "who has drained is known to drain",
     DrainSaid "who drains says so again after each join",
     LeaveSaid "who says that it left is a member no more",
+    LeavesForGood "who leaves opens no other session",
     NamesThenSession "who leaves drops its names and says so before it closes its session",
     FailedClosed "a node that has failed closes its session, unless the store does not answer",
     RaisedForALoss "a lineage is raised only where the store went back",

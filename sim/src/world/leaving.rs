@@ -8,6 +8,7 @@ use callsign::cores::{
 use callsign_elector::Time;
 
 use super::{NodeId, World};
+use crate::oracle::Check;
 
 /// Whoever asks a node to leave. Nobody waits for the answer.
 const CALLER: u64 = 0;
@@ -107,11 +108,17 @@ impl World {
 
     fn part(&mut self, node: NodeId) {
         let Some(process) = self.process(node) else { return };
+        let (is_ending, session) = (process.session.is_leaving(), process.session.session());
         if let Some(number) = process.failed_with {
             let is_confirmed = process.session.is_over() && process.session.failure().is_none();
             let mut oracle = std::mem::take(&mut self.oracle);
             oracle.has_failed(self, node, number, is_confirmed);
             self.oracle = oracle;
+        }
+        self.oracle.count(Check::LeavesForGood);
+        if !is_ending {
+            self.oracle
+                .fail(Check::LeavesForGood, || format!("node {node} has left, and has opened {session:?}"));
         }
         self.say_goodbye(node);
         self.crash(node);

@@ -17,6 +17,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::NewerLink, "planted defects of links"),
     (Check::GrantTrusted, "planted defects of the registry"),
     (Check::AskedAgain, "planted defects of the composition: retry-lost"),
+    (Check::LeavesForGood, "planted defects of losses: raised-while-leaving"),
     (Check::WentBack, "only counted"),
     (Check::RaisedForALoss, "planted defects of losses: raises-a-day-late"),
     (Check::WaitedOut, "planted defects of losses: no-wait-at-the-join"),
