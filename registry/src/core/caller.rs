@@ -73,11 +73,6 @@ impl Caller {
         Self { name, on_outage, began: now, deadline: now + wait, stage: Stage::New }
     }
 
-    /// When it is to be told that a time has come.
-    pub fn wakes_at(&self) -> Option<Time> {
-        (self.stage == Stage::Waiting).then_some(self.deadline)
-    }
-
     /// Takes an input. `outage` is for how long the store has taken no commits, if that is known.
     pub fn step(&mut self, now: Now, outage: Option<Duration>, input: CallerInput) -> Option<CallerEffect> {
         match (self.stage, input) {
@@ -149,6 +144,15 @@ impl Caller {
     fn done(&mut self, how: Result<Granted, RegisterError>) -> CallerEffect {
         self.stage = Stage::Done;
         CallerEffect::Done(how)
+    }
+}
+
+/// For whoever has many of them, and wakes each in its time.
+#[cfg(any(test, feature = "cores"))]
+impl Caller {
+    /// When it is to be told that a time has come.
+    pub fn wakes_at(&self) -> Option<Time> {
+        (self.stage == Stage::Waiting).then_some(self.deadline)
     }
 }
 
