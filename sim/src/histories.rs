@@ -20,6 +20,9 @@ pub trait Journal: Debug + Send + Sync + 'static {
     /// Writes an event down, or ends the process: a history with a hole proves nothing.
     fn write(&self, event: &Event);
 
+    /// Something was met that is no part of the history.
+    fn note(&self, _what: &'static str) {}
+
     /// Whether nobody reads it any more: whoever writes may end. Never, by default.
     fn is_closed(&self) -> bool {
         false

@@ -13,8 +13,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use callsign_elector::lock::lock;
-use callsign_sim::nodes::run::{Outcome, run};
+use callsign_elector::{lock::lock, supervision::text};
+use callsign_sim::{
+    histories::acting::PANIC,
+    nodes::{
+        counts::{CHECKS, FAULTS},
+        run::{Outcome, run},
+    },
+};
 use clap::{Args, ValueEnum};
 
 /// Every seed of this number runs twice, in two processes, and both have to do the same.
@@ -81,6 +87,13 @@ impl Nodes {
     }
 
     fn one(&self, seed: u64) -> Result<()> {
+        let say = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            // What is to panic is no news.
+            if text(panic.payload()) != PANIC {
+                say(panic);
+            }
+        }));
         let mut outcome = run(seed, self.print);
         for line in std::mem::take(&mut outcome.trace) {
             say!("{line}");
@@ -144,9 +157,13 @@ impl Nodes {
         })?;
         let sum = sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         sum.report(begin.elapsed());
+        let missing = sum.missing();
         let failed = sum.failed.len();
         if failed > 0 {
             bail!("{failed} seeds failed; `callsign-sim nodes --seed N --print` shows one");
+        }
+        if !missing.is_empty() {
+            bail!("met or checked too seldom, in {} seeds: {}", self.seeds, missing.join(", "));
         }
         Ok(())
     }
@@ -194,6 +211,16 @@ impl Sum {
         add(&mut self.met, &outcome.met);
         add(&mut self.checked, &outcome.checked);
         add(&mut self.answers, &outcome.answers);
+    }
+
+    /// What was met, or checked, too seldom for this many seeds to mean anything.
+    fn missing(&self) -> Vec<String> {
+        // 100 times in 2 000 seeds. Of few seeds nothing can be asked.
+        let least = self.seeds / 20;
+        let faults = FAULTS.iter().filter(|fault| self.met.get(**fault).copied().unwrap_or(0) < least);
+        let least = u64::from(self.seeds >= 20);
+        let checks = CHECKS.iter().filter(|check| self.checked.get(**check).copied().unwrap_or(0) < least);
+        faults.chain(checks).map(|what| (*what).to_owned()).collect()
     }
 
     fn report(&self, time: Duration) {

@@ -5,14 +5,17 @@ use std::{
     time::Duration,
 };
 
-use callsign::{Notice, RactorClusterMessage, Registration, remote_message};
+use callsign::{NotHeld, Notice, RactorClusterMessage, Registration, remote_message};
 use callsign_elector::lock::lock;
-use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SpawnErr};
 
 use super::{
     Journal,
     event::{Event, Told},
 };
+
+/// What a listener says that is to panic.
+pub const PANIC: &str = "a listener panics, as it is to";
 
 /// What such an actor takes.
 #[derive(Debug, RactorClusterMessage)]
@@ -47,6 +50,22 @@ impl Acting {
         Ok(Self { actor, number, registration, told, journal })
     }
 
+    /// The same actor, by another number, for another name: under that it holds, and does not act.
+    #[must_use]
+    pub fn also(&self, number: u64) -> Self {
+        Self { number, registration: Held::default(), ..self.clone() }
+    }
+
+    /// The name that it holds though its session is not trusted, if it lives and was not told.
+    pub fn should_be_told(&self) -> Option<String> {
+        let held = lock(&self.registration);
+        let registration = held.as_ref()?;
+        let lapsed = registration.check() == Err(NotHeld::NotTrusted);
+        let lives = self.actor.get_status() < ActorStatus::Stopping;
+        let told = matches!(self.told(), Some(Told::Lapsed | Told::Lost));
+        (lapsed && lives && !told).then(|| registration.name().to_owned())
+    }
+
     /// It holds a name, and acts from now on.
     pub fn begin(&self, registration: Registration) {
         *lock(&self.registration) = Some(registration);
@@ -62,8 +81,8 @@ impl Acting {
         *lock(&self.told)
     }
 
-    /// Writes down what it is told.
-    pub fn listener(&self) -> Arc<dyn Fn(Notice) + Send + Sync> {
+    /// Writes down what it is told, and panics after that if it is to.
+    pub fn listener(&self, panics: bool) -> Arc<dyn Fn(Notice) + Send + Sync> {
         let (number, told, journal) = (self.number, self.told.clone(), self.journal.clone());
         Arc::new(move |notice| {
             let what = match notice {
@@ -75,6 +94,10 @@ impl Acting {
             };
             journal.write(&Event::Noticed { at: journal.now(), actor: number, told: what });
             *lock(&told) = Some(what);
+            if panics {
+                journal.note("a listener panics");
+                panic!("{PANIC}");
+            }
         })
     }
 

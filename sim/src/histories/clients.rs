@@ -6,13 +6,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use callsign::{RegisterError, RegisterOptions, Registry, UnregisterError, WhenLapsed};
+use callsign_elector::lock::lock;
 use tokio::{sync::watch, time::sleep};
 
 use super::{
@@ -36,6 +37,8 @@ const WAIT: Duration = Duration::from_secs(3);
 /// How long a name is kept: from this, up to three times as long.
 const KEEP: Duration = Duration::from_secs(15);
 
+/// How long a juggler holds a name, at most.
+const HOLD: Duration = Duration::from_secs(6);
 /// Before what failed is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
 
@@ -56,6 +59,10 @@ pub struct Site {
     pub pause: Duration,
     /// Between two acts of an actor.
     pub act_every: Duration,
+    /// Every so many listeners of a thousand panic when they are told something.
+    pub panics: u64,
+    /// All actors that were granted something.
+    pub granted: Arc<Mutex<Vec<Acting>>>,
     /// Whether they go on.
     pub works: watch::Receiver<bool>,
 }
@@ -144,14 +151,18 @@ impl Client {
         Acting::spawn(number, self.site.act_every, &self.site.journal).await.ok()
     }
 
-    async fn register(&self, name: &str, acting: &Acting, stops: bool) -> Answer {
-        let when_lapsed = if stops { WhenLapsed::Stop } else { WhenLapsed::Tell(acting.listener()) };
+    fn tells(&mut self, acting: &Acting) -> WhenLapsed {
+        WhenLapsed::Tell(acting.listener(self.rng.per_mille(self.site.panics)))
+    }
+
+    async fn register(&self, name: &str, acting: &Acting, when_lapsed: WhenLapsed) -> Answer {
         let options = RegisterOptions { when_lapsed, wait: Some(WAIT), on_outage: None };
         let call = self.asked(Ask::Register, name, acting.number);
         let answer = match self.site.registry.register_with(name, &acting.actor, options).await {
             Ok(registration) => {
                 let token = registration.token().0;
                 acting.begin(registration);
+                lock(&self.site.granted).push(acting.clone());
                 Answer::Granted(token)
             }
             Err(RegisterError::Taken { holder, .. }) => Answer::Taken(holder.token.0),
@@ -208,7 +219,8 @@ impl Client {
     /// Returns whether it is held, or may be.
     async fn ask_again(&mut self, name: &str, wanted: &mut Wanted, stops: bool) -> bool {
         let was_unknown = wanted.token.is_none() && self.since(wanted.since) > Duration::from_millis(1);
-        match self.register(name, &wanted.acting, stops).await {
+        let when_lapsed = if stops { WhenLapsed::Stop } else { self.tells(&wanted.acting) };
+        match self.register(name, &wanted.acting, when_lapsed).await {
             Answer::Granted(token) => {
                 wanted.token = Some(token);
                 // After one's own register, one's own read sees it.
@@ -322,6 +334,50 @@ impl Client {
         }
         for (name, wanted) in held {
             self.release(&name, wanted).await;
+        }
+    }
+
+    /// Has one actor ask for two names at once, of which it gets one, and then give that one up while it asks for a third.
+    pub async fn juggle(mut self) {
+        let me = self.site.name.clone();
+        let others: Vec<_> = self.site.nodes.iter().filter(|node| **node != me).cloned().collect();
+        let mut round = 0;
+        while self.works() && !others.is_empty() {
+            round += 1;
+            let Some(first) = self.spawn().await else { return };
+            let [second, third] = [(); 2].map(|()| first.also(Calls::next(&self.calls.actors)));
+            let theirs = kept(&others[self.rng.index(others.len())], self.rng.index(KEPT));
+            let [own, next] = ["x", "y"].map(|which| format!("{me}{which}{round}"));
+            let tells = self.tells(&first);
+            let (not_ours, ours) = futures::join!(
+                self.register(&theirs, &first, tells.clone()),
+                self.register(&own, &second, tells)
+            );
+            if matches!(not_ours, Answer::Granted(_)) {
+                self.unregister(&theirs, &first).await;
+            }
+            self.hold().await;
+            if matches!(ours, Answer::Granted(_)) {
+                let tells = self.tells(&first);
+                let (_, ours) =
+                    futures::join!(self.unregister(&own, &second), self.register(&next, &third, tells));
+                self.hold().await;
+                if matches!(ours, Answer::Granted(_)) {
+                    self.unregister(&next, &third).await;
+                }
+            }
+            for acting in [first, second, third] {
+                acting.end();
+            }
+            self.pause().await;
+        }
+    }
+
+    /// Holds what it has for some seconds.
+    async fn hold(&mut self) {
+        let until = self.now() + u64::try_from(self.rng.duration(HOLD).as_nanos()).unwrap_or(0);
+        while self.works() && self.now() < until {
+            sleep(AGAIN).await;
         }
     }
 

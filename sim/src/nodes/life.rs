@@ -50,6 +50,8 @@ pub struct Life {
     events: Mutex<Vec<Event>>,
     /// What its clients ask, once it has joined.
     pub registry: OnceLock<Registry>,
+    /// The registry that it has joined beside.
+    pub beside: OnceLock<Registry>,
 }
 
 impl fmt::Debug for Life {
@@ -83,6 +85,7 @@ impl Life {
             leaves: AtomicBool::new(false),
             events: Mutex::default(),
             registry: OnceLock::new(),
+            beside: OnceLock::new(),
         })
     }
 
@@ -192,6 +195,10 @@ impl Turns for Life {
 impl Journal for Life {
     fn now(&self) -> At {
         At::try_from(self.begin.elapsed().as_nanos()).unwrap_or(At::MAX)
+    }
+
+    fn note(&self, what: &'static str) {
+        self.counts.met(what);
     }
 
     fn is_closed(&self) -> bool {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use callsign::Turns;
+use callsign::{LookupError, Turns};
 use tokio::time::sleep;
 
 use super::{
@@ -15,6 +15,9 @@ use super::{
     world::{Place, World},
 };
 use crate::rng::Rng;
+
+/// Between two looks at a node.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,7 @@ enum Kind {
     Leave,
     Storm,
     Beside,
+    JoinLapsed,
     Outage,
     OutageForAll,
     Weather,
@@ -35,7 +39,7 @@ enum Kind {
 }
 
 /// Each with how often it comes.
-const KINDS: [(Kind, u64); 13] = [
+const KINDS: [(Kind, u64); 14] = [
     (Kind::Kill, 10),
     (Kind::DieAtAnAwait, 12),
     (Kind::Pause, 10),
@@ -43,6 +47,7 @@ const KINDS: [(Kind, u64); 13] = [
     (Kind::Leave, 6),
     (Kind::Storm, 3),
     (Kind::Beside, 6),
+    (Kind::JoinLapsed, 8),
     (Kind::Outage, 10),
     (Kind::OutageForAll, 3),
     (Kind::Weather, 12),
@@ -134,6 +139,10 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
             let second = world.start(index);
             after(world, time, move |_| second.life.die());
         }
+        Kind::JoinLapsed => {
+            place.edge.change(|weather| weather.is_down = true);
+            tokio::spawn(join_lapsed(world.clone(), place.clone(), rng.duration(lease)));
+        }
         Kind::Outage => {
             place.edge.change(|weather| weather.is_down = true);
             after(world, time, move |_| place.edge.change(|weather| weather.is_down = false));
@@ -189,6 +198,32 @@ fn after(world: &Arc<World>, time: Duration, what: impl FnOnce(&Arc<World>) + Se
 fn mend(world: &Arc<World>, a: &Place, b: &Place, time: Duration) {
     let (a, b) = (a.listen, b.listen);
     after(world, time, move |world| world.network.heal(a, b));
+}
+
+/// Cuts a node off until its session has lapsed, has it join another registry then, and lets it back some time later.
+async fn join_lapsed(world: Arc<World>, place: Place, later: Duration) {
+    let lapsed = || {
+        let registry = place.life.registry.get()?;
+        matches!(registry.lookup(""), Err(LookupError::Lapsed { .. })).then_some(registry)
+    };
+    let until = TROUBLE.min(world.begin.elapsed() + world.plan.lease * 2);
+    while lapsed().is_none() && world.begin.elapsed() < until {
+        sleep(LOOK).await;
+    }
+    if let Some(registry) = lapsed()
+        && place.life.beside.get().is_none()
+        && !place.life.is_dead()
+    {
+        world.counts.met("a registry is joined beside while lapsed");
+        place.life.say("joins beside, lapsed");
+        if let Ok(beside) = registry.join_beside("beside").await {
+            let _ = place.life.beside.set(beside);
+        }
+    }
+    sleep(later).await;
+    if world.begin.elapsed() < TROUBLE {
+        place.edge.change(|weather| weather.is_down = false);
+    }
 }
 
 /// Starts a node again, that long after it died.

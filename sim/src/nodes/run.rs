@@ -6,12 +6,17 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use callsign::Registry;
+
 use super::{
+    life::Life,
     nemesis::{heal, torment},
     plan::{Plan, STANDARD},
     world::{Phase, World},
 };
 use crate::histories::{
+    Journal,
+    acting::Acting,
     event::Event,
     judge::{Process, judge},
 };
@@ -84,8 +89,13 @@ async fn whole(plan: Plan, keeps_trace: bool) -> Outcome {
         seconds: world.begin.elapsed().as_secs_f64(),
         calls: verdict.answers.values().sum(),
         faults,
-        met: world.counts.all().into_iter().map(|(what, count)| (what.to_owned(), count)).collect(),
-        checked: verdict.checked.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect(),
+        met: world.counts.faults().into_iter().map(|(what, count)| (what.to_owned(), count)).collect(),
+        checked: verdict
+            .checked
+            .iter()
+            .chain(&world.counts.checks())
+            .map(|(what, count)| ((*what).to_owned(), *count))
+            .collect(),
         answers: answers.map(|((ask, told), count)| (format!("{ask}: {told}"), *count)).collect(),
         not_ordered: verdict.not_ordered.len(),
         trace: world.trace.lines(),
@@ -98,7 +108,7 @@ async fn rest(world: &Arc<World>) {
     if !serves(world, bound).await {
         return;
     }
-    let left = STANDARD.saturating_sub(world.begin.elapsed()).saturating_sub(Duration::from_secs(5));
+    let left = STANDARD.saturating_sub(world.begin.elapsed());
     sleep(left).await;
     world.enter(Phase::Rest);
     let is = |event: &Event| matches!(event, Event::Quiet { .. });
@@ -135,8 +145,31 @@ async fn serves(world: &Arc<World>, bound: Duration) -> bool {
             ));
             return false;
         }
+        world.counts.checked("nodes that serve after all was healed", 1);
+        let Some(beside) = life.beside.get() else { continue };
+        if !registers(beside, &life, until).await {
+            let status = beside.status();
+            let who = &life.who;
+            world.breach(format!("P8: the registry that {who} joined beside takes no name: {status:?}"));
+            return false;
+        }
+        world.counts.checked("registries joined beside that serve in the end", 1);
     }
     true
+}
+
+/// Whether a registry takes a name, within the time that is left.
+async fn registers(registry: &Registry, life: &Arc<Life>, until: Duration) -> bool {
+    let journal: Arc<dyn Journal> = life.clone();
+    let Ok(acting) = Acting::spawn(0, Duration::from_secs(3600), &journal).await else { return false };
+    let now = || Duration::from_nanos(journal.now());
+    while now() < until {
+        if registry.register(&life.who, &acting.actor).await.is_ok() {
+            return true;
+        }
+        sleep(LOOK).await;
+    }
+    false
 }
 
 /// P8: all nodes come so far within the bound.

@@ -2,12 +2,13 @@
 #![allow(clippy::disallowed_methods)] // tasks are started here, and time passes
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use callsign::{Clock, Config, Entropy, MemoryNetwork, Network, Registry, SessionTiming, Turns};
+use callsign::{Clock, Config, Entropy, LookupError, MemoryNetwork, Network, Registry, SessionTiming, Turns};
 use callsign_elector::{lock::lock, random::splitmix, store::memory::MemoryStore};
 use tokio::{
     sync::watch,
@@ -33,6 +34,10 @@ use crate::{
 
 /// Before what failed is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
+/// So many listeners of a thousand panic.
+const PANICS: u64 = 100;
+/// Between two looks of an audit.
+const LOOK: Duration = Duration::from_millis(40);
 /// Between two acts of an actor.
 const ACT_EVERY: Duration = Duration::from_millis(150);
 
@@ -199,6 +204,8 @@ async fn live(world: Arc<World>, place: Place, seed: u64) {
             seed: splitmix(seed ^ 4),
             pause: world.plan.pause,
             act_every: ACT_EVERY,
+            panics: PANICS,
+            granted: Arc::default(),
             works: world.works.subscribe(),
         });
         tokio::select! {
@@ -207,6 +214,7 @@ async fn live(world: Arc<World>, place: Place, seed: u64) {
                 world.breach(format!("P9: {} has failed: {failure}", life.who));
             }
             () = left(&world, &life, &registry) => {}
+            () = audit(&world, &life, &site) => {}
             () = clients(&world, &site) => std::future::pending().await,
         }
     };
@@ -239,14 +247,42 @@ async fn left(world: &World, life: &Life, registry: &Registry) {
     life.say(&format!("has left: {left:?}"));
 }
 
+/// Whoever holds a name is told, or stopped, before a read says that the session has lapsed.
+async fn audit(world: &World, life: &Life, site: &Site) {
+    let mut late = BTreeSet::new();
+    loop {
+        sleep(LOOK).await;
+        if !matches!(site.registry.lookup(""), Err(LookupError::Lapsed { .. })) {
+            late.clear();
+            continue;
+        }
+        let granted = lock(&site.granted).clone();
+        let untold: BTreeMap<u64, String> =
+            granted.iter().filter_map(|acting| Some((acting.number, acting.should_be_told()?))).collect();
+        world
+            .counts
+            .checked("holders of a lapsed node that have to be told or stopped", granted.len() as u64);
+        // Whoever was to be stopped may take a moment.
+        if let Some((actor, name)) = untold.iter().find(|(actor, _)| late.contains(*actor)) {
+            world.breach(format!(
+                "lapse: actor {actor} of {} holds {name}, and was neither told nor stopped",
+                life.who
+            ));
+            return std::future::pending().await;
+        }
+        late = untold.into_keys().collect();
+    }
+}
+
 /// What the clients of a node do, in all phases.
 async fn clients(world: &World, site: &Arc<Site>) {
     let calls = Arc::new(Calls::default());
     let client = |number| Client::new(site, &calls, number);
     let contenders = (0..CONTENDERS).map(|number| client(number + 1).contend(number));
     let asks = client(CONTENDERS + 1).ask_around();
+    let juggles = client(CONTENDERS + 3).juggle();
     // In this one task, so that they end with it.
-    futures::join!(futures::future::join_all(contenders), asks, client(0).keep());
+    futures::join!(futures::future::join_all(contenders), asks, juggles, client(0).keep());
     site.journal.write(&Event::Quiet { at: site.journal.now() });
     let mut phase = world.phase.subscribe();
     while *phase.borrow_and_update() != Phase::Check {

@@ -157,6 +157,8 @@ async fn serve(args: Args) -> Result<()> {
         seed: args.seed,
         pause: PAUSE,
         act_every: ACT_EVERY,
+        panics: 0,
+        granted: Arc::default(),
         works,
     };
     let shared = Arc::new(Shared { site, args });

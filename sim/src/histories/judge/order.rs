@@ -111,7 +111,7 @@ fn what(incarnation: u64, call: &Call, grants: &[Grant], may_matter: bool) -> Op
         (Ask::Register, _) if may_matter => What::Register { by, answer: Registered::Unknown },
         (Ask::Unregister, answer) => {
             // The last one before it was asked.
-            let token = grants.iter().rev().find(|grant| grant.told < call.at)?.token;
+            let token = grants.iter().rev().find(|grant| grant.told <= call.at)?.token;
             let is_done = answer == Some(&Answer::Freed);
             let answer = if is_done { Unregistered::Done } else { Unregistered::Unknown };
             What::Unregister { target: Target::Token(token), answer }
