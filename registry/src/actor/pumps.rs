@@ -8,6 +8,7 @@ use callsign_elector::{
     ids::{Incarnation, NodeName},
     session::SessionEvent,
 };
+use callsign_planted::planted;
 use callsign_transport::{LinkEvent, LinkEvents};
 use tokio::sync::{mpsc, watch};
 
@@ -64,7 +65,12 @@ pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: 
 
 /// What becomes of the node's session.
 pub(super) async fn session(shared: Arc<Shared>, mut events: mpsc::UnboundedReceiver<SessionEvent>) {
+    let mut knows_session = false;
     while let Some(event) = events.recv().await {
+        knows_session |= matches!(event, SessionEvent::Opened { .. });
+        if !knows_session && planted!("joined-while-lapsed") {
+            continue;
+        }
         let is_trusted = matches!(event, SessionEvent::Opened { .. } | SessionEvent::Resumed { .. });
         for told in Told::of_session(event) {
             shared.tell(told);
