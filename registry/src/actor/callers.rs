@@ -201,11 +201,15 @@ impl Shared {
         let Some(kept) = claims.remove(&claim) else { return };
         let was_held = kept.flag.load(Ordering::SeqCst);
         // Listeners once belonged to actors.
-        if (!was_held && planted!("refusal-takes-listeners"))
-            || (was_held && planted!("release-takes-listeners"))
-        {
+        let mut lose = || {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
             same_actor.for_each(|other| other.listeners.clear());
+        };
+        if !was_held && planted!("refusal-takes-listeners") {
+            lose();
+        }
+        if was_held && planted!("release-takes-listeners") {
+            lose();
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Names that are contested by all live for some seconds, so that the calls on one name stay few enough to be put in order;
 //! names of a node's own are kept long, through failovers.
+#![allow(clippy::disallowed_methods)] // clients wait
 
 use std::{
     collections::BTreeMap,

@@ -22,22 +22,23 @@ impl Drifting {
     pub fn new(begin: Instant, ahead: Duration, ppm: i64) -> Self {
         Self { begin, ahead, ppm }
     }
+}
 
-    fn scaled(&self, time: Duration, ppm: i64) -> Duration {
-        let nanos = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX / 2_000_000);
-        let scaled = nanos + nanos * i128::from(ppm) / 1_000_000;
-        Duration::from_nanos(u64::try_from(scaled.max(0)).unwrap_or(u64::MAX))
-    }
+/// So many parts of a million more.
+fn scaled(time: Duration, ppm: i64) -> Duration {
+    let nanos = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX / 2_000_000);
+    let scaled = nanos + nanos * i128::from(ppm) / 1_000_000;
+    Duration::from_nanos(u64::try_from(scaled.max(0)).unwrap_or(u64::MAX))
 }
 
 impl OwnClock for Drifting {
     fn now(&self) -> Time {
-        Time(self.ahead + self.scaled(self.begin.elapsed(), self.ppm))
+        Time(self.ahead + scaled(self.begin.elapsed(), self.ppm))
     }
 
     fn until(&self, at: Time) -> Duration {
         let left = at.since(self.now());
         // A timer that rings a moment early would ring again and again.
-        if left.is_zero() { left } else { self.scaled(left, -self.ppm) + Duration::from_micros(1) }
+        if left.is_zero() { left } else { scaled(left, -self.ppm) + Duration::from_micros(1) }
     }
 }

@@ -131,10 +131,6 @@ impl Edge {
         self.0.counts.met(what);
     }
 
-    fn unavailable(&self) -> String {
-        "the run says so".to_owned()
-    }
-
     /// Half of the way.
     async fn travel(&self) {
         let time = {
@@ -187,7 +183,7 @@ impl Edge {
         if self.is_down() {
             flight.transaction = None;
             self.met("store: a commit in an outage");
-            return CommitOutcome::Unavailable(self.unavailable());
+            return CommitOutcome::Unavailable(unavailable());
         }
         let fate = self.fate();
         let transaction = flight.transaction.take().expect("nobody else has taken it");
@@ -200,7 +196,7 @@ impl Edge {
             }
             Fate::Refused => {
                 self.met("store: a commit is refused");
-                return CommitOutcome::Unavailable(self.unavailable());
+                return CommitOutcome::Unavailable(unavailable());
             }
             Fate::Done => {
                 self.met("store: unknown, and done");
@@ -235,6 +231,11 @@ impl Edge {
         }
         outcome
     }
+}
+
+/// What a store says that is cut off.
+fn unavailable() -> String {
+    "the run says so".to_owned()
 }
 
 /// A transaction on its way. Given up before it arrives, it lands later, or never.
@@ -284,7 +285,7 @@ impl Store for Edge {
     fn read(&self, reads: Vec<Read>) -> BoxFuture<'static, Result<ReadResult, StoreError>> {
         let me = self.clone();
         async move {
-            let refused = || StoreError::Unavailable(me.unavailable());
+            let refused = || StoreError::Unavailable(unavailable());
             me.travel().await;
             if me.is_down() {
                 me.met("store: a read in an outage");
@@ -316,7 +317,7 @@ impl Store for Edge {
         let me = self.clone();
         async move {
             if me.is_down() {
-                return Err(StoreError::Unavailable(me.unavailable()));
+                return Err(StoreError::Unavailable(unavailable()));
             }
             if me.draw(|weather| weather.blind) {
                 me.met("store: a watch is lost");
@@ -348,7 +349,7 @@ impl Store for Edge {
         incarnation: Incarnation,
     ) -> Result<Option<Box<dyn LifeGuard>>, StoreError> {
         if self.is_down() {
-            return Err(StoreError::Unavailable(self.unavailable()));
+            return Err(StoreError::Unavailable(unavailable()));
         }
         if !self.0.sky.proves_deaths {
             return Ok(None);
