@@ -18,6 +18,7 @@ use std::{
     },
 };
 
+use callsign_planted::planted;
 use futures::FutureExt;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use serde::{Deserialize, Serialize};
@@ -208,6 +209,9 @@ impl Supervisor {
 
     /// Says that a part has ended, and how. Only the first counts, and none after [`end`](Self::end).
     pub fn fail(&self, part: &str, reason: String) {
+        if planted!("half-a-node-goes-on") {
+            return;
+        }
         let failure = NodeFailure { part: part.to_owned(), reason };
         let mut hooks = self.hooks();
         if !matches!(*self.life(), Life::Runs) || self.is_dead() {
@@ -332,6 +336,9 @@ pub fn text(panic: &(dyn Any + Send)) -> &str {
 
 /// Runs code of the application: a panic in it costs this call only, and is its own to mend. No lock may be held.
 pub fn foreign<T>(what: &str, call: impl FnOnce() -> T) -> Option<T> {
+    if planted!("half-a-node-goes-on") {
+        return Some(call());
+    }
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(done) => Some(done),
         Err(panic) => {

@@ -235,6 +235,20 @@ impl NodeProcess {
         pages * rustix::param::page_size() as u64
     }
 
+    /// How many files and sockets it has open.
+    pub fn files(&self) -> usize {
+        self.entries_of("fd")
+    }
+
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        self.entries_of("task")
+    }
+
+    fn entries_of(&self, what: &str) -> usize {
+        fs::read_dir(format!("/proc/{}/{what}", self.child.id())).expect("it is there").count()
+    }
+
     /// Tells it to read its keys again (SIGHUP).
     pub fn hang_up(&self) {
         self.signal(Signal::HUP);

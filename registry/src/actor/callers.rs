@@ -20,6 +20,7 @@ use callsign_elector::{
     session::TrustHandle,
     supervision::{NodeFailure, foreign},
 };
+use callsign_planted::planted;
 use ractor::ActorRef;
 use tokio::sync::{Notify, oneshot};
 
@@ -203,7 +204,20 @@ impl Shared {
     }
 
     pub(super) fn forget(&self, claim: CallId) {
-        lock(&self.claims).remove(&claim);
+        let mut claims = lock(&self.claims);
+        let Some(kept) = claims.remove(&claim) else { return };
+        let was_held = kept.flag.load(Ordering::SeqCst);
+        // Listeners once belonged to actors.
+        let mut lose = || {
+            let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
+            same_actor.for_each(|other| other.listeners.clear());
+        };
+        if !was_held && planted!("refusal-takes-listeners") {
+            lose();
+        }
+        if was_held && planted!("release-takes-listeners") {
+            lose();
+        }
     }
 
     /// The flag of a claim: one that is not known any more has ended.

@@ -57,7 +57,7 @@ enum Stage {
     Done,
 }
 
-/// See the [module](self).
+/// One registration as its caller waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     name: Name,

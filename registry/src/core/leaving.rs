@@ -102,7 +102,7 @@ enum Stage {
     Gone,
 }
 
-/// See the [module](self).
+/// How a node leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Leaving {
     times: LeavingTimes,

@@ -52,7 +52,7 @@ pub enum NodeEffect {
     Leaving(LeavingEffect),
 }
 
-/// See the [module](self).
+/// What a node is beside its registries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeCore {
     me: NodeName,
@@ -96,6 +96,9 @@ impl NodeCore {
         }
         self.joined.insert(registry.clone());
         for event in self.lineage.iter().chain(&self.session).filter(|_| !planted!("joiner-not-told")) {
+            if planted!("joined-while-lapsed") && matches!(event, SessionEvent::Lapsed { .. }) {
+                continue;
+            }
             Self::pass_on(registry, event, effects);
         }
         true

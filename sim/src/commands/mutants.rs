@@ -11,6 +11,9 @@ use callsign_sim::{
 };
 use clap::{Args, ValueEnum};
 
+/// The scenario of those that are looked for in whole nodes, a process for each seed.
+const WHOLE_NODES: &str = "nodes";
+
 /// Plants each defect and looks for it within its budget of seeds.
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
@@ -41,7 +44,7 @@ impl Mutants {
         for mutant in &chosen {
             let caught = self.look_for(mutant)?;
             let (check, seeds) = match &caught {
-                Some((check, seed)) => (*check, (seed - self.first + 1).to_string()),
+                Some((check, seed)) => (check.as_str(), (seed - self.first + 1).to_string()),
                 None => ("**missed**", "-".to_owned()),
             };
             say!(
@@ -67,8 +70,11 @@ impl Mutants {
     }
 
     /// By which check it was found, and in which seed.
-    fn look_for(&self, mutant: &Mutant) -> anyhow::Result<Option<(&'static str, u64)>> {
+    fn look_for(&self, mutant: &Mutant) -> anyhow::Result<Option<(String, u64)>> {
         let name = self.scenario.as_deref().unwrap_or(mutant.scenario);
+        if name == WHOLE_NODES {
+            return super::nodes::first_failure(mutant.name, self.first, mutant.within, self.jobs);
+        }
         let of_elections = super::elections::scenarios(name).and_then(|all| all.first().copied());
         callsign_planted::plant(Some(mutant.name));
         let found = if let Some(scenario) = of_elections {
@@ -77,7 +83,7 @@ impl Mutants {
             self.look_in(Scenario::from_str(name, false).map_err(anyhow::Error::msg)?, mutant.within)
         };
         callsign_planted::plant(None);
-        Ok(found)
+        Ok(found.map(|(check, seed)| (check.to_owned(), seed)))
     }
 
     fn look_in<S: Simulated>(&self, scenario: S, seeds: u64) -> Option<(&'static str, u64)> {

@@ -57,6 +57,10 @@ pub(crate) struct Nodes {
     /// Print everything that happened in it.
     #[arg(long, requires = "seed")]
     print: bool,
+    /// A defect to plant.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    plant: Option<String>,
     /// Say what it came to in JSON: for the process that started this one.
     #[arg(long, requires = "seed", hide = true)]
     json: bool,
@@ -86,6 +90,17 @@ impl Nodes {
         }
     }
 
+    #[cfg(feature = "planted")]
+    fn plant(&self) -> Option<&str> {
+        self.plant.as_deref()
+    }
+
+    #[cfg(not(feature = "planted"))]
+    #[allow(clippy::unused_self)] // of the other build
+    fn plant(&self) -> Option<&str> {
+        None
+    }
+
     fn one(&self, seed: u64) -> Result<()> {
         let say = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -94,6 +109,8 @@ impl Nodes {
                 say(panic);
             }
         }));
+        #[cfg(feature = "planted")]
+        callsign_planted::plant(self.plant.as_deref());
         let mut outcome = run(seed, self.print);
         for line in std::mem::take(&mut outcome.trace) {
             say!("{line}");
@@ -126,11 +143,11 @@ impl Nodes {
                     break;
                 }
                 let seed = self.first.wrapping_add(index);
-                let outcome = in_a_process(seed)?;
+                let outcome = in_a_process(seed, self.plant())?;
                 let mut breaches = outcome.breaches.clone();
                 let repeats = index % TWICE == 0;
                 if repeats {
-                    let again = in_a_process(seed)?;
+                    let again = in_a_process(seed, self.plant())?;
                     if (again.hash, again.lines) != (outcome.hash, outcome.lines) {
                         breaches.push("two runs of this seed did different things".to_owned());
                     }
@@ -169,11 +186,44 @@ impl Nodes {
     }
 }
 
-fn in_a_process(seed: u64) -> Result<Outcome> {
+/// Of the first seed that fails with this defect: what it says, and which it is.
+#[cfg(feature = "planted")]
+pub(super) fn first_failure(
+    plant: &str,
+    first: u64,
+    seeds: u64,
+    jobs: usize,
+) -> Result<Option<(String, u64)>> {
+    let (next, found) = (AtomicU64::new(0), Mutex::new(None::<(String, u64)>));
+    let work = || -> Result<()> {
+        loop {
+            let index = next.fetch_add(1, SeqCst);
+            if index >= seeds || lock(&found).is_some() {
+                return Ok(());
+            }
+            let outcome = in_a_process(first + index, Some(plant))?;
+            if let Some(breach) = outcome.breaches.first() {
+                let check = breach.split(':').next().unwrap_or_default().to_owned();
+                let mut found = lock(&found);
+                if found.as_ref().is_none_or(|(_, seed)| *seed > outcome.seed) {
+                    *found = Some((format!("whole nodes, {check}"), outcome.seed));
+                }
+            }
+        }
+    };
+    thread::scope(|scope| -> Result<()> {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a panic here is our own"))
+    })?;
+    Ok(found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+fn in_a_process(seed: u64, plant: Option<&str>) -> Result<Outcome> {
     let program = std::env::current_exe().context("where this program is")?;
     let seed_text = seed.to_string();
     let output = Command::new(program)
         .args(["nodes", "--seed", &seed_text, "--json"])
+        .args(plant.iter().flat_map(|plant| ["--plant", plant]))
         .stderr(Stdio::piped())
         .output()
         .context("a process for a seed")?;

@@ -8,9 +8,10 @@ mod elections;
 mod links;
 mod losses;
 mod members;
+mod nodes;
 mod registry;
 
-const PARTS: [&[Mutant]; 7] = [
+const PARTS: [&[Mutant]; 8] = [
     members::MUTANTS,
     duties::MUTANTS,
     registry::MUTANTS,
@@ -18,6 +19,7 @@ const PARTS: [&[Mutant]; 7] = [
     links::MUTANTS,
     elections::MUTANTS,
     composition::MUTANTS,
+    nodes::MUTANTS,
 ];
 
 const COUNT: usize = PARTS[0].len()
@@ -26,7 +28,8 @@ const COUNT: usize = PARTS[0].len()
     + PARTS[3].len()
     + PARTS[4].len()
     + PARTS[5].len()
-    + PARTS[6].len();
+    + PARTS[6].len()
+    + PARTS[7].len();
 
 /// All of them, by where they are.
 pub const MUTANTS: &[Mutant] = &joined();

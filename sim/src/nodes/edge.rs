@@ -44,11 +44,6 @@ struct Mark {
     is_over: bool,
 }
 
-/// Why an operation is refused.
-fn unavailable() -> String {
-    "the run says so".to_owned()
-}
-
 impl Sky {
     /// A store that everybody reaches.
     pub fn new(proves_deaths: bool) -> Self {
@@ -236,6 +231,11 @@ impl Edge {
         }
         outcome
     }
+}
+
+/// What a store says that is cut off.
+fn unavailable() -> String {
+    "the run says so".to_owned()
 }
 
 /// A transaction on its way. Given up before it arrives, it lands later, or never.
