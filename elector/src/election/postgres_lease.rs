@@ -177,7 +177,7 @@ impl Oracle for PostgresLease {
     }
 }
 
-/// What a notification means for one election and one member: `NAME free INCARNATION`, `NAME resign EPOCH|*`.
+/// What a notification means for one election and one member: `NAME free INCARNATION`, `NAME resign EPOCH`.
 fn signal(heard: &Heard, election: &ElectionName, me: Incarnation) -> Option<Signal> {
     let Heard::Said(said) = heard else { return Some(Signal::Wakeup) };
     let mut words = said.split(' ');
@@ -188,7 +188,6 @@ fn signal(heard: &Heard, election: &ElectionName, me: Incarnation) -> Option<Sig
         // My own resignation is no news to me.
         ("free", who) if who.parse() == Ok(me.0.cast_signed()) => None,
         ("free", _) => Some(Signal::Wakeup),
-        ("resign", "*") => Some(Signal::ResignRequested { epoch: None }),
         ("resign", epoch) => Some(Signal::ResignRequested { epoch: Some(Epoch(epoch.parse().ok()?)) }),
         _ => None,
     }

@@ -58,11 +58,12 @@ impl PostgresSeat {
         Ok(self.leader().await?.as_ref() == Some(term))
     }
 
-    /// Asks the leader to resign: of that epoch, or whoever leads. Whether it hears of it is not known.
-    pub async fn request_resign(&self, epoch: Option<Epoch>) -> Result<(), Fault> {
-        let which = epoch.map_or("*".to_owned(), |epoch| epoch.to_string());
-        let said = format!("{} resign {which}", self.election);
-        self.link.ask(|sql| &sql.tell, &[&said]).await.map(drop)
+    /// Asks the leader to resign: of that epoch, or whoever leads now. Says in which epoch somebody was asked; `None` if
+    /// nobody leads, or in another epoch. Whether the leader hears of it is not known; whoever leads after it is not asked.
+    pub async fn request_resign(&self, epoch: Option<Epoch>) -> Result<Option<Epoch>, Fault> {
+        let (name, epoch) = (self.election.as_str(), epoch.map(|epoch| epoch.0.cast_signed()));
+        let asked = self.link.ask(|sql| &sql.ask_to_resign, &[&name, &epoch]).await?;
+        asked.map(|row| counter(&row, 0).map(Epoch)).transpose()
     }
 }
 
@@ -74,23 +75,27 @@ impl std::fmt::Debug for PostgresSeat {
 
 /// Reads a row. One that makes no sense is an error, never a vacant seat.
 pub(super) fn seat(row: &Row) -> Result<Seat, Fault> {
-    let corrupt = |cause: String| Fault::Fatal(format!("the row of the election cannot be read: {cause}"));
-    let number = |at: usize| {
-        let number: Option<i64> = row.try_get(at).map_err(|error| corrupt(error.to_string()))?;
-        Ok::<_, Fault>(number)
-    };
-    let counter = |at: usize| {
-        let n = number(at)?.ok_or_else(|| corrupt("a counter is missing".to_owned()))?;
-        u64::try_from(n).map_err(|_| corrupt(format!("a counter of {n}")))
-    };
-    let (ballot, epoch) = (Ballot(counter(0)?), Epoch(counter(1)?));
-    let leader: Option<&str> = row.try_get(2).map_err(|error| corrupt(error.to_string()))?;
+    let (ballot, epoch) = (Ballot(counter(row, 0)?), Epoch(counter(row, 1)?));
+    let leader: Option<&str> = row.try_get(2).map_err(corrupt)?;
     let Some(leader) = leader else { return Ok(Seat { term: None, ballot, left: Duration::ZERO }) };
-    let leader = MemberId::new(leader).map_err(|error| corrupt(error.to_string()))?;
-    let incarnation = number(3)?.ok_or_else(|| corrupt("no incarnation".to_owned()))?;
-    let left = number(5)?.ok_or_else(|| corrupt("no expiry".to_owned()))?;
+    let leader = MemberId::new(leader).map_err(corrupt)?;
+    let incarnation = number(row, 3)?.ok_or_else(|| corrupt("no incarnation"))?;
+    let left = number(row, 5)?.ok_or_else(|| corrupt("no expiry"))?;
     let incarnation = Incarnation(incarnation.cast_unsigned());
-    let term = Term { leader, incarnation, epoch, elected_at: AuthorityTime(counter(4)?) };
+    let term = Term { leader, incarnation, epoch, elected_at: AuthorityTime(counter(row, 4)?) };
     // Over: negative.
     Ok(Seat { term: Some(term), ballot, left: Duration::from_micros(u64::try_from(left).unwrap_or(0)) })
+}
+
+fn corrupt(cause: impl std::fmt::Display) -> Fault {
+    Fault::Fatal(format!("the row of the election cannot be read: {cause}"))
+}
+
+fn number(row: &Row, at: usize) -> Result<Option<i64>, Fault> {
+    row.try_get(at).map_err(corrupt)
+}
+
+fn counter(row: &Row, at: usize) -> Result<u64, Fault> {
+    let n = number(row, at)?.ok_or_else(|| corrupt("a counter is missing"))?;
+    u64::try_from(n).map_err(|_| corrupt(format!("a counter of {n}")))
 }

@@ -1,4 +1,4 @@
-//! The table, and the four statements.
+//! The table, and the five statements.
 //!
 //! Each statement is one transaction. A claim and a refresh go through `ON CONFLICT DO UPDATE` because that takes the row's
 //! lock first and reads the clock and the row after: a plain `UPDATE` that waited for the lock would judge the lease by
@@ -74,8 +74,12 @@ const RESIGN: &str = "
 
 const LOOK: &str = " FROM callsign.lease_v1 AS l WHERE election = $1";
 
-/// `$1` what to say.
-const TELL: &str = "SELECT pg_notify('callsign_lease', $1)";
+/// `$1` election, `$2` epoch, or whichever is the present one. A row if somebody leads in it.
+///
+/// What is said names the epoch in every case: it may come late, and whoever leads by then is not meant.
+const ASK_TO_RESIGN: &str = "
+    SELECT epoch, pg_notify('callsign_lease', $1 || ' resign ' || epoch) FROM callsign.lease_v1
+    WHERE election = $1 AND expires_at > clock_timestamp() AND epoch = coalesce($2::int8, epoch)";
 
 /// What is said of a row: times in microseconds.
 const ROW: &str =
@@ -88,21 +92,21 @@ pub(super) struct Statements {
     pub(super) refresh: Statement,
     pub(super) resign: Statement,
     pub(super) look: Statement,
-    pub(super) tell: Statement,
+    pub(super) ask_to_resign: Statement,
 }
 
 impl Statements {
     pub(super) async fn prepare(client: &Client) -> Result<Self, Error> {
         let (claim, refresh) = (format!("{CLAIM}{ROW}"), format!("{REFRESH}{ROW}"));
         let look = format!("SELECT {ROW}{LOOK}");
-        let (claim, refresh, resign, look, tell) = tokio::try_join!(
+        let (claim, refresh, resign, look, ask_to_resign) = tokio::try_join!(
             client.prepare(&claim),
             client.prepare(&refresh),
             client.prepare(RESIGN),
             client.prepare(&look),
-            client.prepare(TELL),
+            client.prepare(ASK_TO_RESIGN),
         )?;
-        Ok(Self { claim, refresh, resign, look, tell })
+        Ok(Self { claim, refresh, resign, look, ask_to_resign })
     }
 }
 

@@ -296,18 +296,43 @@ async fn h4_i1_i4_d13_news_reach_the_others_of_the_same_election_and_nobody_else
         tokio::time::timeout(PATIENCE, signals.next()).await.unwrap()
     };
     assert_eq!(next(&mut to_b).await, Some(Signal::Wakeup), "a resignation wakes the others");
-    b.win().await;
+    let here = b.win().await;
     let seat = PostgresSeat::connect(&url, election("seat")).unwrap();
-    for epoch in [None, Some(Epoch(7))] {
-        seat.request_resign(epoch).await.unwrap();
+    let epoch = here.term.epoch;
+    assert_eq!(seat.request_resign(Some(Epoch(epoch.0 - 1))).await, Ok(None), "it is over");
+    for which in [None, Some(epoch)] {
+        assert_eq!(seat.request_resign(which).await, Ok(Some(epoch)));
         // The first that comes: its own resignation did not.
-        assert_eq!(next(&mut to_a).await, Some(Signal::ResignRequested { epoch }));
-        assert_eq!(next(&mut to_b).await, Some(Signal::ResignRequested { epoch }));
+        assert_eq!(next(&mut to_a).await, Some(Signal::ResignRequested { epoch: Some(epoch) }));
+        assert_eq!(next(&mut to_b).await, Some(Signal::ResignRequested { epoch: Some(epoch) }));
     }
     let elsewhere = PostgresSeat::connect(&url, election("other")).unwrap();
-    elsewhere.request_resign(Some(Epoch(1))).await.unwrap();
-    assert_eq!(next(&mut to_other).await, Some(Signal::ResignRequested { epoch: Some(Epoch(1)) }));
+    let epoch = there.term.epoch;
+    assert_eq!(elsewhere.request_resign(Some(epoch)).await, Ok(Some(epoch)));
+    assert_eq!(next(&mut to_other).await, Some(Signal::ResignRequested { epoch: Some(epoch) }));
     granted(other.refresh(&there).await);
+}
+
+#[tokio::test]
+async fn i1_a_request_to_resign_that_comes_late_is_not_about_the_next_leader() {
+    let server = server!();
+    let mut a = Member::on(&server, "a").await;
+    let mut b = Member::on(&server, "b").await;
+    let seat = PostgresSeat::connect(&server.url("postgres"), election("seat")).unwrap();
+    assert_eq!(seat.request_resign(None).await, Ok(None), "nobody leads yet");
+    let first = a.win().await;
+    let mut to_b = b.0.signals();
+    b.lose().await;
+    assert_eq!(seat.request_resign(None).await, Ok(Some(first.term.epoch)));
+    assert!(a.resign(&first).await);
+    assert_eq!(seat.request_resign(None).await, Ok(None), "nobody leads now");
+    let second = b.win().await;
+    // It reads only now what was said before it led.
+    let late = tokio::time::timeout(PATIENCE, to_b.next()).await.unwrap();
+    assert_eq!(late, Some(Signal::ResignRequested { epoch: Some(first.term.epoch) }));
+    assert_ne!(first.term.epoch, second.term.epoch);
+    expire(&server).await;
+    assert_eq!(seat.request_resign(None).await, Ok(None), "its lease is over");
 }
 
 #[tokio::test]
