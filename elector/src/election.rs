@@ -36,7 +36,7 @@ pub mod timing;
 #[cfg(test)]
 mod test_stores;
 
-pub use campaign::{Campaign, Leadership, Settings, Started};
+pub use campaign::{Campaign, CampaignSettings, Leadership, Started};
 pub use config::ElectionConfig;
 pub use lease::{Election, LeaseOptions, LeaseOracle};
 pub use oracle::{
@@ -44,6 +44,6 @@ pub use oracle::{
 };
 pub use policy::Policy;
 pub use role::{Abort, Lost, Role};
-pub use state::{Disable, Registration};
+pub use state::{Candidate, Disable};
 pub use term::{AuthorityTime, Fence, Term};
 pub use timing::{Timing, TimingError};

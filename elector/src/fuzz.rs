@@ -15,7 +15,7 @@ use crate::{
             operation::{self, Operation, Step},
         },
         sink::{ByBallot, ByEpoch, FencedCell, RankedRegister},
-        state::{Command, Control, Count, Registration, Row, Seat},
+        state::{Candidate, Command, Control, Count, Row, Seat},
     },
     elector::{self, Elector, ElectorConfig, ElectorTiming, Notice},
     ids::{ClusterName, ElectionName, Incarnation, MemberId, NodeName, Nonce, RegistryName, SessionId, Tag},
@@ -237,7 +237,7 @@ fn run_session(mut store: Mvcc) {
 
 fn run_lease(mut store: Mvcc) {
     let tags = [Tag::new("t").expect("a letter is a name")].into();
-    let me = Registration { member: candidate("b"), incarnation: Incarnation(7), priority: 1, tags };
+    let me = Candidate { member: candidate("b"), incarnation: Incarnation(7), priority: 1, tags };
     let mut now = Time(Duration::from_secs(1));
     let mut member = Member::new(election(), me, true);
     for ask in

@@ -62,7 +62,7 @@ use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 use callsign_elector::{
     election::{
         Campaign, Leadership, LeaseOracle, Oracle,
-        campaign::{End, Status, StopError, Transitions},
+        campaign::{CampaignStatus, End, StopError, Transitions},
     },
     ids::Epoch,
 };
@@ -157,7 +157,7 @@ impl<O: Oracle, M> Singleton<O, M> {
     }
 
     /// A look at the election. Does not wait for anything.
-    pub fn status(&self) -> Status<O::Fence> {
+    pub fn status(&self) -> CampaignStatus<O::Fence> {
         self.inner.campaign.status()
     }
 

@@ -21,9 +21,9 @@ use callsign::{SharedStore, open_store};
 use callsign_elector::{
     Clock,
     election::{
-        Campaign, Election, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost, Policy, Settings,
-        Started, Timing,
-        campaign::{Event, Release, StartError, What},
+        Campaign, CampaignSettings, Election, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost,
+        Policy, Started, Timing,
+        campaign::{CampaignStartError, Event, Release, What},
         lease::ElectionError,
     },
     ids::{ClusterName, ElectionName, MemberId},
@@ -405,7 +405,7 @@ async fn begin(
         let options = LeaseOptions { config: Some(config(lease)), ..LeaseOptions::default() };
         let oracle = AfterTheProgram(LeaseOracle::new(store.clone(), &part.cluster, options));
         let mut settings =
-            Settings::new(part.singleton.clone(), part.member.clone()).with_timing(part.timing);
+            CampaignSettings::new(part.singleton.clone(), part.member.clone()).with_timing(part.timing);
         settings.observer = Some(observer(plan.say.clone()));
         let (plan, over) = (Arc::clone(plan), over.clone());
         let say = plan.say.clone();
@@ -414,7 +414,7 @@ async fn begin(
         match started.await {
             Ok(Started::Running(campaign)) => return Ok(campaign),
             Ok(Started::Ignored) => anyhow::bail!("there is no such election"),
-            Err(StartError::Oracle(fault @ Fault::Transient { .. })) => {
+            Err(CampaignStartError::Oracle(fault @ Fault::Transient { .. })) => {
                 say.line(format_args!("{fault}; tries again"));
                 tokio::time::sleep(AGAIN).await;
             }

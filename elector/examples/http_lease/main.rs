@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use callsign_elector::{
     election::{
-        Abort, Campaign, Fence, Grant, Lost, Role, Settings, Started, Timing,
+        Abort, Campaign, CampaignSettings, Fence, Grant, Lost, Role, Started, Timing,
         campaign::Transition,
         fenced::Fenced,
         sink::{ByEpoch, FencedCell},
@@ -53,7 +53,7 @@ async fn take_part(
 ) -> Outcome<Campaign<Fenced<HttpLease>>> {
     let oracle =
         Fenced::new(HttpLease::new(url.to_owned(), LEASE), store.clone(), &ClusterName::new("example")?);
-    let settings = Settings::new(ElectionName::new("reports")?, MemberId::new(name)?);
+    let settings = CampaignSettings::new(ElectionName::new("reports")?, MemberId::new(name)?);
     let settings = settings.with_timing(Timing::for_lease(LEASE));
     match Campaign::start(oracle, Worker(name), settings).await? {
         Started::Running(campaign) => Ok(campaign),

@@ -1,9 +1,9 @@
 //! The one loop that takes part in an election: it claims, refreshes, and stops the work in time.
 //!
 //! ```no_run
-//! # use callsign_elector::{election::{Campaign, Oracle, Role, Settings, Started}, ids::{ElectionName, MemberId}};
+//! # use callsign_elector::{election::{Campaign, Oracle, Role, CampaignSettings, Started}, ids::{ElectionName, MemberId}};
 //! # async fn example<O: Oracle>(oracle: O, role: impl Role<O::Fence>) -> Result<(), Box<dyn std::error::Error>> {
-//! let settings = Settings::new(ElectionName::new("reports")?, MemberId::new("node-7")?);
+//! let settings = CampaignSettings::new(ElectionName::new("reports")?, MemberId::new("node-7")?);
 //! let Started::Running(campaign) = Campaign::start(oracle, role, settings).await? else { return Ok(()) };
 //!
 //! let leadership = campaign.leadership(); // Clone; to be asked before each act
@@ -43,8 +43,8 @@ pub use self::{
     core::{End, Release},
     event::{Event, What},
     leadership::{Lapsed, Leadership, Until},
-    settings::{Observer, OnLoss, Settings},
-    status::{Phase, Status, Trouble, Unusable},
+    settings::{CampaignSettings, Observer, OnLoss},
+    status::{CampaignStatus, Phase, Trouble, Unusable},
     subscribers::{QUEUE_CAP, SubscriptionError, Transition, Transitions},
 };
 use super::{
@@ -57,7 +57,7 @@ use crate::ids::Epoch;
 /// Why a campaign was not started. Nothing runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum StartError {
+pub enum CampaignStartError {
     /// A seat cannot be kept with these durations.
     #[error(transparent)]
     Timing(#[from] TimingError),
@@ -144,17 +144,17 @@ impl<O: Oracle> Campaign<O> {
     pub async fn start(
         oracle: O,
         role: impl Role<O::Fence>,
-        settings: Settings,
-    ) -> Result<Started<O>, StartError> {
+        settings: CampaignSettings,
+    ) -> Result<Started<O>, CampaignStartError> {
         Self::start_with(oracle, settings, |_| role).await
     }
 
     /// As [`start`](Self::start), for a role that asks for itself whether it leads.
     pub async fn start_with<R: Role<O::Fence>>(
         oracle: O,
-        settings: Settings,
+        settings: CampaignSettings,
         make: impl FnOnce(Leadership<O::Fence>) -> R,
-    ) -> Result<Started<O>, StartError> {
+    ) -> Result<Started<O>, CampaignStartError> {
         let handle = driver::start(oracle, settings, make).await?;
         Ok(handle.map_or(Started::Ignored, |handle| Started::Running(Self { handle: Arc::new(handle) })))
     }
@@ -170,7 +170,7 @@ impl<O: Oracle> Campaign<O> {
     }
 
     /// A look at it. Does not wait for anything.
-    pub fn status(&self) -> Status<O::Fence> {
+    pub fn status(&self) -> CampaignStatus<O::Fence> {
         self.handle.status()
     }
 

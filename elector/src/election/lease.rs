@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 
 use super::{
     oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Verdict},
-    state::{Registration, Who},
+    state::{Candidate, Who},
     term::Fence,
 };
 use crate::{
@@ -133,7 +133,7 @@ impl Oracle for LeaseOracle {
 
     async fn init(&mut self, context: &Context) -> Result<Init, Fault> {
         let keys = ClusterKeys::new(&self.cluster).election(&context.election);
-        let me = Registration {
+        let me = Candidate {
             member: context.member.clone(),
             incarnation: context.incarnation,
             priority: self.options.priority,

@@ -39,7 +39,7 @@ mod sql;
 
 use link::Heard;
 use seat::seat;
-pub use seat::{PostgresSeat, Seat};
+pub use seat::{PostgresSeat, SeatRow};
 
 /// The longest lease: a week. Longer is a mistake in the unit.
 pub const MAX_LEASE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -105,7 +105,7 @@ impl PostgresLease {
     /// What became of a claim or a refresh: the row that it wrote, or the one that it found instead.
     fn verdict(&self, won: Option<&Row>, found: Option<&Row>, why: Refusal) -> Result<Verdict<Fence>, Fault> {
         let (_, member, incarnation) = self.taking_part()?;
-        if let Some(Seat { term: Some(term), ballot, left }) = won.map(seat).transpose()? {
+        if let Some(SeatRow { term: Some(term), ballot, left }) = won.map(seat).transpose()? {
             let fence = Fence { epoch: term.epoch, ballot };
             let refresh_in = Some(self.options.lease / 3);
             return Ok(Verdict::Granted(Grant { term, fence, validity: Validity::For(left), refresh_in }));

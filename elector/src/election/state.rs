@@ -18,7 +18,7 @@ mod command;
 mod records;
 mod seat;
 
-pub use command::{Command, Disable, Effect, Refused, Registration, Who};
+pub use command::{Candidate, Command, Disable, Effect, Refused, Who};
 pub use records::{Control, Count, Holder, RESERVE, Row, Seat};
 
 /// The durable state of an election, or the part of it that a command needs.

@@ -9,7 +9,8 @@ use super::*;
 use crate::{
     Clock,
     election::{
-        Abort, Campaign, Fence, Grant, LeaseOptions, LeaseOracle, Role, Settings, Timing, campaign::Phase,
+        Abort, Campaign, CampaignSettings, Fence, Grant, LeaseOptions, LeaseOracle, Role, Timing,
+        campaign::Phase,
     },
     ids::{ClusterName, Incarnation, MemberId, NodeName},
     session::{NodeSession, SessionConfig, SessionTiming},
@@ -55,8 +56,9 @@ async fn h10_an_election_moves_what_it_counts() {
         let store: SharedStore = Arc::new(store.connect(line));
         let options = LeaseOptions { clock: clock.clone(), ..LeaseOptions::default() };
         let oracle = LeaseOracle::new(store, &ClusterName::new("c").unwrap(), options);
-        let settings = Settings::new(ElectionName::new("e").unwrap(), MemberId::new(member).unwrap());
-        let settings = Settings { clock: clock.clone(), ..settings.with_timing(Timing::for_lease(LEASE)) };
+        let settings = CampaignSettings::new(ElectionName::new("e").unwrap(), MemberId::new(member).unwrap());
+        let settings =
+            CampaignSettings { clock: clock.clone(), ..settings.with_timing(Timing::for_lease(LEASE)) };
         Campaign::start(oracle, Idle, settings).await.unwrap().running().unwrap()
     };
     let first = start("first", "first").await;

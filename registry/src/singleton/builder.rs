@@ -7,8 +7,8 @@ use std::{
 
 use callsign_elector::{
     election::{
-        Campaign, ElectionConfig, Fence, LeaseOptions, LeaseOracle, Oracle, Policy, Settings, Started,
-        Timing,
+        Campaign, CampaignSettings, ElectionConfig, Fence, LeaseOptions, LeaseOracle, Oracle, Policy,
+        Started, Timing,
         campaign::{self, OnLoss, Trouble},
         oracle::RegistryElector,
     },
@@ -46,7 +46,7 @@ pub enum SingletonError {
     Registered(#[from] BadName),
     /// The campaign did not start.
     #[error(transparent)]
-    Campaign(#[from] campaign::StartError),
+    Campaign(#[from] campaign::CampaignStartError),
     /// The node is about to leave, and runs nothing new.
     #[error("the node is about to leave")]
     Draining,
@@ -160,7 +160,7 @@ pub struct SingletonPlan<O: Oracle, M> {
     monitor: Option<MonitorSettings>,
     name: Option<String>,
     register_within: Duration,
-    settings: Box<dyn FnOnce(Settings) -> Settings + Send>,
+    settings: Box<dyn FnOnce(CampaignSettings) -> CampaignSettings + Send>,
 }
 
 impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
@@ -241,7 +241,10 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
     }
 
     /// Changes whatever else the campaign can be set: claim delay, cool-down, tries.
-    pub fn settings(mut self, change: impl FnOnce(Settings) -> Settings + Send + 'static) -> Self {
+    pub fn settings(
+        mut self,
+        change: impl FnOnce(CampaignSettings) -> CampaignSettings + Send + 'static,
+    ) -> Self {
         self.settings = Box::new(change);
         self
     }
@@ -275,7 +278,7 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let (of_monitor, of_campaign) = (events.clone(), events.clone());
         let oracle = Monitored::new(oracle(&registry, &self.timing), &registry, watched, monitor)?
             .observed_by(move |event| of_monitor.tell(&SingletonEvent::Monitor(event)));
-        let mut settings = Settings::new(election.clone(), member).with_timing(self.timing);
+        let mut settings = CampaignSettings::new(election.clone(), member).with_timing(self.timing);
         settings.clock = registry.clock().clone();
         let entropy = &registry.node.config.entropy;
         (settings.incarnation, settings.seed) = (Incarnation(entropy.draw()), entropy.draw());

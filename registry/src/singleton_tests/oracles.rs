@@ -4,7 +4,7 @@ use super::*;
 use crate::SingletonError;
 use callsign_elector::election::{
     Attempt, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Validity, Verdict,
-    campaign::{StartError, What},
+    campaign::{CampaignStartError, What},
 };
 use callsign_elector::ids::{ElectionName, Incarnation, MemberId, Nonce};
 
@@ -238,7 +238,7 @@ async fn j2_an_oracle_that_fails_or_declines_at_the_start_starts_no_child() {
     let declined = start(Ok(Init::Ignore)).await.unwrap_err();
     assert!(matches!(declined, SingletonError::Ignored), "{declined}");
     let failed = start(Err(Fault::Fatal("no such table".into()))).await.unwrap_err();
-    assert!(matches!(failed, SingletonError::Campaign(StartError::Oracle(_))), "{failed}");
+    assert!(matches!(failed, SingletonError::Campaign(CampaignStartError::Oracle(_))), "{failed}");
     tokio::time::sleep(SOON).await;
     assert!(journal.lines().is_empty(), "{:?}", journal.lines());
     let named = Singleton::builder(&node, "two words").leader(|_| -> (Child, ()) { panic!() }).start().await;

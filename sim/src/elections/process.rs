@@ -14,7 +14,7 @@ use callsign_elector::{
             member::{Ask, Member},
             operation::{Input, Operation},
         },
-        state::{Registration, Who},
+        state::{Candidate, Who},
     },
     ids::{Epoch, Incarnation},
     store::{Read, Transaction, Version},
@@ -196,7 +196,7 @@ impl Process {
             seed: setup.seed ^ (u64::from(at) << 32) ^ incarnation.0,
         };
         let core = Core::new(config).ok()?;
-        let me = Registration {
+        let me = Candidate {
             member: seat.member.clone(),
             incarnation,
             priority: seat.priority,

@@ -13,8 +13,8 @@ use std::{
 use callsign_elector::{
     Clock,
     election::{
-        Abort, Campaign, ElectionConfig, Fence, Grant, LeaseOptions, LeaseOracle, Lost, Policy, Role,
-        Settings, Timing, campaign::Transition,
+        Abort, Campaign, CampaignSettings, ElectionConfig, Fence, Grant, LeaseOptions, LeaseOracle, Lost,
+        Policy, Role, Timing, campaign::Transition,
     },
     ids::{ClusterName, ElectionName, MemberId},
     store::{
@@ -76,7 +76,8 @@ async fn take_part(store: Arc<Counting>, member: &str, timing: Timing) -> Campai
         ..LeaseOptions::default()
     };
     let oracle = LeaseOracle::new(store, &ClusterName::new("default").unwrap(), options);
-    let mut settings = Settings::new(ElectionName::new("program").unwrap(), MemberId::new(member).unwrap());
+    let mut settings =
+        CampaignSettings::new(ElectionName::new("program").unwrap(), MemberId::new(member).unwrap());
     settings = settings.with_timing(timing);
     settings.clock = clock;
     Campaign::start(oracle, Idle, settings).await.unwrap().running().unwrap()

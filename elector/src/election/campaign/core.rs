@@ -31,7 +31,7 @@ use self::{
 use super::{
     event::{Event, What},
     leadership::Until,
-    status::{Phase, Status, Trouble},
+    status::{CampaignStatus, Phase, Trouble},
     subscribers::Transition,
 };
 use crate::{
@@ -230,12 +230,12 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     /// A look at it.
-    pub fn status(&self, now: Time) -> Status<F> {
+    pub fn status(&self, now: Time) -> CampaignStatus<F> {
         let grant = match &self.seat {
             Seat::Held(Held { grant, .. }) | Seat::Ending(Ending { grant, .. }) => Some(grant.clone()),
             Seat::Vacant | Seat::Releasing(_) => None,
         };
-        Status {
+        CampaignStatus {
             phase: self.phase(),
             grant,
             trust_left: self.trust_left(now),

@@ -16,7 +16,8 @@ use tokio::sync::{mpsc, watch};
 
 use self::{asking::Ask, mailbox::Mailbox, playing::Play};
 use super::{
-    End, Leadership, Phase, Release, Settings, StartError, Status, StopError, Trouble, Until,
+    CampaignSettings, CampaignStartError, CampaignStatus, End, Leadership, Phase, Release, StopError,
+    Trouble, Until,
     core::{Config, Core, Effect, Input},
     leadership::Seat,
     settings::Observer,
@@ -53,17 +54,17 @@ pub(super) struct Handle<F, I> {
 
 /// The status, and what it takes to say how much trust is left when somebody asks.
 struct Snapshot<F> {
-    status: Status<F>,
+    status: CampaignStatus<F>,
     until: Option<Until>,
 }
 
 /// Prepares the oracle, and starts the tasks. `None` if the oracle declines.
 pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
     mut oracle: O,
-    settings: Settings,
+    settings: CampaignSettings,
     make: impl FnOnce(Leadership<O::Fence>) -> R,
-) -> Result<Option<Handle<O::Fence, O::Info>>, StartError> {
-    let Settings { clock, observer, .. } = settings.clone();
+) -> Result<Option<Handle<O::Fence, O::Info>>, CampaignStartError> {
+    let CampaignSettings { clock, observer, .. } = settings.clone();
     let config = Config::from(settings);
     let context = Context {
         election: config.election.clone(),
@@ -75,7 +76,7 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
     let ready = match tokio::time::timeout(patience, oracle.init(&context)).await {
         Ok(Ok(Init::Ready)) => true,
         Ok(Ok(Init::Ignore)) => return Ok(None),
-        Ok(Err(fault @ Fault::Fatal(_))) => return Err(StartError::Oracle(fault)),
+        Ok(Err(fault @ Fault::Fatal(_))) => return Err(CampaignStartError::Oracle(fault)),
         Ok(Err(Fault::Transient { .. })) | Err(_) => false,
     };
     let (seat, leadership) = Seat::new(clock.clone());
@@ -127,8 +128,8 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
     Ok(Some(Handle { mailbox, leadership, subscribers, status, ended, seat, supervisor }))
 }
 
-impl From<Settings> for Config {
-    fn from(settings: Settings) -> Self {
+impl From<CampaignSettings> for Config {
+    fn from(settings: CampaignSettings) -> Self {
         Self {
             election: settings.election,
             member: settings.member,
@@ -266,14 +267,14 @@ impl<F: Clone, I> Handle<F, I> {
         self.subscribers.subscribe()
     }
 
-    pub(super) fn status(&self) -> Status<F> {
+    pub(super) fn status(&self) -> CampaignStatus<F> {
         let snapshot = self.status.load();
         if let Some(how) = self.death() {
             return died(&snapshot.status, how);
         }
         let now = self.leadership.clock().now();
         let trust_left = snapshot.until.map_or(Duration::ZERO, |until| until.left(now));
-        Status { trust_left, ..snapshot.status.clone() }
+        CampaignStatus { trust_left, ..snapshot.status.clone() }
     }
 
     pub(super) fn request_resign(&self, epoch: Option<Epoch>) {
@@ -325,8 +326,8 @@ impl<F: Clone, I> Handle<F, I> {
 }
 
 /// What is left of a campaign that died in this status.
-fn died<F>(status: &Status<F>, how: String) -> Status<F> {
-    Status {
+fn died<F>(status: &CampaignStatus<F>, how: String) -> CampaignStatus<F> {
+    CampaignStatus {
         phase: Phase::Over,
         grant: None,
         trust_left: Duration::ZERO,

@@ -26,7 +26,7 @@ pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 /// How a member takes part in an election.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct CampaignSettings {
     /// The election.
     pub election: ElectionName,
     /// Who takes part. Unique among the living: of two that share one, one is told `DuplicateIdentity`.
@@ -56,7 +56,7 @@ pub struct Settings {
     pub observer: Option<Observer>,
 }
 
-impl Settings {
+impl CampaignSettings {
     /// The defaults, with a fresh incarnation and seed.
     pub fn new(election: ElectionName, member: MemberId) -> Self {
         Self {
@@ -83,9 +83,9 @@ impl Settings {
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for CampaignSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("CampaignSettings")
             .field("election", &self.election)
             .field("member", &self.member)
             .field("incarnation", &self.incarnation)

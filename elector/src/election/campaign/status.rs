@@ -102,7 +102,7 @@ pub enum Trouble {
 
 /// A campaign at one moment. Made without waiting for anything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Status<F> {
+pub struct CampaignStatus<F> {
     /// What it does.
     pub phase: Phase,
     /// Its own grant, from the moment it came until the role has stopped.

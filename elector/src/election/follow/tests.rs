@@ -7,7 +7,7 @@ use futures::{FutureExt, channel::mpsc};
 use super::*;
 use crate::{
     Clock,
-    election::{Abort, Campaign, Leadership, Lost, Role, Settings, Timing},
+    election::{Abort, Campaign, CampaignSettings, Leadership, Lost, Role, Timing},
     ids::{ElectionName, Nonce},
 };
 
@@ -125,7 +125,7 @@ impl Role<()> for Idle {
 }
 
 async fn lead(system: &System) -> (Campaign<FollowOracle<System>>, Leadership<()>) {
-    let mut settings = Settings::new(ElectionName::new("e").unwrap(), member());
+    let mut settings = CampaignSettings::new(ElectionName::new("e").unwrap(), member());
     settings.clock = Clock::runtime();
     settings.timing = Timing::for_lease(VALIDITY);
     let started = Campaign::start(FollowOracle::new(system.clone(), VALIDITY), Idle, settings).await;

@@ -17,7 +17,7 @@ use crate::{
     Clock,
     election::{
         config::ElectionConfig,
-        state::{Command, Disable, Effect, Registration, Seat, Who},
+        state::{Candidate, Command, Disable, Effect, Seat, Who},
         term::{AuthorityTime, Fence, Term},
     },
     ids::{ClusterName, ElectionName, Epoch, Incarnation, MemberId, Seniority, Tag},
@@ -118,7 +118,7 @@ impl Election {
     /// Registers a candidate, behind all that are there. The same incarnation keeps its place.
     ///
     /// `DuplicateIdentity` while another incarnation of it has the seat and is not known to be gone.
-    pub async fn register(&self, candidate: &Registration) -> Result<Seniority, ElectionError> {
+    pub async fn register(&self, candidate: &Candidate) -> Result<Seniority, ElectionError> {
         let outcome = self.command(Command::Join(candidate.clone())).await?;
         let joined = outcome.effects.iter().flatten().find_map(|effect| match effect {
             Effect::Joined { seniority } => Some(*seniority),

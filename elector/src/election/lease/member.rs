@@ -14,7 +14,7 @@ use crate::{
     election::{
         config::ElectionConfig,
         oracle::{Denial, Grant, Refusal, Validity, Verdict},
-        state::{Command, Effect, ElectionState, Evidence, Refused, Registration, Who},
+        state::{Candidate, Command, Effect, ElectionState, Evidence, Refused, Who},
         term::{Fence, Term},
         timing::MIN_EVERY,
     },
@@ -80,7 +80,7 @@ enum Doing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     keys: ElectionKeys,
-    me: Registration,
+    me: Candidate,
     /// Whether it registers by itself.
     registers: bool,
     is_registered: bool,
@@ -100,7 +100,7 @@ pub struct Member {
 
 impl Member {
     /// A member that has not begun.
-    pub fn new(keys: ElectionKeys, me: Registration, registers: bool) -> Self {
+    pub fn new(keys: ElectionKeys, me: Candidate, registers: bool) -> Self {
         Self {
             keys,
             me,

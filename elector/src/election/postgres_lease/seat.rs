@@ -16,7 +16,7 @@ use crate::{
 
 /// Who has the seat, as the table says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct SeatRow {
     /// The term, also an expired one; `None` after a resignation.
     pub term: Option<Term>,
     /// The greatest ballot so far.
@@ -47,7 +47,7 @@ impl PostgresSeat {
     }
 
     /// The row as it is, expired or not. `None`: the election was never held.
-    pub async fn raw(&self) -> Result<Option<Seat>, Fault> {
+    pub async fn raw(&self) -> Result<Option<SeatRow>, Fault> {
         let name = self.election.as_str();
         let row = self.link.ask(|sql| &sql.look, &[&name]).await?;
         row.map(|row| seat(&row)).transpose()
@@ -74,17 +74,17 @@ impl std::fmt::Debug for PostgresSeat {
 }
 
 /// Reads a row. One that makes no sense is an error, never a vacant seat.
-pub(super) fn seat(row: &Row) -> Result<Seat, Fault> {
+pub(super) fn seat(row: &Row) -> Result<SeatRow, Fault> {
     let (ballot, epoch) = (Ballot(counter(row, 0)?), Epoch(counter(row, 1)?));
     let leader: Option<&str> = row.try_get(2).map_err(corrupt)?;
-    let Some(leader) = leader else { return Ok(Seat { term: None, ballot, left: Duration::ZERO }) };
+    let Some(leader) = leader else { return Ok(SeatRow { term: None, ballot, left: Duration::ZERO }) };
     let leader = MemberId::new(leader).map_err(corrupt)?;
     let incarnation = number(row, 3)?.ok_or_else(|| corrupt("no incarnation"))?;
     let left = number(row, 5)?.ok_or_else(|| corrupt("no expiry"))?;
     let incarnation = Incarnation(incarnation.cast_unsigned());
     let term = Term { leader, incarnation, epoch, elected_at: AuthorityTime(counter(row, 4)?) };
     // Over: negative.
-    Ok(Seat { term: Some(term), ballot, left: Duration::from_micros(u64::try_from(left).unwrap_or(0)) })
+    Ok(SeatRow { term: Some(term), ballot, left: Duration::from_micros(u64::try_from(left).unwrap_or(0)) })
 }
 
 fn corrupt(cause: impl std::fmt::Display) -> Fault {

@@ -272,7 +272,10 @@ async fn d11_what_is_valid_and_what_is_there() {
     assert_eq!(seat.leader().await, Ok(None));
     assert_eq!(seat.is_leader(&held.term).await, Ok(false));
     let raw = seat.raw().await.unwrap().unwrap();
-    assert_eq!(raw, Seat { term: Some(held.term.clone()), ballot: held.fence.ballot, left: Duration::ZERO });
+    assert_eq!(
+        raw,
+        SeatRow { term: Some(held.term.clone()), ballot: held.fence.ballot, left: Duration::ZERO }
+    );
     // Who has never looked before knows it, too: the database's clock says it, and nobody has to watch.
     let fresh = PostgresSeat::connect(&server.url("postgres"), election("seat")).unwrap();
     assert_eq!((fresh.leader().await, fresh.is_leader(&held.term).await), (Ok(None), Ok(false)));

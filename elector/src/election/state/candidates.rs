@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Effect, ElectionState, Evidence, Holder, Refused, Registration, Row, Who, command::check_tags};
+use super::{Candidate, Effect, ElectionState, Evidence, Holder, Refused, Row, Who, command::check_tags};
 use crate::ids::{Beat, MemberId, Seniority, next_count};
 
 impl ElectionState {
@@ -20,12 +20,12 @@ impl ElectionState {
     pub(super) fn join(
         &mut self,
         evidence: &Evidence,
-        registration: &Registration,
+        registration: &Candidate,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refused> {
         check_tags(&registration.tags)?;
         let timeout = self.enabled()?.config.candidate_timeout;
-        let Registration { member, incarnation, priority, tags } = registration;
+        let Candidate { member, incarnation, priority, tags } = registration;
         // Whoever has the seat is not pushed out by a namesake: its successor waits, as any other does.
         let namesake = self.holder().filter(|h| h.member == *member && h.incarnation != *incarnation);
         if namesake.is_some_and(|h| !h.is_over(evidence)) {

@@ -22,7 +22,7 @@ pub enum Disable {
 
 /// A candidate as it registers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Registration {
+pub struct Candidate {
     /// Who.
     pub member: MemberId,
     /// Its incarnation: fresh for each start.
@@ -54,7 +54,7 @@ pub enum Command {
     /// Takes none any more.
     Disable(Disable),
     /// Registers. The same incarnation keeps its seniority; another gets a new one.
-    Join(Registration),
+    Join(Candidate),
     /// Removes its own registration, and gives its term back.
     Leave(Who),
     /// Removes an incarnation that is known to be dead, and ends its term.

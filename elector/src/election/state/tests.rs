@@ -127,7 +127,7 @@ fn command(draw: &mut Draw, state: &ElectionState) -> Command {
         1 => Command::Configure(config(draw)),
         2 | 3 => Command::Enable,
         4 => Command::Disable(draw.one(&[Disable::Drain, Disable::Stop])),
-        5..=9 => Command::Join(Registration {
+        5..=9 => Command::Join(Candidate {
             member: who.member,
             incarnation: who.incarnation,
             priority: draw.one(&[0, 1, 1, 5, 9]),

@@ -13,7 +13,7 @@ use crate::{
     ids::{ElectionName, Incarnation, MemberId},
 };
 
-/// How a member takes part. The fields are those of [`Settings`](crate::election::campaign::Settings).
+/// How a member takes part. The fields are those of [`CampaignSettings`](crate::election::campaign::CampaignSettings).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // said there
 pub struct Config {

@@ -16,7 +16,7 @@ use crate::{
             operation::{Input, Step},
         },
         oracle::{Refusal, Validity, Verdict},
-        state::Registration,
+        state::Candidate,
         term::Fence,
     },
     ids::{Epoch, Incarnation, Nonce},
@@ -146,12 +146,8 @@ impl Stepped {
     async fn new(stores: &Stores, place: &Place<'_>, name: &str) -> Self {
         let keys = ClusterKeys::new(&cluster()).election(&place.bed.election);
         let incarnation = Incarnation(rand::random());
-        let me = Registration {
-            member: id(name),
-            incarnation,
-            priority: 1,
-            tags: std::collections::BTreeSet::new(),
-        };
+        let me =
+            Candidate { member: id(name), incarnation, priority: 1, tags: std::collections::BTreeSet::new() };
         let member = Member::new(keys, me, true);
         let mut stepped = Self { store: stores.store(), member, now: Time(Duration::from_secs(1)) };
         stepped.ask(Ask::Prepare(None), Duration::ZERO, Duration::ZERO).await.unwrap();

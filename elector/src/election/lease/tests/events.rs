@@ -117,7 +117,7 @@ pub(super) async fn h10_what_a_commit_of_unknown_outcome_won_is_told_when_it_is_
     let options = LeaseOptions { register: false, ..stores.options() };
     let oracle = LeaseOracle::new(line.shared(), &super::beds::cluster(), options);
     let mut a = place.bed.join(oracle, "a").await;
-    let me = crate::election::Registration { incarnation: a.context.incarnation, ..registration("a", 1) };
+    let me = crate::election::Candidate { incarnation: a.context.incarnation, ..registration("a", 1) };
     surely(async || place.admin.register(&me).await).await;
     line.lose(Fate::Applied);
     let held = a.win().await;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     election::{
-        ElectionConfig, Policy, Registration,
+        Candidate, ElectionConfig, Policy,
         conformance::{Bed, Player},
         lease::{Election, ElectionError, LeaseOptions, LeaseOracle},
         oracle::{Oracle, Signal},
@@ -31,13 +31,8 @@ pub(super) fn id(name: &str) -> MemberId {
     MemberId::new(name).unwrap()
 }
 
-pub(super) fn registration(name: &str, priority: u32) -> Registration {
-    Registration {
-        member: id(name),
-        incarnation: Incarnation(rand::random()),
-        priority,
-        tags: BTreeSet::new(),
-    }
+pub(super) fn registration(name: &str, priority: u32) -> Candidate {
+    Candidate { member: id(name), incarnation: Incarnation(rand::random()), priority, tags: BTreeSet::new() }
 }
 
 /// Does it again while the store is busy with others.

@@ -9,7 +9,7 @@ use std::{
 use super::{beds::LEASE, people::id};
 use crate::{
     election::{
-        ElectionConfig, Registration, Verdict,
+        Candidate, ElectionConfig, Verdict,
         lease::{
             Event, What,
             member::{Answer, Ask, Member},
@@ -117,7 +117,7 @@ impl World {
         let cluster = ClusterName::new("c").unwrap();
         let keys = ClusterKeys::new(&cluster).election(&ElectionName::new("e").unwrap());
         let nodes = (0..MEMBERS).map(|n| {
-            let me = Registration {
+            let me = Candidate {
                 member: id(&format!("m{n}")),
                 incarnation: Incarnation(n as u64 + 1),
                 priority: 1,

@@ -1,7 +1,7 @@
 //! In a campaign: what the notifications are for.
 
 use super::*;
-use crate::election::{Abort, Campaign, Lost, Role, Settings, Timing, campaign::Transition};
+use crate::election::{Abort, Campaign, CampaignSettings, Lost, Role, Timing, campaign::Transition};
 
 struct Idle;
 
@@ -14,7 +14,7 @@ impl Role<Fence> for Idle {
 
 /// A member that would not ask again within the test, unless it is told to.
 async fn member(server: &Server, name: &str) -> Campaign<PostgresLease> {
-    let settings = Settings::new(election("seat"), MemberId::new(name).unwrap());
+    let settings = CampaignSettings::new(election("seat"), MemberId::new(name).unwrap());
     let timing = Timing { poll: Duration::from_secs(3600), ..Timing::for_lease(PATIENCE) };
     let lease = PostgresLease::new(&server.url("postgres"), short(PATIENCE)).unwrap();
     let started = Campaign::start(lease, Idle, settings.with_timing(timing)).await;

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::toy::*;
 use crate::{
     election::{
-        campaign::{Campaign, Phase, Settings, StartError, Started, Transition},
+        campaign::{Campaign, CampaignSettings, CampaignStartError, Phase, Started, Transition},
         oracle::{
             Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Validity, Verdict,
         },
@@ -76,7 +76,7 @@ async fn j2_an_oracle_may_fail_or_decline_to_start() {
     };
     let fault = Fault::Fatal("no such table".to_owned());
     let refused = start(Err(fault.clone())).await.unwrap_err();
-    assert_eq!(refused, StartError::Oracle(fault));
+    assert_eq!(refused, CampaignStartError::Oracle(fault));
     assert!(matches!(start(Ok(Init::Ignore)).await, Ok(Started::Ignored)));
     sleep(s(60)).await;
     assert_eq!(journal.lines(), [""; 0]);
@@ -90,7 +90,7 @@ async fn c12_a_campaign_does_not_start_with_a_timing_that_cannot_work() {
     settings.timing = Timing { refresh: s(15), op_timeout: s(15), ..Timing::for_lease(s(30)) };
     let started = Campaign::start(Toy::new(&authority), Journal::default(), settings).await;
     assert!(
-        matches!(started, Err(StartError::Timing(TimingError::NoRoom { needed, .. })) if needed == s(30))
+        matches!(started, Err(CampaignStartError::Timing(TimingError::NoRoom { needed, .. })) if needed == s(30))
     );
     assert_eq!(authority.lock().calls, 0);
 }
@@ -169,7 +169,7 @@ async fn an_oracle_that_panics_is_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_panics_costs_its_own_call_only() {
     let authority = Authority::default();
-    let mut settings: Settings = settings("a");
+    let mut settings: CampaignSettings = settings("a");
     let refreshed = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&refreshed);
     settings.observer = Some(Arc::new(move |event| {

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::toy::*;
 use crate::{
     election::{
-        campaign::{Campaign, Release, Settings, Started, StopError, SubscriptionError, Transition},
+        campaign::{Campaign, CampaignSettings, Release, Started, StopError, SubscriptionError, Transition},
         oracle::{Grant, Signal},
         role::{Abort, Lost, Role},
         term::Fence,
@@ -186,7 +186,7 @@ impl Role<Fence> for Blocking {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_blocks_its_thread_does_not_block_the_campaign() {
     let authority = Authority::default();
-    let settings = Settings::new(ElectionName::new("e").unwrap(), MemberId::new("a").unwrap())
+    let settings = CampaignSettings::new(ElectionName::new("e").unwrap(), MemberId::new("a").unwrap())
         .with_timing(Timing::for_lease(s(1)));
     let (go, blocked) = std::sync::mpsc::channel();
     let started = Campaign::start(Toy::new(&authority), Blocking(blocked), settings).await.unwrap();

@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     election::{
-        campaign::{Campaign, Event, Settings, Started, Transition, Transitions},
+        campaign::{Campaign, CampaignSettings, Event, Started, Transition, Transitions},
         oracle::{
             Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity,
             Verdict,
@@ -320,8 +320,8 @@ pub(super) struct Member {
     pub(super) events: Arc<Mutex<Vec<Event>>>,
 }
 
-pub(super) fn settings(name: &str) -> Settings {
-    let mut settings = Settings::new(ElectionName::new("e").unwrap(), MemberId::new(name).unwrap());
+pub(super) fn settings(name: &str) -> CampaignSettings {
+    let mut settings = CampaignSettings::new(ElectionName::new("e").unwrap(), MemberId::new(name).unwrap());
     settings.seed = name.bytes().map(u64::from).sum();
     settings.clock = Clock::runtime();
     settings
@@ -331,7 +331,7 @@ pub(super) async fn member(authority: &Authority, name: &str) -> Member {
     member_with(Toy::new(authority), settings(name), Journal::default()).await
 }
 
-pub(super) async fn member_with(oracle: Toy, mut settings: Settings, journal: Journal) -> Member {
+pub(super) async fn member_with(oracle: Toy, mut settings: CampaignSettings, journal: Journal) -> Member {
     let events = Arc::<Mutex<Vec<Event>>>::default();
     let seen = Arc::clone(&events);
     settings.observer = Some(Arc::new(move |event| seen.lock().unwrap().push(event.clone())));
