@@ -35,8 +35,6 @@ pub mod timing;
 pub mod trust;
 
 #[cfg(test)]
-mod random_tests;
-#[cfg(test)]
 mod test_store;
 
 pub use self::{

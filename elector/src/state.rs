@@ -195,13 +195,20 @@ pub fn opening(
 ) -> Option<Opening> {
     match commit {
         None => Some(Opening::First),
-        Some(_) => members
-            .values()
-            .all(|row| {
-                row.empty || sessions.is_closed(&row.session) || planted!("opens-empty-while-session-lives")
-            })
-            .then_some(Opening::Reset),
+        Some(_) => closed_holders(members, sessions).map(|_| Opening::Reset),
     }
+}
+
+/// Who may have held names that a `Reset` loses: the members with a base. It may be written only where all their sessions are
+/// closed; otherwise `None`.
+pub fn closed_holders<'a>(
+    members: &'a BTreeMap<NodeName, MemberRow>,
+    sessions: &Sessions,
+) -> Option<BTreeSet<&'a NodeName>> {
+    let holders = members.iter().filter(|(_, row)| !row.empty);
+    let is_closed =
+        |row: &MemberRow| sessions.is_closed(&row.session) || planted!("opens-empty-while-session-lives");
+    holders.map(|(node, row)| is_closed(row).then_some(node)).collect()
 }
 
 /// A state on its way to the next one.
@@ -502,8 +509,8 @@ impl<'a> Transition<'a> {
             self.relied.insert(Relied::Commit);
             self.relied.insert(Relied::Members);
             if opening == Opening::Reset {
-                let closed = self.after.members.iter().filter(|(_, row)| !row.empty);
-                self.relied.extend(closed.map(|(node, _)| Relied::Session(node.clone())));
+                let closed = closed_holders(&self.after.members, &self.facts.sessions).unwrap_or_default();
+                self.relied.extend(closed.into_iter().map(|node| Relied::Session(node.clone())));
             }
         }
         self.opening = opening;

@@ -35,7 +35,7 @@ pub use self::{
     error::{OpenError, StoreError},
     open::{open, open_existing},
     transaction::{
-        Check, CommitOutcome, Key, Limits, Piece, Read, ReadResult, STAMP_LENGTH, TooLarge, Transaction,
-        Value, Version, Write, appended,
+        Check, CommitOutcome, FENCE_AGE, Key, Limits, Piece, Read, ReadResult, STAMP_LENGTH, TooLarge,
+        Transaction, Value, Version, Write, appended,
     },
 };

@@ -23,7 +23,7 @@ use callsign_elector::{
 use callsign_planted::planted;
 
 use crate::{
-    input::{Effect, Event, OpId},
+    input::{Effect, Event, OpId, Turn},
     log::{Batch, CorruptBatch, Op},
     message::{Chunk, Message},
     replica::{Applied, Replica, Staged},
@@ -141,15 +141,8 @@ impl<T: Table> CatchUp<T> {
     }
 
     /// Asks for what is lacking, if anything is. Returns when to be called again at the latest.
-    pub(crate) fn drive(
-        &mut self,
-        now: Time,
-        replica: &Replica<T>,
-        sources: &Sources,
-        keys: &RegistryKeys,
-        next_op: &mut u64,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Time> {
+    pub(crate) fn drive(&mut self, turn: Turn<'_>, replica: &Replica<T>, sources: &Sources) -> Option<Time> {
+        let now = turn.now;
         if self.is_complete(replica) {
             self.asked = Asked::Nothing;
             self.prefer_log = false;
@@ -189,45 +182,36 @@ impl<T: Table> CatchUp<T> {
             }
             if donors.is_empty() {
                 // Nobody has a base to give. The log may still go back to its beginning.
-                self.ask_log(now, replica, keys, next_op, effects);
+                self.ask_log(turn, replica);
                 self.not_before = now + NOBODY;
                 return Some(now + SOURCE_TIMEOUT);
             }
             let from = donors[self.turn % donors.len()].clone();
             self.last_snapshot = splitmix(self.last_snapshot);
             let id = self.last_snapshot;
-            effects.push(Effect::send(from.clone(), Message::SnapshotWanted { id }));
+            turn.effects.push(Effect::send(from.clone(), Message::SnapshotWanted { id }));
             self.asked = Asked::Snapshot { from, id, index: 0, since: now, staged: None };
             return Some(now + SOURCE_TIMEOUT);
         }
         match &sources.leader {
             Some(leader) if !self.prefer_log => {
                 let message = Message::Fetch { epoch: sources.epoch, after: replica.position() };
-                effects.push(Effect::send(leader.clone(), message));
+                turn.effects.push(Effect::send(leader.clone(), message));
                 self.asked = Asked::Leader { since: now };
             }
-            _ => self.ask_log(now, replica, keys, next_op, effects),
+            _ => self.ask_log(turn, replica),
         }
         Some(now + SOURCE_TIMEOUT)
     }
 
-    fn ask_log(
-        &mut self,
-        now: Time,
-        replica: &Replica<T>,
-        keys: &RegistryKeys,
-        next_op: &mut u64,
-        effects: &mut Vec<Effect>,
-    ) {
-        *next_op += 1;
-        let id = OpId(*next_op);
+    fn ask_log(&mut self, mut turn: Turn<'_>, replica: &Replica<T>) {
+        let keys = turn.keys;
         let begin = Position(self.begin.after(0));
         let from = if replica.is_based() { replica.position().next() } else { begin };
         let range = keys.log_range(from..Position(u64::MAX));
         let reads: Vec<Read> =
             vec![read_key(keys.floor()), read_key(keys.commit()), read_range(range, LOG_READ)];
-        effects.push(Effect::Read { id, reads });
-        self.asked = Asked::Log { id, since: now };
+        self.asked = Asked::Log { id: turn.read(reads), since: turn.now };
     }
 
     fn give_up(&mut self) {

@@ -27,8 +27,8 @@ use crate::{
     error::{RegisterError, UnregisterError},
     fence::Fence,
     handoff::{End, Handoff, Step, reset_conditions},
-    host::{Host, Surroundings},
-    input::{Answer, Call, CallId, Effect, Granted, Input, Notice, Now, OnLapse},
+    host::{Caller, Host, Surroundings},
+    input::{Answer, Call, CallId, Effect, Granted, Input, Notice, Now, OnLapse, Turn},
     leader::Leader,
     log::{Batch, CorruptBatch, Op},
     member::{Member, MemberConfig},
@@ -181,9 +181,9 @@ impl Alone {
     }
 
     fn register(&mut self, what: &str, actor: u64) {
-        let (call, wait) = (CallId(actor), Duration::from_secs(5));
+        let caller = Caller::new(Self::NOW.time, CallId(actor), Duration::from_secs(5));
         let (kind, on_lapse) = (Kind(7), OnLapse::Suspend);
-        self.host.register(Self::NOW, call, wait, what.into(), actor, kind, on_lapse, &mut Vec::new());
+        self.host.register(Self::NOW, caller, what.into(), actor, kind, on_lapse, &mut Vec::new());
     }
 
     fn settle(&mut self) -> Vec<Effect> {
@@ -253,7 +253,7 @@ fn a_member_without_a_base_asks_whoever_is_linked_when_the_log_is_too_short_and_
     let sources = Sources { is_taking_over: true, others: vec![name("b")], ..Sources::default() };
     let (mut now, mut next_op, mut effects) = (Time(Duration::from_secs(100)), 0, Vec::new());
     catchup.want(now, Position(900));
-    catchup.drive(now, &replica, &sources, &keys, &mut next_op, &mut effects);
+    catchup.drive(Turn::new(now, &keys, &mut next_op, &mut effects), &replica, &sources);
     let Some(Effect::Read { id, reads }) = effects.pop() else { panic!("it may begin at the beginning") };
     let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
     let cut = Transaction::new()
@@ -263,7 +263,7 @@ fn a_member_without_a_base_asks_whoever_is_linked_when_the_log_is_too_short_and_
     let read = store.read(&reads, None).unwrap();
     catchup.on_log(now, &mut replica, id, Some(&read), &keys).unwrap();
     now = now + Duration::from_secs(1);
-    catchup.drive(now, &replica, &sources, &keys, &mut next_op, &mut effects);
+    catchup.drive(Turn::new(now, &keys, &mut next_op, &mut effects), &replica, &sources);
     let asks = |e: &Effect| matches!(e, Effect::Send { to, message: Message::SnapshotWanted { .. }, .. } if *to == name("b"));
     assert!(effects.iter().any(asks), "{effects:?}");
 }
@@ -497,10 +497,10 @@ fn an_end_of_the_log_that_was_read_in_another_term_is_not_taken_for_the_end() {
         let now = now + Duration::from_secs(at);
         let elected = Transaction::new().put(keys.term(), term.to_value());
         assert!(matches!(store.apply(&elected), CommitOutcome::Committed(_)));
-        assert_eq!(handoff.proceed(now, &keys, &mut next_op, &mut effects), Step::Wait);
+        assert_eq!(handoff.proceed(Turn::new(now, &keys, &mut next_op, &mut effects)), Step::Wait);
         let Some(Effect::Read { id, reads }) = effects.pop() else { panic!("{effects:?}") };
         handoff.on_read(now, id, &Ok(store.read(&reads, None).unwrap()));
-        assert_eq!(handoff.proceed(now, &keys, &mut next_op, &mut effects), step);
+        assert_eq!(handoff.proceed(Turn::new(now, &keys, &mut next_op, &mut effects)), step);
     }
 }
 

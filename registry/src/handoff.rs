@@ -18,6 +18,7 @@ use callsign_elector::{
     keys::RegistryKeys,
     lineage::LineageId,
     record::{LogEnd, Record, Term},
+    state::closed_holders,
     store::{Key, ReadResult, StoreError},
 };
 
@@ -25,7 +26,7 @@ use callsign_planted::planted;
 
 use crate::{
     fence::{Conditions, Fence},
-    input::{Effect, OpId},
+    input::{Effect, OpId, Turn},
     message::Message,
 };
 
@@ -116,7 +117,7 @@ impl Handoff {
         }
     }
 
-    /// Takes what `commit` was before the term for the end of the log.
+    /// Nothing, but for a planted defect: takes what `commit` was before the term for the end of the log.
     pub(crate) fn presume_end(&mut self, former: &View, keys: &RegistryKeys) {
         if planted!("handoff-reads-commit-too-early") {
             let lineage = former.raw(&keys.cluster().lineage());
@@ -126,13 +127,8 @@ impl Handoff {
     }
 
     /// Goes on as far as it can.
-    pub(crate) fn proceed(
-        &mut self,
-        now: Time,
-        keys: &RegistryKeys,
-        next_op: &mut u64,
-        effects: &mut Vec<Effect>,
-    ) -> Step {
+    pub(crate) fn proceed(&mut self, mut turn: Turn<'_>) -> Step {
+        let now = turn.now;
         match &self.stage {
             Stage::Transfer { until, .. } if now >= *until => self.stage = Stage::Due { at: now },
             Stage::Reading { since, .. }
@@ -144,9 +140,7 @@ impl Handoff {
         }
         match &self.stage {
             Stage::Due { at } if now >= *at => {
-                *next_op += 1;
-                let id = OpId(*next_op);
-                effects.push(Effect::Read { id, reads: Fence::reads(keys) });
+                let id = turn.read(Fence::reads(turn.keys));
                 self.stage = Stage::Reading { id, since: now };
                 Step::Wait
             }
@@ -216,12 +210,9 @@ pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys) -> Option<Condi
         let value = if planted!("reset-reencodes") { reencoded() } else { view.raw(&key) };
         (key, value)
     };
-    let mut conditions = Vec::new();
+    let (holders, mut conditions) = (closed_holders(&view.members, &view.sessions)?, Vec::new());
     for (node, row) in &view.members {
-        if !row.empty {
-            if !view.sessions.is_closed(&row.session) && !planted!("opens-empty-while-session-lives") {
-                return None;
-            }
+        if holders.contains(node) {
             let key = keys.cluster().session(&row.session.node);
             let record = view.sessions.record(&row.session.node);
             conditions.push(as_read(key, &|| record.map(Record::to_value)));

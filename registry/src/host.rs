@@ -65,10 +65,17 @@ pub(crate) struct Claim {
 
 /// A client that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Caller {
+pub(crate) struct Caller {
     call: CallId,
     began: Time,
     deadline: Time,
+}
+
+impl Caller {
+    /// One that asks now, and waits so long.
+    pub(crate) fn new(now: Time, call: CallId, wait: Duration) -> Self {
+        Self { call, began: now, deadline: now + wait }
+    }
 }
 
 /// An undecided request.
@@ -158,24 +165,7 @@ impl Host {
 
     // ---- calls
 
-    #[allow(clippy::too_many_arguments)] // a call is what it is
     pub(crate) fn register(
-        &mut self,
-        now: Now,
-        call: CallId,
-        wait: Duration,
-        name: Name,
-        actor: u64,
-        kind: Kind,
-        on_lapse: OnLapse,
-        effects: &mut Vec<Effect>,
-    ) {
-        let caller = Caller { call, began: now.time, deadline: now.time + wait };
-        self.begin_register(now, caller, name, actor, kind, on_lapse, effects);
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn begin_register(
         &mut self,
         now: Now,
         caller: Caller,
@@ -233,19 +223,6 @@ impl Host {
     }
 
     pub(crate) fn unregister<T: Table>(
-        &mut self,
-        now: Now,
-        call: CallId,
-        wait: Duration,
-        name: Name,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let caller = Caller { call, began: now.time, deadline: now.time + wait };
-        self.begin_unregister(caller, name, replica, effects);
-    }
-
-    fn begin_unregister<T: Table>(
         &mut self,
         caller: Caller,
         name: Name,

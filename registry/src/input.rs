@@ -8,6 +8,7 @@ use callsign_elector::{
     Time,
     elector::{self, View},
     ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
+    keys::RegistryKeys,
     lineage::{LineageId, LineageNumber},
     record::LogEnd,
     store::{CommitOutcome, Key, Read, ReadResult, StoreError, Transaction, Value},
@@ -47,6 +48,48 @@ pub struct Granted {
 /// Names one read or commit, so that a late completion is not taken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OpId(pub u64);
+
+/// What a part of a member is handed when it may ask the store.
+pub(crate) struct Turn<'a> {
+    pub(crate) now: Time,
+    pub(crate) keys: &'a RegistryKeys,
+    next_op: &'a mut u64,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl<'a> Turn<'a> {
+    /// `next_op` counts what the member asks of the store.
+    pub(crate) fn new(
+        now: Time,
+        keys: &'a RegistryKeys,
+        next_op: &'a mut u64,
+        effects: &'a mut Vec<Effect>,
+    ) -> Self {
+        Self { now, keys, next_op, effects }
+    }
+
+    /// Asks for a read.
+    pub(crate) fn read(&mut self, reads: Vec<Read>) -> OpId {
+        let id = OpId::next(self.next_op);
+        self.effects.push(Effect::Read { id, reads });
+        id
+    }
+
+    /// Asks for a commit.
+    pub(crate) fn commit(&mut self, transaction: Transaction) -> OpId {
+        let id = OpId::next(self.next_op);
+        self.effects.push(Effect::Commit { id, transaction });
+        id
+    }
+}
+
+impl OpId {
+    /// The next of a member.
+    pub(crate) fn next(count: &mut u64) -> Self {
+        *count += 1;
+        Self(*count)
+    }
+}
 
 /// What becomes of a registered actor when its session is not trusted any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

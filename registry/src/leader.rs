@@ -32,7 +32,7 @@ use callsign_elector::{
     lineage::LineageNumber,
     random::splitmix,
     record::Record,
-    store::{CommitOutcome, ReadResult, StoreError, Transaction, Value, Version},
+    store::{CommitOutcome, FENCE_AGE, ReadResult, StoreError, Transaction, Value, Version},
 };
 
 use callsign_planted::planted;
@@ -58,7 +58,7 @@ const RETRY: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
 /// A commit or read that has not answered for so long is taken for unknown and tried again.
-const OP_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const OP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How often a leader says where the log ends, also while it is busy: its members answer where they are.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -67,9 +67,6 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 /// node's names, which keeps every replica busy for a moment. Shorter: a failover takes longer the more names the dead
 /// had. Longer: these are free later.
 const ASKED_AGAIN: Duration = Duration::from_millis(5);
-
-/// A version that was read or written at most so long ago may stand in for a read. `FoundationDB` keeps 5 s.
-const FENCE_AGE: Duration = Duration::from_secs(4);
 
 /// A request that waits to be decided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -460,8 +457,7 @@ impl Leader {
         if builder.is_empty() && planted!("rider-without-fence") {
             self.answer(replica.position(), decisions, effects);
         } else if builder.is_empty() {
-            *next_op += 1;
-            let id = OpId(*next_op);
+            let id = OpId::next(next_op);
             effects.push(Effect::Read { id, reads: Fence::reads(&self.keys) });
             self.flight = Flight::Fence { id, since: now, riders: decisions };
         } else {
@@ -473,7 +469,7 @@ impl Leader {
         Position(self.lineage.after(last.0))
     }
 
-    /// Takes the sessions of a node for closed, because its link is down.
+    /// Nothing, but for a planted defect: takes the sessions of a node for closed, because its link is down.
     pub(crate) fn presume_gone<T: Table>(&mut self, replica: &Replica<T>, node: &NodeName) {
         if planted!("free-by-silence") {
             self.closed.extend(replica.sessions().keys().filter(|id| id.node == *node).cloned());

@@ -63,8 +63,6 @@ mod failing_tests;
 #[cfg(test)]
 mod fault_tests;
 mod fence;
-#[cfg(test)]
-mod full_disk_tests;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;

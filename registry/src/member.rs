@@ -39,8 +39,8 @@ use self::{ahead::Ahead, drain::Drain, lineage::Told};
 use crate::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Host, Surroundings},
-    input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell},
+    host::{Caller, Host, Surroundings},
+    input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
     leader::{Leader, Outcome},
     log::CorruptBatch,
     message::Message,
@@ -534,11 +534,12 @@ impl<T: Table> Member<T> {
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
             return;
         }
+        let caller = Caller::new(now.time, id, wait);
         match call {
             Call::Register { name, actor, kind, on_lapse } => {
-                self.host.register(now, id, wait, name, actor, kind, on_lapse, effects);
+                self.host.register(now, caller, name, actor, kind, on_lapse, effects);
             }
-            Call::Unregister { name } => self.host.unregister(now, id, wait, name, &self.replica, effects),
+            Call::Unregister { name } => self.host.unregister(caller, name, &self.replica, effects),
             Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),
             Call::WaitFor { position } => self.reads.wait_for(now.time, id, position, wait),
             Call::Ready => self.ready.push((id, now.time + wait)),
@@ -555,16 +556,8 @@ impl<T: Table> Member<T> {
         self.begin_handoff(now, None, effects);
         if let Some(leader) = &mut self.leader {
             leader.on_wake(now.time, &self.replica, &self.linked, &mut self.next_op, effects);
-            self.trim.on_wake(
-                now.time,
-                &self.config.me,
-                self.replica.position(),
-                leader,
-                &self.view,
-                &self.config.keys,
-                &mut self.next_op,
-                effects,
-            );
+            let turn = Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
+            self.trim.on_wake(turn, &self.config.me, self.replica.position(), leader, &self.view);
         }
         if now.time >= self.next_tick {
             self.next_tick = now.time + TICK;
@@ -591,7 +584,7 @@ impl<T: Table> Member<T> {
         self.walks.forget_abandoned(now.time, &mut self.replica);
         self.drive_handoff(now, effects);
         let end = self.replica.is_based().then(|| self.replica.end());
-        self.reads.proceed(now.time, end, &self.config.keys, &mut self.next_op, effects);
+        self.reads.proceed(Turn::new(now.time, &self.config.keys, &mut self.next_op, effects), end);
         // Before anything is sent: what waited for a verdict that has come is asked for with the rest.
         self.host.settle(now, &self.replica, effects);
         let begin = effects.len();
@@ -609,8 +602,9 @@ impl<T: Table> Member<T> {
         // A leader's own commit brings it to its end. Whoever took that from the log before the commit has answered
         // would take it for a successor's.
         if self.leader.is_none() && !self.is_behind_lineage() {
-            let (sources, keys) = (self.sources(), &self.config.keys);
-            self.catchup.drive(now.time, &self.replica, &sources, keys, &mut self.next_op, effects);
+            let sources = self.sources();
+            let turn = Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
+            self.catchup.drive(turn, &self.replica, &sources);
         }
         self.say_applied(now.time, effects);
         self.say_synced(now, effects);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use callsign_elector::{
     Time,
     ids::Position,
-    keys::{RegistryKeys, read_key},
+    keys::read_key,
     past::Fact,
     record::{LogEnd, Record},
     store::{ReadResult, StoreError},
@@ -18,7 +18,7 @@ use callsign_planted::planted;
 
 use crate::{
     error::ConsistentError,
-    input::{Answer, CallId, Effect, OpId},
+    input::{Answer, CallId, Effect, OpId, Turn},
     name::Name,
     replica::Replica,
     table::{Row, Table},
@@ -71,14 +71,8 @@ impl Reads {
     }
 
     /// Begins the next read, if somebody waits for one.
-    pub(crate) fn proceed(
-        &mut self,
-        now: Time,
-        end: Option<LogEnd>,
-        keys: &RegistryKeys,
-        next_op: &mut u64,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn proceed(&mut self, mut turn: Turn<'_>, end: Option<LogEnd>) {
+        let now = turn.now;
         let is_over =
             |reading: &mut Reading| now >= reading.since + READ_TIMEOUT && !planted!("read-waited-for-ever");
         if let Some(reading) = self.reading.take_if(is_over) {
@@ -87,9 +81,7 @@ impl Reads {
         if self.asked.is_empty() || self.reading.is_some() || now < self.not_before {
             return;
         }
-        *next_op += 1;
-        let id = OpId(*next_op);
-        effects.push(Effect::Read { id, reads: vec![read_key(keys.commit())] });
+        let id = turn.read(vec![read_key(turn.keys.commit())]);
         self.reading = Some(Reading { id, since: now, end, serves: std::mem::take(&mut self.asked) });
     }
 

@@ -10,7 +10,6 @@ use callsign_elector::{
     Time,
     elector::View,
     ids::{NodeName, Position},
-    keys::RegistryKeys,
     record::{PositionRecord, Record},
     store::{CommitOutcome, Transaction},
 };
@@ -18,7 +17,7 @@ use callsign_elector::{
 use callsign_planted::planted;
 
 use crate::{
-    input::{Effect, OpId},
+    input::{OpId, Turn},
     leader::Leader,
 };
 
@@ -42,15 +41,13 @@ impl Trim {
 
     pub(crate) fn on_wake(
         &mut self,
-        now: Time,
+        mut turn: Turn<'_>,
         me: &NodeName,
         end: Position,
         leader: &Leader,
         view: &View,
-        keys: &RegistryKeys,
-        next_op: &mut u64,
-        effects: &mut Vec<Effect>,
     ) {
+        let (now, keys) = (turn.now, turn.keys);
         if now < self.next {
             return;
         }
@@ -103,10 +100,7 @@ impl Trim {
         transaction = transaction
             .put(keys.floor(), PositionRecord(floor).to_value())
             .clear_range(keys.log_range(view.floor..floor));
-        *next_op += 1;
-        let id = OpId(*next_op);
-        effects.push(Effect::Commit { id, transaction });
-        self.in_flight = Some((id, floor));
+        self.in_flight = Some((turn.commit(transaction), floor));
     }
 
     /// A commit ended. Returns the new floor, if it was this one's and was committed. Any other outcome needs

@@ -5,7 +5,7 @@ use std::time::Duration;
 use callsign_elector::{
     election::{
         AuthorityTime, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Term, Validity, Verdict,
-        oracle::Attempt,
+        oracle::Attempt, timing::refresh_after,
     },
     ids::{Epoch, Incarnation, MemberId},
 };
@@ -67,7 +67,7 @@ impl HttpLease {
         let term = term(won.holder)?;
         self.held = Some((term.clone(), won.code));
         let validity = Validity::For(Duration::from_millis(won.left_ms));
-        Ok(Verdict::Granted(Grant { term, fence: (), validity, refresh_in: Some(self.lease / 3) }))
+        Ok(Verdict::Granted(Grant { term, fence: (), validity, refresh_in: Some(refresh_after(self.lease)) }))
     }
 
     /// The code of a term, if it is the one that this oracle has.

@@ -12,6 +12,7 @@ use futures::{StreamExt, stream::BoxStream};
 use super::{
     oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Signal, Validity, Verdict},
     term::{AuthorityTime, Term},
+    timing::refresh_after,
 };
 use crate::ids::{Epoch, Incarnation, MemberId};
 
@@ -87,7 +88,12 @@ impl<S: Source> FollowOracle<S> {
     }
 
     fn grant(&self, term: Term) -> Grant<()> {
-        Grant { term, fence: (), validity: Validity::For(self.validity), refresh_in: Some(self.validity / 3) }
+        Grant {
+            term,
+            fence: (),
+            validity: Validity::For(self.validity),
+            refresh_in: Some(refresh_after(self.validity)),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{
     oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Signal, Validity, Verdict},
     term::Fence,
+    timing::refresh_after,
 };
 use crate::{
     ids::{ElectionName, Epoch, Incarnation, MemberId},
@@ -107,7 +108,7 @@ impl PostgresLease {
         let (_, member, incarnation) = self.taking_part()?;
         if let Some(SeatRow { term: Some(term), ballot, left }) = won.map(seat).transpose()? {
             let fence = Fence { epoch: term.epoch, ballot };
-            let refresh_in = Some(self.options.lease / 3);
+            let refresh_in = Some(refresh_after(self.options.lease));
             return Ok(Verdict::Granted(Grant { term, fence, validity: Validity::For(left), refresh_in }));
         }
         let found = found.map(seat).transpose()?;

@@ -10,6 +10,12 @@ pub const MIN_LEASE: Duration = Duration::from_millis(100);
 /// The shortest interval that is accepted, 5 ms. Below it, a member does little else.
 pub const MIN_EVERY: Duration = Duration::from_millis(5);
 
+/// After how much of its time a grant is refreshed, as the oracles here say with it: a third, so that two attempts that fail
+/// leave time for another. A campaign asks earlier where [`Timing::latest_refresh`] says so.
+pub fn refresh_after(validity: Duration) -> Duration {
+    validity / 3
+}
+
 /// The durations of a campaign. Members of one election may differ in them.
 ///
 /// A grant brings its own validity, which may be longer or shorter than [`lease`](Self::lease): the campaign then

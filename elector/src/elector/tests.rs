@@ -3,7 +3,6 @@ use std::time::Duration;
 use self::harness::{Manner, Sim, node};
 use super::*;
 
-mod chaos;
 mod checks;
 mod configuring;
 mod driven;
@@ -12,7 +11,6 @@ mod lock;
 mod odd_store;
 mod queue;
 mod seat;
-mod toy;
 mod voice;
 
 const SECOND: Duration = Duration::from_secs(1);

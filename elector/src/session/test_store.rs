@@ -1,7 +1,8 @@
-//! The smallest store for tests: a map behind a mutex, one version per commit, and whatever faults it is told.
+//! [`Mvcc`] behind a mutex, with faults that the store in memory has not: silence, outcomes that are scripted, and locks
+//! of lives that hang.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::{Mutex, MutexGuard},
 };
 
@@ -11,49 +12,13 @@ use crate::{
     ids::{Incarnation, NodeName},
     store::{
         CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, Store, StoreError, Transaction,
-        Value, Version, Write,
+        Value, Version, mvcc::Mvcc,
     },
 };
 
 /// The data alone, for tests that drive cores.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rows {
-    pub(super) rows: BTreeMap<Key, Value>,
-    pub(super) version: Version,
-}
-
-impl Rows {
-    pub(super) fn read(&self, reads: &[Read]) -> ReadResult {
-        let answers = reads
-            .iter()
-            .map(|read| match read {
-                Read::Key(key) => self.rows.get_key_value(key).map(own).into_iter().collect(),
-                Read::Range { range, limit } => {
-                    self.rows.range(range.clone()).take(*limit).map(own).collect()
-                }
-            })
-            .collect();
-        ReadResult { version: self.version, answers }
-    }
-
-    pub(super) fn commit(&mut self, transaction: &Transaction) -> CommitOutcome {
-        if transaction.checks.iter().any(|c| self.rows.get(&c.key) != c.expected.as_ref()) {
-            return CommitOutcome::Conflict;
-        }
-        self.version.0 += 1;
-        for write in &transaction.writes {
-            match write {
-                Write::Put { key, value } => drop(self.rows.insert(key.clone(), value.clone())),
-                Write::Clear(key) => drop(self.rows.remove(key)),
-                other => panic!("sessions do not write {other:?}"),
-            }
-        }
-        CommitOutcome::Committed(self.version)
-    }
-}
-
-fn own((key, value): (&Key, &Value)) -> (Key, Value) {
-    (key.clone(), value.clone())
+pub(super) fn no_rows() -> Mvcc {
+    Mvcc::new(Limits::FOUNDATIONDB, 1000)
 }
 
 /// What becomes of a request, in place of what it asks for.
@@ -70,9 +35,9 @@ pub(super) struct TestStore {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    rows: Rows,
+    rows: Mvcc,
     /// What becomes of all requests.
     fault: Option<Fault>,
     /// Outcomes of the next commits: what is answered, and whether it is carried out.
@@ -81,6 +46,13 @@ struct State {
     guarded: Vec<(NodeName, Incarnation)>,
     /// What becomes of all that is to prove a death.
     guard_fault: Option<Fault>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (scripted, dead, guarded) = Default::default();
+        Self { rows: no_rows(), fault: None, scripted, dead, guarded, guard_fault: None }
+    }
 }
 
 impl TestStore {
@@ -109,11 +81,11 @@ impl TestStore {
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Value> {
-        self.state().rows.rows.get(key).cloned()
+        self.state().rows.get(key).map(<[u8]>::to_vec)
     }
 
     pub(super) fn put(&self, key: Key, value: Value) {
-        self.state().rows.commit(&Transaction::new().put(key, value));
+        self.state().rows.apply(&Transaction::new().put(key, value));
     }
 }
 
@@ -125,7 +97,9 @@ impl Store for TestStore {
             Some(Fault::Unavailable) => {
                 std::future::ready(Err(StoreError::Unavailable("told so".to_owned()))).boxed()
             }
-            None => std::future::ready(Ok(state.rows.read(&reads))).boxed(),
+            None => {
+                std::future::ready(Ok(state.rows.read(&reads, None).expect("the newest is kept"))).boxed()
+            }
         }
     }
 
@@ -139,10 +113,10 @@ impl Store for TestStore {
             None => {}
         }
         let outcome = match state.scripted.pop_front() {
-            None => state.rows.commit(&transaction),
+            None => state.rows.apply(&transaction),
             Some((outcome, carried_out)) => {
                 if carried_out {
-                    state.rows.commit(&transaction);
+                    state.rows.apply(&transaction);
                 }
                 outcome
             }

@@ -1,6 +1,6 @@
 //! Transactions as data, what came of them, and what a store takes.
 
-use std::{fmt, ops::Range};
+use std::{fmt, ops::Range, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,10 @@ pub struct Check {
     /// if the version is older than what the backend keeps: whoever reads again gets on.
     pub seen_at: Option<Version>,
 }
+
+/// A version that was read or written at most so long ago may stand in for a read: see [`Check::seen_at`]. The store that
+/// forgets soonest, `FoundationDB`, keeps 5 s.
+pub const FENCE_AGE: Duration = Duration::from_secs(4);
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -15,12 +15,13 @@ use super::{Driver, Kick};
 use crate::{
     core::registry::RegistryEffect,
     input::{Effect, Event, Input, OpId},
+    leader::OP_TIMEOUT,
     message::Message,
     metrics::OfCommit,
 };
 
-/// How long a commit may take before its outcome is taken for unknown.
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a commit may take before it is given up. Longer than a leader waits: what it asks again about may still be answered.
+const COMMIT_TIMEOUT: Duration = OP_TIMEOUT.saturating_add(Duration::from_secs(2));
 
 impl Driver {
     pub(super) fn perform(&mut self, effect: RegistryEffect, myself: &ActorRef<Kick>) {

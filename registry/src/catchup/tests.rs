@@ -47,14 +47,8 @@ impl Joiner {
     fn asks_after(&mut self, time: Duration) -> Option<(NodeName, u64)> {
         self.now = self.now + time;
         let mut next_op = 0;
-        self.catchup.drive(
-            self.now,
-            &self.replica,
-            &self.sources,
-            &self.keys,
-            &mut next_op,
-            &mut self.effects,
-        );
+        let turn = Turn::new(self.now, &self.keys, &mut next_op, &mut self.effects);
+        self.catchup.drive(turn, &self.replica, &self.sources);
         let asked = self.effects.drain(..).filter_map(|effect| match effect {
             Effect::Send { to, message: Message::SnapshotWanted { id }, .. } => Some((to, id)),
             _ => None,

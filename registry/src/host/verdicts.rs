@@ -162,10 +162,10 @@ impl Host {
             let Some(next) = self.queued.pop(name) else { return };
             match next {
                 Queued::Register { caller, actor, kind, on_lapse } => {
-                    self.begin_register(now, caller, name.clone(), actor, kind, on_lapse, effects);
+                    self.register(now, caller, name.clone(), actor, kind, on_lapse, effects);
                 }
                 Queued::Unregister { caller } => {
-                    self.begin_unregister(caller, name.clone(), replica, effects);
+                    self.unregister(caller, name.clone(), replica, effects);
                 }
             }
         }

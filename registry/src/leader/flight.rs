@@ -56,8 +56,7 @@ impl Leader {
     /// Commits the batch in flight, for the first time or again: the same one, so that it is known again.
     pub(super) fn commit(&mut self, now: Time, next_op: &mut u64, effects: &mut Vec<Effect>) {
         let Flight::Batch(flight) = &mut self.flight else { return };
-        *next_op += 1;
-        let id = OpId(*next_op);
+        let id = OpId::next(next_op);
         let Fence { term, commit: end, lineage } = self.fence.clone();
         let mut transaction = Transaction::new();
         let found = [
@@ -113,8 +112,7 @@ impl Leader {
                 self.committed(now, replica, members, effects)
             }
             CommitOutcome::Conflict => {
-                *next_op += 1;
-                let id = OpId(*next_op);
+                let id = OpId::next(next_op);
                 let mut reads = Fence::reads(&self.keys);
                 reads.push(read_key(self.keys.log(flight.batch.position)));
                 effects.push(Effect::Read { id, reads });

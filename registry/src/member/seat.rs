@@ -4,7 +4,7 @@ use callsign_elector::past::Fact;
 use callsign_planted::planted;
 
 use super::{
-    Effect, Epoch, Event, Handoff, Leader, Member, Message, NodeName, Now, Step, Table, Tell,
+    Effect, Epoch, Event, Handoff, Leader, Member, Message, NodeName, Now, Step, Table, Tell, Turn,
     reset_conditions, splitmix,
 };
 
@@ -75,7 +75,7 @@ impl<T: Table> Member<T> {
 
     pub(super) fn drive_handoff(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let Some(handoff) = &mut self.handoff else { return };
-        let step = handoff.proceed(now.time, &self.config.keys, &mut self.next_op, effects);
+        let step = handoff.proceed(Turn::new(now.time, &self.config.keys, &mut self.next_op, effects));
         let Step::CatchUp(end) = step else { return };
         let epoch = handoff.epoch();
         let at_end = end.at.unwrap_or_default();

@@ -153,9 +153,13 @@ impl World {
     }
 
     fn ask(&mut self, at: Slot, call: CallId, kind: Kind, intent: Intent, ask: Ask, then: Option<Ask>) {
-        // A new call gives up the one before.
-        self.abandon(at);
         let now = self.local(at);
+        let waits_for =
+            self.process(at).and_then(|process| process.asking.as_ref()).map(|asking| asking.call);
+        self.judge.hold(Check::OneCall, waits_for.is_none(), || {
+            format!("machine {at} begins {call:?} while it waits for {waits_for:?}")
+        });
+        self.abandon(at);
         let Some(process) = self.process_mut(at) else { return };
         let step = process.member.begin(now, ask);
         self.go(at, now, call, kind, intent, then, None, step);
@@ -170,7 +174,9 @@ impl World {
         };
         let Asking { call, kind, intent, then, pending } = asking;
         let Some(answer) = pending.answer else { return false };
-        let step = process.member.step(now, answer, &mut Vec::new());
+        let mut events = Vec::new();
+        let step = process.member.step(now, answer, &mut events);
+        self.judge.told(&events);
         self.go(at, now, call, kind, intent, then, Some(pending.started), step);
         true
     }

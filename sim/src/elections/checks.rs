@@ -58,6 +58,8 @@ checks! {
     Trusted Always "a grant that comes too late is not trusted",
     NoIsNo Always "a denial ends trust at once, and a fault does not",
     OwnRequest Always "a request to resign ends the term that it is about",
+    OneCall Always "a campaign waits for one call at a time",
+    ToldOnce Always "each election is told once, before its grant is used, and so is its end",
     Panics Always "nothing panics",
     Expiry Met "Inv16 (met) a lease ended without a word",
     Takeover Met "Inv16 (met) another took over",

@@ -14,6 +14,7 @@ use callsign_elector::{
     election::{
         Denial, Fault, Fence, Grant, Lost, Refusal, Verdict,
         campaign::{Event, Transition, Until, Unusable, What, core::Input},
+        lease,
         policy::Policy,
         state::{Control, Effect, Row, Seat},
     },
@@ -71,6 +72,8 @@ pub struct Judge {
     /// Whether all is at rest, and whoever leads is to stay.
     at_rest: bool,
     trusted_epochs: BTreeSet<u64>,
+    /// The epochs of which somebody said that a leader was elected, and that they are over.
+    told: [BTreeSet<u64>; 2],
     /// Before the present input: the term that the process held, and whether it was trusted.
     held: Option<(Epoch, bool)>,
 }
@@ -192,6 +195,10 @@ impl Judge {
             && grant.fence.epoch == grant.term.epoch
             && grant.fence.ballot.0 <= self.ballot;
         self.hold(Check::Inv2, is_theirs, || format!("{grant:?} was trusted, and the store has {elected:?}"));
+        let is_told = self.told[0].contains(&epoch);
+        self.hold(Check::ToldOnce, is_told, || {
+            format!("{grant:?} was trusted, and its election was not told")
+        });
         if self.trusted_epochs.insert(epoch) && self.trusted_epochs.len() > 1 {
             // One after another.
             self.counts.add(Check::Inv6);
@@ -243,6 +250,19 @@ impl Judge {
             Refusal::Disabled => self.met(Check::Disabled),
             Refusal::TermOver => self.met(Check::StaleRefresh),
             _ => {}
+        }
+    }
+
+    /// What an operation says of the election, for people and metrics.
+    pub(super) fn told(&mut self, events: &[lease::Event]) {
+        for event in events {
+            let (epoch, end) = match &event.what {
+                lease::What::Elected => (event.epoch, 0),
+                lease::What::Vacated { was } | lease::What::Preempted { was, .. } => (Some(was.epoch), 1),
+                _ => continue,
+            };
+            let is_new = epoch.is_some_and(|epoch| self.told[end].insert(epoch.0));
+            self.hold(Check::ToldOnce, is_new, || format!("{event:?} was told before"));
         }
     }
 

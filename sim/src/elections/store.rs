@@ -128,7 +128,7 @@ impl World {
         let evicts = matches!(command, Command::Evict { .. });
         let mut operation = Operation::new(&self.setup.keys, vec![command]);
         let now = Time(self.now);
-        let mut memory = std::mem::take(&mut self.admin);
+        let (mut memory, mut events) = (std::mem::take(&mut self.admin), Vec::new());
         let mut step = operation.begin(now, &mut memory);
         let result = loop {
             let input = match step {
@@ -138,9 +138,10 @@ impl World {
                 Step::Commit(transaction) => Input::Commit(self.commit(&transaction, None)),
                 Step::Done(result) => break result,
             };
-            step = operation.step(now, &mut memory, input, &mut Vec::new());
+            step = operation.step(now, &mut memory, input, &mut events);
         };
         self.admin = memory;
+        self.judge.told(&events);
         if let Ok(outcome) = &result
             && evicts
         {

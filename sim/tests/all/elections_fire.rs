@@ -5,7 +5,10 @@ use std::time::Duration;
 use callsign_elector::{
     election::{
         ElectionConfig, Lost, Policy,
-        campaign::{Event, Phase, Until, What, core::Effect},
+        campaign::{
+            Event, Phase, Until, What,
+            core::{CallId, Effect},
+        },
         state::{Control, Holder, Row, Seat},
     },
     ids::{Ballot, ElectionName, Epoch, Incarnation, MemberId, Nonce},
@@ -337,6 +340,31 @@ fn a_grant_that_is_trusted_although_its_time_is_over() {
     assert_eq!(scene.world.judge.violation(), None, "it has a moment left");
     scene.world.carry(scene.leader, trust(now));
     scene.found(Check::Trusted);
+}
+
+#[test]
+fn a_call_that_is_begun_while_another_is_under_way() {
+    let mut scene = Scene::new();
+    for nth in 1..3 {
+        assert_eq!(scene.world.judge.violation(), None);
+        scene.world.carry(scene.other, Effect::Rivals { call: CallId(nth) });
+    }
+    scene.found(Check::OneCall);
+}
+
+#[test]
+fn a_grant_that_is_trusted_and_whose_election_nobody_told() {
+    let mut scene = Scene::with(Policy::preempting());
+    scene.elect(scene.other, 5);
+    let (seat, mut grant) = (scene.seat(), scene.grant());
+    let holder = seat.holder.clone().unwrap();
+    grant.term.epoch = seat.epoch;
+    (grant.term.leader, grant.term.incarnation) = (holder.member, holder.incarnation);
+    grant.fence = seat.fence();
+    assert_eq!(scene.world.judge.violation(), None);
+    let until = Until::At(scene.world.local(scene.other) + Duration::from_nanos(1));
+    scene.world.carry(scene.other, Effect::Trust { grant, until });
+    scene.found(Check::ToldOnce);
 }
 
 #[test]

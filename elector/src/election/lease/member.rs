@@ -16,7 +16,7 @@ use crate::{
         oracle::{Denial, Grant, Refusal, Validity, Verdict},
         state::{Candidate, Command, Effect, ElectionState, Evidence, Refused, Who},
         term::{Fence, Term},
-        timing::MIN_EVERY,
+        timing::{MIN_EVERY, refresh_after},
     },
     ids::{Epoch, Nonce},
     keys::ElectionKeys,
@@ -370,7 +370,7 @@ fn verdict(
             term: term.clone(),
             fence: *fence,
             validity: Validity::For(lease),
-            refresh_in: Some(lease / 3),
+            refresh_in: Some(refresh_after(lease)),
         })))),
         None => denied(Refusal::TermOver, None, None),
     }

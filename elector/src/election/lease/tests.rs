@@ -11,7 +11,6 @@ mod events;
 mod faults;
 mod heirs;
 mod people;
-mod random;
 mod records;
 
 /// What was not run, where that is not said by a test of its own.

@@ -11,16 +11,17 @@ use crate::{
     policy::Opening,
     record::{Evidence, PositionRecord, QueueEntry, Record},
     state::{Applied, Facts, Seat},
-    store::Transaction,
+    store::{Transaction, mvcc::Mvcc},
 };
 
 /// Commits to a copy of the store, as it is and with one record after the other altered.
 fn refused_if_altered(sim: &Sim, transaction: &Transaction, relied: &[Key]) {
-    assert!(sim.store.clone().commit(transaction), "as it was read, it commits");
+    let is_taken = |store: &mut Mvcc| matches!(store.apply(transaction), CommitOutcome::Committed(_));
+    assert!(is_taken(&mut sim.store.clone()), "as it was read, it commits");
     for key in relied {
         let mut altered = sim.store.clone();
-        altered.set(key.clone(), Some(b"altered".to_vec()));
-        assert!(!altered.commit(transaction), "{}", String::from_utf8_lossy(key));
+        altered.apply(&Transaction::new().put(key.clone(), b"altered".to_vec()));
+        assert!(!is_taken(&mut altered), "{}", String::from_utf8_lossy(key));
     }
 }
 
@@ -167,7 +168,7 @@ fn an_entry_left_unknown_lands_behind_no_later_one_and_no_later_session() {
     let mut sim = Sim::settled(56, &["a", "b"]);
     let author = sim.hosts[&node("a")].session.clone();
     let asked = BTreeSet::from([author.node.clone()]);
-    let read = sim.store.read(&reading::reads(&sim.keys, &author.node, 64, &asked));
+    let read = sim.store.read(&reading::reads(&sim.keys, &author.node, 64, &asked), None).unwrap();
     let reading = Reading::new(&sim.keys, &author.node, 64, &asked, Sequence(0), &read);
     let event = MembershipEvent::Leave { token: Token(1) };
     let (entry, unknown) = plan::enqueue(&sim.keys, &reading, &author, event.clone()).unwrap();

@@ -105,7 +105,7 @@ fn what_cannot_be_read_is_not_taken_for_the_default() {
     sim.write(sim.keys.settings(), Some(b"\x01garbage".to_vec()));
     sim.start("d");
     sim.run_for(SECOND * 10);
-    let read = sim.store.read(&[crate::store::Read::Key(sim.keys.member(&node("d")))]);
+    let read = sim.store.read(&[crate::store::Read::Key(sim.keys.member(&node("d")))], None).unwrap();
     assert_eq!(read.value(0), None, "nothing is decided");
     sim.write(sim.keys.settings(), None);
     assert!(sim.run_until(SECOND * 5, |sim| sim.state().members.contains_key(&node("d"))));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{toy::SharedToy, *};
+use super::*;
 use crate::{
     Clock,
     elector::driver::UnderWay,
@@ -59,8 +59,8 @@ pub(super) struct Running {
     pub(super) events: UnboundedReceiver<ElectorEvent>,
 }
 
-async fn start(store: &Arc<SharedToy>, name: &str) -> Running {
-    start_with(Arc::<SharedToy>::clone(store), name, ElectorTiming::default()).await
+async fn start(store: &MemoryStore, name: &str) -> Running {
+    start_with(Arc::new(store.clone()), name, ElectorTiming::default()).await
 }
 
 pub(super) fn config(name: &str, timing: ElectorTiming) -> ElectorConfig {
@@ -118,7 +118,7 @@ pub(super) fn is_led_by(event: &ElectorEvent, name: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_driven_elector_leads_alone_and_lets_another_in() {
-    let store = Arc::new(SharedToy::new());
+    let store = MemoryStore::new();
     let mut a = start(&store, "a").await;
     a.until(|event| is_led_by(event, "a")).await;
     let mut b = start(&store, "b").await;
@@ -139,15 +139,15 @@ async fn a_driven_elector_leads_alone_and_lets_another_in() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_elector_says_and_does_nothing_more() {
-    let store = Arc::new(SharedToy::new());
+    let store = MemoryStore::new();
     let mut a = start(&store, "a").await;
     a.until(|event| is_led_by(event, "a")).await;
     a.handle.stop();
     let ended = async { while a.events.recv().await.is_some() {} };
     tokio::time::timeout(SECOND * 30, ended).await.expect("its events end");
-    let version = store.lock().version;
+    let version = store.data().version();
     tokio::time::sleep(SECOND * 10).await;
-    assert_eq!(store.lock().version, version);
+    assert_eq!(store.data().version(), version);
 }
 
 #[tokio::test(start_paused = true)]

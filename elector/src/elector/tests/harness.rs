@@ -1,4 +1,4 @@
-//! Electors over one toy store, with members that answer, links that can be cut, and virtual time.
+//! Electors over one store, with members that answer, links that can be cut, and virtual time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use super::{super::*, toy::Toy};
+use super::super::*;
 use crate::{
     ids::{Beat, ClusterName, Incarnation, NodeName, Nonce, RegistryName, SessionNumber},
     record::{LogEnd, QueueEntry, Record, SessionRecord},
     state::ElectionState,
-    store::{Read, Transaction, Value, Version, Write},
+    store::{Limits, Read, Transaction, Value, Version, Write, mvcc::Mvcc},
 };
 
 pub(super) fn node(name: &str) -> NodeName {
@@ -54,7 +54,7 @@ enum Due {
 
 pub(super) struct Sim {
     pub(super) now: Time,
-    pub(super) store: Toy,
+    pub(super) store: Mvcc,
     pub(super) hosts: BTreeMap<NodeName, Host>,
     pub(super) keys: RegistryKeys,
     pub(super) watches: bool,
@@ -85,7 +85,7 @@ impl Sim {
         let keys = ClusterKeys::new(&ClusterName::new("test").unwrap());
         let mut sim = Self {
             now: Time(Duration::from_secs(1000)),
-            store: Toy::default(),
+            store: Mvcc::new(Limits::FOUNDATIONDB, 1_000_000),
             hosts: BTreeMap::new(),
             keys: keys.registry(&RegistryName::new("names").unwrap()),
             watches: true,
@@ -128,7 +128,7 @@ impl Sim {
     pub(super) fn start(&mut self, name: &str) {
         let name = node(name);
         let key = self.keys.cluster().session(&name);
-        let former = self.store.data.get(&key).map(|value| SessionRecord::from_value(value).unwrap());
+        let former = self.store.get(&key).map(|value| SessionRecord::from_value(value).unwrap());
         let number = SessionNumber(former.map_or(1, |former| former.number.0 + 1));
         let session = SessionId { node: name.clone(), incarnation: Incarnation(number.0), number };
         let record = SessionRecord {
@@ -182,7 +182,7 @@ impl Sim {
 
     fn close(&mut self, name: &NodeName) {
         let key = self.keys.cluster().session(name);
-        let mut record = SessionRecord::from_value(&self.store.data[&key]).unwrap();
+        let mut record = SessionRecord::from_value(self.store.get(&key).unwrap()).unwrap();
         record.open = false;
         self.write(key, Some(record.to_value()));
     }
@@ -210,8 +210,11 @@ impl Sim {
 
     /// Writes past all electors.
     pub(super) fn write(&mut self, key: Key, value: Option<Value>) {
-        self.store.version = Version(self.store.version.0 + 1);
-        self.store.set(key, value);
+        let write = match value {
+            Some(value) => Transaction::new().put(key, value),
+            None => Transaction::new().clear(key),
+        };
+        assert!(matches!(self.store.apply(&write), CommitOutcome::Committed(_)));
         self.wake_watchers();
     }
 
@@ -228,11 +231,18 @@ impl Sim {
     pub(super) fn reading(&self) -> Reading {
         let all = self.hosts.keys().cloned().collect();
         let reads = reading::reads(&self.keys, &node("sim"), 100_000, &all);
-        Reading::new(&self.keys, &node("sim"), 100_000, &all, Sequence(0), &self.store.read(&reads))
+        Reading::new(
+            &self.keys,
+            &node("sim"),
+            100_000,
+            &all,
+            Sequence(0),
+            &self.store.read(&reads, None).unwrap(),
+        )
     }
 
     pub(super) fn raw(&self, key: &Key) -> Option<Value> {
-        self.store.data.get(key).cloned()
+        self.store.get(key).map(<[u8]>::to_vec)
     }
 
     pub(super) fn leader(&self) -> Option<String> {
@@ -329,7 +339,7 @@ impl Sim {
                 }
             }
             Due::Read(id, reads) => {
-                let result = Ok(self.store.read(&reads));
+                let result = Ok(self.store.read(&reads, None).unwrap());
                 self.soon(&name, Due::Input(Input::ReadDone { id, result }));
             }
             Due::Commit(id, transaction) => {
@@ -341,7 +351,7 @@ impl Sim {
                     }
                     CommitOutcome::Unknown
                 } else if self.commit(&transaction) {
-                    CommitOutcome::Committed(self.store.version)
+                    CommitOutcome::Committed(self.store.version())
                 } else {
                     CommitOutcome::Conflict
                 };
@@ -450,7 +460,7 @@ impl Sim {
 
     fn beat(&mut self, name: &NodeName) {
         let key = self.keys.cluster().session(name);
-        let mut record = SessionRecord::from_value(&self.store.data[&key]).unwrap();
+        let mut record = SessionRecord::from_value(self.store.get(&key).unwrap()).unwrap();
         let session = self.hosts[name].session.clone();
         if record.is_open_as(&session) {
             record.beat = record.beat.next();
@@ -479,19 +489,19 @@ impl Sim {
     /// Commits, and checks what must hold of every commit.
     pub(super) fn commit(&mut self, transaction: &Transaction) -> bool {
         let before = self.store.clone();
-        if !self.store.commit(transaction) {
+        if !matches!(self.store.apply(transaction), CommitOutcome::Committed(_)) {
             return false;
         }
         let queue = self.keys.queue_entries();
         for write in &transaction.writes {
             if let Write::Clear(key) = write
                 && queue.contains(key)
-                && let Ok(entry) = QueueEntry::from_value(&before.data[key])
+                && let Ok(entry) = QueueEntry::from_value(before.get(key).unwrap())
             {
-                self.consumed.push((key.clone(), entry, before.data.contains_key(&self.keys.lock())));
+                self.consumed.push((key.clone(), entry, before.get(&self.keys.lock()).is_some()));
             }
         }
-        if before.data.get(&self.keys.term()) != self.store.data.get(&self.keys.term()) {
+        if before.get(&self.keys.term()) != self.store.get(&self.keys.term()) {
             let term = self.state().term;
             let last = self.terms.last_key_value().map_or(Epoch(0), |(epoch, _)| *epoch);
             assert_eq!(term.epoch, last.next(), "epochs grow one by one");
@@ -506,9 +516,9 @@ impl Sim {
             return;
         }
         let is_over = |host: &Host| {
-            host.watch.as_ref().is_some_and(|(keys, since)| {
-                keys.iter().any(|key| self.store.written.get(key).is_some_and(|at| at > since))
-            })
+            host.watch
+                .as_ref()
+                .is_some_and(|(keys, since)| keys.iter().any(|key| self.store.changed_since(key, *since)))
         };
         let over: Vec<NodeName> =
             self.hosts.iter().filter(|(_, host)| is_over(host)).map(|(name, _)| name.clone()).collect();

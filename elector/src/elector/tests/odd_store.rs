@@ -10,17 +10,18 @@ use futures::{FutureExt, future::BoxFuture};
 
 use super::{
     driven::{is_led_by, start_with},
-    toy::SharedToy,
     *,
 };
-use crate::store::{Key, Read, ReadResult, SharedStore, Store, StoreError, Transaction, Version};
+use crate::store::{
+    Key, Read, ReadResult, SharedStore, Store, StoreError, Transaction, Version, memory::MemoryStore,
+};
 
 /// More reads than anybody needs in a minute. None is answered after so many, so that time goes on.
 const TOO_MANY: usize = 1000;
 
 #[derive(Debug)]
 struct Odd {
-    toy: SharedToy,
+    memory: MemoryStore,
     reads_are_silent: AtomicBool,
     /// They are done, and not answered.
     commits_are_silent: AtomicBool,
@@ -33,7 +34,7 @@ struct Odd {
 impl Odd {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            toy: SharedToy::new(),
+            memory: MemoryStore::new(),
             reads_are_silent: AtomicBool::new(false),
             commits_are_silent: AtomicBool::new(false),
             watches_fail: AtomicBool::new(false),
@@ -50,11 +51,11 @@ impl Odd {
 impl Store for Odd {
     fn read(&self, reads: Vec<Read>) -> BoxFuture<'static, Result<ReadResult, StoreError>> {
         let is_silent = self.reads_are_silent.load(SeqCst) || self.reads.fetch_add(1, SeqCst) > TOO_MANY;
-        if is_silent { std::future::pending().boxed() } else { self.toy.read(reads) }
+        if is_silent { std::future::pending().boxed() } else { self.memory.read(reads) }
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
-        let done = self.toy.commit(transaction);
+        let done = self.memory.commit(transaction);
         if self.commits_are_silent.load(SeqCst) { std::future::pending().boxed() } else { done }
     }
 
@@ -72,7 +73,7 @@ impl Store for Odd {
         .boxed()
     }
 
-    crate::forward_to_store!(toy: nature);
+    crate::forward_to_store!(memory: nature);
 }
 
 #[tokio::test(start_paused = true)]

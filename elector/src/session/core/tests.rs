@@ -6,8 +6,8 @@ use super::*;
 use crate::{
     ids::{Beat, ClusterName},
     record::{OpenMark, Record, SessionFloor, SessionRecord},
-    session::{SessionTiming, test_store::Rows},
-    store::Value,
+    session::{SessionTiming, test_store::no_rows},
+    store::{Key, Value, mvcc::Mvcc},
 };
 
 mod leave;
@@ -59,11 +59,11 @@ fn closed(incarnation: u64, number: u64, beat: u64) -> SessionRecord {
 }
 
 /// What a node's key holds.
-fn stored(rows: &Rows, name: &str) -> Option<SessionRecord> {
-    rows.rows.get(&keys().session(&node(name))).map(|v| SessionRecord::from_value(v).unwrap())
+fn stored(rows: &Mvcc, name: &str) -> Option<SessionRecord> {
+    rows.get(&keys().session(&node(name))).map(|v| SessionRecord::from_value(v).unwrap())
 }
 
-fn put(rows: &mut Rows, name: &str, record: &SessionRecord) {
+fn put(rows: &mut Mvcc, name: &str, record: &SessionRecord) {
     put_value(rows, name, record.to_value());
     let mark = keys().open_mark(&node(name));
     let transaction = if record.open {
@@ -71,17 +71,17 @@ fn put(rows: &mut Rows, name: &str, record: &SessionRecord) {
     } else {
         Transaction::new().clear(mark)
     };
-    rows.commit(&transaction);
+    rows.apply(&transaction);
 }
 
 /// Takes a closed record away, and raises the floor.
-fn sweep(rows: &mut Rows, name: &str, floor: u64) {
+fn sweep(rows: &mut Mvcc, name: &str, floor: u64) {
     let floor = SessionFloor(SessionNumber(floor)).to_value();
-    rows.commit(&Transaction::new().clear(keys().session(&node(name))).put(keys().session_floor(), floor));
+    rows.apply(&Transaction::new().clear(keys().session(&node(name))).put(keys().session_floor(), floor));
 }
 
-fn put_value(rows: &mut Rows, name: &str, value: Value) {
-    rows.commit(&Transaction::new().put(keys().session(&node(name)), value));
+fn put_value(rows: &mut Mvcc, name: &str, value: Value) {
+    rows.apply(&Transaction::new().put(keys().session(&node(name)), value));
 }
 
 /// A core, its clock, and what it asked for and was not given yet.
@@ -112,7 +112,7 @@ impl Host {
     }
 
     /// A host whose session was opened at 0, with beat 1, and that has looked at the others.
-    fn opened(name: &str, incarnation: u64, rows: &mut Rows) -> Self {
+    fn opened(name: &str, incarnation: u64, rows: &mut Mvcc) -> Self {
         let mut host = Self::new(name, incarnation);
         host.feed(Input::Start);
         host.run(rows, 0);
@@ -152,7 +152,7 @@ impl Host {
     }
 
     /// The same, until it commits something. Reads are answered.
-    fn until_commit(&mut self, rows: &mut Rows, limit: u64) {
+    fn until_commit(&mut self, rows: &mut Mvcc, limit: u64) {
         while !matches!(self.requests.front(), Some(Effect::Commit { .. })) {
             assert!(self.now <= ms(limit), "no commit in time");
             self.serve_one(rows);
@@ -160,7 +160,7 @@ impl Host {
     }
 
     /// Lets time pass, waking the core whenever it asked for it, with a store that answers at once.
-    fn run(&mut self, rows: &mut Rows, to: u64) {
+    fn run(&mut self, rows: &mut Mvcc, to: u64) {
         loop {
             self.serve(rows);
             match self.wake.filter(|at| *at <= ms(to)) {
@@ -176,7 +176,7 @@ impl Host {
     }
 
     /// Answers all requests and questions.
-    fn serve(&mut self, rows: &mut Rows) {
+    fn serve(&mut self, rows: &mut Mvcc) {
         loop {
             if let Some((node, incarnation)) = self.proofs.pop() {
                 let is_dead = self.dead.contains(&(node.clone(), incarnation));
@@ -191,13 +191,13 @@ impl Host {
     }
 
     /// Answers the oldest request.
-    fn answer_next(&mut self, rows: &mut Rows) {
+    fn answer_next(&mut self, rows: &mut Mvcc) {
         let request = self.requests.pop_front().expect("a request");
         self.answer(rows, request);
     }
 
     /// Answers the oldest request, or wakes the core when it asked for it.
-    fn serve_one(&mut self, rows: &mut Rows) {
+    fn serve_one(&mut self, rows: &mut Mvcc) {
         if let Some(request) = self.requests.pop_front() {
             self.answer(rows, request);
         } else {
@@ -206,14 +206,14 @@ impl Host {
         }
     }
 
-    fn answer(&mut self, rows: &mut Rows, request: Effect) {
+    fn answer(&mut self, rows: &mut Mvcc, request: Effect) {
         match request {
             Effect::Read { id, reads } => {
-                let result = Ok(rows.read(&reads));
+                let result = Ok(rows.read(&reads, None).unwrap());
                 self.feed(Input::ReadDone { id, result });
             }
             Effect::Commit { id, transaction } => {
-                let outcome = rows.commit(&transaction);
+                let outcome = rows.apply(&transaction);
                 self.feed(Input::CommitDone { id, outcome });
             }
             other => panic!("{other:?} is no request"),

@@ -9,14 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::store::transaction::Version;
-use crate::{lock::lock, store::transaction::Check};
+use crate::{
+    lock::lock,
+    store::transaction::{Check, FENCE_AGE, Version},
+};
 
 const PLACE_BITS: u32 = 12;
 const READ: u64 = (1 << PLACE_BITS) - 1;
-
-/// The age beyond which a version is not used for a fence. The cluster forgets after 5 s.
-const FENCE_AGE: Duration = Duration::from_secs(4);
 
 /// What somebody knows who read at this version of the cluster.
 pub(super) fn of_read(version: i64) -> Version {

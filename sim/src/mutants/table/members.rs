@@ -118,7 +118,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "opens-empty-while-session-lives",
-        file: "elector/src/state.rs, registry/src/handoff.rs",
+        file: "elector/src/state.rs",
         what: "Lets a member without a base empty the registry although a session with names lives.",
         hazard: "roadmap; dgen H9",
         scenario: "lapses",

@@ -4,5 +4,4 @@ mod answers;
 mod ends;
 mod losses;
 mod polling;
-mod random;
 mod story;

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_node_that_leaves_lapses_before_it_closes_and_never_beats_again() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     host.now = ms(500);
     host.feed(Input::Leave);
@@ -13,7 +13,7 @@ fn a_node_that_leaves_lapses_before_it_closes_and_never_beats_again() {
     let (close, transaction) = host.take_commit();
     assert!(checks(&transaction, "a", Some(&record(7, 1, 1))));
     assert!(writes(&transaction, "a", &closed(7, 1, 1)));
-    let outcome = rows.commit(&transaction);
+    let outcome = rows.apply(&transaction);
     host.feed(Input::CommitDone { id: close, outcome });
     assert_eq!(host.take_events(), [SessionEvent::Left]);
     host.run(&mut rows, 60_000);
@@ -23,7 +23,7 @@ fn a_node_that_leaves_lapses_before_it_closes_and_never_beats_again() {
 
 #[test]
 fn a_beat_in_flight_is_waited_for_and_the_session_closed_over_it() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     host.run(&mut rows, 1_700);
     host.until_commit(&mut rows, 2_000);
@@ -38,11 +38,11 @@ fn a_beat_in_flight_is_waited_for_and_the_session_closed_over_it() {
 
 #[test]
 fn a_closing_whose_outcome_is_unknown_is_looked_for() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     host.feed(Input::Leave);
     let (close, transaction) = host.take_commit();
-    rows.commit(&transaction);
+    rows.apply(&transaction);
     host.unknown(close);
     assert_ne!(host.events.last(), Some(&SessionEvent::Left));
     host.serve(&mut rows);
@@ -51,7 +51,7 @@ fn a_closing_whose_outcome_is_unknown_is_looked_for() {
 
 #[test]
 fn a_session_that_others_closed_meanwhile_is_left_too() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     host.feed(Input::Leave);
     put(&mut rows, "a", &closed(7, 1, 1));
@@ -61,7 +61,7 @@ fn a_session_that_others_closed_meanwhile_is_left_too() {
 
 #[test]
 fn an_opening_in_flight_cannot_land_after_the_node_has_left() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
     host.answer_next(&mut rows);
@@ -70,7 +70,7 @@ fn an_opening_in_flight_cannot_land_after_the_node_has_left() {
     host.unknown(opening);
     host.run(&mut rows, 2_000);
     assert_eq!(host.take_events(), [SessionEvent::Left]);
-    assert_eq!(rows.commit(&late), CommitOutcome::Conflict);
+    assert_eq!(rows.apply(&late), CommitOutcome::Conflict);
     assert_eq!(stored(&rows, "a"), Some(closed(7, 1, 1)));
 }
 
@@ -84,7 +84,7 @@ fn a_node_without_a_session_has_left_at_once() {
 
 #[test]
 fn a_store_that_cannot_be_reached_is_given_up_after_half_a_lease_and_said_so() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     host.feed(Input::Leave);
     host.take_events();
@@ -103,7 +103,7 @@ fn a_store_that_cannot_be_reached_is_given_up_after_half_a_lease_and_said_so() {
 
 #[test]
 fn what_a_broken_core_left_open_is_closed_over_a_beat_that_still_lands() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut broken = Host::opened("a", 7, &mut rows);
     broken.run(&mut rows, 1_700);
     broken.until_commit(&mut rows, 2_000);
@@ -112,7 +112,7 @@ fn what_a_broken_core_left_open_is_closed_over_a_beat_that_still_lands() {
     host.now = broken.now;
     host.feed(Input::Close(SessionNumber(1)));
     host.answer_next(&mut rows);
-    assert!(matches!(rows.commit(&beat), CommitOutcome::Committed(_)));
+    assert!(matches!(rows.apply(&beat), CommitOutcome::Committed(_)));
     host.run(&mut rows, 10_000);
     assert_eq!(stored(&rows, "a"), Some(closed(7, 1, 2)));
     assert_eq!(host.take_events(), [SessionEvent::Left]);
@@ -122,7 +122,7 @@ fn what_a_broken_core_left_open_is_closed_over_a_beat_that_still_lands() {
 #[test]
 fn what_is_not_open_under_that_number_is_left_as_it_is() {
     for other in [record(7, 2, 1), record(8, 1, 1), closed(7, 1, 3)] {
-        let mut rows = Rows::default();
+        let mut rows = no_rows();
         put(&mut rows, "a", &other);
         let mut host = Host::new("a", 7);
         host.feed(Input::Close(SessionNumber(1)));

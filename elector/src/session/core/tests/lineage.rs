@@ -16,12 +16,12 @@ fn end(position: u64, nonce: u64) -> LogEnd {
     LogEnd { position: Position(position), nonce: Nonce(nonce) }
 }
 
-fn put_commit(rows: &mut Rows, end: LogEnd) {
-    rows.commit(&Transaction::new().put(registry().commit(), end.to_value()));
+fn put_commit(rows: &mut Mvcc, end: LogEnd) {
+    rows.apply(&Transaction::new().put(registry().commit(), end.to_value()));
 }
 
-fn lineage(rows: &Rows) -> Lineage {
-    Lineage::from_value(&rows.rows[&keys().lineage()]).unwrap()
+fn lineage(rows: &Mvcc) -> Lineage {
+    Lineage::from_value(rows.get(&keys().lineage()).unwrap()).unwrap()
 }
 
 /// The elector has read a log that ends before this batch.
@@ -30,7 +30,7 @@ fn missing(end: LogEnd) -> Input {
 }
 
 /// The store is as it was at an earlier version.
-fn put_back(rows: &mut Rows, earlier: &Rows) {
+fn put_back(rows: &mut Mvcc, earlier: &Mvcc) {
     *rows = earlier.clone();
 }
 
@@ -40,7 +40,7 @@ fn first(counted: u64) -> u64 {
 
 #[test]
 fn the_first_opening_says_which_lineage_it_is_and_the_longest_lease_is_kept() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let _host = Host::opened("a", 7, &mut rows);
     let written = lineage(&rows);
     assert_eq!((written.id.number, written.greatest_lease), (LineageNumber(0), Duration::from_millis(S)));
@@ -55,7 +55,7 @@ fn the_first_opening_says_which_lineage_it_is_and_the_longest_lease_is_kept() {
 
 #[test]
 fn a_beat_that_is_gone_is_noticed_and_the_lineage_raised_before_the_next_session() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     let earlier = rows.clone();
     host.run(&mut rows, 5_000);
@@ -83,7 +83,7 @@ fn a_beat_that_is_gone_is_noticed_and_the_lineage_raised_before_the_next_session
 
 #[test]
 fn a_batch_that_is_gone_lapses_the_node_at_once() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put_commit(&mut rows, end(9, 1));
     host.feed(missing(end(10, 2)));
@@ -95,7 +95,7 @@ fn a_batch_that_is_gone_lapses_the_node_at_once() {
 
 #[test]
 fn a_batch_at_the_same_position_with_another_nonce_is_gone() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put_commit(&mut rows, end(10, 3));
     host.feed(missing(end(10, 2)));
@@ -105,7 +105,7 @@ fn a_batch_at_the_same_position_with_another_nonce_is_gone() {
 
 #[test]
 fn a_read_that_shows_it_after_all_ends_the_doubt_and_resets_nothing() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put_commit(&mut rows, end(10, 2));
     host.feed(missing(end(10, 2)));
@@ -123,7 +123,7 @@ fn a_read_that_shows_it_after_all_ends_the_doubt_and_resets_nothing() {
 
 #[test]
 fn a_stale_read_alone_resets_nothing() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put_commit(&mut rows, end(9, 1));
     let stale = rows.clone();
@@ -131,7 +131,7 @@ fn a_stale_read_alone_resets_nothing() {
     host.feed(missing(end(10, 2)));
     // The read is answered by a replica that is behind: what it shows does not hold when the raise would be committed.
     let Some(Effect::Read { id, reads }) = host.requests.pop_front() else { panic!("no read") };
-    host.feed(Input::ReadDone { id, result: Ok(stale.read(&reads)) });
+    host.feed(Input::ReadDone { id, result: Ok(stale.read(&reads, None).unwrap()) });
     host.run(&mut rows, 5_000);
     assert_eq!(lineage(&rows).id.number, LineageNumber(0));
     assert!(
@@ -142,13 +142,13 @@ fn a_stale_read_alone_resets_nothing() {
 
 #[test]
 fn a_greater_lineage_is_gone_along_with_and_not_raised() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     let raised = Lineage {
         id: LineageId { number: LineageNumber(3), nonce: Nonce(5) },
         greatest_lease: Duration::from_secs(30),
     };
-    rows.commit(&Transaction::new().put(keys().lineage(), raised.to_value()));
+    rows.apply(&Transaction::new().put(keys().lineage(), raised.to_value()));
     host.run(&mut rows, 3_000);
     assert_eq!(lineage(&rows), raised);
     let events = host.take_events();
@@ -162,22 +162,22 @@ fn a_greater_lineage_is_gone_along_with_and_not_raised() {
 
 #[test]
 fn another_lineage_that_is_not_greater_is_a_second_loss() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     let of = |number, nonce| Lineage {
         id: LineageId { number: LineageNumber(number), nonce: Nonce(nonce) },
         greatest_lease: Duration::from_millis(S),
     };
-    rows.commit(&Transaction::new().put(keys().lineage(), of(1, 5).to_value()));
+    rows.apply(&Transaction::new().put(keys().lineage(), of(1, 5).to_value()));
     host.run(&mut rows, 3_000);
-    rows.commit(&Transaction::new().put(keys().lineage(), of(1, 6).to_value()));
+    rows.apply(&Transaction::new().put(keys().lineage(), of(1, 6).to_value()));
     host.run(&mut rows, 6_000);
     assert_eq!(lineage(&rows).id.number, LineageNumber(2));
 }
 
 #[test]
 fn a_node_that_comes_a_day_late_begins_anew_and_raises_nothing() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put_commit(&mut rows, end(9, 1));
     host.now = ms(24 * 3600 * 1000);
@@ -195,9 +195,9 @@ fn a_node_that_comes_a_day_late_begins_anew_and_raises_nothing() {
 
 #[test]
 fn the_own_record_gone_and_nothing_else_raises_nothing() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
-    rows.commit(&Transaction::new().clear(keys().session(&node("a"))));
+    rows.apply(&Transaction::new().clear(keys().session(&node("a"))));
     host.run(&mut rows, 5_000);
     assert_eq!(lineage(&rows).id.number, LineageNumber(0));
     assert!(
@@ -207,12 +207,17 @@ fn the_own_record_gone_and_nothing_else_raises_nothing() {
 
 #[test]
 fn a_version_that_is_smaller_with_no_fact_gone_stops_nobody() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     let mut other = Host::opened("b", 8, &mut rows);
     host.run(&mut rows, 3_000);
     other.run(&mut rows, 3_000);
-    rows.version = crate::store::Version(1);
+    // All that there is, in one commit.
+    let everything = Read::Range { range: vec![]..vec![0xff], limit: 1000 };
+    let everything = rows.read(&[everything], None).unwrap();
+    let put = |all: Transaction, (key, value): &(Key, Value)| all.put(key.clone(), value.clone());
+    rows = no_rows();
+    rows.apply(&everything.entries(0).iter().fold(Transaction::new(), put));
     host.run(&mut rows, 30_000);
     assert!(host.until.is_some_and(|until| until > ms(30_000)), "it beats on");
     assert_eq!(
@@ -225,7 +230,7 @@ fn a_version_that_is_smaller_with_no_fact_gone_stops_nobody() {
 
 #[test]
 fn what_is_missed_of_the_lineage_before_is_missed_no_more() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put_commit(&mut rows, end(9, 1));
     host.feed(missing(end(10, 2)));
@@ -250,7 +255,7 @@ fn what_is_missed_of_the_lineage_before_is_missed_no_more() {
 
 #[test]
 fn a_raise_that_was_not_answered_is_found() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put_commit(&mut rows, end(9, 1));
     host.feed(missing(end(10, 2)));
@@ -260,7 +265,7 @@ fn a_raise_that_was_not_answered_is_found() {
         raise.checks.iter().any(|check| check.key == registry().commit()),
         "what shows the loss is checked"
     );
-    rows.commit(&raise);
+    rows.apply(&raise);
     host.unknown(id);
     host.run(&mut rows, 1_000);
     assert_eq!(lineage(&rows).id.number, LineageNumber(1), "and not raised twice");

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The observer of these histories: "o", opened at 0.
-fn observer(rows: &mut Rows) -> Host {
+fn observer(rows: &mut Mvcc) -> Host {
     let mut host = Host::new("o", 1);
     host.feed(Input::Leads(true));
     host.feed(Input::Start);
@@ -21,7 +21,7 @@ fn is_observation(request: &Effect) -> bool {
 }
 
 /// Runs up to the first commit on another node's key, and takes it.
-fn until_close(host: &mut Host, rows: &mut Rows) -> (RequestId, Transaction) {
+fn until_close(host: &mut Host, rows: &mut Mvcc) -> (RequestId, Transaction) {
     let own = keys().session(&node("o"));
     loop {
         match host.requests.front() {
@@ -35,7 +35,7 @@ fn until_close(host: &mut Host, rows: &mut Rows) -> (RequestId, Transaction) {
 
 #[test]
 fn first_sight_never_closes_however_old_the_beat_is() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     host.run(&mut rows, S - 1);
@@ -45,7 +45,7 @@ fn first_sight_never_closes_however_old_the_beat_is() {
 
 #[test]
 fn a_beat_that_did_not_move_for_its_lease_is_closed_and_reported_once() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     host.run(&mut rows, S);
@@ -57,7 +57,7 @@ fn a_beat_that_did_not_move_for_its_lease_is_closed_and_reported_once() {
 
 #[test]
 fn the_lease_that_counts_is_that_of_the_record() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let long = SessionRecord { lease: Duration::from_millis(2 * S), ..record(7, 1, 1) };
     let short = SessionRecord { lease: Duration::from_secs(1), ..record(8, 1, 1) };
     put(&mut rows, "a", &long);
@@ -73,7 +73,7 @@ fn the_lease_that_counts_is_that_of_the_record() {
 
 #[test]
 fn the_count_begins_at_the_end_of_the_read_that_first_showed_the_beat() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = observer(&mut rows);
     host.until_request(1_500);
     let start = millis(host.now);
@@ -88,7 +88,7 @@ fn the_count_begins_at_the_end_of_the_read_that_first_showed_the_beat() {
 
 #[test]
 fn a_beat_that_moves_is_never_closed() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = observer(&mut rows);
     for beat in 1..=20 {
         put(&mut rows, "a", &record(7, 1, beat));
@@ -100,7 +100,7 @@ fn a_beat_that_moves_is_never_closed() {
 
 #[test]
 fn a_gap_between_reads_starts_the_count_again() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     host.run(&mut rows, 8_000);
@@ -115,7 +115,7 @@ fn a_gap_between_reads_starts_the_count_again() {
 
 #[test]
 fn a_lapsed_node_beats_before_it_observes_and_starts_the_count_again() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     // Reads are answered, commits are not.
@@ -144,14 +144,14 @@ fn a_lapsed_node_beats_before_it_observes_and_starts_the_count_again() {
 
 #[test]
 fn a_closing_is_conditional_on_the_beat_and_loses_against_a_later_one() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     let (close, transaction) = until_close(&mut host, &mut rows);
     assert!(checks(&transaction, "a", Some(&record(7, 1, 1))));
     assert!(writes(&transaction, "a", &closed(7, 1, 1)));
     put(&mut rows, "a", &record(7, 1, 2));
-    let outcome = rows.commit(&transaction);
+    let outcome = rows.apply(&transaction);
     assert_eq!(outcome, CommitOutcome::Conflict);
     host.feed(Input::CommitDone { id: close, outcome });
     host.run(&mut rows, 2 * S);
@@ -161,11 +161,11 @@ fn a_closing_is_conditional_on_the_beat_and_loses_against_a_later_one() {
 
 #[test]
 fn a_closing_whose_outcome_is_unknown_is_reported_when_it_is_seen() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     let (close, transaction) = until_close(&mut host, &mut rows);
-    rows.commit(&transaction);
+    rows.apply(&transaction);
     host.unknown(close);
     assert_eq!(host.take_events(), []);
     host.run(&mut rows, S + 100);
@@ -174,7 +174,7 @@ fn a_closing_whose_outcome_is_unknown_is_reported_when_it_is_seen() {
 
 #[test]
 fn a_read_from_before_a_closing_does_not_open_the_session_again() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     let (close, transaction) = until_close(&mut host, &mut rows);
@@ -183,7 +183,7 @@ fn a_read_from_before_a_closing_does_not_open_the_session_again() {
     host.feed(Input::Proof { node: node("x"), incarnation: Incarnation(1), proof: Proof::Dead });
     assert!(host.requests.iter().any(is_observation));
     let mut old = rows.clone();
-    let outcome = rows.commit(&transaction);
+    let outcome = rows.apply(&transaction);
     host.feed(Input::CommitDone { id: close, outcome });
     assert_eq!(host.take_events(), [SessionEvent::PeerClosed(id("a", 7, 1))]);
     host.requests.retain(is_observation);
@@ -194,12 +194,12 @@ fn a_read_from_before_a_closing_does_not_open_the_session_again() {
 
 #[test]
 fn leaders_close_first_and_others_after_a_delay() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut other = rows.clone();
     let mut leader = observer(&mut rows);
     let mut follower = Host::opened("o", 1, &mut other);
-    let until = |host: &mut Host, rows: &mut Rows| {
+    let until = |host: &mut Host, rows: &mut Mvcc| {
         until_close(host, rows);
         millis(host.now)
     };
@@ -210,7 +210,7 @@ fn leaders_close_first_and_others_after_a_delay() {
 
 #[test]
 fn a_suspect_is_asked_about_at_once_and_closed_at_once_when_proven_dead() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     host.run(&mut rows, 300);
@@ -227,7 +227,7 @@ fn a_suspect_is_asked_about_at_once_and_closed_at_once_when_proven_dead() {
 
 #[test]
 fn the_dead_are_closed_at_their_last_beat_even_if_that_was_not_seen_yet() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     host.run(&mut rows, 300);
@@ -240,7 +240,7 @@ fn the_dead_are_closed_at_their_last_beat_even_if_that_was_not_seen_yet() {
 
 #[test]
 fn the_questions_about_a_suspect_come_with_growing_pauses_and_then_with_each_observation() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     host.feed(Input::Suspect { node: node("a"), incarnation: Incarnation(7) });
@@ -257,7 +257,7 @@ fn the_questions_about_a_suspect_come_with_growing_pauses_and_then_with_each_obs
 
 #[test]
 fn a_proof_closes_only_what_it_is_about() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     // It came back under a new incarnation before the proof for the old one was answered.
@@ -271,7 +271,7 @@ fn a_proof_closes_only_what_it_is_about() {
 
 #[test]
 fn a_dead_suspect_that_was_never_seen_is_read_first() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = observer(&mut rows);
     host.run(&mut rows, 300);
     put(&mut rows, "a", &record(7, 1, 3));
@@ -283,7 +283,7 @@ fn a_dead_suspect_that_was_never_seen_is_read_first() {
 
 #[test]
 fn a_session_that_is_silent_for_two_beats_is_asked_about_without_being_suspected() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     host.dead.push((node("a"), Incarnation(7)));
@@ -295,7 +295,7 @@ fn a_session_that_is_silent_for_two_beats_is_asked_about_without_being_suspected
 
 #[test]
 fn each_closed_session_that_is_seen_is_reported_once() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &closed(7, 1, 1));
     put(&mut rows, "b", &record(8, 4, 1));
     let mut host = Host::new("o", 1);
@@ -316,7 +316,7 @@ fn each_closed_session_that_is_seen_is_reported_once() {
 
 #[test]
 fn a_session_that_was_swept_is_closed_and_one_that_is_only_gone_is_not() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 3, 1));
     put(&mut rows, "b", &record(8, 4, 1));
     let mut host = observer(&mut rows);
@@ -330,7 +330,7 @@ fn a_session_that_was_swept_is_closed_and_one_that_is_only_gone_is_not() {
 
 #[test]
 fn an_opening_over_no_record_goes_above_the_floor_and_checks_it() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     sweep(&mut rows, "a", 41);
     let mut host = Host::new("o", 1);
     host.feed(Input::Start);
@@ -339,7 +339,7 @@ fn an_opening_over_no_record_goes_above_the_floor_and_checks_it() {
     assert!(writes(&opening, "o", &record(1, 42, 1)));
     // Before it lands, another session of this name has come and gone.
     sweep(&mut rows, "a", 42);
-    let outcome = rows.commit(&opening);
+    let outcome = rows.apply(&opening);
     assert_eq!(outcome, CommitOutcome::Conflict);
     host.feed(Input::CommitDone { id, outcome });
     host.run(&mut rows, 100);
@@ -348,13 +348,13 @@ fn an_opening_over_no_record_goes_above_the_floor_and_checks_it() {
 
 #[test]
 fn a_record_that_cannot_be_read_is_reported_and_neither_closed_nor_gone() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer(&mut rows);
     put_value(&mut rows, "a", vec![9, 9]);
     host.run(&mut rows, 3 * S);
     assert!(matches!(host.take_events().as_slice(), [SessionEvent::PeerUnreadable { .. }]), "once");
-    assert_eq!(rows.rows.get(&keys().session(&node("a"))), Some(&vec![9, 9]));
+    assert_eq!(rows.get(&keys().session(&node("a"))), Some(&[9, 9][..]));
     put(&mut rows, "a", &closed(7, 1, 9));
     host.run(&mut rows, 3 * S + 1_500);
     assert_eq!(host.take_events(), [SessionEvent::PeerClosed(id("a", 7, 1))]);
@@ -362,7 +362,7 @@ fn a_record_that_cannot_be_read_is_reported_and_neither_closed_nor_gone() {
 
 #[test]
 fn more_sessions_than_fit_in_a_page_are_all_observed() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     for index in 0..2_500 {
         put(&mut rows, &format!("n{index}"), &record(7, 1, 1));
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A host whose second beat has just been asked for, at about 1.9 s.
-fn beating(rows: &mut Rows) -> Host {
+fn beating(rows: &mut Mvcc) -> Host {
     let mut host = Host::opened("a", 7, rows);
     host.run(rows, 1_700);
     host.until_commit(rows, 2_000);
@@ -11,7 +11,7 @@ fn beating(rows: &mut Rows) -> Host {
 }
 
 /// A host whose first opening has just been asked for, at 0.
-fn opening(rows: &mut Rows) -> Host {
+fn opening(rows: &mut Mvcc) -> Host {
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
     host.answer_next(rows);
@@ -20,7 +20,7 @@ fn opening(rows: &mut Rows) -> Host {
 
 #[test]
 fn the_first_session_is_opened_over_nothing_with_number_and_beat_one() {
-    let mut host = opening(&mut Rows::default());
+    let mut host = opening(&mut no_rows());
     let (_, transaction) = host.take_commit();
     assert!(checks(&transaction, "a", None));
     assert!(writes(&transaction, "a", &record(7, 1, 1)));
@@ -29,7 +29,7 @@ fn the_first_session_is_opened_over_nothing_with_number_and_beat_one() {
 
 #[test]
 fn the_next_session_is_opened_over_exactly_the_closed_one_that_was_read() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &closed(6, 4, 9));
     let mut host = opening(&mut rows);
     let (_, transaction) = host.take_commit();
@@ -39,7 +39,7 @@ fn the_next_session_is_opened_over_exactly_the_closed_one_that_was_read() {
 
 #[test]
 fn a_beat_checks_the_whole_record_that_it_replaces() {
-    let mut host = beating(&mut Rows::default());
+    let mut host = beating(&mut no_rows());
     let (_, transaction) = host.take_commit();
     assert!(checks(&transaction, "a", Some(&record(7, 1, 1))));
     assert!(writes(&transaction, "a", &record(7, 1, 2)));
@@ -47,7 +47,7 @@ fn a_beat_checks_the_whole_record_that_it_replaces() {
 
 #[test]
 fn trust_is_counted_from_the_start_of_the_beat() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = beating(&mut rows);
     assert_eq!(host.until, Some(ms(WINDOW)));
     let start = host.now;
@@ -58,7 +58,7 @@ fn trust_is_counted_from_the_start_of_the_beat() {
 
 #[test]
 fn a_beat_that_is_answered_after_its_window_gives_no_trust() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = beating(&mut rows);
     host.now = host.now + Duration::from_millis(WINDOW);
     host.answer_next(&mut rows);
@@ -68,11 +68,11 @@ fn a_beat_that_is_answered_after_its_window_gives_no_trust() {
 
 #[test]
 fn an_unknown_beat_that_landed_counts_from_its_own_start() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = beating(&mut rows);
     let start = host.now;
     let (beat, transaction) = host.take_commit();
-    rows.commit(&transaction);
+    rows.apply(&transaction);
     host.now = start + Duration::from_millis(400);
     host.unknown(beat);
     assert_eq!(host.until, Some(ms(WINDOW)), "nothing is known yet");
@@ -83,7 +83,7 @@ fn an_unknown_beat_that_landed_counts_from_its_own_start() {
 
 #[test]
 fn an_unknown_beat_that_did_not_land_is_followed_by_a_number_never_used() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = beating(&mut rows);
     let (beat, _) = host.take_commit();
     host.unknown(beat);
@@ -96,13 +96,13 @@ fn an_unknown_beat_that_did_not_land_is_followed_by_a_number_never_used() {
 
 #[test]
 fn an_unknown_beat_that_lands_later_is_found_and_the_one_after_it_conflicts() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = beating(&mut rows);
     let start = host.now;
     let (beat, late) = host.take_commit();
     host.unknown(beat);
     host.until_commit(&mut rows, 3_000);
-    rows.commit(&late);
+    rows.apply(&late);
     host.answer_next(&mut rows);
     assert_eq!(stored(&rows, "a"), Some(record(7, 1, 2)), "the retry conflicts");
     host.serve(&mut rows);
@@ -113,7 +113,7 @@ fn an_unknown_beat_that_lands_later_is_found_and_the_one_after_it_conflicts() {
 
 #[test]
 fn an_attempt_that_never_answers_does_not_stop_the_next() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = beating(&mut rows);
     let start = host.now;
     let (beat, transaction) = host.take_commit();
@@ -123,26 +123,26 @@ fn an_attempt_that_never_answers_does_not_stop_the_next() {
         host.feed(Input::Wake);
     }
     // Nothing rules it out, so its answer is news even now.
-    rows.commit(&transaction);
-    host.feed(Input::CommitDone { id: beat, outcome: CommitOutcome::Committed(rows.version) });
+    rows.apply(&transaction);
+    host.feed(Input::CommitDone { id: beat, outcome: CommitOutcome::Committed(rows.version()) });
     assert_eq!(host.until, Some(start + Duration::from_millis(WINDOW)));
 }
 
 #[test]
 fn the_late_answer_of_a_beat_that_was_passed_by_changes_nothing() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = beating(&mut rows);
     let (beat, _) = host.take_commit();
     host.unknown(beat);
     host.run(&mut rows, 5_000);
     let before = (host.core.clone(), host.until);
-    host.feed(Input::CommitDone { id: beat, outcome: CommitOutcome::Committed(rows.version) });
+    host.feed(Input::CommitDone { id: beat, outcome: CommitOutcome::Committed(rows.version()) });
     assert_eq!((host.core, host.until), before);
 }
 
 #[test]
 fn a_read_from_before_the_opening_does_not_lose_the_session() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut old = rows.clone();
     let mut host = beating(&mut rows);
     host.serve(&mut rows);
@@ -160,7 +160,7 @@ fn a_read_from_before_the_opening_does_not_lose_the_session() {
 
 #[test]
 fn trust_ends_on_time_without_an_answer_and_resumes_with_the_same_session() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     // The store is silent.
     while host.now < ms(WINDOW) {
@@ -180,7 +180,7 @@ fn trust_ends_on_time_without_an_answer_and_resumes_with_the_same_session() {
 
 #[test]
 fn an_answer_that_comes_after_trust_has_ended_finds_it_ended() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = beating(&mut rows);
     host.now = ms(WINDOW);
     host.answer_next(&mut rows);
@@ -191,7 +191,7 @@ fn an_answer_that_comes_after_trust_has_ended_finds_it_ended() {
 
 #[test]
 fn a_lapsed_session_that_was_closed_is_lost_and_the_next_number_opened() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put(&mut rows, "a", &closed(7, 1, 1));
     host.sleep_to(11_000);
@@ -209,7 +209,7 @@ fn a_lapsed_session_that_was_closed_is_lost_and_the_next_number_opened() {
 
 #[test]
 fn a_session_over_which_another_has_opened_is_lost() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::opened("a", 7, &mut rows);
     put(&mut rows, "a", &record(8, 2, 5));
     host.sleep_to(11_000);
@@ -224,10 +224,10 @@ fn a_session_over_which_another_has_opened_is_lost() {
 
 #[test]
 fn an_unknown_opening_that_landed_is_gone_on_with() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = opening(&mut rows);
     let (opening, transaction) = host.take_commit();
-    rows.commit(&transaction);
+    rows.apply(&transaction);
     host.now = ms(600);
     host.unknown(opening);
     host.serve(&mut rows);
@@ -238,12 +238,12 @@ fn an_unknown_opening_that_landed_is_gone_on_with() {
 
 #[test]
 fn an_unknown_opening_that_lands_later_is_gone_on_with() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = opening(&mut rows);
     let (opening, late) = host.take_commit();
     host.unknown(opening);
     host.until_commit(&mut rows, 1_000);
-    rows.commit(&late);
+    rows.apply(&late);
     host.serve(&mut rows);
     assert_eq!(host.take_events(), [SessionEvent::Opened { session: id("a", 7, 1) }]);
     assert_eq!(host.until, Some(ms(WINDOW)));
@@ -251,7 +251,7 @@ fn an_unknown_opening_that_lands_later_is_gone_on_with() {
 
 #[test]
 fn over_an_open_session_it_waits_and_says_that_the_name_is_in_use_while_that_moves() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(6, 1, 1));
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
@@ -271,7 +271,7 @@ fn over_an_open_session_it_waits_and_says_that_the_name_is_in_use_while_that_mov
 
 #[test]
 fn a_former_session_that_does_not_move_is_closed_after_its_lease_and_the_next_opened() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(6, 1, 5));
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
@@ -283,7 +283,7 @@ fn a_former_session_that_does_not_move_is_closed_after_its_lease_and_the_next_op
 
 #[test]
 fn a_former_session_that_is_proven_dead_is_closed_at_once() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(6, 1, 5));
     let mut host = Host::new("a", 7);
     host.dead.push((node("a"), Incarnation(6)));
@@ -294,7 +294,7 @@ fn a_former_session_that_is_proven_dead_is_closed_at_once() {
 
 #[test]
 fn of_two_that_open_over_nothing_one_waits_for_the_other() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = opening(&mut rows);
     put(&mut rows, "a", &record(8, 1, 1));
     host.run(&mut rows, 1_500);
@@ -305,7 +305,7 @@ fn of_two_that_open_over_nothing_one_waits_for_the_other() {
 
 #[test]
 fn a_record_of_its_own_incarnation_that_it_did_not_write_is_another_process() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
@@ -316,22 +316,22 @@ fn a_record_of_its_own_incarnation_that_it_did_not_write_is_another_process() {
 
 #[test]
 fn a_corrupt_record_of_its_own_is_fatal_and_not_written_over() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put_value(&mut rows, "a", vec![9]);
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
     host.run(&mut rows, 60_000);
     assert!(matches!(host.take_events().as_slice(), [SessionEvent::Failed(SessionFailure::Corrupt(_))]));
-    assert_eq!(rows.rows.get(&keys().session(&node("a"))), Some(&vec![9]));
+    assert_eq!(rows.get(&keys().session(&node("a"))), Some(&[9][..]));
 }
 
 #[test]
 fn an_own_record_that_becomes_corrupt_costs_trust_and_the_node_goes_on_once_it_is_repaired() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
     host.run(&mut rows, 5_000);
-    let good = rows.rows.get(&keys().session(&node("a"))).unwrap().clone();
+    let good = rows.get(&keys().session(&node("a"))).unwrap().to_vec();
     host.take_events();
     put_value(&mut rows, "a", vec![9]);
     host.run(&mut rows, 60_000);
@@ -340,7 +340,7 @@ fn an_own_record_that_becomes_corrupt_costs_trust_and_the_node_goes_on_once_it_i
         matches!(events.as_slice(), [SessionEvent::Unreadable { .. }, SessionEvent::Lapsed { .. }]),
         "{events:?}"
     );
-    assert_eq!(rows.rows.get(&keys().session(&node("a"))), Some(&vec![9]), "it is not written over");
+    assert_eq!(rows.get(&keys().session(&node("a"))), Some(&[9][..]), "it is not written over");
     put_value(&mut rows, "a", good);
     host.run(&mut rows, 65_000);
     assert_eq!(host.take_events(), [SessionEvent::Resumed { session: id("a", 7, 1) }]);
@@ -348,7 +348,7 @@ fn an_own_record_that_becomes_corrupt_costs_trust_and_the_node_goes_on_once_it_i
 
 #[test]
 fn a_number_that_cannot_grow_is_an_error_before_any_write() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     put(&mut rows, "a", &closed(6, crate::ids::MAX_COUNT, 1));
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
@@ -358,7 +358,7 @@ fn a_number_that_cannot_grow_is_an_error_before_any_write() {
 
 #[test]
 fn a_store_that_is_unavailable_is_asked_again_until_it_is_there() {
-    let mut rows = Rows::default();
+    let mut rows = no_rows();
     let mut host = Host::new("a", 7);
     host.feed(Input::Start);
     for _ in 0..5 {
