@@ -24,6 +24,7 @@ const STUCK: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub(crate) struct Judge {
     name: String,
+    environment: Vec<(&'static str, PathBuf)>,
     program: PathBuf,
     arguments: Vec<String>,
     folder: PathBuf,
@@ -69,6 +70,7 @@ pub(crate) fn all(tree: &Tree) -> Result<Vec<Judge>> {
         for test in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
             judges.push(Judge {
                 name: format!("{of}::{test}"),
+                environment: tree.environment().to_vec(),
                 program: program.into(),
                 arguments: ["--exact", test].map(str::to_owned).to_vec(),
                 folder: folder.to_owned(),
@@ -84,6 +86,7 @@ pub(crate) fn all(tree: &Tree) -> Result<Vec<Judge>> {
     ];
     judges.extend(runs.map(|run| Judge {
         name: format!("callsign-sim {run}"),
+        environment: Vec::new(),
         program: simulator.clone(),
         arguments: run.split(' ').map(str::to_owned).collect(),
         folder: tree.root.clone(),
@@ -159,7 +162,8 @@ pub(crate) fn judge(edit: u32, sworn: &[Sworn], jobs: usize, patience: Duration)
 /// Whether it passes. `None`: nobody wants to know any more. One that takes too long has failed.
 fn ask(judge: &Judge, with: &[(&str, &str)], limit: Duration, is_over: &AtomicBool) -> Option<bool> {
     let mut command = Command::new(&judge.program);
-    command.args(&judge.arguments).current_dir(&judge.folder).envs(with.iter().copied());
+    command.args(&judge.arguments).current_dir(&judge.folder);
+    command.envs(judge.environment.iter().cloned()).envs(with.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let Ok(mut child) = command.spawn() else { return Some(false) };
     let begun = Instant::now();

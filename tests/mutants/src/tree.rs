@@ -148,18 +148,27 @@ impl Tree {
         }
     }
 
+    /// What a build of the copy is told, and a test that asks for one.
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
+        [
+            ("CARGO_TARGET_DIR", self.root.join("target")),
+            // Edits leave things unused, and that is no error here.
+            ("RUSTFLAGS", "--cap-lints=allow".into()),
+            // The simulator is of use only if it is fast.
+            ("CARGO_PROFILE_DEV_OPT_LEVEL", "1".into()),
+            ("CARGO_PROFILE_TEST_OPT_LEVEL", "1".into()),
+            // It is built: no test needs to look whether it is.
+            ("CALLSIGN_BIN", self.root.join("target/debug/callsign")),
+        ]
+    }
+
     /// Runs cargo in the copy. Returns whether it succeeded, and what it says to programs.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Result<(bool, Vec<Value>)> {
         let output = Command::new("cargo")
             .args(arguments)
             .args(["--message-format=json", "--quiet"])
             .current_dir(&self.root)
-            .env("CARGO_TARGET_DIR", self.root.join("target"))
-            // Edits leave things unused, and that is no error here.
-            .env("RUSTFLAGS", "--cap-lints=allow")
-            // The simulator is of use only if it is fast.
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-            .env("CARGO_PROFILE_TEST_OPT_LEVEL", "1")
+            .envs(self.environment())
             .stderr(Stdio::inherit())
             .output()?;
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();
