@@ -22,6 +22,12 @@ impl Time {
     }
 }
 
+/// How far two clocks may come apart within `time` that run apart by so many millionths, rounded up.
+pub(crate) fn drift(time: Duration, ppm: u32) -> Duration {
+    let nanos = time.as_nanos().saturating_mul(u128::from(ppm)).div_ceil(1_000_000);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
 impl Add<Duration> for Time {
     type Output = Self;
     fn add(self, by: Duration) -> Self {

@@ -52,6 +52,27 @@ pub fn documented(workspace: &Path) -> Vec<Documented> {
     all
 }
 
+/// Has a program take every call of it that people are told to type; `take` says whether it does, or which it leaves out. Fails
+/// unless it takes at least `least`.
+pub fn assert_takes_what_is_documented(
+    workspace: &str,
+    program: &str,
+    least: usize,
+    take: impl Fn(&Documented, Vec<String>) -> Result<bool, String>,
+) {
+    let mut taken = 0;
+    for command in documented(workspace.as_ref()) {
+        for words in command.calls_of(program) {
+            let all = std::iter::once(program.to_owned()).chain(words).collect();
+            let is_taken = take(&command, all);
+            taken += usize::from(is_taken.unwrap_or_else(|why| {
+                panic!("{}: {}\n{why}", command.place, command.text());
+            }));
+        }
+    }
+    assert!(taken >= least, "README and docs tell of more commands than {taken}");
+}
+
 fn on_page(page: &str, text: &str) -> Vec<Documented> {
     let mut all = Vec::new();
     let mut fence: Option<bool> = None;

@@ -11,7 +11,7 @@ mod next;
 mod variants;
 
 pub use corpus::{corpus, seed};
-pub use documented::{Documented, documented};
+pub use documented::{Documented, assert_takes_what_is_documented, documented};
 pub use files::Golden;
 pub use next::with_unknown_fields;
 pub use variants::variants;

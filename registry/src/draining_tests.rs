@@ -20,15 +20,6 @@ use crate::{
 
 const BOUND: Duration = Duration::from_secs(5);
 
-fn formed(seed: u64, nodes: &[&str]) -> World {
-    let mut world = World::new(seed);
-    for node in nodes {
-        world.start(node);
-    }
-    world.settle();
-    world
-}
-
 fn drain(world: &mut World, node: &NodeName) -> CallId {
     world.call(node.as_str(), Call::Drain, BOUND)
 }
@@ -48,7 +39,7 @@ fn followers(world: &World) -> (NodeName, Vec<NodeName>) {
 
 #[test]
 fn a_leader_that_drains_is_followed_and_holds_its_names_until_it_leaves() {
-    let mut world = formed(1, &["a", "b", "c"]);
+    let mut world = World::settled(1, &["a", "b", "c"]);
     let (leader, others) = followers(&world);
     let kept = world.register(leader.as_str(), "kept", 1).unwrap();
     world.register(leader.as_str(), "given-up", 2).unwrap();
@@ -91,7 +82,7 @@ fn a_leader_that_drains_is_followed_and_holds_its_names_until_it_leaves() {
 
 #[test]
 fn what_was_asked_before_is_decided_and_what_was_not_sent_is_asked_elsewhere() {
-    let mut world = formed(2, &["a", "b", "c"]);
+    let mut world = World::settled(2, &["a", "b", "c"]);
     let (_, others) = followers(&world);
     let host = others[0].clone();
     let before: Vec<CallId> =
@@ -109,7 +100,7 @@ fn what_was_asked_before_is_decided_and_what_was_not_sent_is_asked_elsewhere() {
 
 #[test]
 fn a_node_that_cannot_reach_the_leader_refuses_what_it_has_not_sent() {
-    let mut world = formed(3, &["a", "b", "c"]);
+    let mut world = World::settled(3, &["a", "b", "c"]);
     let (leader, others) = followers(&world);
     let host = others[0].as_str().to_owned();
     world.cut(&host, leader.as_str());
@@ -125,7 +116,7 @@ fn a_node_that_cannot_reach_the_leader_refuses_what_it_has_not_sent() {
 
 #[test]
 fn who_is_alone_has_drained_at_once() {
-    let mut world = formed(4, &["a"]);
+    let mut world = World::settled(4, &["a"]);
     let token = world.register("a", "x", 7).unwrap();
     let begun = world.now;
     let call = drain(&mut world, &name("a"));
@@ -139,7 +130,7 @@ fn who_is_alone_has_drained_at_once() {
 #[test]
 fn all_nodes_drain_at_once_and_the_seat_comes_to_rest() {
     for seed in 0..20 {
-        let mut world = formed(seed, &["a", "b", "c", "d", "e"]);
+        let mut world = World::settled(seed, &["a", "b", "c", "d", "e"]);
         let epoch = world.term().epoch;
         let nodes: Vec<_> = world.nodes.keys().cloned().collect();
         let calls: Vec<_> = nodes.iter().map(|node| drain(&mut world, node)).collect();
@@ -156,7 +147,7 @@ fn all_nodes_drain_at_once_and_the_seat_comes_to_rest() {
 
 #[test]
 fn of_two_that_drain_one_leads_until_a_third_is_synced() {
-    let mut world = formed(5, &["a", "b"]);
+    let mut world = World::settled(5, &["a", "b"]);
     let calls: Vec<_> = ["a", "b"].map(|node| drain(&mut world, &name(node))).into();
     for call in calls {
         drained(&mut world, call);
@@ -168,7 +159,7 @@ fn of_two_that_drain_one_leads_until_a_third_is_synced() {
 
 #[test]
 fn a_store_that_is_gone_costs_no_more_than_the_bound() {
-    let mut world = formed(6, &["a", "b", "c"]);
+    let mut world = World::settled(6, &["a", "b", "c"]);
     let (leader, _) = followers(&world);
     world.faults.unavailable = 1000;
     let begun = world.now;
@@ -186,7 +177,7 @@ fn a_store_that_is_gone_costs_no_more_than_the_bound() {
 
 #[test]
 fn a_node_that_leaves_waits_for_what_is_undecided() {
-    let mut world = formed(7, &["a", "b", "c"]);
+    let mut world = World::settled(7, &["a", "b", "c"]);
     let (_, others) = followers(&world);
     let host = others[0].as_str().to_owned();
     world.register(&host, "x", 7).unwrap();

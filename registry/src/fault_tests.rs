@@ -37,22 +37,13 @@ use crate::{
     replica::{Replica, Staged},
     table::{RequestNumber, Row},
     tuning::Tuning,
-    world::{Faults, World, name},
+    world::{Faults, World, name, other_than},
 };
-
-fn cluster(seed: u64, nodes: &[&str]) -> World {
-    let mut world = World::new(seed);
-    for node in nodes {
-        world.start(node);
-    }
-    world.settle();
-    world
-}
 
 #[test]
 fn a_leader_whose_own_commit_is_seen_by_its_consistent_read_goes_on_leading() {
     for seed in 0..40 {
-        let mut world = cluster(seed, &["a"]);
+        let mut world = World::settled(seed, &["a"]);
         let begun = world.nodes[&name("a")].events.len();
         world.faults = Faults { unknown_applied: 500, ..Faults::default() };
         let mut calls: Vec<CallId> = Vec::new();
@@ -73,7 +64,7 @@ fn a_leader_whose_own_commit_is_seen_by_its_consistent_read_goes_on_leading() {
 
 #[test]
 fn the_log_is_cut_while_batches_follow_one_another_without_a_pause() {
-    let mut world = cluster(1, &["a", "b", "c"]);
+    let mut world = World::settled(1, &["a", "b", "c"]);
     for i in 0..1000 {
         world.register("a", &format!("n{}", i % 40), 1).unwrap();
         world.unregister("a", &format!("n{}", i % 40));
@@ -83,7 +74,7 @@ fn the_log_is_cut_while_batches_follow_one_another_without_a_pause() {
 
 #[test]
 fn a_cut_of_the_log_that_lands_late_does_not_take_the_floor_back() {
-    let mut world = cluster(2, &["a", "b", "c"]);
+    let mut world = World::settled(2, &["a", "b", "c"]);
     world.delay_cut = Some(Duration::from_secs(5));
     for round in 0..4 {
         for i in 0..300 {
@@ -99,7 +90,7 @@ fn a_cut_of_the_log_that_lands_late_does_not_take_the_floor_back() {
 
 #[test]
 fn an_actor_that_gives_up_one_name_while_it_asks_for_another_stays_watched() {
-    let mut world = cluster(3, &["a", "b"]);
+    let mut world = World::settled(3, &["a", "b"]);
     world.register("a", "x", 5).unwrap();
     let call = world.begin_register("a", "y", 5);
     world.call("a", Call::Unregister { name: "x".into() }, Duration::from_secs(5));
@@ -109,7 +100,7 @@ fn an_actor_that_gives_up_one_name_while_it_asks_for_another_stays_watched() {
 
 #[test]
 fn an_actor_that_is_refused_one_name_and_gets_another_at_once_stays_watched() {
-    let mut world = cluster(6, &["a", "b"]);
+    let mut world = World::settled(6, &["a", "b"]);
     world.register("b", "x", 6).unwrap();
     let (refused, granted) = (world.begin_register("a", "x", 5), world.begin_register("a", "y", 5));
     assert!(matches!(world.answer(refused), Answer::Registered(Err(RegisterError::Taken { .. }))));
@@ -119,9 +110,9 @@ fn an_actor_that_is_refused_one_name_and_gets_another_at_once_stays_watched() {
 
 #[test]
 fn an_unregister_whose_session_is_lost_does_not_say_that_the_name_is_free() {
-    let mut world = cluster(4, &["a", "b", "c"]);
+    let mut world = World::settled(4, &["a", "b", "c"]);
     let (leader, _) = world.leader().unwrap();
-    let host = ["a", "b", "c"].into_iter().find(|node| name(node) != leader).unwrap();
+    let host = other_than(&[&leader]);
     world.register(host, "x", 5).unwrap();
     world.cut(host, leader.as_str());
     world.run_for(Duration::from_millis(5));
@@ -270,9 +261,9 @@ fn a_member_without_a_base_asks_whoever_is_linked_when_the_log_is_too_short_and_
 
 /// Three nodes, a host that does not lead, and what is needed to speak for it.
 fn with_host(seed: u64) -> (World, &'static str, NodeName, Epoch, Arc<SessionId>) {
-    let world = cluster(seed, &["a", "b", "c"]);
+    let world = World::settled(seed, &["a", "b", "c"]);
     let (leader, epoch) = world.leader().unwrap();
-    let host = ["a", "b", "c"].into_iter().find(|node| name(node) != leader).unwrap();
+    let host = other_than(&[&leader]);
     let session = Arc::new(world.nodes[&name(host)].session.clone().unwrap());
     (world, host, leader, epoch, session)
 }
@@ -285,7 +276,7 @@ fn request(number: u64, what: &str, wish: Wish) -> Request {
 fn an_unregister_frees_only_the_registration_that_it_quotes_and_only_for_its_own_session() {
     let (mut world, host, leader, epoch, session) = with_host(30);
     let token = world.register(host, "x", 5).unwrap();
-    let other = ["a", "b", "c"].into_iter().find(|n| *n != host && name(n) != leader).unwrap();
+    let other = other_than(&[&leader, &name(host)]);
     let others = Arc::new(world.nodes[&name(other)].session.clone().unwrap());
     let unregister = |position| request(900, "x", Wish::Unregister { position });
     for (from, session, position) in [(host, session, Position(token.0 - 1)), (other, others, token)] {
@@ -441,7 +432,7 @@ fn a_leader_waits_between_commits_that_the_store_refuses() {
         ("unavailable", Faults { unavailable: 1000, ..Faults::default() }),
         ("conflict", Faults { conflict: 1000, ..Faults::default() }),
     ] {
-        let mut world = cluster(1, &["a"]);
+        let mut world = World::settled(1, &["a"]);
         world.hit.clear();
         world.faults = faults;
         let call = world.begin_register("a", "x", 100);
@@ -573,9 +564,9 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
 
 /// A snapshot that another node began to take from the leader, and that it asks nothing more of.
 fn with_abandoned_snapshot(names: u64) -> (World, &'static str, NodeName) {
-    let mut world = cluster(61, &["a", "b", "c"]);
+    let mut world = World::settled(61, &["a", "b", "c"]);
     let (leader, _) = world.leader().unwrap();
-    let receiver = ["a", "b", "c"].into_iter().find(|node| name(node) != leader).unwrap();
+    let receiver = other_than(&[&leader]);
     for number in 0..names {
         world.register(receiver, &format!("n{number}"), number).unwrap();
     }
@@ -643,7 +634,7 @@ fn an_answer_to_one_incarnation_is_never_for_the_next_although_both_come_in_one_
 fn a_peer_that_lies_about_its_epoch_is_not_believed_and_whoever_leads_is_heard_as_before() {
     for seed in 40..44 {
         let (mut world, host, leader, epoch, _) = with_host(seed);
-        let liar = ["a", "b", "c"].into_iter().find(|n| *n != host && name(n) != leader).unwrap();
+        let liar = other_than(&[&leader, &name(host)]);
         let end = LogEnd { position: Position(1 << 62), nonce: Nonce(1) };
         for to in [name(host), leader.clone()] {
             for epoch in [Epoch(1 << 62), epoch, Epoch(1)] {

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use callsign_elector::{
     Time,
-    elector::View,
+    elector::{View, write_member},
     ids::{NodeName, Position},
-    record::{PositionRecord, Record},
+    record::{MemberRow, PositionRecord, Record},
     store::{CommitOutcome, Transaction},
 };
 
@@ -93,9 +93,8 @@ impl Trim {
             transaction = view.check(transaction, keys.queue());
         }
         for (node, row) in lagging {
-            let mut row = row.clone();
-            row.synced = false;
-            transaction = transaction.put(keys.member(node), row.to_value());
+            let row = MemberRow { synced: false, ..row.clone() };
+            transaction = write_member(transaction, keys, node, Some(&row));
         }
         transaction = transaction
             .put(keys.floor(), PositionRecord(floor).to_value())

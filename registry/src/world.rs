@@ -118,6 +118,12 @@ pub(crate) fn name(text: &str) -> NodeName {
     NodeName::new(text).unwrap()
 }
 
+/// One of a, b and c that is none of these.
+pub(crate) fn other_than(these: &[&NodeName]) -> &'static str {
+    let is_other = |node: &&str| these.iter().all(|one| one.as_str() != *node);
+    ["a", "b", "c"].into_iter().find(is_other).unwrap()
+}
+
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let cluster = ClusterName::new("test").unwrap();
@@ -143,6 +149,16 @@ impl World {
             unheard: BTreeSet::new(),
             hung: BTreeSet::new(),
         }
+    }
+
+    /// Nodes of which one leads, and all are synced.
+    pub(crate) fn settled(seed: u64, nodes: &[&str]) -> Self {
+        let mut world = Self::new(seed);
+        for node in nodes {
+            world.start(node);
+        }
+        world.settle();
+        world
     }
 
     pub(crate) fn draw(&mut self, below: u64) -> u64 {

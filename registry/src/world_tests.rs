@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callsign_elector::ids::{NodeName, Nonce};
+use callsign_elector::ids::Nonce;
 use callsign_transport::Kind;
 
 use crate::{
@@ -11,16 +11,11 @@ use crate::{
     log::{Batch, BatchBuilder, Op},
     message::Message,
     table::RequestNumber,
-    world::{World, name},
+    world::{World, name, other_than},
 };
 
 fn three(seed: u64) -> World {
-    let mut world = World::new(seed);
-    for node in ["a", "b", "c"] {
-        world.start(node);
-    }
-    world.settle();
-    world
+    World::settled(seed, &["a", "b", "c"])
 }
 
 #[test]
@@ -76,15 +71,11 @@ fn killing_the_leader_moves_the_seat_and_frees_its_names() {
     world.check_replicas();
 }
 
-fn other_than(leader: &NodeName) -> &'static str {
-    ["a", "b", "c"].into_iter().find(|node| *leader != name(node)).unwrap()
-}
-
 #[test]
 fn g4_the_old_leader_settles_steps_down_and_no_acknowledged_name_is_lost() {
     let mut world = three(11);
     let (leader, epoch) = world.leader().unwrap();
-    let host = other_than(&leader);
+    let host = other_than(&[&leader]);
     let calls: Vec<CallId> =
         (0..500).map(|i| world.begin_register(host, &format!("n{i}"), 1000 + i)).collect();
     world.run_until("some are decided", Duration::from_secs(5), |w| !w.answers.is_empty());
@@ -108,7 +99,7 @@ fn g4_the_old_leader_settles_steps_down_and_no_acknowledged_name_is_lost() {
 fn g5_a_successor_serves_with_all_names_although_the_old_leader_never_answers() {
     let mut world = three(12);
     let (leader, _) = world.leader().unwrap();
-    let host = other_than(&leader);
+    let host = other_than(&[&leader]);
     for i in 0..20 {
         world.register(host, &format!("n{i}"), 100 + i).unwrap();
     }
@@ -126,7 +117,7 @@ fn g5_a_successor_serves_with_all_names_although_the_old_leader_never_answers() 
 fn g5_a_successor_does_not_wait_for_an_old_leader_that_hangs_with_its_link_up() {
     let mut world = three(12);
     let (leader, epoch) = world.leader().unwrap();
-    let host = other_than(&leader);
+    let host = other_than(&[&leader]);
     world.register(host, "before", 100).unwrap();
     // The successor is linked to it, and asks it for its end.
     world.hung.insert(leader.clone());
@@ -195,7 +186,7 @@ fn g7_a_joiner_takes_a_snapshot_while_names_change_and_ends_with_the_same_table(
 fn f6_a_leader_that_restarts_empty_never_distributes_an_empty_table() {
     let mut world = three(15);
     let (leader, epoch) = world.leader().unwrap();
-    let host = other_than(&leader);
+    let host = other_than(&[&leader]);
     world.register(host, "kept", 1).unwrap();
     // Restarted before anybody reported it: its new session follows the old one, and it joins under its old name.
     let session = world.crash(leader.as_str()).unwrap();
@@ -229,11 +220,7 @@ fn a_registry_whose_every_session_ended_opens_again_empty_and_positions_go_on() 
 
 #[test]
 fn a_member_that_lost_its_base_with_all_the_others_gone_lets_the_registry_go_on() {
-    let mut world = World::new(17);
-    for node in ["a", "b"] {
-        world.start(node);
-    }
-    world.settle();
+    let mut world = World::settled(17, &["a", "b"]);
     let (leader, _) = world.leader().unwrap();
     let follower = if leader == name("a") { "b" } else { "a" };
     // The follower loses its session while cut off, and the log is cut behind its back.
@@ -272,7 +259,7 @@ fn a_request_outlives_its_leader_and_gets_one_verdict() {
     for seed in 20..40 {
         let mut world = three(seed);
         let (leader, _) = world.leader().unwrap();
-        let host = other_than(&leader);
+        let host = other_than(&[&leader]);
         let calls: Vec<CallId> =
             (0..50).map(|i| world.begin_register(host, &format!("n{i}"), 100 + i)).collect();
         let pause = world.draw(1500);
@@ -290,7 +277,7 @@ fn a_request_outlives_its_leader_and_gets_one_verdict() {
 fn an_actor_that_ends_before_its_verdict_leaves_no_name() {
     let mut world = three(41);
     let (leader, _) = world.leader().unwrap();
-    let host = other_than(&leader);
+    let host = other_than(&[&leader]);
     let call = world.begin_register(host, "x", 5);
     world.run_for(Duration::from_micros(1));
     world.end_actor(host, 5);
@@ -329,7 +316,7 @@ fn a_suspended_actor_hears_of_the_lapse_and_of_the_resumption_and_keeps_its_name
 fn a_grant_waits_for_trust_and_is_not_passed_on_by_a_lapsed_session() {
     let mut world = three(44);
     let (leader, _) = world.leader().unwrap();
-    let host = other_than(&leader);
+    let host = other_than(&[&leader]);
     let call = world.begin_register(host, "x", 5);
     world.run_for(Duration::from_micros(1));
     world.set_trust(host, false);
@@ -344,7 +331,7 @@ fn a_grant_waits_for_trust_and_is_not_passed_on_by_a_lapsed_session() {
 fn a_request_of_a_session_that_is_lost_ends_as_unknown_and_the_name_is_freed() {
     let mut world = three(45);
     let (leader, _) = world.leader().unwrap();
-    let host = other_than(&leader);
+    let host = other_than(&[&leader]);
     let call = world.begin_register(host, "x", 5);
     world.run_for(Duration::from_micros(1));
     world.lose_session(host);
@@ -371,7 +358,7 @@ fn a_consistent_read_sees_what_was_acknowledged_before_it_began() {
 fn a_consistent_read_behind_a_cut_link_is_answered_from_the_log() {
     let mut world = three(71);
     let (leader, _) = world.leader().unwrap();
-    let reader = other_than(&leader);
+    let reader = other_than(&[&leader]);
     world.cut(leader.as_str(), reader);
     world.run_for(Duration::from_millis(5));
     let token = world.register(leader.as_str(), "x", 5).unwrap();
@@ -389,8 +376,7 @@ fn b6_a_message_of_a_former_epoch_is_dropped_and_one_of_a_later_epoch_makes_its_
     world.run_until("another leads", Duration::from_secs(10), |w| w.leader().is_some_and(|(_, e)| e > old));
     world.settle();
     let (leader, epoch) = world.leader().unwrap();
-    let reader =
-        ["a", "b", "c"].into_iter().find(|node| name(node) != leader && name(node) != former).unwrap();
+    let reader = other_than(&[&leader, &former]);
     let batch = |w: &World, epoch, actor| {
         let prev = w.nodes[&name(reader)].member().replica().end();
         let mut builder = BatchBuilder::default();
@@ -422,7 +408,7 @@ fn b6_a_message_of_a_former_epoch_is_dropped_and_one_of_a_later_epoch_makes_its_
 fn b7_a_deposed_leader_that_has_not_heard_gives_no_old_answer_to_a_consistent_read() {
     let mut world = three(14);
     let (former, old) = world.leader().unwrap();
-    let host = other_than(&former);
+    let host = other_than(&[&former]);
     world.register(host, "x", 1).unwrap();
     // Cut from both others, it beats on and believes that it leads.
     for other in ["a", "b", "c"].into_iter().filter(|node| *node != former.as_str()) {
@@ -447,7 +433,7 @@ fn g9_changes_of_leader_one_upon_the_other_lose_no_acknowledged_name() {
         let mut kept = Vec::new();
         for round in 0..6_u64 {
             let Some((leader, epoch)) = world.leader() else { panic!("seed {seed}: nobody leads") };
-            let host = other_than(&leader);
+            let host = other_than(&[&leader]);
             let calls: Vec<_> = (0..20)
                 .map(|i| (i, world.begin_register(host, &format!("n{round}-{i}"), round * 100 + i)))
                 .collect();

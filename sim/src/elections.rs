@@ -22,7 +22,7 @@ mod world;
 
 pub use self::{
     action::{Action, Channel, Fate, Order, Slot},
-    checks::{Check, Counts, When},
+    checks::{Check, Counts},
     judge::Judge,
     process::{Asking, Author, Doing, Intent, Kind, Pending, Process, Request, Role, Subscriber, Watch},
     run::{Plan, Ran, Swept, replay, run, run_caught},

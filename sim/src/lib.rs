@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod counted;
 pub mod elections;
 pub mod exhaustive;
 pub mod histories;

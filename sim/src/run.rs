@@ -12,7 +12,7 @@ use callsign_elector::record::{Record, Term};
 
 use self::exam::examine;
 use crate::{
-    oracle::{Check, Counts},
+    oracle::Check,
     rng::Rng,
     scenario::{Profile, Scenario},
     schedule::{Scheduler, first_blocked},
@@ -28,7 +28,7 @@ pub type Ran = crate::simulated::Ran<Scenario>;
 
 impl Simulated for Scenario {
     type Action = Action;
-    type Counts = Counts;
+    type Check = Check;
     type Kept = Templates;
     const PANICS: &'static str = "nothing panics";
 

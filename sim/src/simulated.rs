@@ -5,14 +5,17 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::world::Violation;
+use crate::{
+    counted::{Counted, Counts},
+    world::Violation,
+};
 
 /// The scenarios of a simulator: which worlds are drawn from seeds.
 pub trait Simulated: Copy + fmt::Debug + Send + Sync + ValueEnum + 'static {
     /// What can happen in such a world.
     type Action: Clone + fmt::Debug + Send + Serialize + DeserializeOwned;
-    /// How often each check was exercised.
-    type Counts: Merge + Clone + fmt::Debug + Default + Send;
+    /// What is checked.
+    type Check: Counted + PartialEq + fmt::Debug + Send;
     /// What runs on one thread leave for the next one.
     type Kept: Default + Send;
     /// The check that a core which panics has failed.
@@ -28,12 +31,6 @@ pub trait Simulated: Copy + fmt::Debug + Send + Sync + ValueEnum + 'static {
     fn run(self, seed: u64, kept: &mut Self::Kept) -> Ran<Self>;
 }
 
-/// Counts that add up.
-pub trait Merge {
-    /// Adds all of another's.
-    fn merge(&mut self, other: &Self);
-}
-
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Ran<S: Simulated> {
@@ -44,7 +41,7 @@ pub struct Ran<S: Simulated> {
     /// How many of these were drawn before the healing.
     pub faulty: usize,
     /// How often each check was exercised.
-    pub counts: S::Counts,
+    pub counts: Counts<S::Check>,
     /// What was found wrong.
     pub violation: Option<Violation>,
 }

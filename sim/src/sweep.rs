@@ -11,7 +11,8 @@ use std::{
 };
 
 use crate::{
-    simulated::{Merge, Ran, Simulated},
+    counted::Counts,
+    simulated::{Ran, Simulated},
     world::Violation,
 };
 
@@ -31,7 +32,7 @@ pub struct Swept<S: Simulated> {
     /// How often each kind of action was done.
     pub kinds: BTreeMap<&'static str, u64>,
     /// How often each check was exercised.
-    pub counts: S::Counts,
+    pub counts: Counts<S::Check>,
     /// The runs that failed; of more than a hundred, the first.
     pub failed: Vec<(S, Ran<S>)>,
     /// How many seeds were run twice, and did the same.
@@ -40,7 +41,7 @@ pub struct Swept<S: Simulated> {
 
 impl<S: Simulated> Default for Swept<S> {
     fn default() -> Self {
-        let (kinds, counts) = (BTreeMap::new(), S::Counts::default());
+        let (kinds, counts) = (BTreeMap::new(), Counts::default());
         Self { seeds: 0, steps: 0, kinds, counts, failed: Vec::new(), repeated: 0 }
     }
 }
@@ -153,6 +154,6 @@ pub fn run_caught<S: Simulated>(scenario: S, seed: u64, kept: &mut S::Kept) -> R
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         *kept = S::Kept::default();
         let violation = Violation { check: S::PANICS, what: text.unwrap_or_default() };
-        Ran { seed, trace: Vec::new(), faulty: 0, counts: S::Counts::default(), violation: Some(violation) }
+        Ran { seed, trace: Vec::new(), faulty: 0, counts: Counts::default(), violation: Some(violation) }
     })
 }

@@ -14,49 +14,16 @@ use std::{
 };
 
 use callsign::{Config, Registry};
-use callsign_elector::{
-    ids::{Beat, ClusterName, Incarnation, NodeName, RegistryName, Sequence, SessionNumber},
-    keys::ClusterKeys,
-    record::{AuthorRecord, Record, SessionRecord},
-    store::{self, CommitOutcome, Transaction},
-};
-
-/// How many records are left behind by one transaction.
-const TOGETHER: usize = 500;
+use callsign_tests::leave_behind;
 
 fn argument(n: usize, default: usize) -> usize {
     std::env::args().nth(n).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// What so many nodes left behind that came, were members, and went.
-async fn leave_behind(url: &str, dead: usize) {
-    let cluster = ClusterKeys::new(&ClusterName::new("default").expect("a name"));
-    let registry = cluster.registry(&RegistryName::new("default").expect("a name"));
-    let store = store::open(url).expect("the store opens");
-    for from in (0..dead).step_by(TOGETHER) {
-        let mut transaction = Transaction::new();
-        for nth in from..dead.min(from + TOGETHER) {
-            let node = NodeName::new(format!("pod-{nth:06}")).expect("a name");
-            let record = SessionRecord {
-                incarnation: Incarnation(7),
-                number: SessionNumber(1),
-                lease: Duration::from_secs(10),
-                beat: Beat(3),
-                open: false,
-            };
-            transaction = transaction
-                .put(cluster.session(&node), record.to_value())
-                .put(registry.author(&node), AuthorRecord { sequence: Sequence(3) }.to_value());
-        }
-        let outcome = store.commit(transaction).await;
-        assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
-    }
-}
-
 /// The median of some joins, beside one node that is there.
 async fn joining(directory: &Path, dead: usize, joins: usize) -> Duration {
     let url = format!("sqlite:{}", directory.join(format!("{dead}.db")).display());
-    leave_behind(&url, dead).await;
+    leave_behind(&url, "default", Duration::from_secs(10), dead).await;
     let ready = Duration::from_secs(60);
     let first = Registry::join(Config::new("x", url.as_str())).await.expect("the first joins");
     assert!(first.ready(ready).await, "{:?}", first.status());

@@ -78,8 +78,7 @@ impl Timing {
 
     /// How far the two clocks may come apart within `validity`.
     pub fn drift(&self, validity: Duration) -> Duration {
-        let nanos = validity.as_nanos().saturating_mul(u128::from(self.drift_ppm)).div_ceil(1_000_000);
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        crate::time::drift(validity, self.drift_ppm)
     }
 
     /// How long a grant of this validity is trusted, counted from the start of the attempt that brought it:

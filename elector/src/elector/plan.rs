@@ -7,9 +7,9 @@ use callsign_planted::planted;
 
 use crate::{
     elector::reading::{Queued, Reading},
-    ids::{Nonce, SessionId},
+    ids::{NodeName, Nonce, SessionId},
     keys::RegistryKeys,
-    record::{AuthorRecord, Lock, MembershipEvent, QueueEntry, Record},
+    record::{AuthorRecord, Lock, MemberRow, MembershipEvent, QueueEntry, Record},
     state::{Applied, ElectionState, Relied},
     store::Transaction,
 };
@@ -106,6 +106,21 @@ fn checked_lock(keys: &RegistryKeys, reading: &Reading) -> Transaction {
     reading.check(transaction, keys.term())
 }
 
+/// Adds to a transaction that a member's row is so, or that there is none. Rows are written by nothing else; who empties a
+/// registry by hand clears them all.
+#[must_use]
+pub fn write_member(
+    transaction: Transaction,
+    keys: &RegistryKeys,
+    node: &NodeName,
+    row: Option<&MemberRow>,
+) -> Transaction {
+    match row {
+        Some(row) => transaction.put(keys.member(node), row.to_value()),
+        None => transaction.clear(keys.member(node)),
+    }
+}
+
 /// Writes what differs, and checks all that the decision saw.
 fn change(
     keys: &RegistryKeys,
@@ -131,11 +146,11 @@ fn change(
             transaction = reading.check(transaction, keys.member(node));
         }
         if former != Some(row) {
-            transaction = transaction.put(keys.member(node), row.to_value());
+            transaction = write_member(transaction, keys, node, Some(row));
         }
     }
     for node in before.members.keys().filter(|node| !after.members.contains_key(*node)) {
-        transaction = transaction.clear(keys.member(node));
+        transaction = write_member(transaction, keys, node, None);
     }
     if before.term != after.term {
         transaction = transaction.put(keys.term(), after.term.to_value());

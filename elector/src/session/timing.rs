@@ -63,8 +63,7 @@ impl SessionTiming {
 
     /// How far the clocks of two nodes may come apart within one lease.
     pub fn drift(&self) -> Duration {
-        let nanos = (self.lease.as_nanos().saturating_mul(u128::from(self.drift_ppm))).div_ceil(1_000_000);
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        crate::time::drift(self.lease, self.drift_ppm)
     }
 
     /// How long a session is trusted, counted from the start of the beat: S - margin - drift.

@@ -1,24 +1,19 @@
 //! The elections' part of `run`, `replay` and `mutants`: the same words, in the world of `--scenario elections...`.
 #![allow(clippy::disallowed_methods)] // the wall clock, for progress and speed
 
-use std::{fs, path::Path, time::Instant};
+use std::{path::Path, time::Instant};
 
-use callsign_sim::{
-    elections::{Action, Check, Ran, Scenario, Swept, Trace, replay, run_caught},
-    shrink::shrink,
-};
+use callsign_sim::elections::{Action, Check, Ran, Scenario, Swept, Trace, replay, run_caught};
 use clap::ValueEnum;
 
 use super::{
     arguments::{Replay, Run},
+    replay::keep_short,
     seeds::report,
 };
 
 /// With fewer seeds it is no wonder if a check is never exercised.
 const ENOUGH: u64 = 300;
-
-/// How often a trace is replayed to make it short.
-const TRIES: usize = 3000;
 
 /// The scenarios of a name; none, if it is not of elections.
 pub(super) fn scenarios(name: &str) -> Option<Vec<Scenario>> {
@@ -100,24 +95,7 @@ pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Tra
 
 /// Makes a failing run short, prints it, and keeps it.
 fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Result<()> {
-    let Some(violation) = &ran.violation else { return Ok(()) };
-    say!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
-    let fails = |actions: &[Action]| {
-        let (world, _) = replay(scenario, ran.seed, actions);
-        world.judge.violation().is_some_and(|found| found.check == violation.check)
-    };
-    let begin = &ran.trace[..ran.faulty.min(ran.trace.len())];
-    let begin = if fails(begin) { begin } else { &ran.trace };
-    let actions = if short { shrink(begin, TRIES, fails).actions } else { ran.trace.clone() };
-    say!("{} of {} actions are enough:", actions.len(), begin.len());
-    for action in actions.iter().filter(|_| short) {
-        say!("  {}", serde_json::to_string(action)?);
-    }
-    fs::create_dir_all(out)?;
-    let kept = out.join(format!("{}-{}.json", scenario.name(), ran.seed));
-    let found = format!("{}: {}", violation.check, violation.what);
-    Trace { scenario: scenario.name().to_owned(), seed: ran.seed, found, actions }.write(&kept)?;
-    say!("kept in {}", kept.display());
-    say!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
-    Ok(())
+    let found =
+        |actions: &[Action]| replay(scenario, ran.seed, actions).0.judge.violation().map(|found| found.check);
+    keep_short(scenario, ran, out, short, found).map(drop)
 }

@@ -7,9 +7,10 @@ use callsign_sim::{
     run::{Ran, Templates, replay},
     scenario::Scenario,
     shrink::shrink,
+    simulated::{self, Simulated},
     sweep::run_caught,
     timeline,
-    trace::Trace,
+    trace::{Trace, TraceOf},
     world::Action,
 };
 use clap::ValueEnum;
@@ -86,12 +87,29 @@ impl Replay {
 
 /// Makes a failing run short, prints it, keeps it, and draws it.
 pub(crate) fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Result<()> {
-    let Some(violation) = &ran.violation else { return Ok(()) };
-    say!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
-    let fails = |actions: &[Action]| {
-        let (world, _) = replay(scenario, ran.seed, actions, false);
-        world.oracle.violation().is_some_and(|found| found.check == violation.check)
+    let found = |actions: &[Action]| {
+        replay(scenario, ran.seed, actions, false).0.oracle.violation().map(|found| found.check)
     };
+    let Some(actions) = keep_short(scenario, ran, out, short, found)? else { return Ok(()) };
+    let (world, _) = replay(scenario, ran.seed, &actions, true);
+    let name = format!("{}-{}", scenario.name(), ran.seed);
+    let page = out.join(format!("{name}.html"));
+    fs::write(&page, timeline::draw(&format!("{} {}", scenario.name(), ran.seed), &world))?;
+    say!("drawn in {}", page.display());
+    Ok(())
+}
+
+/// Makes a failing run short, prints it, and keeps it. Returns what is left of it. `found` replays: which check fails?
+pub(super) fn keep_short<S: Simulated>(
+    scenario: S,
+    ran: &simulated::Ran<S>,
+    out: &Path,
+    short: bool,
+    found: impl Fn(&[S::Action]) -> Option<&'static str>,
+) -> anyhow::Result<Option<Vec<S::Action>>> {
+    let Some(violation) = &ran.violation else { return Ok(None) };
+    say!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
+    let fails = |actions: &[S::Action]| found(actions) == Some(violation.check);
     let begin = &ran.trace[..ran.faulty.min(ran.trace.len())];
     let begin = if fails(begin) { begin } else { &ran.trace };
     let actions = if short { shrink(begin, TRIES, fails).actions } else { ran.trace.clone() };
@@ -99,14 +117,12 @@ pub(crate) fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> an
     for action in actions.iter().filter(|_| short) {
         say!("  {}", serde_json::to_string(action)?);
     }
-    let (world, _) = replay(scenario, ran.seed, &actions, true);
     fs::create_dir_all(out)?;
-    let name = format!("{}-{}", scenario.name(), ran.seed);
-    let (page, kept) = (out.join(format!("{name}.html")), out.join(format!("{name}.json")));
-    fs::write(&page, timeline::draw(&format!("{} {}", scenario.name(), ran.seed), &world))?;
+    let kept = out.join(format!("{}-{}.json", scenario.name(), ran.seed));
     let found = format!("{}: {}", violation.check, violation.what);
-    Trace { scenario: scenario.name().to_owned(), seed: ran.seed, found, actions }.write(&kept)?;
-    say!("drawn in {}, kept in {} (to pin it, move it to sim/traces/)", page.display(), kept.display());
+    let trace = TraceOf::<S> { scenario: scenario.name().to_owned(), seed: ran.seed, found, actions };
+    trace.write(&kept)?;
+    say!("kept in {} (to pin it, move it below sim/traces/)", kept.display());
     say!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);
-    Ok(())
+    Ok(Some(trace.actions))
 }

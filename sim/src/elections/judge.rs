@@ -115,12 +115,12 @@ impl Judge {
     }
 
     pub(super) fn met(&mut self, check: Check) {
-        self.counts.add(check);
+        self.counts.add(check, 1);
     }
 
     /// Exercises a check.
     pub(super) fn hold(&mut self, check: Check, holds: bool, what: impl FnOnce() -> String) {
-        self.counts.add(check);
+        self.counts.add(check, 1);
         if !holds {
             self.fail(check, what);
         }
@@ -201,7 +201,7 @@ impl Judge {
         });
         if self.trusted_epochs.insert(epoch) && self.trusted_epochs.len() > 1 {
             // One after another.
-            self.counts.add(Check::Inv6);
+            self.counts.add(Check::Inv6, 1);
         }
     }
 

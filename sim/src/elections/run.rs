@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     action::{Action, Order},
-    checks::{Check, Counts},
+    checks::Check,
     scheduler::Scheduler,
     setup::{Scenario, Setup},
     world::World,
@@ -25,7 +25,7 @@ pub type Swept = crate::sweep::Swept<Scenario>;
 
 impl Simulated for Scenario {
     type Action = Action;
-    type Counts = Counts;
+    type Check = Check;
     type Kept = ();
     const PANICS: &'static str = Check::Panics.name();
 

@@ -1,24 +1,11 @@
 //! The checks, and how often each was exercised.
 
-macro_rules! checks {
-    ($($name:ident $text:literal,)*) => {
-        /// A check, or something that a search should have met.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Check { $(#[doc = $text] $name,)* }
+use crate::counted::{self, counted};
 
-        impl Check {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+counted! {
+    /// A check, or something that a search should have met.
+    Check, spared: [HistoryTooLong];
 
-            /// What it says.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-        }
-    };
-}
-
-checks! {
     OneHolder "one trusted holder of each name",
     TrustIsOpen "a trusted session is open",
     OneCommitter "one committing leader per epoch, and it is the elected one",
@@ -121,45 +108,4 @@ checks! {
 }
 
 /// How often each was exercised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counts(Vec<u64>);
-
-impl Default for Counts {
-    fn default() -> Self {
-        Self(vec![0; Check::ALL.len()])
-    }
-}
-
-impl Counts {
-    /// Adds to one.
-    pub fn add(&mut self, check: Check, by: u64) {
-        self.0[check as usize] += by;
-    }
-
-    /// One of them.
-    pub fn get(&self, check: Check) -> u64 {
-        self.0[check as usize]
-    }
-
-    /// Adds all of another's.
-    pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine += theirs;
-        }
-    }
-
-    /// Those that were never exercised.
-    pub fn never(&self) -> Vec<Check> {
-        Check::ALL
-            .iter()
-            .copied()
-            .filter(|check| self.get(*check) == 0 && *check != Check::HistoryTooLong)
-            .collect()
-    }
-}
-
-impl crate::simulated::Merge for Counts {
-    fn merge(&mut self, other: &Self) {
-        Self::merge(self, other);
-    }
-}
+pub type Counts = counted::Counts<Check>;

@@ -163,7 +163,7 @@ pub fn replay<R: Replayed>(
             return Err(Box::new(difference::<R>(path, frame, &step, &effects)).into());
         }
         counts.add(Count::Steps, 1);
-        counts.add(Count::Effects, effects.len());
+        counts.add(Count::Effects, effects.len() as u64);
         seen(&core, frame, &step);
     }
     // It is known once there are no more steps.

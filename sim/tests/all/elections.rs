@@ -1,10 +1,12 @@
 //! Elections: seeds are clean, runs repeat, and what has to be met is met.
 
 use callsign_sim::{
-    elections::{Action, Check, Counts, Plan, Ran, SMALL, Scenario, Trace, replay, run, sweep},
+    elections::{Action, Check, Plan, Ran, SMALL, Scenario, Trace, replay, run, sweep},
     search::breadth_first,
     shrink::shrink,
 };
+
+use crate::seeds::clean;
 
 /// How many seeds of each scenario.
 const SEEDS: u64 = 50;
@@ -15,18 +17,7 @@ fn text(actions: &[Action]) -> String {
 
 #[test]
 fn every_sound_scenario_is_clean_and_together_they_exercise_every_check_and_see_every_witness() {
-    let mut counts = Counts::default();
-    for scenario in Scenario::SOUND {
-        let plan = Plan { scenario: *scenario, first: 1, seeds: SEEDS, jobs: 2, until_failed: false };
-        let swept = sweep(plan, &|_| {});
-        assert_eq!(swept.seeds, SEEDS);
-        let failed = swept.failed.iter().map(|(_, ran)| (ran.seed, &ran.violation)).collect::<Vec<_>>();
-        assert!(failed.is_empty(), "{}: {failed:?}", scenario.name());
-        counts.merge(&swept.counts);
-    }
-    for check in Check::ALL {
-        println!("{:>9} {}", counts.get(*check), check.name());
-    }
+    let counts = clean(Scenario::SOUND, SEEDS);
     let never = counts.never();
     assert!(never.is_empty(), "Inv16, never exercised: {never:?}");
 }

@@ -1,9 +1,11 @@
 //! A fixed number of seeds of each scenario.
 
 use callsign_sim::{
-    oracle::{Check, Counts},
+    counted::Counts,
+    oracle::Check,
     run::Templates,
     scenario::Scenario,
+    simulated::Simulated,
     sweep::{Plan, run_caught, sweep},
 };
 
@@ -45,20 +47,24 @@ const ESSENTIAL: &[Check] = &[
     Check::Unknown,
 ];
 
-#[test]
-fn every_sound_scenario_is_clean_and_together_they_exercise_the_checks() {
+/// Runs so many seeds of each, none of which may fail, and says how often each check was exercised.
+pub(crate) fn clean<S: Simulated>(scenarios: &[S], seeds: u64) -> Counts<S::Check> {
     let mut counts = Counts::default();
-    for scenario in Scenario::SOUND {
-        let plan = Plan { scenario: *scenario, first: 1, seeds: SEEDS, jobs: 2, until_failed: false };
+    for scenario in scenarios {
+        let plan = Plan { scenario: *scenario, first: 1, seeds, jobs: 2, until_failed: false };
         let swept = sweep(plan, &|_| {});
-        assert_eq!(swept.seeds, SEEDS);
+        assert_eq!(swept.seeds, seeds);
         let failed = swept.failed.iter().map(|(_, ran)| (ran.seed, &ran.violation)).collect::<Vec<_>>();
         assert!(failed.is_empty(), "{}: {failed:?}", scenario.name());
         counts.merge(&swept.counts);
     }
-    for check in Check::ALL {
-        println!("{:>9} {}", counts.get(*check), check.name());
-    }
+    println!("{counts}");
+    counts
+}
+
+#[test]
+fn every_sound_scenario_is_clean_and_together_they_exercise_the_checks() {
+    let counts = clean(Scenario::SOUND, SEEDS);
     let never: Vec<_> = ESSENTIAL.iter().filter(|check| counts.get(**check) == 0).collect();
     assert!(never.is_empty(), "never exercised: {never:?}");
 }

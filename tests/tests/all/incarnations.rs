@@ -6,13 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use callsign_elector::{
-    ids::{Beat, ClusterName, Incarnation, NodeName, RegistryName, Sequence, SessionNumber},
-    keys::ClusterKeys,
-    record::{AuthorRecord, Record, SessionRecord},
-    store::{self, CommitOutcome, Transaction},
-};
-use callsign_tests::{Cluster, StartOptions, TestStore};
+use callsign_tests::{Cluster, StartOptions, TestStore, leave_behind};
 
 const LEASE: Duration = Duration::from_secs(3);
 
@@ -33,39 +27,12 @@ fn replace_by_copy(directory: &Path) {
     }
 }
 
-/// Writes what so many nodes leave behind that were members, and left.
-fn leave_behind(store: &TestStore, dead: usize) {
-    let cluster = ClusterKeys::new(&ClusterName::new(&store.cluster).unwrap());
-    let registry = cluster.registry(&RegistryName::new("default").unwrap());
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
-        let store = store::open(&store.url).unwrap();
-        for from in (0..dead).step_by(500) {
-            let mut transaction = Transaction::new();
-            for nth in from..dead.min(from + 500) {
-                let node = NodeName::new(format!("pod-{nth:06}")).unwrap();
-                let record = SessionRecord {
-                    incarnation: Incarnation(7),
-                    number: SessionNumber(1),
-                    lease: LEASE,
-                    beat: Beat(3),
-                    open: false,
-                };
-                transaction = transaction
-                    .put(cluster.session(&node), record.to_value())
-                    .put(registry.author(&node), AuthorRecord { sequence: Sequence(3) }.to_value());
-            }
-            let outcome = store.commit(transaction).await;
-            assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
-        }
-    });
-}
-
 #[test]
 fn nodes_join_behind_10_050_names_that_came_and_went() {
     let files = tempfile::tempdir().unwrap();
     let place = TestStore::new(files.path());
-    leave_behind(&place, 10_050);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(leave_behind(&place.url, &place.cluster, LEASE, 10_050));
     // Both sort behind all of them.
     let mut cluster = Cluster::start_over(place, StartOptions::lease(LEASE), &["x", "z"]);
     let token = cluster.register("z", "desk");

@@ -84,6 +84,18 @@ fn put_value(rows: &mut Mvcc, name: &str, value: Value) {
     rows.apply(&Transaction::new().put(keys().session(&node(name)), value));
 }
 
+/// A store without rows, and a host over it.
+fn with(host: fn(&mut Mvcc) -> Host) -> (Mvcc, Host) {
+    let mut rows = no_rows();
+    let host = host(&mut rows);
+    (rows, host)
+}
+
+/// The host of most histories: "a" in incarnation 7, opened at 0.
+fn opened(rows: &mut Mvcc) -> Host {
+    Host::opened("a", 7, rows)
+}
+
 /// A core, its clock, and what it asked for and was not given yet.
 struct Host {
     core: Session,

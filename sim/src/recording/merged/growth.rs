@@ -50,8 +50,8 @@ impl Growth {
 
     /// Reports it.
     pub fn finish(mut self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
-        counts.add(Count::Forward, self.forward);
-        counts.add(Count::Views, self.viewed);
+        counts.add(Count::Forward, self.forward as u64);
+        counts.add(Count::Views, self.viewed as u64);
         breaches.append(&mut self.breaches);
     }
 }

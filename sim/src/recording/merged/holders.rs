@@ -117,7 +117,7 @@ impl Claims {
                 }));
             }
             held.sort_by_key(|(from, until, _)| (*from, *until));
-            counts.add(Count::Claims, held.len());
+            counts.add(Count::Claims, held.len() as u64);
             // Whoever has held it longest so far.
             let mut former: Option<(Time, &Claim)> = None;
             for (from, until, claim) in held {

@@ -65,7 +65,7 @@ impl Leaders {
                 });
             }
         }
-        counts.add(Count::Committers, committers.len());
+        counts.add(Count::Committers, committers.len() as u64);
         for (epoch, (process, place)) in committers.into_iter().chain(self.speakers) {
             // A view may never have been taken in this epoch; then nothing is known.
             let Some((leader, at)) = self.elected.get(&epoch) else { continue };
@@ -76,7 +76,7 @@ impl Leaders {
                 });
             }
         }
-        counts.add(Count::Leaders, self.sayers.values().filter(|sayers| sayers.len() > 1).count());
+        counts.add(Count::Leaders, self.sayers.values().filter(|sayers| sayers.len() > 1).count() as u64);
         breaches.append(&mut self.breaches);
     }
 }

@@ -94,7 +94,7 @@ impl Log {
         let mut former: Option<(Position, Epoch)> = None;
         for (position, seen) in &self.seen {
             counts.add(Count::Batches, 1);
-            counts.add(Count::Shared, usize::from(seen.is_shared));
+            counts.add(Count::Shared, u64::from(seen.is_shared));
             let batch = match Batch::decode(&seen.bytes) {
                 Ok(batch) if batch.position == *position => batch,
                 other => {

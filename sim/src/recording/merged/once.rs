@@ -47,7 +47,7 @@ impl Calls {
 
     /// Reports it.
     pub fn finish(mut self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
-        counts.add(Count::Answers, self.calls.values().flatten().count());
+        counts.add(Count::Answers, self.calls.values().flatten().count() as u64);
         breaches.append(&mut self.breaches);
     }
 }
@@ -84,7 +84,7 @@ impl Queue {
 
     /// Reports it.
     pub fn finish(mut self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
-        counts.add(Count::Entries, self.taken.len());
+        counts.add(Count::Entries, self.taken.len() as u64);
         breaches.append(&mut self.breaches);
     }
 }

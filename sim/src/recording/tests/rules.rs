@@ -144,7 +144,7 @@ fn a_good_history_breaks_nothing_and_exercises_every_check() {
     assert_eq!(broken, Vec::<&str>::new());
     counts.add(Count::Steps, 1);
     counts.add(Count::Effects, 1);
-    assert_eq!(counts.missing(), []);
+    assert_eq!(counts.never(), []);
     assert_eq!(counts.get(Count::Handed), 1);
 }
 

@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn a_node_that_leaves_lapses_before_it_closes_and_never_beats_again() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     host.now = ms(500);
     host.feed(Input::Leave);
     assert_eq!(host.take_events(), [SessionEvent::Lapsed { session: id("a", 7, 1) }]);
@@ -23,8 +22,7 @@ fn a_node_that_leaves_lapses_before_it_closes_and_never_beats_again() {
 
 #[test]
 fn a_beat_in_flight_is_waited_for_and_the_session_closed_over_it() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     host.run(&mut rows, 1_700);
     host.until_commit(&mut rows, 2_000);
     host.feed(Input::Leave);
@@ -38,8 +36,7 @@ fn a_beat_in_flight_is_waited_for_and_the_session_closed_over_it() {
 
 #[test]
 fn a_closing_whose_outcome_is_unknown_is_looked_for() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     host.feed(Input::Leave);
     let (close, transaction) = host.take_commit();
     rows.apply(&transaction);
@@ -51,8 +48,7 @@ fn a_closing_whose_outcome_is_unknown_is_looked_for() {
 
 #[test]
 fn a_session_that_others_closed_meanwhile_is_left_too() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     host.feed(Input::Leave);
     put(&mut rows, "a", &closed(7, 1, 1));
     host.serve(&mut rows);
@@ -84,8 +80,7 @@ fn a_node_without_a_session_has_left_at_once() {
 
 #[test]
 fn a_store_that_cannot_be_reached_is_given_up_after_half_a_lease_and_said_so() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let mut host = with(opened).1;
     host.feed(Input::Leave);
     host.take_events();
     while host.events.is_empty() {

@@ -55,8 +55,7 @@ fn the_first_opening_says_which_lineage_it_is_and_the_longest_lease_is_kept() {
 
 #[test]
 fn a_beat_that_is_gone_is_noticed_and_the_lineage_raised_before_the_next_session() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     let earlier = rows.clone();
     host.run(&mut rows, 5_000);
     assert!(stored(&rows, "a").unwrap().beat > Beat(1));
@@ -83,8 +82,7 @@ fn a_beat_that_is_gone_is_noticed_and_the_lineage_raised_before_the_next_session
 
 #[test]
 fn a_batch_that_is_gone_lapses_the_node_at_once() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put_commit(&mut rows, end(9, 1));
     host.feed(missing(end(10, 2)));
     assert_eq!(host.until, None, "nothing is trusted while it is looked into");
@@ -95,8 +93,7 @@ fn a_batch_that_is_gone_lapses_the_node_at_once() {
 
 #[test]
 fn a_batch_at_the_same_position_with_another_nonce_is_gone() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put_commit(&mut rows, end(10, 3));
     host.feed(missing(end(10, 2)));
     host.serve(&mut rows);
@@ -105,8 +102,7 @@ fn a_batch_at_the_same_position_with_another_nonce_is_gone() {
 
 #[test]
 fn a_read_that_shows_it_after_all_ends_the_doubt_and_resets_nothing() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put_commit(&mut rows, end(10, 2));
     host.feed(missing(end(10, 2)));
     assert_eq!(host.until, None);
@@ -123,8 +119,7 @@ fn a_read_that_shows_it_after_all_ends_the_doubt_and_resets_nothing() {
 
 #[test]
 fn a_stale_read_alone_resets_nothing() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put_commit(&mut rows, end(9, 1));
     let stale = rows.clone();
     put_commit(&mut rows, end(10, 2));
@@ -142,8 +137,7 @@ fn a_stale_read_alone_resets_nothing() {
 
 #[test]
 fn a_greater_lineage_is_gone_along_with_and_not_raised() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     let raised = Lineage {
         id: LineageId { number: LineageNumber(3), nonce: Nonce(5) },
         greatest_lease: Duration::from_secs(30),
@@ -162,8 +156,7 @@ fn a_greater_lineage_is_gone_along_with_and_not_raised() {
 
 #[test]
 fn another_lineage_that_is_not_greater_is_a_second_loss() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     let of = |number, nonce| Lineage {
         id: LineageId { number: LineageNumber(number), nonce: Nonce(nonce) },
         greatest_lease: Duration::from_millis(S),
@@ -177,8 +170,7 @@ fn another_lineage_that_is_not_greater_is_a_second_loss() {
 
 #[test]
 fn a_node_that_comes_a_day_late_begins_anew_and_raises_nothing() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put_commit(&mut rows, end(9, 1));
     host.now = ms(24 * 3600 * 1000);
     host.feed(missing(end(10, 2)));
@@ -195,8 +187,7 @@ fn a_node_that_comes_a_day_late_begins_anew_and_raises_nothing() {
 
 #[test]
 fn the_own_record_gone_and_nothing_else_raises_nothing() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     rows.apply(&Transaction::new().clear(keys().session(&node("a"))));
     host.run(&mut rows, 5_000);
     assert_eq!(lineage(&rows).id.number, LineageNumber(0));
@@ -207,8 +198,7 @@ fn the_own_record_gone_and_nothing_else_raises_nothing() {
 
 #[test]
 fn a_version_that_is_smaller_with_no_fact_gone_stops_nobody() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     let mut other = Host::opened("b", 8, &mut rows);
     host.run(&mut rows, 3_000);
     other.run(&mut rows, 3_000);
@@ -230,8 +220,7 @@ fn a_version_that_is_smaller_with_no_fact_gone_stops_nobody() {
 
 #[test]
 fn what_is_missed_of_the_lineage_before_is_missed_no_more() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put_commit(&mut rows, end(9, 1));
     host.feed(missing(end(10, 2)));
     host.run(&mut rows, 3_000);
@@ -255,8 +244,7 @@ fn what_is_missed_of_the_lineage_before_is_missed_no_more() {
 
 #[test]
 fn a_raise_that_was_not_answered_is_found() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put_commit(&mut rows, end(9, 1));
     host.feed(missing(end(10, 2)));
     host.until_commit(&mut rows, 1_000);

@@ -73,8 +73,7 @@ fn the_lease_that_counts_is_that_of_the_record() {
 
 #[test]
 fn the_count_begins_at_the_end_of_the_read_that_first_showed_the_beat() {
-    let mut rows = no_rows();
-    let mut host = observer(&mut rows);
+    let (mut rows, mut host) = with(observer);
     host.until_request(1_500);
     let start = millis(host.now);
     put(&mut rows, "a", &record(7, 1, 1));
@@ -88,8 +87,7 @@ fn the_count_begins_at_the_end_of_the_read_that_first_showed_the_beat() {
 
 #[test]
 fn a_beat_that_moves_is_never_closed() {
-    let mut rows = no_rows();
-    let mut host = observer(&mut rows);
+    let (mut rows, mut host) = with(observer);
     for beat in 1..=20 {
         put(&mut rows, "a", &record(7, 1, beat));
         host.run(&mut rows, beat * 9_000);
@@ -271,8 +269,7 @@ fn a_proof_closes_only_what_it_is_about() {
 
 #[test]
 fn a_dead_suspect_that_was_never_seen_is_read_first() {
-    let mut rows = no_rows();
-    let mut host = observer(&mut rows);
+    let (mut rows, mut host) = with(observer);
     host.run(&mut rows, 300);
     put(&mut rows, "a", &record(7, 1, 3));
     host.dead.push((node("a"), Incarnation(7)));

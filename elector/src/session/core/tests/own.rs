@@ -47,8 +47,7 @@ fn a_beat_checks_the_whole_record_that_it_replaces() {
 
 #[test]
 fn trust_is_counted_from_the_start_of_the_beat() {
-    let mut rows = no_rows();
-    let mut host = beating(&mut rows);
+    let (mut rows, mut host) = with(beating);
     assert_eq!(host.until, Some(ms(WINDOW)));
     let start = host.now;
     host.now = start + Duration::from_millis(900);
@@ -58,8 +57,7 @@ fn trust_is_counted_from_the_start_of_the_beat() {
 
 #[test]
 fn a_beat_that_is_answered_after_its_window_gives_no_trust() {
-    let mut rows = no_rows();
-    let mut host = beating(&mut rows);
+    let (mut rows, mut host) = with(beating);
     host.now = host.now + Duration::from_millis(WINDOW);
     host.answer_next(&mut rows);
     assert_eq!(host.until, None);
@@ -68,8 +66,7 @@ fn a_beat_that_is_answered_after_its_window_gives_no_trust() {
 
 #[test]
 fn an_unknown_beat_that_landed_counts_from_its_own_start() {
-    let mut rows = no_rows();
-    let mut host = beating(&mut rows);
+    let (mut rows, mut host) = with(beating);
     let start = host.now;
     let (beat, transaction) = host.take_commit();
     rows.apply(&transaction);
@@ -83,8 +80,7 @@ fn an_unknown_beat_that_landed_counts_from_its_own_start() {
 
 #[test]
 fn an_unknown_beat_that_did_not_land_is_followed_by_a_number_never_used() {
-    let mut rows = no_rows();
-    let mut host = beating(&mut rows);
+    let (mut rows, mut host) = with(beating);
     let (beat, _) = host.take_commit();
     host.unknown(beat);
     assert!(matches!(host.requests.front(), Some(Effect::Read { .. })), "it looks first");
@@ -96,8 +92,7 @@ fn an_unknown_beat_that_did_not_land_is_followed_by_a_number_never_used() {
 
 #[test]
 fn an_unknown_beat_that_lands_later_is_found_and_the_one_after_it_conflicts() {
-    let mut rows = no_rows();
-    let mut host = beating(&mut rows);
+    let (mut rows, mut host) = with(beating);
     let start = host.now;
     let (beat, late) = host.take_commit();
     host.unknown(beat);
@@ -113,8 +108,7 @@ fn an_unknown_beat_that_lands_later_is_found_and_the_one_after_it_conflicts() {
 
 #[test]
 fn an_attempt_that_never_answers_does_not_stop_the_next() {
-    let mut rows = no_rows();
-    let mut host = beating(&mut rows);
+    let (mut rows, mut host) = with(beating);
     let start = host.now;
     let (beat, transaction) = host.take_commit();
     while !matches!(host.requests.back(), Some(Effect::Read { id, .. }) if host.core.own.is_reading(*id)) {
@@ -130,8 +124,7 @@ fn an_attempt_that_never_answers_does_not_stop_the_next() {
 
 #[test]
 fn the_late_answer_of_a_beat_that_was_passed_by_changes_nothing() {
-    let mut rows = no_rows();
-    let mut host = beating(&mut rows);
+    let (mut rows, mut host) = with(beating);
     let (beat, _) = host.take_commit();
     host.unknown(beat);
     host.run(&mut rows, 5_000);
@@ -160,8 +153,7 @@ fn a_read_from_before_the_opening_does_not_lose_the_session() {
 
 #[test]
 fn trust_ends_on_time_without_an_answer_and_resumes_with_the_same_session() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     // The store is silent.
     while host.now < ms(WINDOW) {
         host.requests.clear();
@@ -180,8 +172,7 @@ fn trust_ends_on_time_without_an_answer_and_resumes_with_the_same_session() {
 
 #[test]
 fn an_answer_that_comes_after_trust_has_ended_finds_it_ended() {
-    let mut rows = no_rows();
-    let mut host = beating(&mut rows);
+    let (mut rows, mut host) = with(beating);
     host.now = ms(WINDOW);
     host.answer_next(&mut rows);
     let session = id("a", 7, 1);
@@ -191,8 +182,7 @@ fn an_answer_that_comes_after_trust_has_ended_finds_it_ended() {
 
 #[test]
 fn a_lapsed_session_that_was_closed_is_lost_and_the_next_number_opened() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put(&mut rows, "a", &closed(7, 1, 1));
     host.sleep_to(11_000);
     host.serve(&mut rows);
@@ -209,8 +199,7 @@ fn a_lapsed_session_that_was_closed_is_lost_and_the_next_number_opened() {
 
 #[test]
 fn a_session_over_which_another_has_opened_is_lost() {
-    let mut rows = no_rows();
-    let mut host = Host::opened("a", 7, &mut rows);
+    let (mut rows, mut host) = with(opened);
     put(&mut rows, "a", &record(8, 2, 5));
     host.sleep_to(11_000);
     host.serve(&mut rows);
@@ -224,8 +213,7 @@ fn a_session_over_which_another_has_opened_is_lost() {
 
 #[test]
 fn an_unknown_opening_that_landed_is_gone_on_with() {
-    let mut rows = no_rows();
-    let mut host = opening(&mut rows);
+    let (mut rows, mut host) = with(opening);
     let (opening, transaction) = host.take_commit();
     rows.apply(&transaction);
     host.now = ms(600);
@@ -238,8 +226,7 @@ fn an_unknown_opening_that_landed_is_gone_on_with() {
 
 #[test]
 fn an_unknown_opening_that_lands_later_is_gone_on_with() {
-    let mut rows = no_rows();
-    let mut host = opening(&mut rows);
+    let (mut rows, mut host) = with(opening);
     let (opening, late) = host.take_commit();
     host.unknown(opening);
     host.until_commit(&mut rows, 1_000);
@@ -294,8 +281,7 @@ fn a_former_session_that_is_proven_dead_is_closed_at_once() {
 
 #[test]
 fn of_two_that_open_over_nothing_one_waits_for_the_other() {
-    let mut rows = no_rows();
-    let mut host = opening(&mut rows);
+    let (mut rows, mut host) = with(opening);
     put(&mut rows, "a", &record(8, 1, 1));
     host.run(&mut rows, 1_500);
     assert_eq!(host.take_events(), []);
