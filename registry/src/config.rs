@@ -7,7 +7,7 @@ use callsign_elector::{
 };
 use callsign_transport::{Keys, LinkLimits, LinkTiming, Network, Secret, Tls};
 
-use crate::outage::OnOutage;
+use crate::{outage::OnOutage, tuning::Tuning};
 
 /// Where the cluster keeps what it agrees on.
 #[derive(Clone, Debug)]
@@ -56,6 +56,7 @@ pub struct Config {
     pub(crate) elector: ElectorTiming,
     pub(crate) link: LinkTiming,
     pub(crate) limits: LinkLimits,
+    pub(crate) snapshot_chunk: usize,
     pub(crate) network: Network,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
@@ -86,6 +87,7 @@ impl Config {
             elector: ElectorTiming::default(),
             link: LinkTiming::default(),
             limits: LinkLimits::default(),
+            snapshot_chunk: Tuning::default().chunk_names,
             network: Network::Tcp,
             clock: Clock::boot(),
             entropy: Entropy::system(),
@@ -215,6 +217,14 @@ impl Config {
     #[must_use]
     pub fn link_limits(mut self, limits: LinkLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// How many names a chunk of a snapshot has at most, when a member that joins is sent the table. Default 4096. Fewer: it takes
+    /// more round trips, so that simulations get to what happens between two of them with few names.
+    #[must_use]
+    pub fn snapshot_chunk(mut self, names: usize) -> Self {
+        self.snapshot_chunk = names.max(1);
         self
     }
 

@@ -193,7 +193,7 @@ impl Node {
             incarnation: self.incarnation,
             keys: ClusterKeys::new(&self.cluster).registry(&registry),
             seed: self.config.entropy.draw(),
-            tuning: Tuning::default(),
+            tuning: Tuning { chunk_names: self.config.snapshot_chunk, ..Tuning::default() },
         };
         let begin = |dir: &std::path::Path| {
             let (of, by) = ((&self.cluster, &registry), (&self.name, self.incarnation));

@@ -18,6 +18,7 @@ use callsign_sim::{
     histories::acting::PANIC,
     nodes::{
         counts::{CHECKS, FAULTS},
+        nemesis::Kind as Fault,
         run::{Outcome, run},
     },
 };
@@ -57,6 +58,9 @@ pub(crate) struct Nodes {
     /// Print everything that happened in it.
     #[arg(long, requires = "seed")]
     print: bool,
+    /// Never do this to the nodes: a run that asks for it fails then.
+    #[arg(long, value_enum)]
+    without: Option<Fault>,
     /// A defect to plant.
     #[cfg(feature = "planted")]
     #[arg(long)]
@@ -111,7 +115,7 @@ impl Nodes {
         }));
         #[cfg(feature = "planted")]
         callsign_planted::plant(self.plant.as_deref());
-        let mut outcome = run(seed, self.print);
+        let mut outcome = run(seed, self.without, self.print);
         for line in std::mem::take(&mut outcome.trace) {
             say!("{line}");
         }
@@ -143,11 +147,11 @@ impl Nodes {
                     break;
                 }
                 let seed = self.first.wrapping_add(index);
-                let outcome = in_a_process(seed, self.plant())?;
+                let outcome = in_a_process(seed, self.without, self.plant())?;
                 let mut breaches = outcome.breaches.clone();
                 let repeats = index % TWICE == 0;
                 if repeats {
-                    let again = in_a_process(seed, self.plant())?;
+                    let again = in_a_process(seed, self.without, self.plant())?;
                     if (again.hash, again.lines) != (outcome.hash, outcome.lines) {
                         breaches.push("two runs of this seed did different things".to_owned());
                     }
@@ -201,7 +205,7 @@ pub(super) fn first_failure(
             if index >= seeds || lock(&found).is_some() {
                 return Ok(());
             }
-            let outcome = in_a_process(first + index, Some(plant))?;
+            let outcome = in_a_process(first + index, None, Some(plant))?;
             if let Some(breach) = outcome.breaches.first() {
                 let check = breach.split(':').next().unwrap_or_default().to_owned();
                 let mut found = lock(&found);
@@ -218,11 +222,12 @@ pub(super) fn first_failure(
     Ok(found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-fn in_a_process(seed: u64, plant: Option<&str>) -> Result<Outcome> {
+fn in_a_process(seed: u64, without: Option<Fault>, plant: Option<&str>) -> Result<Outcome> {
     let program = std::env::current_exe().context("where this program is")?;
     let seed_text = seed.to_string();
     let output = Command::new(program)
         .args(["nodes", "--seed", &seed_text, "--json"])
+        .args(without.map(|fault| format!("--without={}", word(fault))))
         .args(plant.iter().flat_map(|plant| ["--plant", plant]))
         .stderr(Stdio::piped())
         .output()
@@ -235,6 +240,10 @@ fn in_a_process(seed: u64, plant: Option<&str>) -> Result<Outcome> {
         breaches: vec![format!("its process ended without a word ({}): {}", output.status, said())],
         ..Outcome::default()
     }))
+}
+
+fn word(fault: Fault) -> String {
+    fault.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 #[allow(clippy::cast_precision_loss)] // for people
@@ -302,5 +311,24 @@ impl Sum {
                 say!("  {breach}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(seeds: u64) -> Sum {
+        let all = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), seeds / 20)).collect();
+        Sum { seeds, met: all(FAULTS), checked: all(CHECKS), ..Sum::default() }
+    }
+
+    #[test]
+    fn a_fault_that_was_met_too_seldom_and_a_check_that_was_never_exercised_are_missed() {
+        let mut met = sum(2_000);
+        assert_eq!(met.missing(), [String::new(); 0]);
+        met.met.insert("a link is slow".to_owned(), 99);
+        met.checked.remove("epochs with one leader");
+        assert_eq!(met.missing(), ["a link is slow", "epochs with one leader"]);
     }
 }

@@ -113,6 +113,11 @@ pub enum Event {
         /// What.
         told: Told,
     },
+    /// It says that its session is not trusted. The session may be lost, and an actor that was granted nothing is not told.
+    Lapsed {
+        /// When.
+        at: At,
+    },
     /// The leader of the singleton has asked `check()`, which passed.
     Led {
         /// Before it asked.

@@ -9,6 +9,7 @@ use callsign_elector::lock::lock;
 
 /// All faults, as they are called where they are met. In 2 000 seeds each has to be met 100 times.
 pub const FAULTS: &[&str] = &[
+    "a hand-over function panics",
     "a link is cut",
     "a link is half open",
     "a link is slow",
@@ -19,7 +20,9 @@ pub const FAULTS: &[&str] = &[
     "a node is started again and again",
     "a node leaves",
     "a part of a paused node waits",
+    "a part stands still while others go on",
     "a part starves",
+    "a queue of a link is full",
     "a registry is joined beside while lapsed",
     "nobody reaches the store",
     "store: a commit in an outage",
@@ -44,13 +47,17 @@ pub const FAULTS: &[&str] = &[
 pub const CHECKS: &[&str] = &[
     "acts after a check that passed",
     "calls and acts put in order",
+    "checks of the singleton that passed",
+    "epochs with one leader",
     "holders followed by another",
     "holders of a lapsed node that have to be told or stopped",
     "local reads, not behind the last one",
     "names kept to the end",
     "nodes that serve after all was healed",
     "own registrations seen by a local read",
+    "refusals of which nothing was seen",
     "registries joined beside that serve in the end",
+    "replicas that are alike in the end",
     "tokens of one actor",
 ];
 

@@ -133,6 +133,10 @@ impl Edge {
 
     /// Half of the way.
     async fn travel(&self) {
+        // What of a dead process is not a part of the node goes on, and reaches nobody.
+        if self.0.life.is_dead() {
+            std::future::pending::<()>().await;
+        }
         let time = {
             let slow = self.weather().slow;
             let mut rng = lock(&self.0.rng);

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods)] // the runtime's clock is the time of the run
 
 use std::{
-    fmt,
+    fmt::{self, Write as _},
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
@@ -12,10 +12,10 @@ use std::{
 };
 
 use callsign::{Registry, Turn, Turns};
-use callsign_elector::lock::lock;
+use callsign_elector::{lock::lock, random::splitmix};
 use futures::{FutureExt, future::BoxFuture};
 use tokio::{
-    sync::Semaphore,
+    sync::{Notify, Semaphore},
     time::{Instant, sleep_until},
 };
 
@@ -27,6 +27,9 @@ use crate::{
     },
     rng::Rng,
 };
+
+/// What a part that stood still needs to catch up.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// One incarnation of a node.
 pub struct Life {
@@ -46,12 +49,32 @@ pub struct Life {
     paused: Mutex<Option<Instant>>,
     /// How likely a part waits before it is polled, in a thousand, and how many polls at most.
     starves: Mutex<(u64, u64)>,
+    dozes: Mutex<Option<Doze>>,
+    /// Until when some part stands still.
+    still: Mutex<Instant>,
     leaves: AtomicBool,
+    leaving: Notify,
     events: Mutex<Vec<Event>>,
     /// What its clients ask, once it has joined.
     pub registry: OnceLock<Registry>,
     /// The registry that it has joined beside.
     pub beside: OnceLock<Registry>,
+}
+
+/// Some of the parts stand still, and the others go on.
+#[derive(Clone, Copy, Debug)]
+struct Doze {
+    until: Instant,
+    /// Decides which.
+    draw: u64,
+}
+
+impl Doze {
+    /// Whether it is one of them: a half, by their names.
+    fn has(self, part: &str) -> bool {
+        let name = part.bytes().fold(self.draw, |sum, byte| splitmix(sum ^ u64::from(byte)));
+        name.is_multiple_of(2)
+    }
 }
 
 impl fmt::Debug for Life {
@@ -82,7 +105,10 @@ impl Life {
             rng: Mutex::new(Rng::new(seed)),
             paused: Mutex::default(),
             starves: Mutex::default(),
+            dozes: Mutex::default(),
+            still: Mutex::new(begin),
             leaves: AtomicBool::new(false),
+            leaving: Notify::new(),
             events: Mutex::default(),
             registry: OnceLock::new(),
             beside: OnceLock::new(),
@@ -118,9 +144,27 @@ impl Life {
         *lock(&self.starves) = (per_mille, polls);
     }
 
+    /// Half of its parts stand still for so long; `draw` says which.
+    pub fn doze(&self, time: Duration, draw: u64) {
+        *lock(&self.dozes) = Some(Doze { until: Instant::now() + time, draw });
+    }
+
+    /// Whether some of its parts stand still, or did a moment ago.
+    pub fn stands_still(&self) -> bool {
+        *lock(&self.still) + MOMENT > Instant::now()
+    }
+
+    /// Has a part stand still until then, also if all is healed before.
+    fn still(&self, until: Instant) -> Turn {
+        let mut still = lock(&self.still);
+        *still = until.max(*still);
+        Turn::Waits(sleep_until(until).boxed())
+    }
+
     /// Nothing is done to it any more.
     pub fn heal(&self) {
         self.starve(0, 0);
+        *lock(&self.dozes) = None;
         *lock(&self.paused) = None;
         self.polls_left.store(u64::MAX, SeqCst);
     }
@@ -128,6 +172,14 @@ impl Life {
     /// It leaves, in good order: nothing else is done to it.
     pub fn leave(&self) {
         self.leaves.store(true, SeqCst);
+        self.leaving.notify_one();
+    }
+
+    /// Waits until it is to leave. For one who waits.
+    pub async fn leaves(&self) {
+        if !self.is_leaving() {
+            self.leaving.notified().await;
+        }
     }
 
     /// Whether it leaves.
@@ -140,9 +192,15 @@ impl Life {
         Some(self.killed.load(SeqCst)).filter(|at| *at > 0)
     }
 
-    /// What was written down.
-    pub fn events(&self) -> Vec<Event> {
-        lock(&self.events).clone()
+    /// Whether something like this was written down.
+    pub fn has_written(&self, what: impl Fn(&Event) -> bool) -> bool {
+        // From the end: who asks waits for something new.
+        lock(&self.events).iter().rev().any(what)
+    }
+
+    /// What was written down, once.
+    pub fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut lock(&self.events))
     }
 }
 
@@ -160,7 +218,7 @@ fn polls(mut left: u64) -> BoxFuture<'static, ()> {
 }
 
 impl Turns for Life {
-    fn turn(&self, _: &str) -> Turn {
+    fn turn(&self, part: &str) -> Turn {
         if self.polls_left.load(SeqCst) != u64::MAX && self.polls_left.fetch_sub(1, SeqCst) == 0 {
             self.counts.met("a node dies at an await");
             self.die();
@@ -169,7 +227,12 @@ impl Turns for Life {
         let paused = lock(&self.paused).filter(|until| *until > Instant::now());
         if let Some(until) = paused {
             self.counts.met("a part of a paused node waits");
-            return Turn::Waits(sleep_until(until).boxed());
+            return self.still(until);
+        }
+        let dozes = lock(&self.dozes).filter(|doze| doze.until > Instant::now() && doze.has(part));
+        if let Some(doze) = dozes {
+            self.counts.met("a part stands still while others go on");
+            return self.still(doze.until);
         }
         let (per_mille, most) = *lock(&self.starves);
         if per_mille > 0 {
@@ -217,22 +280,27 @@ impl Journal for Life {
             }
             other => other.clone(),
         };
-        self.say(&said(&event));
+        self.trace.write(self.begin.elapsed(), &self.who, |line| said(&event, line));
         lock(&self.events).push(event);
     }
 }
 
-fn said(event: &Event) -> String {
+/// Says an event in a line.
+fn said(event: &Event, line: &mut String) -> fmt::Result {
     match event {
-        Event::Started { incarnation, .. } => format!("has joined, incarnation {incarnation}"),
-        Event::Asked { call, actor, name, ask, .. } => format!("asks {call}: {ask:?} {name} for {actor}"),
-        Event::Told { call, answer, .. } => format!("is told {call}: {answer:?}"),
-        Event::Acted { actor, name, token, .. } => format!("acts: {actor} as {name} under {token}"),
-        Event::Ended { actor, .. } => format!("ends actor {actor}"),
-        Event::Noticed { actor, told, .. } => format!("tells actor {actor}: {told:?}"),
-        Event::Leaving { .. } => "leaves".to_owned(),
-        Event::Quiet { .. } => "is quiet".to_owned(),
-        Event::Done { .. } => "has read all".to_owned(),
-        Event::Led { .. } | Event::Seen { .. } => String::new(),
+        Event::Started { incarnation, .. } => write!(line, "has joined, incarnation {incarnation}"),
+        Event::Asked { call, actor, name, ask, .. } => {
+            write!(line, "asks {call}: {ask:?} {name} for {actor}")
+        }
+        Event::Told { call, answer, .. } => write!(line, "is told {call}: {answer:?}"),
+        Event::Acted { actor, name, token, .. } => write!(line, "acts: {actor} as {name} under {token}"),
+        Event::Ended { actor, .. } => write!(line, "ends actor {actor}"),
+        Event::Noticed { actor, told, .. } => write!(line, "tells actor {actor}: {told:?}"),
+        Event::Lapsed { .. } => line.write_str("says that it is lapsed"),
+        Event::Leaving { .. } => line.write_str("leaves"),
+        Event::Quiet { .. } => line.write_str("is quiet"),
+        Event::Done { .. } => line.write_str("has read all"),
+        Event::Led { epoch, .. } => write!(line, "leads the singleton in epoch {epoch}"),
+        Event::Seen { .. } => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use callsign::{LookupError, Turns};
+use clap::ValueEnum;
 use tokio::time::sleep;
 
 use super::{
@@ -20,30 +21,47 @@ use crate::rng::Rng;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What can be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// A node dies.
     Kill,
+    /// It dies at a poll of one of its parts.
     DieAtAnAwait,
+    /// Nothing of it runs for a while.
     Pause,
+    /// Its parts wait some polls now and then.
     Starve,
+    /// Some of its parts stand still for a while.
+    Doze,
+    /// It leaves.
     Leave,
+    /// It is started and killed again and again.
     Storm,
+    /// Another life of it is started.
     Beside,
+    /// It joins another registry while its session is lapsed.
     JoinLapsed,
+    /// It does not reach the store.
     Outage,
+    /// Nobody does.
     OutageForAll,
+    /// The store answers late, wrong, or never.
     Weather,
+    /// A link is cut.
     Cut,
+    /// One way of a link holds what is sent.
     HalfOpen,
+    /// One way of a link is slow.
     Slow,
 }
 
 /// Each with how often it comes.
-const KINDS: [(Kind, u64); 14] = [
+const KINDS: [(Kind, u64); 15] = [
     (Kind::Kill, 10),
     (Kind::DieAtAnAwait, 12),
     (Kind::Pause, 10),
     (Kind::Starve, 10),
+    (Kind::Doze, 10),
     (Kind::Leave, 6),
     (Kind::Storm, 3),
     (Kind::Beside, 6),
@@ -63,8 +81,10 @@ pub async fn torment(world: &Arc<World>) -> u64 {
     while world.begin.elapsed() < TROUBLE {
         sleep(Duration::from_millis(50) + rng.duration(world.plan.calm)).await;
         let kind = KINDS[rng.weighted(&KINDS.map(|(_, weight)| weight))].0;
-        strike(world, kind, &mut rng);
-        done += 1;
+        if world.plan.without != Some(kind) {
+            strike(world, kind, &mut rng);
+            done += 1;
+        }
     }
     done
 }
@@ -125,6 +145,7 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
             place.life.starve(1 + rng.below(400), 1 + rng.below(40));
             after(world, time, move |_| place.life.starve(0, 0));
         }
+        Kind::Doze => place.life.doze(time, rng.draw()),
         Kind::Leave => {
             place.life.leave();
             again(world, index, place, back);
@@ -132,7 +153,10 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
         Kind::Storm => {
             at("a node is started again and again");
             place.life.die();
-            storm(world, index, rng.below(4) + 2, Duration::from_millis(20) + rng.duration(lease / 2));
+            let (times, every) = (rng.below(4) + 2, Duration::from_millis(20) + rng.duration(lease / 3));
+            // Its lives follow each other while somebody whom they ask has not answered the one before.
+            peer.life.doze(every * u32::try_from(times).unwrap_or(1), rng.draw());
+            storm(world, index, times, every);
         }
         Kind::Beside => {
             at("two lives of one node");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::nemesis::Kind;
 use crate::rng::Rng;
 
 /// How long faults come.
@@ -26,21 +27,33 @@ pub struct Plan {
     pub calm: Duration,
     /// How likely a commit goes wrong all the time, in a thousand.
     pub unsure: u64,
+    /// How many names a chunk of a snapshot has.
+    pub chunk: usize,
+    /// Whether connections and the queues before them hold little.
+    pub is_narrow: bool,
+    /// Whether the nodes also take turns to lead a singleton.
+    pub has_office: bool,
+    /// What is never done: to see that whoever counts notices it.
+    pub without: Option<Kind>,
 }
 
 impl Plan {
     /// What this seed decides.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let leases = [2, 3, 5, 10].map(Duration::from_secs);
+        let leases = [2, 3, 4, 8].map(Duration::from_secs);
         Self {
             seed,
             nodes: 3 + rng.index(3),
             lease: leases[rng.weighted(&[3, 3, 2, 1])],
             proves_deaths: rng.per_mille(500),
-            pause: Duration::from_millis(400) + rng.duration(Duration::from_millis(800)),
-            calm: Duration::from_millis(600) + rng.duration(Duration::from_millis(1200)),
+            pause: Duration::from_millis(800) + rng.duration(Duration::from_millis(1000)),
+            calm: Duration::from_millis(700) + rng.duration(Duration::from_millis(1400)),
             unsure: [0, 10, 40][rng.index(3)],
+            chunk: [2, 8, 16, 4096][rng.index(4)],
+            is_narrow: rng.per_mille(700),
+            has_office: rng.per_mille(250),
+            without: None,
         }
     }
 

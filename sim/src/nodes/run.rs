@@ -9,9 +9,11 @@ use tokio::time::sleep;
 use callsign::Registry;
 
 use super::{
+    counts::Counts,
     life::Life,
-    nemesis::{heal, torment},
+    nemesis::{Kind, heal, torment},
     plan::{Plan, STANDARD},
+    queues::Queues,
     world::{Phase, World},
 };
 use crate::histories::{
@@ -55,24 +57,29 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
-/// Runs a seed. Only the first run of a process means what the seed says: `ractor` numbers actors for all of it.
+/// Runs a seed, without a kind of fault if one is named. Only the first run of a process means what the seed says: `ractor` numbers actors for all of it.
 ///
 /// # Panics
 /// If there is no runtime to be had.
-pub fn run(seed: u64, keeps_trace: bool) -> Outcome {
+pub fn run(seed: u64, without: Option<Kind>, keeps_trace: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime of one thread needs no more than memory");
-    runtime.block_on(whole(Plan::of(seed), keeps_trace))
+    let (plan, counts) = (Plan { without, ..Plan::of(seed) }, Counts::default());
+    let whole = || runtime.block_on(whole(plan, keeps_trace, counts.clone()));
+    metrics::with_local_recorder(&Queues::new(&counts), whole)
 }
 
-async fn whole(plan: Plan, keeps_trace: bool) -> Outcome {
-    let world = World::new(plan.clone(), keeps_trace);
+async fn whole(plan: Plan, keeps_trace: bool, counts: Counts) -> Outcome {
+    let world = World::new(plan.clone(), keeps_trace, counts);
     world.say(&format!("{plan:?}"));
     let faults = torment(&world).await;
     heal(&world);
     rest(&world).await;
-    let processes: Vec<Process> =
-        world.lives().iter().map(|life| Process::new(&life.node, life.killed(), life.events())).collect();
+    let processes: Vec<Process> = world
+        .lives()
+        .iter()
+        .map(|life| Process::new(&life.node, life.killed(), life.take_events()))
+        .collect();
     let verdict = judge(&processes);
     let mut breaches = world.breaches();
     breaches.extend(verdict.breaches.clone());
@@ -117,7 +124,45 @@ async fn rest(world: &Arc<World>) {
     }
     sleep(Duration::from_secs(1)).await;
     world.enter(Phase::Check);
-    all(world, bound, "find all that is kept", |event| matches!(event, Event::Done { .. })).await;
+    if all(world, bound, "find all that is kept", |event| matches!(event, Event::Done { .. })).await {
+        are_alike(world, bound).await;
+    }
+}
+
+/// P5: once nobody asks for anything, all replicas come to hold the same names under the same tokens.
+async fn are_alike(world: &Arc<World>, bound: Duration) {
+    let until = world.begin.elapsed() + bound;
+    let first = world.place(0).life;
+    for index in 1..world.plan.nodes {
+        let life = world.place(index).life;
+        loop {
+            let (ours, theirs) = (names(&first), names(&life));
+            if ours.is_some() && ours == theirs {
+                world.counts.checked("replicas that are alike in the end", 1);
+                break;
+            }
+            if world.begin.elapsed() > until {
+                let (ours, theirs) = (ours.unwrap_or_default(), theirs.unwrap_or_default());
+                let differ: Vec<_> = ours.iter().filter(|name| !theirs.contains(name)).collect();
+                let other: Vec<_> = theirs.iter().filter(|name| !ours.contains(name)).collect();
+                world.breach(format!(
+                    "P5: {} has {differ:?}, and {} has {other:?} instead, {bound:?} after rest",
+                    first.who, life.who
+                ));
+                return;
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// What a node's replica says, in the order of the names: none, if it says nothing or changes meanwhile.
+fn names(life: &Arc<Life>) -> Option<Vec<(String, u64)>> {
+    let registry = life.registry.get()?;
+    let mut names = registry.names().ok()?;
+    names.sort_unstable();
+    let entry = |name: &callsign::Name| Some((name.to_string(), registry.lookup(name).ok()??.token.0));
+    names.iter().map(entry).collect()
 }
 
 /// P8: all nodes serve within the bound.
@@ -177,7 +222,7 @@ async fn all(world: &Arc<World>, bound: Duration, what: &str, has: impl Fn(&Even
     let until = world.begin.elapsed() + bound;
     for index in 0..world.plan.nodes {
         let life = world.place(index).life;
-        while !life.events().iter().any(&has) {
+        while !life.has_written(&has) {
             if world.begin.elapsed() > until {
                 world.breach(format!("P8: {} does not {what} within {bound:?} of rest", life.who));
                 return false;

@@ -2,11 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::{self, Write as _},
+    hash::{BuildHasher, Hasher},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use callsign_elector::lock::lock;
+use foldhash::quality::FixedState;
 
 /// The lines of a run. Clones write to the same.
 #[derive(Clone, Debug)]
@@ -16,6 +19,8 @@ pub struct Trace(Arc<Mutex<Lines>>);
 struct Lines {
     hash: u64,
     count: u64,
+    /// The last one, for its room.
+    line: String,
     /// Nothing is kept unless somebody wants to read it.
     kept: Option<Vec<String>>,
     /// Numbers that were drawn, by what they are called here: in the order in which they appear.
@@ -27,8 +32,9 @@ impl Trace {
     pub fn new(keeps: bool) -> Self {
         let kept = keeps.then(Vec::new);
         Self(Arc::new(Mutex::new(Lines {
-            hash: 0xcbf2_9ce4_8422_2325,
+            hash: 0,
             count: 0,
+            line: String::new(),
             kept,
             names: BTreeMap::new(),
         })))
@@ -36,16 +42,25 @@ impl Trace {
 
     /// Writes a line.
     pub fn line(&self, at: Duration, who: &str, what: &str) {
+        self.write(at, who, |line| line.write_str(what));
+    }
+
+    /// Writes a line that says this.
+    pub fn write(&self, at: Duration, who: &str, what: impl FnOnce(&mut String) -> fmt::Result) {
         let mut lines = lock(&self.0);
-        let line = format!("{:>12.6} {who:<6} {what}", at.as_secs_f64());
-        // FNV-1a, over what people read.
-        lines.hash = line
-            .bytes()
-            .fold(lines.hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let mut line = std::mem::take(&mut lines.line);
+        line.clear();
+        write!(line, "{:>5}.{:06} {who:<6} ", at.as_secs(), at.subsec_micros())
+            .and_then(|()| what(&mut line))
+            .expect("a string takes everything");
+        let mut hash = FixedState::with_seed(lines.hash).build_hasher();
+        hash.write(line.as_bytes());
+        lines.hash = hash.finish();
         lines.count += 1;
         if let Some(kept) = &mut lines.kept {
-            kept.push(line);
+            kept.push(line.clone());
         }
+        lines.line = line;
     }
 
     /// What a drawn number is called in this trace.

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use callsign::{Clock, Config, Entropy, LookupError, MemoryNetwork, Network, Registry, SessionTiming, Turns};
+use callsign::{
+    Clock, Config, Entropy, LinkLimits, LookupError, MemoryNetwork, Network, Registry, SessionTiming, Turns,
+};
 use callsign_elector::{lock::lock, random::splitmix, store::memory::MemoryStore};
 use tokio::{
     sync::watch,
@@ -20,6 +22,7 @@ use super::{
     counts::Counts,
     edge::{Edge, Sky},
     life::Life,
+    office::offer,
     plan::Plan,
     trace::Trace,
 };
@@ -36,10 +39,13 @@ use crate::{
 const AGAIN: Duration = Duration::from_millis(300);
 /// So many listeners of a thousand panic.
 const PANICS: u64 = 100;
+/// What a narrow connection holds, and what the queue before it does.
+const PIPE: usize = 256;
+const QUEUE: usize = 3 << 10;
 /// Between two looks of an audit.
-const LOOK: Duration = Duration::from_millis(40);
+const LOOK: Duration = Duration::from_millis(80);
 /// Between two acts of an actor.
-const ACT_EVERY: Duration = Duration::from_millis(150);
+const ACT_EVERY: Duration = Duration::from_millis(400);
 
 /// What the clients of all nodes are to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +79,8 @@ pub struct World {
     /// All that have lived.
     lives: Mutex<Vec<Arc<Life>>>,
     breaches: Mutex<Vec<String>>,
+    /// Who led in each epoch.
+    led: Mutex<BTreeMap<u64, String>>,
     phase: watch::Sender<Phase>,
     works: watch::Sender<bool>,
 }
@@ -89,18 +97,19 @@ pub struct Place {
 }
 
 impl World {
-    /// A world with all its nodes, which begin to join.
-    pub fn new(plan: Plan, keeps: bool) -> Arc<Self> {
+    /// A world with all its nodes, which begin to join; what is met is counted there.
+    pub fn new(plan: Plan, keeps: bool, counts: Counts) -> Arc<Self> {
         let world = Arc::new(Self {
             begin: Instant::now(),
             trace: Trace::new(keeps),
-            counts: Counts::default(),
-            network: MemoryNetwork::new(),
+            counts,
+            network: if plan.is_narrow { MemoryNetwork::narrow(PIPE) } else { MemoryNetwork::new() },
             sky: Arc::new(Sky::new(plan.proves_deaths)),
             store: MemoryStore::new(),
             places: Mutex::default(),
             lives: Mutex::default(),
             breaches: Mutex::default(),
+            led: Mutex::default(),
             phase: watch::Sender::new(Phase::Work),
             works: watch::Sender::new(true),
             plan,
@@ -175,12 +184,16 @@ impl World {
         let ppm = i64::try_from(rng.below(1000)).unwrap_or(0) - 500;
         let clock = Drifting::new(self.begin, ahead, ppm);
         let store: callsign::SharedStore = Arc::new(place.edge.clone());
+        let usual = LinkLimits::default();
+        let narrow = LinkLimits { frame: QUEUE, control_queue: QUEUE, bulk_queue: QUEUE, ..usual };
         Config::new(&place.life.node, store)
             .listen(place.listen)
             .network(Network::Memory(self.network.clone()))
             .clock(Clock::Own(Arc::new(clock)))
             .entropy(Entropy::seeded(splitmix(seed ^ 3)))
             .turns(place.life.clone())
+            .snapshot_chunk(self.plan.chunk)
+            .link_limits(if self.plan.is_narrow { narrow } else { usual })
             .session_timing(SessionTiming::for_lease(self.plan.lease))
             .join_timeout(self.plan.lease * 2)
             .request_timeout(Duration::from_secs(3))
@@ -215,6 +228,7 @@ async fn live(world: Arc<World>, place: Place, seed: u64) {
             }
             () = left(&world, &life, &registry) => {}
             () = audit(&world, &life, &site) => {}
+            () = offer(&world, &life, &registry, splitmix(seed ^ 5)), if world.plan.has_office => {}
             () = clients(&world, &site) => std::future::pending().await,
         }
     };
@@ -238,39 +252,81 @@ async fn join(world: &World, place: &Place, seed: u64) -> Registry {
 
 /// Ends when the node has left in good order, after it was told to.
 async fn left(world: &World, life: &Life, registry: &Registry) {
-    while !life.is_leaving() {
-        sleep(AGAIN / 3).await;
-    }
+    life.leaves().await;
     life.write(&Event::Leaving { at: life.now() });
     let left = registry.leave().await;
     world.counts.met("a node leaves");
     life.say(&format!("has left: {left:?}"));
 }
 
-/// Whoever holds a name is told, or stopped, before a read says that the session has lapsed.
+/// Looks at what the node says of itself, again and again.
 async fn audit(world: &World, life: &Life, site: &Site) {
-    let mut late = BTreeSet::new();
+    let (mut told, mut leads) = (Tellings::default(), Leads::default());
     loop {
         sleep(LOOK).await;
-        if !matches!(site.registry.lookup(""), Err(LookupError::Lapsed { .. })) {
-            late.clear();
-            continue;
+        told.look(world, life, site);
+        leads.look(world, life, &site.registry);
+    }
+}
+
+/// Whoever holds a name is told, or stopped, before a read says that the session has lapsed.
+#[derive(Default)]
+struct Tellings {
+    is_lapsed: bool,
+    late: BTreeSet<u64>,
+}
+
+impl Tellings {
+    fn look(&mut self, world: &World, life: &Life, site: &Site) {
+        let was_lapsed = self.is_lapsed;
+        self.is_lapsed = matches!(site.registry.lookup(""), Err(LookupError::Lapsed { .. }));
+        if self.is_lapsed && !was_lapsed {
+            life.write(&Event::Lapsed { at: life.now() });
+        }
+        // A member that stands still tells nobody.
+        if !self.is_lapsed || life.stands_still() {
+            self.late.clear();
+            return;
         }
         let granted = lock(&site.granted).clone();
         let untold: BTreeMap<u64, String> =
             granted.iter().filter_map(|acting| Some((acting.number, acting.should_be_told()?))).collect();
-        world
-            .counts
-            .checked("holders of a lapsed node that have to be told or stopped", granted.len() as u64);
+        let holders = granted.len() as u64;
+        world.counts.checked("holders of a lapsed node that have to be told or stopped", holders);
         // Whoever was to be stopped may take a moment.
-        if let Some((actor, name)) = untold.iter().find(|(actor, _)| late.contains(*actor)) {
+        if let Some((actor, name)) = untold.iter().find(|(actor, _)| self.late.contains(*actor)) {
+            let who = &life.who;
             world.breach(format!(
-                "lapse: actor {actor} of {} holds {name}, and was neither told nor stopped",
-                life.who
+                "lapse: actor {actor} of {who} holds {name}, and was neither told nor stopped"
             ));
-            return std::future::pending().await;
         }
-        late = untold.into_keys().collect();
+        self.late = untold.into_keys().collect();
+    }
+}
+
+/// P2: in an epoch one life of one node serves as the leader. What a node knows of epochs never goes back.
+#[derive(Default)]
+struct Leads {
+    epoch: u64,
+    led: Option<u64>,
+}
+
+impl Leads {
+    fn look(&mut self, world: &World, life: &Life, registry: &Registry) {
+        let status = registry.status();
+        let epoch = status.epoch.0;
+        if epoch < self.epoch {
+            world.breach(format!("P2: {} knew of epoch {}, and now of {epoch}", life.who, self.epoch));
+        }
+        self.epoch = epoch;
+        if status.leads && self.led != Some(epoch) {
+            self.led = Some(epoch);
+            let first = lock(&world.led).entry(epoch).or_insert_with(|| life.who.clone()).clone();
+            world.counts.checked("epochs with one leader", 1);
+            if first != life.who {
+                world.breach(format!("P2: {first} and {} both lead in epoch {epoch}", life.who));
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::{
 use super::stream::Connection;
 use crate::lock::lock;
 
-/// What a pipe holds in each direction.
+/// What a pipe holds in each direction, unless the network is narrow.
 const PIPE: usize = 64 << 10;
 
 /// Joins endpoints of one process by pipes instead of sockets, so that several nodes run in one test under a paused
@@ -35,6 +35,8 @@ struct Shared {
     world: Mutex<World>,
     /// Rules changed.
     changed: Notify,
+    /// What a pipe holds in each direction; 0: what is usual.
+    holds: usize,
 }
 
 #[derive(Default)]
@@ -84,6 +86,11 @@ impl MemoryNetwork {
     /// A network without faults and without anybody on it.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One whose connections hold at most so many bytes in each direction, so that who writes soon waits for who reads.
+    pub fn narrow(bytes: usize) -> Self {
+        Self { shared: Arc::new(Shared { holds: bytes, ..Shared::default() }) }
     }
 
     /// Breaks all connections between two endpoints with an error on both sides, and refuses new ones, until `heal`.
@@ -185,7 +192,7 @@ impl MemoryNetwork {
         let pipe = Arc::new(Pipe { ends: [from, to], state: Mutex::new(state) });
         world.pipes.retain(|pipe| pipe.strong_count() > 0);
         world.pipes.push(Arc::downgrade(&pipe));
-        let (here, there) = tokio::io::duplex(PIPE);
+        let (here, there) = tokio::io::duplex(if self.shared.holds == 0 { PIPE } else { self.shared.holds });
         let accepted = PipeEnd { inner: there, pipe: pipe.clone(), end: 1, late: None }.into_connection(from);
         listener.send(Ok(accepted)).map_err(|_| io::ErrorKind::ConnectionRefused)?;
         Ok(Some(PipeEnd { inner: here, pipe, end: 0, late: None }.into_connection(to)))

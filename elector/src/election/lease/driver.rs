@@ -16,7 +16,9 @@ use super::{
     operation::{Input, Operation, Outcome, Step},
     signals::Watcher,
 };
-use crate::{Clock, election::oracle::Signal, keys::ElectionKeys, lock::lock, store::SharedStore};
+use crate::{
+    Clock, election::oracle::Signal, keys::ElectionKeys, lock::lock, random::splitmix, store::SharedStore,
+};
 
 /// After so many conflicts an operation lets others pass.
 const PATIENT_AFTER: u32 = 3;
@@ -30,11 +32,13 @@ async fn carry_out<T>(store: &SharedStore, step: Step<T>) -> Result<Input, Resul
     }
 }
 
-/// Waits a moment, longer the more often it was in vain, so that many who want the same do not all come back at once.
-async fn let_others_pass(tries: u32, former: u32) {
+/// Waits a moment, longer the more often it was in vain, so that many who want the same do not all come back at once: each of them has
+/// another identity.
+async fn let_others_pass(tries: u32, former: u32, identity: u64) {
     if tries > former && tries > PATIENT_AFTER {
-        let most = 1 << (tries - PATIENT_AFTER).min(6);
-        tokio::time::sleep(Duration::from_micros(rand::random_range(0..most * 1_000))).await;
+        let most: u64 = 1 << (tries - PATIENT_AFTER).min(6);
+        let draw = splitmix(identity ^ u64::from(tries));
+        tokio::time::sleep(Duration::from_micros(draw % (most * 1_000))).await;
     }
 }
 
@@ -56,7 +60,7 @@ pub(super) async fn drive(
         let mut events = Vec::new();
         step = member.step(clock.now(), input, &mut events);
         report(keys, &events);
-        let_others_pass(member.tries(), tries).await;
+        let_others_pass(member.tries(), tries, member.identity()).await;
     }
 }
 
@@ -79,7 +83,7 @@ pub(super) async fn operate(
         let mut events = Vec::new();
         step = operation.step(clock.now(), &mut locked(), input, &mut events);
         report(keys, &events);
-        let_others_pass(operation.tries(), tries).await;
+        let_others_pass(operation.tries(), tries, rand::random()).await;
     }
 }
 

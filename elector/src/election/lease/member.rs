@@ -133,6 +133,11 @@ impl Member {
         self.asked.filter(|asked| self.memory.held() == Some(*asked))
     }
 
+    /// A number that no other member has.
+    pub fn identity(&self) -> u64 {
+        self.me.incarnation.0
+    }
+
     /// How often the present operation was tried in vain.
     pub fn tries(&self) -> u32 {
         match &self.doing {

@@ -34,6 +34,11 @@ pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Ve
             strange.insert(&call.name);
         }
     }
+    // P6: who was refused changed nothing, or some order would have to have it.
+    let is_refused = |(_, call): &(u64, &Call)| {
+        call.ask != Ask::Consistent && matches!(call.answer, Some((_, Answer::Refused(_))))
+    };
+    verdict.count("refusals of which nothing was seen", agreed().filter(is_refused).count());
     for (incarnation, call) in agreed() {
         let grants =
             of.get(&(incarnation, call.actor)).map(|claim| claim.grants.as_slice()).unwrap_or_default();

@@ -79,6 +79,11 @@ impl Process {
         lost.filter(|at| *at < leaving).collect()
     }
 
+    /// Whether it said after that moment that its session was not trusted.
+    fn lapsed_after(&self, moment: At) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::Lapsed { at } if *at > moment))
+    }
+
     /// How many sessions it lost: what is told of one comes together.
     pub(super) fn losses(&self) -> u64 {
         let told = self.told_of_losses();
@@ -147,7 +152,8 @@ impl Process {
                 let loss = was_lost(grant.told).then_some(trusted);
                 grant.may_end = ends.into_iter().chain(loss).min();
             }
-            let loss = was_lost(claim.asked).then_some(claim.asked);
+            let may_be_lost = was_lost(claim.asked) || self.lapsed_after(claim.asked);
+            let loss = may_be_lost.then_some(claim.asked);
             claim.unseen_may_end = ends.into_iter().chain(loss).min();
         }
         claims.into_values().collect()

@@ -198,6 +198,17 @@ fn a_grant_that_nobody_was_told_of_may_end_with_its_session_and_another_one_foll
     is_breach("P4", [stopped(true), seen().read((90, 95), Free)]);
 }
 
+/// Found by whole nodes, seed 1178: all that the process had asked for was of unknown outcome, and nobody of it was told that its
+/// session was lost.
+#[test]
+fn a_grant_that_nobody_was_told_of_may_end_after_its_process_has_lapsed() {
+    let asks = || a().register((10, 50), 1, Answer::Unknown("Unknown".to_owned()));
+    let seen = || b().register((20, 30), 2, Taken(5)).register((60, 70), 3, Granted(8)).act(80, 3, 8);
+    is_well([asks().event(Event::Lapsed { at: 40 * MS }), seen()]);
+    is_breach("P4", [asks(), seen()]);
+    is_breach("P4", [asks().event(Event::Lapsed { at: 5 * MS }), seen()]);
+}
+
 #[test]
 fn a_token_of_two_actors_is_seen() {
     let once = a().register((10, 20), 1, Granted(5)).unregister((30, 40), 1);
