@@ -113,7 +113,7 @@ pub enum Event {
         /// What.
         told: Told,
     },
-    /// It says that its session is not trusted. The session may be lost, and an actor that was granted nothing is not told.
+    /// Its session may not be trusted: from now on, or until now. It may be lost, and an actor that was granted nothing is not told.
     Lapsed {
         /// When.
         at: At,

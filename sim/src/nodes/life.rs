@@ -49,7 +49,7 @@ pub struct Life {
     paused: Mutex<Option<Instant>>,
     /// How likely a part waits before it is polled, in a thousand, and how many polls at most.
     starves: Mutex<(u64, u64)>,
-    dozes: Mutex<Option<Doze>>,
+    dozes: Mutex<Option<(Instant, Parts)>>,
     /// Until when some part stands still.
     still: Mutex<Instant>,
     leaves: AtomicBool,
@@ -61,19 +61,24 @@ pub struct Life {
     pub beside: OnceLock<Registry>,
 }
 
-/// Some of the parts stand still, and the others go on.
+/// Some of the parts of a node.
 #[derive(Clone, Copy, Debug)]
-struct Doze {
-    until: Instant,
-    /// Decides which.
-    draw: u64,
+pub enum Parts {
+    /// A half, by their names; this decides which.
+    Half(u64),
+    /// Its members of registries.
+    Members,
 }
 
-impl Doze {
-    /// Whether it is one of them: a half, by their names.
-    fn has(self, part: &str) -> bool {
-        let name = part.bytes().fold(self.draw, |sum, byte| splitmix(sum ^ u64::from(byte)));
-        name.is_multiple_of(2)
+impl Parts {
+    /// Whether a part is one of them.
+    fn have(self, part: &str) -> bool {
+        match self {
+            Self::Half(draw) => {
+                part.bytes().fold(draw, |sum, byte| splitmix(sum ^ u64::from(byte))).is_multiple_of(2)
+            }
+            Self::Members => part.starts_with("the member of"),
+        }
     }
 }
 
@@ -144,9 +149,9 @@ impl Life {
         *lock(&self.starves) = (per_mille, polls);
     }
 
-    /// Half of its parts stand still for so long; `draw` says which.
-    pub fn doze(&self, time: Duration, draw: u64) {
-        *lock(&self.dozes) = Some(Doze { until: Instant::now() + time, draw });
+    /// Some of its parts stand still for so long.
+    pub fn doze(&self, time: Duration, parts: Parts) {
+        *lock(&self.dozes) = Some((Instant::now() + time, parts));
     }
 
     /// Whether some of its parts stand still, or did a moment ago.
@@ -229,10 +234,10 @@ impl Turns for Life {
             self.counts.met("a part of a paused node waits");
             return self.still(until);
         }
-        let dozes = lock(&self.dozes).filter(|doze| doze.until > Instant::now() && doze.has(part));
-        if let Some(doze) = dozes {
+        let dozes = lock(&self.dozes).filter(|(until, parts)| *until > Instant::now() && parts.have(part));
+        if let Some((until, _)) = dozes {
             self.counts.met("a part stands still while others go on");
-            return self.still(doze.until);
+            return self.still(until);
         }
         let (per_mille, most) = *lock(&self.starves);
         if per_mille > 0 {
@@ -296,7 +301,7 @@ fn said(event: &Event, line: &mut String) -> fmt::Result {
         Event::Acted { actor, name, token, .. } => write!(line, "acts: {actor} as {name} under {token}"),
         Event::Ended { actor, .. } => write!(line, "ends actor {actor}"),
         Event::Noticed { actor, told, .. } => write!(line, "tells actor {actor}: {told:?}"),
-        Event::Lapsed { .. } => line.write_str("says that it is lapsed"),
+        Event::Lapsed { .. } => line.write_str("may be lapsed, from now on or until now"),
         Event::Leaving { .. } => line.write_str("leaves"),
         Event::Quiet { .. } => line.write_str("is quiet"),
         Event::Done { .. } => line.write_str("has read all"),

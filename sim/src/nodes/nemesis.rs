@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::{
     edge::Weather,
+    life::Parts,
     plan::TROUBLE,
     world::{Place, World},
 };
@@ -145,7 +146,7 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
             place.life.starve(1 + rng.below(400), 1 + rng.below(40));
             after(world, time, move |_| place.life.starve(0, 0));
         }
-        Kind::Doze => place.life.doze(time, rng.draw()),
+        Kind::Doze => place.life.doze(time, Parts::Half(rng.draw())),
         Kind::Leave => {
             place.life.leave();
             again(world, index, place, back);
@@ -153,10 +154,17 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
         Kind::Storm => {
             at("a node is started again and again");
             place.life.die();
-            let (times, every) = (rng.below(4) + 2, Duration::from_millis(20) + rng.duration(lease / 3));
-            // Its lives follow each other while somebody whom they ask has not answered the one before.
-            peer.life.doze(every * u32::try_from(times).unwrap_or(1), rng.draw());
-            storm(world, index, times, every);
+            let (times, every) = (rng.below(4) + 2, Duration::from_millis(20) + rng.duration(lease / 6));
+            // Its lives follow each other while those whom they ask have not answered the one before.
+            let whole = every * u32::try_from(times).unwrap_or(1);
+            let leader = leader(world).filter(|leader| *leader != index && rng.per_mille(700));
+            if leader.is_some() {
+                let asked = (0..world.plan.nodes).filter(|other| *other != index && Some(*other) != leader);
+                asked.for_each(|other| world.place(other).life.doze(whole, Parts::Members));
+            } else {
+                peer.life.doze(whole, Parts::Half(rng.draw()));
+            }
+            storm(world, index, times, every, leader);
         }
         Kind::Beside => {
             at("two lives of one node");
@@ -263,8 +271,16 @@ fn again(world: &Arc<World>, index: usize, place: Place, time: Duration) {
     });
 }
 
-/// Starts a node so many times, and kills it each time but the last.
-fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration) {
+/// The node that says that it leads.
+fn leader(world: &World) -> Option<usize> {
+    (0..world.plan.nodes).find(|index| {
+        let life = world.place(*index).life;
+        !life.is_dead() && life.registry.get().is_some_and(|registry| registry.status().leads)
+    })
+}
+
+/// Starts a node so many times, and kills it each time but the last. All that while it has no link to one other, if one is named.
+fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration, apart_from: Option<usize>) {
     let world = world.clone();
     tokio::spawn(async move {
         for _ in 0..times {
@@ -273,7 +289,11 @@ fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration) {
             }
             world.place(index).life.die();
             world.restart(index);
+            let other = apart_from.map(|other| world.place(other).listen);
+            let me = world.place(index).listen;
+            other.into_iter().for_each(|other| world.network.cut(me, other));
             sleep(every).await;
+            other.into_iter().for_each(|other| world.network.heal(me, other));
         }
     });
 }

@@ -272,19 +272,21 @@ async fn audit(world: &World, life: &Life, site: &Site) {
 /// Whoever holds a name is told, or stopped, before a read says that the session has lapsed.
 #[derive(Default)]
 struct Tellings {
-    is_lapsed: bool,
+    may_be_lapsed: bool,
     late: BTreeSet<u64>,
 }
 
 impl Tellings {
     fn look(&mut self, world: &World, life: &Life, site: &Site) {
-        let was_lapsed = self.is_lapsed;
-        self.is_lapsed = matches!(site.registry.lookup(""), Err(LookupError::Lapsed { .. }));
-        if self.is_lapsed && !was_lapsed {
+        let is_lapsed = matches!(site.registry.lookup(""), Err(LookupError::Lapsed { .. }));
+        let stands_still = life.stands_still();
+        // What stands still says nothing, though its session may be lost meanwhile.
+        let may_be_lapsed = is_lapsed || stands_still;
+        if std::mem::replace(&mut self.may_be_lapsed, may_be_lapsed) != may_be_lapsed {
             life.write(&Event::Lapsed { at: life.now() });
         }
         // A member that stands still tells nobody.
-        if !self.is_lapsed || life.stands_still() {
+        if !is_lapsed || stands_still {
             self.late.clear();
             return;
         }

@@ -79,7 +79,7 @@ impl Process {
         lost.filter(|at| *at < leaving).collect()
     }
 
-    /// Whether it said after that moment that its session was not trusted.
+    /// Whether its session may not have been trusted after that moment.
     fn lapsed_after(&self, moment: At) -> bool {
         self.events.iter().any(|event| matches!(event, Event::Lapsed { at } if *at > moment))
     }
