@@ -2,7 +2,7 @@
 
 use std::{fmt, marker::PhantomData};
 
-/// One of a list. Made by [`counted!`](crate::counted!).
+/// One of a list, which the macro `counted!` makes.
 pub trait Counted: Copy + 'static {
     /// All of them.
     const ALL: &'static [Self];
