@@ -47,7 +47,7 @@ impl Plan {
             nodes: 3 + rng.index(3),
             lease: leases[rng.weighted(&[3, 3, 2, 1])],
             proves_deaths: rng.per_mille(500),
-            pause: Duration::from_millis(800) + rng.duration(Duration::from_millis(1000)),
+            pause: Duration::from_millis(800) + rng.duration(Duration::from_secs(1)),
             calm: Duration::from_millis(700) + rng.duration(Duration::from_millis(1400)),
             unsure: [0, 10, 40][rng.index(3)],
             chunk: [2, 8, 16, 4096][rng.index(4)],
