@@ -291,9 +291,13 @@ fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration, apart_fr
             world.restart(index);
             let other = apart_from.map(|other| world.place(other).listen);
             let me = world.place(index).listen;
-            other.into_iter().for_each(|other| world.network.cut(me, other));
+            if let Some(other) = other {
+                world.network.cut(me, other);
+            }
             sleep(every).await;
-            other.into_iter().for_each(|other| world.network.heal(me, other));
+            if let Some(other) = other {
+                world.network.heal(me, other);
+            }
         }
     });
 }
