@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_fault_that_was_met_too_seldom_and_a_check_that_was_never_exercised_are_missed() {
         let mut met = sum(2_000);
-        assert_eq!(met.missing(), Vec::<String>::new());
+        assert!(met.missing().is_empty());
         met.met.insert("a link is slow".to_owned(), 99);
         met.checked.remove("epochs with one leader");
         assert_eq!(met.missing(), ["a link is slow", "epochs with one leader"]);

@@ -14,8 +14,8 @@ pub(super) struct Claim {
     pub(super) asked: At,
     /// Under which tokens it was granted, as they came: more than one, if a session was lost between.
     pub(super) grants: Vec<Grant>,
-    /// Whether a registration has no known outcome: it may have been granted under a token that it was not told of.
-    pub(super) is_unsure: bool,
+    /// How many registrations have no known outcome: each may have been granted under a token that it was not told of.
+    pub(super) unsure: usize,
     /// When the actor acted, by token.
     pub(super) acts: BTreeMap<u64, Acts>,
     /// When it was first asked to be given up.

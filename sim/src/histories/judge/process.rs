@@ -110,7 +110,7 @@ impl Process {
                 name: call.name.clone(),
                 asked: call.at,
                 grants: Vec::new(),
-                is_unsure: false,
+                unsure: 0,
                 acts: BTreeMap::new(),
                 given_up: None,
                 unseen_may_end: None,
@@ -119,7 +119,7 @@ impl Process {
                 (Ask::Register, Some((told, Answer::Granted(token)))) if claim.grant(*token).is_none() => {
                     claim.grants.push(Grant { token: *token, told: *told, may_end: None });
                 }
-                (Ask::Register, None | Some((_, Answer::Unknown(_)))) => claim.is_unsure = true,
+                (Ask::Register, None | Some((_, Answer::Unknown(_)))) => claim.unsure += 1,
                 (Ask::Unregister, _) => {
                     claim.given_up.get_or_insert(call.at);
                 }
