@@ -94,11 +94,11 @@ impl NodeCore {
         if !self.leaving.join(registry.clone()) {
             return false;
         }
+        if planted!("joined-while-lapsed") && matches!(self.session, Some(SessionEvent::Lapsed { .. })) {
+            return true;
+        }
         self.joined.insert(registry.clone());
         for event in self.lineage.iter().chain(&self.session).filter(|_| !planted!("joiner-not-told")) {
-            if planted!("joined-while-lapsed") && matches!(event, SessionEvent::Lapsed { .. }) {
-                continue;
-            }
             Self::pass_on(registry, event, effects);
         }
         true

@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "joined-while-lapsed",
         file: "registry/src/core/node.rs",
-        what: "Does not tell a registry that is joined of the session that is lapsed then.",
+        what: "Tells a registry that is joined while the session is lapsed nothing of the session, then or later.",
         hazard: OUTSIDE,
         scenario: "nodes",
         within: 2_000,
