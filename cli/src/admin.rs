@@ -20,7 +20,7 @@
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
 //! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}], settings}` |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
-//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `doors`: who waits to authenticate, how many were refused and why, how long the certificate is good |
+//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
 //! | `POST /configure` | `{lock_timeout_ms?, silence_ms?, policy?: "sticky"\|"ranked", registry?, wait_ms?}` | `{settings}`, once they are set for all members; see below |
 //! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
@@ -72,7 +72,7 @@ pub(crate) use self::{
     serve::{Limits, serve},
 };
 
-const WAIT: Duration = Duration::from_secs(5);
+const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 /// The most names of a range.
 const MAX_RANGE: u64 = 1_000_000;
@@ -184,7 +184,7 @@ type Answer = Result<Json<Value>, Refusal>;
 
 fn millis(wait: Option<u64>) -> Duration {
     // An hour is for ever, and cannot overflow a clock.
-    wait.map_or(WAIT, |wait| Duration::from_millis(wait.min(3_600_000)))
+    wait.map_or(DEFAULT_WAIT, |wait| Duration::from_millis(wait.min(3_600_000)))
 }
 
 async fn metrics_text(State(admin): State<Admin>) -> Response {
@@ -457,7 +457,7 @@ async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) 
     // Null: it does not know, because it is not synced or its session has lapsed.
     status["names"] = json!(registry.count().ok());
     let endpoint = registry.endpoint();
-    status["doors"] = json!({
+    status["admission"] = json!({
         "unauthenticated": endpoint.unauthenticated(),
         "refused": endpoint.refusal_counts(),
         "certificate_expires_in_s": endpoint.keys().tls.and_then(|tls| Some(tls.expires_in()?.as_secs())),

@@ -10,7 +10,7 @@ use ureq::{Agent, RequestBuilder};
 use crate::{node_url::NodeUrl, reply::Verdict, token::Token};
 
 /// Beyond what a node itself waits before it answers.
-const GRACE: Duration = Duration::from_secs(5);
+const BEYOND_THE_NODE: Duration = Duration::from_secs(5);
 
 /// The largest answer that is read: a list of a million names and more.
 const LARGEST: u64 = 1 << 30;
@@ -64,7 +64,7 @@ impl Client {
     pub(crate) fn new(url: &NodeUrl, wait: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(wait + GRACE))
+            .timeout_global(Some(wait + BEYOND_THE_NODE))
             .proxy(None) // a node is on this machine
             .build();
         Self { agent: config.into(), url: url.to_string(), authorization: None }

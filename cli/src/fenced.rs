@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use callsign::SharedStore;
-use callsign_elector::store::{CommitOutcome, Key, Transaction, Version};
+use callsign_store::{CommitOutcome, Key, Transaction, Version};
 
 /// About as many bytes as a batch with one registration has.
 const ENTRY: usize = 150;
@@ -74,7 +74,7 @@ fn done(outcome: CommitOutcome) -> Result<Version> {
 
 #[cfg(test)]
 mod tests {
-    use callsign_elector::store::{Read, memory::MemoryStore};
+    use callsign_store::{Read, memory::MemoryStore};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What fuzzing drives: whatever is typed, or asked over HTTP, nothing panics, and what is said in each function holds.
 //!
-//! The functions are called by `fuzz/`, and by a test with every file that fuzzing left in `fuzz/corpus/`.
+//! The functions are called by `tests/fuzz/`, and by a test with every file that fuzzing left in `tests/fuzz/corpus/`.
 #![allow(missing_docs)] // it is hidden
 
 use std::{cell::RefCell, collections::BTreeMap, mem::ManuallyDrop, sync::Arc, time::Duration};
@@ -11,7 +11,7 @@ use axum::{
     http::{Request, StatusCode, header},
 };
 use callsign::{Config, MemoryNetwork, Network, Registry, SessionTiming};
-use callsign_elector::{Clock, store::memory::MemoryStore};
+use callsign_store::{Clock, memory::MemoryStore};
 use clap::Parser;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub fn text(bytes: &[u8]) {
         #[cfg(feature = "fuzz")]
         {
             callsign::fuzz::name(word);
-            callsign_elector::fuzz::names(word);
+            callsign_store::fuzz::names(word);
         }
     }
 }

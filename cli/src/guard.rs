@@ -21,11 +21,11 @@
 
 mod control;
 mod core;
+mod handle;
 mod processes;
-mod reins;
 mod watch;
 
 pub(crate) use core::{Ended, Report, Why};
+pub(crate) use handle::GuardHandle;
 pub(crate) use processes::{kill_descendants, own_no_orphans};
-pub(crate) use reins::Reins;
 pub(crate) use watch::{GuardArgs, StartArgs, guard, start};

@@ -10,7 +10,7 @@ use callsign::{
     NotHeld, Notice, Position, RegisterError, RegisterOptions, Registration, Registry, UnregisterError,
     WhenLapsed,
 };
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 use ractor::{ActorRef, ActorStatus};
 use serde::Serialize;
 
@@ -293,7 +293,7 @@ fn word(notice: Notice) -> &'static str {
 #[cfg(test)]
 mod tests {
     use callsign::{Clock, Config, MemoryNetwork, Network, SharedStore};
-    use callsign_elector::store::memory::MemoryStore;
+    use callsign_store::memory::MemoryStore;
 
     use super::*;
 

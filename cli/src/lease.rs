@@ -17,7 +17,7 @@ const LEAST: Duration = Duration::from_secs(1);
 /// How many commits are timed.
 const COMMITS: usize = 5;
 /// How long to wait for the first answer: others may keep everybody from writing for a while.
-const PATIENCE: Duration = Duration::from_secs(30);
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many times the median of them a lease has to last.
 const TIMES: f64 = 20.0;
 
@@ -36,7 +36,7 @@ pub(crate) fn is_sensible(lease: Duration) -> Result<(), Usage> {
 /// still answers then. A store that does not answer at all refuses nothing: whoever opens a session there waits for it.
 pub(crate) async fn suits(store: &SharedStore, name: &str, lease: Duration) -> Result<(), Usage> {
     let begun = FencedCommits::begin(store.clone(), format!("callsign-start/{name}"));
-    let why = match tokio::time::timeout(PATIENCE, begun).await {
+    let why = match tokio::time::timeout(FIRST_ANSWER_TIMEOUT, begun).await {
         Ok(Ok(mut commits)) => {
             let mut took = Vec::new();
             match tokio::time::timeout(lease, time(&mut commits, &mut took)).await {
@@ -50,7 +50,7 @@ pub(crate) async fn suits(store: &SharedStore, name: &str, lease: Duration) -> R
             }
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("it does not answer within {PATIENCE:?}"),
+        Err(_) => format!("it does not answer within {FIRST_ANSWER_TIMEOUT:?}"),
     };
     tracing::warn!("whether the lease is long enough for the store is not known: {why}");
     Ok(())
@@ -97,7 +97,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_store_that_does_not_answer_refuses_nothing_and_one_that_does_keeps_nothing() {
-        use callsign_elector::store::{Read, memory::MemoryStore};
+        use callsign_store::{Read, memory::MemoryStore};
 
         let memory = MemoryStore::new();
         let store: SharedStore = std::sync::Arc::new(memory.connect("a"));

@@ -27,21 +27,15 @@
 //! [`Session`] is the pure core. [`NodeSession`] drives it, and hands out the [`TrustHandle`] that everything which
 //! acts on behalf of the node asks first.
 
-mod config;
-pub mod core;
-pub mod driver;
-pub(crate) mod event;
-pub mod timing;
-pub mod trust;
-
-#[cfg(test)]
-mod test_store;
-
-pub use self::{
-    config::SessionConfig,
-    core::{Effect, Input, RequestId, Session},
-    driver::{LeaveError, NodeSession, OpenSessionError, Patience},
-    event::{Obstacle, SessionEvent, SessionFailure},
-    timing::{SessionTiming, TimingError},
-    trust::{Lapsed, TrustHandle},
+pub use crate::{
+    core::session::{
+        Effect, Input, RequestId, Session,
+        config::SessionConfig,
+        event::{Obstacle, SessionEvent, SessionFailure},
+        timing::{self, SessionTiming, TimingError},
+    },
+    driver::{
+        session::{LeaveError, NodeSession, OpenSessionError, Patience},
+        trust::{Lapsed, TrustHandle},
+    },
 };

@@ -28,7 +28,7 @@ enum Tickets {
 }
 remote_message!(Tickets, "example.tickets/1");
 
-/// Hands out numbers, where the crown is.
+/// Hands out numbers, where the leader is.
 struct Office {
     node: String,
     leadership: Leadership<Fence>,

@@ -2,12 +2,11 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use callsign_elector::{
-    Clock, Entropy, elector::ElectorTiming, session::SessionTiming, store::SharedStore, supervision::Turns,
-};
+use callsign_elector::{elector::ElectorTiming, session::SessionTiming};
+use callsign_store::{Clock, Entropy, SharedStore, supervision::Turns};
 use callsign_transport::{Keys, LinkLimits, LinkTiming, Network, Secret, Tls};
 
-use crate::{outage::OnOutage, tuning::Tuning};
+use crate::core::{caller::OnOutage, tuning::Tuning};
 
 /// Where the cluster keeps what it agrees on.
 #[derive(Clone, Debug)]

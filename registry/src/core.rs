@@ -1,6 +1,25 @@
-//! What is decided of a node, as pure cores: `actor` and `node` carry it out.
+//! What is decided, as pure cores: the folder `driver` carries it out.
 
 pub(crate) mod caller;
+pub(crate) mod catchup;
+pub(crate) mod entry;
+pub(crate) mod fence;
+pub(crate) mod handoff;
+pub(crate) mod host;
+pub(crate) mod input;
+pub(crate) mod leader;
 pub(crate) mod leaving;
+pub(crate) mod log;
+pub(crate) mod member;
+pub(crate) mod message;
+pub(crate) mod name;
 pub(crate) mod node;
+pub(crate) mod reads;
 pub(crate) mod registry;
+pub(crate) mod replica;
+#[cfg(feature = "election")]
+pub(crate) mod singleton;
+pub(crate) mod snapshot;
+pub(crate) mod table;
+pub(crate) mod trim;
+pub(crate) mod tuning;

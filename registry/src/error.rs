@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use callsign_elector::{
+use callsign_elector::settings::{InForce, OutOfBounds};
+use callsign_store::{
+    OpenError,
     ids::{Incarnation, InvalidName, NodeName, Position},
-    settings::{InForce, OutOfBounds},
-    store::OpenError,
     supervision::NodeFailure,
 };
 use callsign_transport::{ResolveError, StartError};
 
-use crate::{entry::Entry, name::BadName};
+use crate::core::{entry::Entry, name::BadName};
 
 /// Why a node did not join.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! What fuzzing drives: whatever other members and the log say, nothing panics, and what is said in each function holds.
 //!
-//! The functions are called by `fuzz/`, and by a test with every file that fuzzing left in `fuzz/corpus/`.
+//! The functions are called by `tests/fuzz/`, and by a test with every file that fuzzing left in `tests/fuzz/corpus/`.
 #![allow(missing_docs)] // it is hidden
 
 use std::{
@@ -11,19 +11,22 @@ use std::{
 
 use bytes::Bytes;
 use callsign_elector::{
-    Time,
     elector::View,
+    record::{Leader, LogEnd, MemberRow, PositionRecord, SessionRecord, Term},
+};
+use callsign_store::{
+    Key, Limits, Read, StoreError, Time, Transaction, Value,
     ids::{
         Ballot, Beat, ClusterName, Epoch, Incarnation, NodeName, Nonce, Position, RegistryName, SessionId,
         SessionNumber, Token,
     },
     keys::{ClusterKeys, RegistryKeys},
-    record::{Leader, LogEnd, MemberRow, PositionRecord, Record, SessionRecord, Term},
-    store::{Key, Limits, Read, StoreError, Transaction, Value, mvcc::Mvcc},
+    mvcc::Mvcc,
+    record::Record,
 };
 use callsign_transport::Kind;
 
-use crate::{
+use crate::core::{
     input::{Call, CallId, Effect, Event, Input, Now, OnLapse},
     log::Batch,
     member::{Member, MemberConfig},
@@ -99,7 +102,7 @@ pub fn messages(bytes: &[u8]) {
                 1 => Input::SessionResumed(session(1)),
                 2 => Input::SessionLost,
                 3 => Input::SessionOpened(session(1)),
-                _ => Input::Assume { leader: node(1), epoch: world.epoch },
+                _ => Input::RunHandoff { leader: node(1), epoch: world.epoch },
             }),
         }
     }
@@ -221,7 +224,7 @@ impl World {
             queued: Some(BTreeSet::new()),
         };
         self.step(Input::View(Arc::new(view)));
-        self.step(Input::Assume { leader: node(1), epoch: self.epoch });
+        self.step(Input::RunHandoff { leader: node(1), epoch: self.epoch });
     }
 
     /// All that is in the store.
@@ -316,7 +319,7 @@ pub fn log(bytes: &[u8]) {
 
 /// A name of an actor.
 pub fn name(text: &str) {
-    let is_one = (1..=crate::name::MAX_NAME_BYTES).contains(&text.len());
+    let is_one = (1..=crate::core::name::MAX_NAME_BYTES).contains(&text.len());
     assert_eq!(check_name(text).is_ok(), is_one);
 }
 

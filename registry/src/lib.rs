@@ -31,82 +31,27 @@
 //!
 //! `docs/promises.md` says what it promises. [`Registry`] is the public face; below it, each a pure core:
 //! the host (names that this node's actors hold), the replica (the log, applied in order), the leader (decides), the
-//! handoff (what makes an elected leader serve), and the member that holds them. `actor` drives it.
+//! handoff (what makes an elected leader serve), and the member that holds them. They are in `core`; `driver` carries out what they ask for.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 
-mod actor;
-#[cfg(test)]
-mod beside_tests;
-mod catchup;
-#[cfg(test)]
-mod claim_tests;
 mod config;
-#[cfg(test)]
-mod configuring_tests;
 mod core;
 #[cfg(feature = "cores")]
 #[doc(hidden)]
 pub mod cores;
-#[cfg(test)]
-mod draining_tests;
-#[cfg(test)]
-mod driver_tests;
-#[cfg(test)]
-mod edge_tests;
-mod entry;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)] // where time, tasks and randomness come from
+mod driver;
 mod error;
-#[cfg(test)]
-mod failing_tests;
-#[cfg(test)]
-mod fault_tests;
-mod fence;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
-#[cfg(test)]
-mod golden_tests;
-mod handoff;
-mod host;
-mod inbox;
-mod input;
-#[cfg(test)]
-mod joining_tests;
-mod leader;
-#[cfg(test)]
-mod lineage_tests;
-mod log;
-mod member;
-mod message;
-pub mod metrics;
-mod name;
-mod name_ref;
-#[cfg(test)]
-mod name_ref_tests;
-mod node;
-#[cfg(test)]
-#[cfg(feature = "node-server")]
-mod node_server_tests;
-mod oracle;
-mod outage;
-mod reads;
-mod registry;
-mod replica;
-mod shared;
-mod singleton;
-#[cfg(test)]
-mod singleton_tests;
-mod snapshot;
 mod status;
-mod table;
-mod trim;
-mod tuning;
 #[cfg(test)]
-mod world;
-#[cfg(test)]
-mod world_tests;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests drive
+mod tests;
 
 /// The code of these pages compiles.
 #[cfg(doctest)]
@@ -117,43 +62,62 @@ mod pages {
     mod getting_started {}
 }
 
+#[cfg(feature = "election")]
+#[doc(inline)]
+pub use callsign_election as election;
 pub use callsign_elector::{
-    Clock, Entropy,
-    clock::OwnClock,
-    election,
     elector::ElectorTiming,
-    ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
     session::{SessionTiming, TrustHandle},
     settings::{InForce, Limit, OutOfBounds, Preset, Settings},
-    store::{OpenError, SharedStore, open as open_store},
+};
+pub use callsign_store::{
+    Clock, Entropy, OpenError, SharedStore,
+    clock::OwnClock,
+    ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
+    open as open_store,
     supervision::{NodeFailure, Turn, Turns},
 };
+#[cfg(feature = "noise")]
+pub use callsign_transport::BadSecret;
+#[cfg(feature = "tls")]
+pub use callsign_transport::BadTls;
 pub use callsign_transport::{
-    ActorAddress, BadSecret, BadTls, Keys, KeysRefused, Kind, LinkLimits, LinkTiming, MAX_SECRETS,
-    MemoryNetwork, Network, P, RactorClusterMessage, RactorMessage, RemoteMessage, ResolveError, Secret,
-    Security, StartError, Tls, remote_message,
+    ActorAddress, Keys, KeysRefused, Kind, LinkLimits, LinkTiming, MAX_SECRETS, MemoryNetwork, Network, P,
+    RactorClusterMessage, RactorMessage, RemoteMessage, ResolveError, Secret, Security, StartError, Tls,
+    remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]
 pub use callsign_transport::{NodeServerNetwork, ractor_cluster};
 
+#[doc(inline)]
+pub use crate::driver::metrics;
 pub use crate::{
     config::{Config, StoreSource},
-    entry::Entry,
+    core::{
+        caller::OnOutage,
+        entry::Entry,
+        input::{Drained, Event, Notice},
+        name::{BadName, MAX_NAME_BYTES, Name},
+    },
+    driver::{
+        name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
+        registry::{NotHeld, RegisterOptions, Registration, Registry, WhenLapsed},
+    },
     error::{
         ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError,
         UnregisterError, WhereisError,
     },
-    input::Drained,
-    input::{Event, Notice},
-    name::{BadName, MAX_NAME_BYTES, Name},
-    name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
-    oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},
-    outage::OnOutage,
-    registry::{NotHeld, RegisterOptions, Registration, Registry, WhenLapsed},
-    singleton::{
-        ChildKind, Follow, Lead, MAX_HAND_OVER, Singleton, SingletonBuilder, SingletonError, SingletonEvent,
-        SingletonEvents, SingletonPlan,
-    },
     status::{LeaderInfo, MemberInfo, Status},
+};
+#[cfg(feature = "election")]
+pub use crate::{
+    core::singleton::ChildKind,
+    driver::{
+        oracle::{ChecksFence, MonitorEvent, MonitorSettings, Monitored, QueueOracle, RegistryOracle},
+        singleton::{
+            Follow, Lead, MAX_HAND_OVER, Singleton, SingletonBuilder, SingletonError, SingletonEvent,
+            SingletonEvents, SingletonPlan,
+        },
+    },
 };

@@ -1,13 +1,13 @@
 //! What a node knows of a registry, for people and programs.
 
-use callsign_elector::{
+use callsign_elector::settings::InForce;
+use callsign_store::{
     ids::{Epoch, NodeName, Position},
-    settings::InForce,
     supervision::NodeFailure,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{member::Member, table::Table};
+use crate::core::{member::Member, table::Table};
 
 /// One member of a registry, as this node last read it.
 #[allow(clippy::struct_excessive_bools)] // each is a column of a table

@@ -9,11 +9,7 @@ use callsign::{
     Kind, Name,
     cores::{Answer, Call, CallId, Effect, Input, Member, Now, OnLapse, Row, Tuning},
 };
-use callsign_elector::{
-    Time,
-    ids::SessionNumber,
-    store::{CommitOutcome, StoreError, mvcc::Mvcc},
-};
+use callsign_store::{CommitOutcome, StoreError, Time, ids::SessionNumber, mvcc::Mvcc};
 
 use crate::{
     run::formed_of,

@@ -66,11 +66,12 @@ mod tests {
     fn planted() -> BTreeMap<String, BTreeSet<String>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut files = Vec::new();
-        for part in ["elector", "transport", "registry"] {
+        for part in ["store", "elector", "election", "transport", "registry"] {
             sources(&root.join(part).join("src"), &mut files);
         }
         let mut planted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for path in files {
+        // All but the macro itself.
+        for path in files.into_iter().filter(|path| !path.ends_with("store/src/planted.rs")) {
             let text = fs::read_to_string(&path).unwrap();
             let file = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
             for rest in text.split("planted!(").skip(1) {

@@ -22,11 +22,11 @@ use std::{
 };
 
 use callsign::cores::{CallId, RequestNumber};
-use callsign_elector::{
+use callsign_elector::record::{LogEnd, SessionRecord};
+use callsign_store::{
+    CommitOutcome, Key,
     ids::{Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
     keys::RegistryKeys,
-    record::{LogEnd, SessionRecord},
-    store::{CommitOutcome, Key},
 };
 
 pub(crate) use self::duties::owed;

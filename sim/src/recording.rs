@@ -13,10 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use callsign_elector::{
-    ids::{ClusterName, RegistryName},
-    recording::{Core, Ending, RecordingError, read_header},
-};
+use callsign_elector::recording::{Core, Ending, RecordingError, read_header};
+use callsign_store::ids::{ClusterName, RegistryName};
 
 pub mod counts;
 pub mod gather;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callsign_elector::random::SplitMix64;
+use callsign_store::random::SplitMix64;
 
 /// The choices of a seed, of which two that are neighbours have nothing in common.
 #[derive(Clone, Debug)]

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::record::{Record, Term};
+use callsign_elector::record::Term;
+use callsign_store::record::Record;
 
 use self::exam::examine;
 use crate::{

@@ -28,12 +28,12 @@ use std::{
 };
 
 use callsign::cores::{CallId, Tuning};
-use callsign_elector::{
-    elector::ElectorTiming,
+use callsign_elector::{elector::ElectorTiming, session::SessionTiming};
+use callsign_store::{
+    Limits,
     ids::{ClusterName, Incarnation, NodeName, RegistryName},
     keys::{ClusterKeys, RegistryKeys},
-    session::SessionTiming,
-    store::{Limits, mvcc::Mvcc},
+    mvcc::Mvcc,
 };
 use callsign_transport::LinkTiming;
 

@@ -105,7 +105,7 @@ fn main() -> ExitCode {
         let node = cluster.node(name);
         let downs =
             node.log().lines().filter(|line| line.contains("down: ") && !line.contains("peer=z@")).count();
-        println!("{name}: {downs} links lost; refused {}", node.client.status().ok()["doors"]["refused"]);
+        println!("{name}: {downs} links lost; refused {}", node.client.status().ok()["admission"]["refused"]);
     }
     println!("quiet:    {}", shown(&quiet));
     println!("besieged: {}", shown(&besieged));

@@ -42,7 +42,7 @@ use crate::{store::TestStore, wait::wait_for};
 const PARENT: &str = "CALLSIGN_PARENT";
 
 /// How often is looked after the processes.
-const LOOK: Duration = Duration::from_millis(50);
+const PROCESS_INTERVAL: Duration = Duration::from_millis(50);
 /// Within this, and some leases, the cluster serves again once nothing is done to it any more.
 const HEALED: Duration = Duration::from_secs(60);
 
@@ -181,7 +181,7 @@ fn inflict(world: &mut World, planned: &[Planned], time: Duration, say: &mut dyn
         if at >= time && lasting.is_empty() {
             return over;
         }
-        thread::sleep(LOOK);
+        thread::sleep(PROCESS_INTERVAL);
     }
 }
 
@@ -211,7 +211,7 @@ pub fn settle(world: &World, patience: Duration) -> Result<(), String> {
                 tell(world);
                 told = Some(Instant::now());
             }
-            thread::sleep(LOOK);
+            thread::sleep(PROCESS_INTERVAL);
             world.all_are(state).then_some(())
         });
         if is.is_none() {

@@ -7,7 +7,7 @@ use ureq::Agent;
 
 /// How long to wait for any answer: longer than a node is stopped in any test, so that no request is given up whose
 /// effect is still to come.
-const PATIENCE: Duration = Duration::from_secs(40);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A node that can be asked.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Client {
     pub fn new(url: &str) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
+            .timeout_global(Some(ANSWER_TIMEOUT))
             .proxy(None)
             .build();
         Self { agent: config.into(), url: url.to_owned() }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How long a cluster without faults may take for whatever it has to do. Only tests that fail wait so long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CLUSTER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Nodes over a store of their own, in a directory of their own.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl Cluster {
     /// Stops a node (SIGSTOP) at a moment at which it is not writing to the store, where it would keep everybody from
     /// writing: the store's documentation says so.
     pub fn stop_outside_a_commit(&self, name: &str) {
-        eventually("the node is stopped outside a commit", PATIENCE, || {
+        eventually("the node is stopped outside a commit", CLUSTER_TIMEOUT, || {
             self.node(name).stop();
             if !self.store.can_lock() || self.store.try_lock().is_some() {
                 return Ok(());
@@ -192,7 +192,7 @@ impl Cluster {
     }
 
     fn wait_until_node_ready(&self, name: &str, members: &BTreeSet<String>) {
-        eventually(&format!("{name} is ready"), PATIENCE, || {
+        eventually(&format!("{name} is ready"), CLUSTER_TIMEOUT, || {
             let status = self.node(name).client.status().result()?;
             let rows = status["members"].as_array().cloned().unwrap_or_default();
             let is_up =
@@ -205,7 +205,7 @@ impl Cluster {
 
     /// Waits until some node leads and serves, and returns its name.
     pub fn leader(&self) -> String {
-        eventually("a node leads", PATIENCE, || {
+        eventually("a node leads", CLUSTER_TIMEOUT, || {
             let leader = self.store.leader().ok_or("nobody leads")?;
             let node = self.nodes.get(&leader).ok_or(format!("{leader} leads, and is not running"))?;
             let status = node.client.status().result()?;
@@ -216,7 +216,7 @@ impl Cluster {
     /// Registers a name on a node, until it is granted, and returns its token.
     pub fn register(&self, name: &str, wanted: &str) -> u64 {
         let life = &self.node(name).life;
-        eventually(&format!("{name} registers {wanted}"), PATIENCE, || {
+        eventually(&format!("{name} registers {wanted}"), CLUSTER_TIMEOUT, || {
             let asked = Instant::now();
             let token = life.client.register(wanted).result()?["token"].as_u64().ok_or("no token")?;
             self.history.granted(life, wanted, token, Span::since(asked));
@@ -231,7 +231,9 @@ impl Cluster {
 
     /// Keeps everybody from writing to the store, until the lock is dropped.
     pub fn lock_the_store(&self) -> WriteLock {
-        eventually("the store is locked", PATIENCE, || self.store.try_lock().ok_or("others write".to_owned()))
+        eventually("the store is locked", CLUSTER_TIMEOUT, || {
+            self.store.try_lock().ok_or("others write".to_owned())
+        })
     }
 
     /// Keeps everybody from writing to the store for a time.
@@ -256,7 +258,7 @@ impl Cluster {
     /// Waits until clients were granted so many registrations more.
     pub fn wait_for_registrations(&self, more: u64) {
         let enough = self.history.answers("registered") + more;
-        eventually("clients are granted names", PATIENCE, || {
+        eventually("clients are granted names", CLUSTER_TIMEOUT, || {
             if self.history.answers("registered") >= enough { Ok(()) } else { Err(self.history.to_string()) }
         });
     }
@@ -296,7 +298,7 @@ impl Cluster {
             assert!(breaches.is_empty(), "{}\nhistory: {}", breaches.join("\n"), self.history);
         };
         no_breach();
-        eventually("every replica has what is held, and nothing else", PATIENCE, || {
+        eventually("every replica has what is held, and nothing else", CLUSTER_TIMEOUT, || {
             let mut held = BTreeMap::new();
             for node in self.nodes.values() {
                 held.extend(held_by(&node.life, &self.history)?);

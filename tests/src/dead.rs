@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use callsign_elector::{
+use callsign_elector::record::{AuthorRecord, SessionRecord};
+use callsign_store::{
+    self, CommitOutcome, Transaction,
     ids::{Beat, ClusterName, Incarnation, NodeName, RegistryName, Sequence, SessionNumber},
     keys::ClusterKeys,
-    record::{AuthorRecord, Record, SessionRecord},
-    store::{self, CommitOutcome, Transaction},
+    record::Record,
 };
 
 /// How many records are left behind by one transaction.
@@ -19,7 +20,7 @@ const TOGETHER: usize = 500;
 pub async fn leave_behind(url: &str, cluster: &str, lease: Duration, dead: usize) {
     let cluster = ClusterKeys::new(&ClusterName::new(cluster).expect("a name"));
     let registry = cluster.registry(&RegistryName::new("default").expect("a name"));
-    let store = store::open(url).expect("the store opens");
+    let store = callsign_store::open(url).expect("the store opens");
     for from in (0..dead).step_by(TOGETHER) {
         let mut transaction = Transaction::new();
         for nth in from..dead.min(from + TOGETHER) {

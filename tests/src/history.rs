@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::client::Client;
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 
 /// One incarnation of a node.
 #[derive(Debug)]

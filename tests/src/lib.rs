@@ -41,5 +41,5 @@ pub use siege::{Done, Siege, Strangers};
 pub use singleton::{Runner, Singleton, guard_of, parent_of, signal};
 pub use store::{PostgresServer, TestStore};
 pub use store_view::{StoreView, WriteLock};
-pub use wait::{eventually, wait_for};
+pub use wait::{TEST_DEADLINE, eventually, wait_for};
 pub use witness::{Did, Line, Lines};

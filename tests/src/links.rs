@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 use tokio::runtime::Runtime;
 
 mod carrier;

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Between two requests of a client.
-const PAUSE: Duration = Duration::from_millis(5);
+const REQUEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// Names of a node's own.
 const OWN: usize = 20;
@@ -107,7 +107,7 @@ impl LoadClient {
         let mut beliefs = vec![Belief::Free; self.names.len()];
         let mut former: Option<Arc<Life>> = None;
         while !ends.load(Ordering::Relaxed) {
-            thread::sleep(PAUSE);
+            thread::sleep(REQUEST_PAUSE);
             let Some(life) = current(&self.directory, &self.node) else { continue };
             if former.as_ref().is_none_or(|former| former.incarnation != life.incarnation) {
                 beliefs.fill(Belief::Free);

@@ -19,10 +19,10 @@ use crate::{
     history::{History, Life, Span},
     sampler::Directory,
 };
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 
 /// Between two requests of a client.
-const PAUSE: Duration = Duration::from_millis(3);
+const REQUEST_PAUSE: Duration = Duration::from_millis(3);
 
 /// How many clients there are.
 const CLIENTS: u64 = 6;
@@ -136,7 +136,7 @@ impl RetryingClient {
 
     fn run(mut self, ends: &AtomicBool) {
         while !ends.load(Ordering::Relaxed) {
-            thread::sleep(PAUSE);
+            thread::sleep(REQUEST_PAUSE);
             if self.kept.len() >= KEPT {
                 let at = self.draw(self.kept.len());
                 let (name, life) = self.kept.swap_remove(at);

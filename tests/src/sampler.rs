@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 use serde::Deserialize;
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Between two questions to a node: enough to see a hold of some ten milliseconds, without being most of the load.
-const PAUSE: Duration = Duration::from_millis(10);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The living nodes, as those who ask them in the background find them.
 pub(crate) type Directory = Arc<Mutex<BTreeMap<String, Arc<Life>>>>;
@@ -62,7 +62,7 @@ impl Sampler {
                         let answer = life.client.get("/held", &[]);
                         note(&history, &life, asked, answer);
                     }
-                    thread::sleep(PAUSE);
+                    thread::sleep(SAMPLE_INTERVAL);
                 }
             })
         });

@@ -6,7 +6,6 @@ use std::{
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
-    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -17,12 +16,9 @@ use crate::{
     process::{Stopped, kill, wait_until_stopped},
     store::TestStore,
     store_view::StoreView,
-    wait::{eventually, wait_for},
+    wait::{TEST_DEADLINE, eventually, wait_for},
     witness::{Line, Lines},
 };
-
-/// How long anything may take that is no matter of time. Only tests that fail wait so long.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Nodes that would run one program, over a store of their own.
 #[derive(Debug)]
@@ -107,7 +103,7 @@ impl Singleton {
 
     /// Waits until programs have been started more than `before` times, and returns the last start.
     pub fn wait_for_start(&self, before: usize) -> Line {
-        eventually("the program is started", PATIENCE, || {
+        eventually("the program is started", TEST_DEADLINE, || {
             let lines = self.lines();
             let count = lines.starts().count();
             let last = lines.starts().last().filter(|_| count > before).cloned();
@@ -117,7 +113,7 @@ impl Singleton {
 
     /// Waits until the program of this start acts no more: its process is gone.
     pub fn wait_for_end(&self, start: &Line) {
-        eventually("the program is gone", PATIENCE, || {
+        eventually("the program is gone", TEST_DEADLINE, || {
             let stat = fs::read_to_string(format!("/proc/{}/stat", start.pid)).unwrap_or_default();
             // PID (NAME) STATE: a dead one stays until its parent, which may be stopped, has asked for its status.
             let is_gone =
@@ -139,7 +135,7 @@ impl Singleton {
     /// Stops a node (SIGSTOP) at a moment at which it is not writing to the store, where it would keep everybody from
     /// writing.
     pub fn stop_outside_a_commit(&mut self, name: &str) {
-        eventually("the node is stopped outside a commit", PATIENCE, || {
+        eventually("the node is stopped outside a commit", TEST_DEADLINE, || {
             let runner =
                 self.runners.iter().find(|runner| runner.name == name).expect("a node that was started");
             runner.stop();
@@ -224,7 +220,7 @@ impl Runner {
     /// Waits until it has ended.
     pub fn wait(&mut self) -> Stopped {
         let child = &mut self.child;
-        self.ended = wait_for(PATIENCE, || child.try_wait().expect("a child can be waited for"));
+        self.ended = wait_for(TEST_DEADLINE, || child.try_wait().expect("a child can be waited for"));
         Stopped { status: self.ended, log: self.log() }
     }
 

@@ -6,20 +6,15 @@
 use std::{
     path::Path,
     sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
 };
 
-use crate::wait::eventually;
+use callsign_store::testing::postgres::Server;
+
+use crate::wait::{TEST_DEADLINE, eventually};
 
 #[allow(dead_code, clippy::unwrap_used)] // the store's own tests do more with it
-#[path = "../../elector/src/store/postgres/tests/server.rs"]
-mod server;
-
 /// Says over which store the tests run.
 const STORE: &str = "CALLSIGN_TEST_STORE";
-/// How long a standby may take to follow.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A store for one cluster.
 pub struct TestStore {
     /// Where it is.
@@ -91,12 +86,12 @@ impl std::fmt::Debug for TestStore {
 }
 
 /// A private Postgres server, gone when it is dropped, with a standby if it was given one.
-pub struct PostgresServer(server::Server, Option<server::Server>);
+pub struct PostgresServer(Server, Option<Server>);
 
 impl PostgresServer {
     /// `None`, and a line that says so, where Postgres is not installed.
     pub fn start() -> Option<Self> {
-        server::Server::start().map(|server| Self(server, None))
+        Server::start().map(|server| Self(server, None))
     }
 
     /// Its database, for its owner.
@@ -181,8 +176,8 @@ impl PostgresServer {
 }
 
 /// Waits until a statement is answered by "true".
-fn wait_for(server: &server::Server, what: &str, statement: &str) {
-    eventually(what, PATIENCE, || match server.ask(statement).as_str() {
+fn wait_for(server: &Server, what: &str, statement: &str) {
+    eventually(what, TEST_DEADLINE, || match server.ask(statement).as_str() {
         "t" => Ok(()),
         answer => Err(answer.to_owned()),
     });

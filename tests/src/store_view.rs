@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use callsign_elector::{
+use callsign_elector::record::{Lock, LogEnd, MemberRow, SessionRecord, Term};
+use callsign_store::{
+    CommitOutcome, Key, Read, SharedStore, Transaction, Value,
     ids::{ClusterName, Incarnation, NodeName, Nonce, Position, RegistryName, SessionNumber},
     keys::{ClusterKeys, RegistryKeys, read_key},
-    record::{Lock, LogEnd, MemberRow, Record, SessionRecord, Term},
-    store::{CommitOutcome, Key, Read, SharedStore, Transaction, Value, open},
+    open,
+    record::Record,
 };
 use rusqlite::Connection;
 use tokio::runtime::Runtime;

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+pub use callsign_store::testing::TEST_DEADLINE;
+
 /// How often a condition is looked at. Shorter: the looking slows down what is looked at.
-const LOOK: Duration = Duration::from_millis(5);
+const CONDITION_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Looks until there is something, and returns it; `None` once `wait` is over.
 pub fn wait_for<T>(wait: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
@@ -13,7 +15,7 @@ pub fn wait_for<T>(wait: Duration, mut look: impl FnMut() -> Option<T>) -> Optio
         if found.is_some() || Instant::now() > deadline {
             return found;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CONDITION_INTERVAL);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use callsign_store::Entropy;
+
 use crate::{
-    draws::Draws,
+    driver::{net::network::Network, tasks::Tasks},
     keys::Keys,
-    net::network::Network,
-    tasks::Tasks,
     tuning::{LinkLimits, LinkTiming},
 };
 
@@ -32,8 +32,8 @@ pub struct EndpointConfig {
     pub network: Network,
     /// Seeds the jitter of redialling.
     pub seed: u64,
-    /// Who draws the keys of handshakes.
-    pub draws: Draws,
+    /// Who draws the keys of Noise's handshakes. What TLS draws is always the system's.
+    pub entropy: Entropy,
     /// Who starts the endpoint's tasks.
     pub tasks: Tasks,
 }
@@ -56,7 +56,7 @@ impl EndpointConfig {
             limits: LinkLimits::default(),
             network: Network::Tcp,
             seed: incarnation,
-            draws: Draws::default(),
+            entropy: Entropy::default(),
             tasks: Tasks::default(),
         }
     }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agreed::{Carrier, Security},
-    peer::LinkId,
-    secret::MAX_SECRETS,
-    versions::Versions,
+    core::{
+        agreed::{Carrier, Security},
+        peer::LinkId,
+        versions::Versions,
+    },
+    driver::secret::MAX_SECRETS,
 };
 
 /// Why an endpoint did not start. Nothing was left running.

@@ -1,6 +1,6 @@
 //! What fuzzing drives: whatever bytes come, nothing panics, and what is said in each function holds.
 //!
-//! The functions are called by `fuzz/`, and by a test with every file that fuzzing left in `fuzz/corpus/`.
+//! The functions are called by `tests/fuzz/`, and by a test with every file that fuzzing left in `tests/fuzz/corpus/`.
 #![allow(missing_docs)] // it is hidden
 
 use std::sync::{Arc, LazyLock};
@@ -10,22 +10,27 @@ use futures::executor::block_on;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::{
-    agreed::{Carrier, Security},
-    error::Refused,
-    frame::{self, Assembly, Frame},
-    hello::{Certified, Effect, Hello, Input, Me, Side},
-    keys::Keys,
-    link::{self, Link},
-    net::{
-        handshake::{NOISE, shake},
-        stream::Connection,
-        wire::{ReadError, WireRead, wire},
+    core::{
+        agreed::{Carrier, Security},
+        frame::{self, Assembly, Frame},
+        hello::{Certified, Effect, Hello, Input, Me, Side},
+        link::{self, Link},
+        outbox::Outbox,
+        peer::{LinkId, PeerId, is_valid_name},
+        versions::Versions,
     },
-    outbox::Outbox,
-    peer::{LinkId, PeerId, is_valid_name},
-    secret::Secret,
+    driver::{
+        net::{
+            handshake::shake,
+            noise::NOISE,
+            stream::Connection,
+            wire::{ReadError, WireRead, wire},
+        },
+        secret::Secret,
+    },
+    error::Refused,
+    keys::Keys,
     tuning::{LinkLimits, LinkTiming},
-    versions::Versions,
 };
 
 /// The longest frame of a link here, in bytes.
@@ -78,8 +83,15 @@ fn over_a_connection(hello: Hello, security: Security, dials: bool, bytes: &[u8]
     let (mut read, mut write) = wire(connection(bytes), LIMIT);
     let secrets = if security.has_secret() { vec![SECRET.clone()] } else { Vec::new() };
     let keys = Keys { secrets, tls: None };
-    let peer =
-        block_on(shake(&mut read, &mut write, hello, &keys, dials, &crate::Draws::default(), |_| Ok(())));
+    let peer = block_on(shake(
+        &mut read,
+        &mut write,
+        hello,
+        &keys,
+        dials,
+        &callsign_store::Entropy::default(),
+        |_| Ok(()),
+    ));
     if let Ok(peer) = peer {
         assert!(keys.secrets.is_empty(), "{peer} was accepted without the secret");
         must_be_welcome(&peer);

@@ -1,6 +1,9 @@
 //! What nodes know each other by: secrets that a cluster shares, certificates that name a node, or both.
 
-use crate::{agreed::Security, secret::Secret, tls::Tls};
+use crate::{
+    core::agreed::Security,
+    driver::{secret::Secret, tls::Tls},
+};
 
 /// What a node shows to others, and asks of them. Nothing of it is ever negotiated: a node asks for what it has, whatever
 /// the other side says.

@@ -23,8 +23,7 @@
 //! Does not promise that a message arrives: what is queued or under way when a link ends is lost, and the sender is
 //! told no more than `Down`.
 //!
-//! The rules are in cores without I/O (`bucket`, `doors`, `frame`, `hello`, `link`, `links`, `outbox`, `refusals`); `net`, `handle`,
-//! `inner`, `endpoint` and `remote` drive them. With the feature `node-server` the frames of a link may travel in a session of
+//! The rules are in `core`, without I/O; `driver` drives them. With the feature `node-server` the frames of a link may travel in a session of
 //! the application's own `ractor_cluster::NodeServer` instead of over the connection itself (`NodeServerNetwork`);
 //! everything else is the same.
 //!
@@ -35,67 +34,48 @@
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 
-mod agreed;
-mod bucket;
 mod config;
+mod core;
 #[cfg(feature = "cores")]
 #[doc(hidden)]
 pub mod cores;
-mod doors;
-mod draws;
-mod endpoint;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)] // where time, tasks and randomness come from
+mod driver;
 mod error;
-mod events;
-mod frame;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
-#[cfg(test)]
-mod golden_tests;
-mod handle;
-mod hello;
-mod inner;
 mod keys;
-mod link;
-mod links;
-mod lock;
-mod net;
-#[cfg(feature = "node-server")]
-mod node_server;
-mod outbox;
-mod peer;
-mod refusals;
-mod remote;
-mod secret;
-mod subscribers;
-mod tasks;
-mod tls;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests drive
+mod tests;
 mod tuning;
-mod variant;
-mod versions;
 
-pub use agreed::{Carrier, Security};
 pub use config::EndpointConfig;
-pub use draws::Draws;
-pub use endpoint::{Endpoint, LinkStatus};
-pub use error::{CertificateFault, DownReason, KeysRefused, Refused, SendError, StartError, Whose};
-pub use events::LinkEvents;
-pub use keys::Keys;
-pub use net::{memory::MemoryNetwork, network::Network};
+pub use core::agreed::{Carrier, Security};
+pub use core::peer::{Lane, LinkId, MAX_NAME, PeerId};
+pub use core::refusals::{Refusal, RefusalCounts};
+#[doc(hidden)]
+pub use core::variant::VariantName;
+pub use core::versions::Versions;
+pub use driver::endpoint::{Endpoint, LinkStatus};
+pub use driver::events::LinkEvents;
+pub use driver::net::{memory::MemoryNetwork, network::Network};
 #[cfg(feature = "node-server")]
-pub use node_server::NodeServerNetwork;
-pub use peer::{Lane, LinkId, MAX_NAME, PeerId};
+pub use driver::node_server::NodeServerNetwork;
+pub use driver::remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
+#[cfg(feature = "noise")]
+pub use driver::secret::BadSecret;
+pub use driver::secret::{MAX_SECRETS, Secret};
+pub use driver::subscribers::LinkEvent;
+pub use driver::tasks::Tasks;
+#[cfg(feature = "tls")]
+pub use driver::tls::BadTls;
+pub use driver::tls::Tls;
+pub use error::{CertificateFault, DownReason, KeysRefused, Refused, SendError, StartError, Whose};
+pub use keys::Keys;
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]
 pub use ractor_cluster;
 pub use ractor_cluster_derive::{RactorClusterMessage, RactorMessage};
-pub use refusals::{Refusal, RefusalCounts};
-pub use remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError};
-pub use secret::{BadSecret, MAX_SECRETS, Secret};
-pub use subscribers::LinkEvent;
-pub use tasks::Tasks;
-pub use tls::{BadTls, Tls};
 pub use tuning::{LinkLimits, LinkTiming};
-#[doc(hidden)]
-pub use variant::VariantName;
-pub use versions::Versions;

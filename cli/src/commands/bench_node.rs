@@ -25,7 +25,7 @@ mod registrations;
 mod sequential;
 
 /// How long a condition is waited for. The bench itself does not wait longer.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(100);
+const CONDITION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(100);
 
 /// How often a condition is looked at.
 const TICK: std::time::Duration = std::time::Duration::from_millis(1);
@@ -77,7 +77,7 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::Join { .. } | Order::Usage => bail!("done above"),
         Order::Ready => {
             ensure!(
-                node.registry.ready(PATIENCE).await,
+                node.registry.ready(CONDITION_TIMEOUT).await,
                 "the node does not get ready: {:?}",
                 node.registry.status()
             );
@@ -146,5 +146,7 @@ async fn until(mut holds: impl FnMut() -> bool, what: &str) -> Result<()> {
             tokio::time::sleep(TICK).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.with_context(|| format!("waited in vain for {what}"))
+    tokio::time::timeout(CONDITION_TIMEOUT, waiting)
+        .await
+        .with_context(|| format!("waited in vain for {what}"))
 }

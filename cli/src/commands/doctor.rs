@@ -10,12 +10,10 @@ use std::{
 
 use anyhow::Result;
 use callsign::{SharedStore, open_store};
-use callsign_elector::{
+use callsign_store::{
+    CommitOutcome, Proof,
+    examine::{Finding, Verdict, examine},
     ids::{Incarnation, NodeName},
-    store::{
-        CommitOutcome, Proof,
-        examine::{Finding, Verdict, examine},
-    },
 };
 use serde_json::json;
 
@@ -36,12 +34,12 @@ const NOT_TOLD: Duration = Duration::from_millis(600);
 /// A certificate that is good for fewer days is worth a warning.
 const EXPIRES_SOON: u64 = 7;
 /// How long what was tried may take, all together.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a store that was opened may not be available yet. Its connections come up behind `open`, and one request waits
 /// for them for a second: too short for a server that is far away.
 const COMING_UP: Duration = Duration::from_secs(5);
 /// Before it is asked again.
-const PAUSE: Duration = Duration::from_millis(100);
+const TRIAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Arguments of `callsign doctor`.
 #[derive(clap::Args)]
@@ -162,8 +160,8 @@ fn diagnose(url: &str, report: &mut Report) -> Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
-        if tokio::time::timeout(PATIENCE, attempt(&store, report)).await.is_err() {
-            let said = format!("what was tried was not done within {PATIENCE:?}");
+        if tokio::time::timeout(TRIAL_TIMEOUT, attempt(&store, report)).await.is_err() {
+            let said = format!("what was tried was not done within {TRIAL_TIMEOUT:?}");
             report.push(Finding::new("commits", Verdict::Unknown, said));
         }
     });
@@ -208,7 +206,7 @@ async fn once_up<T, E, F: Future<Output = Result<T, E>>>(mut ask: impl FnMut() -
         if answer.is_ok() || tokio::time::Instant::now() >= until {
             return answer;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(TRIAL_PAUSE).await;
     }
 }
 
@@ -352,7 +350,7 @@ fn in_words(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use callsign_elector::store::memory::MemoryStore;
+    use callsign_store::memory::MemoryStore;
 
     use super::*;
 

@@ -7,9 +7,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use callsign::{Config, JoinError, Keys, Registry, SessionTiming, SharedStore, StartError, open_store};
-use callsign_elector::{
+use callsign_store::{
+    examine::{Finding, Verdict},
     ids::NodeName,
-    store::examine::{Finding, Verdict},
 };
 use serde_json::json;
 use tokio::{

@@ -18,16 +18,16 @@ use std::{
 
 use anyhow::{Context, Result};
 use callsign::{SharedStore, open_store};
-use callsign_elector::{
+use callsign_election::{
+    Campaign, CampaignSettings, Election, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost,
+    Policy, Started, Timing,
+    campaign::{CampaignStartError, Event, Release, What},
+    lease::ElectionError,
+};
+use callsign_store::{
     Clock,
-    election::{
-        Campaign, CampaignSettings, Election, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost,
-        Policy, Started, Timing,
-        campaign::{CampaignStartError, Event, Release, What},
-        lease::ElectionError,
-    },
+    examine::{Finding, Verdict},
     ids::{ClusterName, ElectionName, MemberId},
-    store::examine::{Finding, Verdict},
 };
 use tokio::sync::{broadcast, mpsc, watch};
 
@@ -443,7 +443,7 @@ async fn open(url: &str, say: &Say) -> Result<SharedStore> {
 }
 
 /// Says what of the election people should know. The rest is in the log.
-fn observer(say: Say) -> callsign_elector::election::campaign::Observer {
+fn observer(say: Say) -> callsign_election::campaign::Observer {
     let (is_silent, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
     Arc::new(move |event: &Event| match &event.what {
         What::UnknownOutcome { fault } => {

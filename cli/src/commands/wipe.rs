@@ -9,15 +9,15 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use callsign::{Clock, SessionTiming, SharedStore};
 use callsign_elector::{
+    session::{NodeSession, SessionConfig},
+    wipe::{Found, Sweep, fence, forget, reads},
+};
+use callsign_store::{
+    CommitOutcome, Transaction,
+    examine::{self, Finding},
     ids::{Beat, ClusterName, Incarnation, NodeName, RegistryName},
     keys::{ClusterKeys, RegistryKeys},
-    session::{NodeSession, SessionConfig},
-    store::{
-        CommitOutcome, Transaction,
-        examine::{self, Finding},
-        open_existing,
-    },
-    wipe::{Found, Sweep, fence, forget, reads},
+    open_existing,
 };
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ use crate::{
 /// The name under which sessions are observed. One at a time.
 const OBSERVER: &str = "callsign-wipe";
 /// Between two looks at the sessions of others.
-const LOOK: Duration = Duration::from_millis(200);
+const SESSION_INTERVAL: Duration = Duration::from_millis(200);
 /// How often a commit that met somebody else's, or was not answered, is tried again with what is there then.
 const ATTEMPTS: u32 = 20;
 
@@ -253,7 +253,7 @@ impl Wipe<'_> {
             if failed >= ATTEMPTS {
                 return Err(anyhow!(why).context("not all was removed").into());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(SESSION_INTERVAL).await;
         }
     }
 
@@ -276,7 +276,7 @@ impl Wipe<'_> {
             timing: SessionTiming::for_lease(shortest),
             seed: now_ns(),
         };
-        let wait = self.args.wait.unwrap_or(longest * 2 + LOOK * 10);
+        let wait = self.args.wait.unwrap_or(longest * 2 + SESSION_INTERVAL * 10);
         let nodes = listed(found.open().keys());
         tell(format_args!("waiting for at most {wait:?}: {nodes} have open sessions"));
         let observer = NodeSession::open(self.store.clone(), Clock::boot(), config, shortest * 2);
@@ -295,7 +295,7 @@ impl Wipe<'_> {
                 if found.open().is_empty() {
                     return Ok(());
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(SESSION_INTERVAL).await;
             }
         };
         let outlived = tokio::time::timeout(wait, watched).await;

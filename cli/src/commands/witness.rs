@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use callsign_elector::clock::Clock;
+use callsign_store::clock::Clock;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use signal_hook::{consts::SIGTERM, flag};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callsign_elector::time::Time;
+use callsign_store::time::Time;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// What a node says. Times are nanoseconds of the machine's boot-time clock.

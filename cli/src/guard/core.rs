@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use callsign_elector::time::Time;
+use callsign_store::time::Time;
 use serde::{Deserialize, Serialize};
 
 /// How soon who is left is killed again: processes that were made meanwhile. Longer: they run longer.

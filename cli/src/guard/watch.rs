@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use callsign_elector::{clock::Clock, time::Time};
+use callsign_store::{clock::Clock, time::Time};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,

@@ -12,15 +12,25 @@
 
 use std::time::Duration;
 
-use callsign_elector::Time;
-use callsign_planted::planted;
+use callsign_store::{Time, planted};
 
 use crate::{
+    core::{
+        input::{Granted, Now},
+        name::Name,
+    },
     error::RegisterError,
-    input::{Granted, Now},
-    name::Name,
-    outage::OnOutage,
 };
+
+/// What a call that writes does while the store takes no commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnOutage {
+    /// It waits for as long as calls wait. It is done as soon as the store is there again.
+    #[default]
+    Wait,
+    /// It fails at once, before anything is sent: `StoreUnavailable`.
+    Fail,
+}
 
 /// What can happen to a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -13,10 +13,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use callsign_elector::{Time, ids::RegistryName};
-use callsign_planted::planted;
+use callsign_store::{Time, ids::RegistryName, planted};
 
-use crate::input::Drained;
+use crate::core::input::Drained;
 
 /// How long each step may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

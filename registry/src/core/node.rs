@@ -12,12 +12,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsign_elector::{
+use callsign_elector::session::{self, SessionEvent};
+use callsign_store::{
     Time,
     ids::{NodeName, RegistryName},
-    session::{self, SessionEvent},
+    planted,
 };
-use callsign_planted::planted;
 
 use super::{
     leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},

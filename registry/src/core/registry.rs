@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 
 use callsign_elector::{
     elector::{self, Elector, ElectorConfig, ElectorEvent, View},
-    ids::{Incarnation, NodeName},
     session::{self, SessionEvent},
 };
-use callsign_planted::planted;
+use callsign_store::ids::{Incarnation, NodeName};
+use callsign_store::planted;
 use serde::{Deserialize, Serialize};
 
-use crate::{
+use crate::core::{
     input::{Effect, Event, Input, Now},
     member::{Member, MemberConfig},
     table::Table,
@@ -155,8 +155,8 @@ impl<T: Table> RegistryCore<T> {
         let told = match event {
             ElectorEvent::View(view) if planted!("vacancy-kept-back") && view.term.leader.is_none() => return,
             ElectorEvent::View(view) => Told::Member(Input::View(view.clone())),
-            ElectorEvent::Assume { leader, epoch } => {
-                Told::Member(Input::Assume { leader: leader.clone(), epoch: *epoch })
+            ElectorEvent::RunHandoff { leader, epoch } => {
+                Told::Member(Input::RunHandoff { leader: leader.clone(), epoch: *epoch })
             }
             ElectorEvent::Missing { .. } if planted!("loss-kept-back") => return,
             ElectorEvent::Missing { since, facts } => {

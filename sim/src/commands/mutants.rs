@@ -76,13 +76,13 @@ impl Mutants {
             return super::nodes::first_failure(mutant.name, self.first, mutant.within, self.jobs);
         }
         let of_elections = super::elections::scenarios(name).and_then(|all| all.first().copied());
-        callsign_planted::plant(Some(mutant.name));
+        callsign_store::planted::plant(Some(mutant.name));
         let found = if let Some(scenario) = of_elections {
             self.look_in(scenario, mutant.within)
         } else {
             self.look_in(Scenario::from_str(name, false).map_err(anyhow::Error::msg)?, mutant.within)
         };
-        callsign_planted::plant(None);
+        callsign_store::planted::plant(None);
         Ok(found.map(|(check, seed)| (check.to_owned(), seed)))
     }
 

@@ -13,7 +13,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use callsign_elector::{lock::lock, supervision::text};
 use callsign_sim::{
     histories::acting::PANIC,
     nodes::{
@@ -22,6 +21,7 @@ use callsign_sim::{
         run::{Outcome, run},
     },
 };
+use callsign_store::{lock::lock, supervision::text};
 use clap::{Args, ValueEnum};
 
 /// Every seed of this number runs twice, in two processes, and both have to do the same.
@@ -114,7 +114,7 @@ impl Nodes {
             }
         }));
         #[cfg(feature = "planted")]
-        callsign_planted::plant(self.plant.as_deref());
+        callsign_store::planted::plant(self.plant.as_deref());
         let mut outcome = run(seed, self.without, self.print);
         for line in std::mem::take(&mut outcome.trace) {
             say!("{line}");

@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use super::arguments::Replay;
 
 /// How often a trace is replayed to make it short.
-const TRIES: usize = 3000;
+const SHRINK_TRIES: usize = 3000;
 
 /// The scenarios of a name.
 pub(crate) fn scenarios(name: &str) -> anyhow::Result<Vec<Scenario>> {
@@ -112,7 +112,7 @@ pub(super) fn keep_short<S: Simulated>(
     let fails = |actions: &[S::Action]| found(actions) == Some(violation.check);
     let begin = &ran.trace[..ran.faulty.min(ran.trace.len())];
     let begin = if fails(begin) { begin } else { &ran.trace };
-    let actions = if short { shrink(begin, TRIES, fails).actions } else { ran.trace.clone() };
+    let actions = if short { shrink(begin, SHRINK_TRIES, fails).actions } else { ran.trace.clone() };
     say!("{} of {} actions are enough:", actions.len(), begin.len());
     for action in actions.iter().filter(|_| short) {
         say!("  {}", serde_json::to_string(action)?);

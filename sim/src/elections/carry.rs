@@ -1,21 +1,18 @@
 //! What drivers do: hands the campaign its inputs, carries out its effects, and drives the lease's operations.
 
-use callsign_elector::{
-    election::{
-        Fault, Fence, Reaction, Signal, Verdict,
-        campaign::{
-            Transition,
-            core::{CallId, Effect, Input},
-        },
-        lease::{
-            ElectionError,
-            member::{Answer, Ask},
-            operation::{Operation, Step},
-        },
+use callsign_election::{
+    Fault, Fence, Reaction, Signal, Verdict,
+    campaign::{
+        Transition,
+        core::{CallId, Effect, Input},
     },
-    store::Version,
-    time::Time,
+    lease::{
+        ElectionError,
+        member::{Answer, Ask},
+        operation::{Operation, Step},
+    },
 };
+use callsign_store::{Version, time::Time};
 
 use super::{
     action::Slot,

@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::{
-    election::{
-        Denial, Fault, Fence, Grant, Lost, Refusal, Verdict,
-        campaign::{Event, Transition, Until, Unusable, What, core::Input},
-        lease,
-        policy::Policy,
-        state::{Control, Effect, Row, Seat},
-    },
+use callsign_election::{
+    Denial, Fault, Fence, Grant, Lost, Refusal, Verdict,
+    campaign::{Event, Transition, Until, Unusable, What, core::Input},
+    lease,
+    policy::Policy,
+    state::{Control, Effect, Row, Seat},
+};
+use callsign_store::{
     ids::{Epoch, Incarnation, MemberId},
     record::Record,
     time::Time,
@@ -208,7 +208,7 @@ impl Judge {
     pub(super) fn before_input(&mut self, now: Time, process: &mut Process, input: &Input<Fence>) {
         let held = process.handle.as_ref().map(|(grant, _)| grant.term.epoch);
         self.held = held.map(|epoch| (epoch, process.check(now).is_some()));
-        if let Input::Signal(callsign_elector::election::Signal::ResignRequested { epoch }) = input {
+        if let Input::Signal(callsign_election::Signal::ResignRequested { epoch }) = input {
             process.asked.extend(epoch.or(held));
         }
     }

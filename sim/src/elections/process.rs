@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use callsign_elector::{
-    election::{
-        Fence, Grant,
-        campaign::{
-            Transition, Until,
-            core::{CallId, Config, Core, RunId},
-        },
-        lease::{
-            Memory, Watcher,
-            member::{Ask, Member},
-            operation::{Input, Operation},
-        },
-        state::{Candidate, Who},
+use callsign_election::{
+    Fence, Grant,
+    campaign::{
+        Transition, Until,
+        core::{CallId, Config, Core, RunId},
     },
+    lease::{
+        Memory, Watcher,
+        member::{Ask, Member},
+        operation::{Input, Operation},
+    },
+    state::{Candidate, Who},
+};
+use callsign_store::{
+    Read, Transaction, Version,
     ids::{Epoch, Incarnation},
-    store::{Read, Transaction, Version},
     time::Time,
 };
 
@@ -174,7 +174,7 @@ pub struct Process {
     /// The epochs that somebody asked it to give up.
     pub asked: BTreeSet<Epoch>,
     /// What was told to the campaign and is not yet looked at.
-    pub(super) inputs: VecDeque<callsign_elector::election::campaign::core::Input<Fence>>,
+    pub(super) inputs: VecDeque<callsign_election::campaign::core::Input<Fence>>,
     /// Its priority.
     pub priority: u32,
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{rng::Rng, simulated::Simulated};
 
 /// How many actions a run has at most: far more than it needs.
-const MOST: usize = 200_000;
+const MOST_ACTIONS: usize = 200_000;
 
 /// What came of a run.
 pub type Ran = crate::simulated::Ran<Scenario>;
@@ -95,7 +95,7 @@ fn go_on(
     until: Duration,
     mut enough: impl FnMut(&World) -> bool,
 ) {
-    for _ in 0..MOST {
+    for _ in 0..MOST_ACTIONS {
         if world.now >= until || world.judge.violation().is_some() || enough(world) {
             return;
         }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::time::Time;
+use callsign_store::time::Time;
 
 use super::{
     action::{Action, Channel, Fate, Order, Slot},

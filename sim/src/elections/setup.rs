@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use callsign_elector::{
-    election::{
-        ElectionConfig, Policy,
-        campaign::OnLoss,
-        policy::{Preempt, Replace},
-        timing::Timing,
-    },
+use callsign_election::{
+    ElectionConfig, Policy,
+    campaign::OnLoss,
+    policy::{Preempt, Replace},
+    timing::Timing,
+};
+use callsign_store::{
     ids::{ClusterName, ElectionName, MemberId},
     keys::{ClusterKeys, ElectionKeys},
 };

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use callsign_elector::{
-    election::{
-        Disable, ElectionConfig,
-        lease::operation::{Input, Operation, Step},
-        state::Command,
-    },
-    store::{CommitOutcome, StoreError, Transaction},
-    time::Time,
+use callsign_election::{
+    Disable, ElectionConfig,
+    lease::operation::{Input, Operation, Step},
+    state::Command,
 };
+use callsign_store::{CommitOutcome, StoreError, Transaction, time::Time};
 
 use super::{
     action::{Channel, Fate, Order, Slot},

@@ -2,13 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_elector::{
-    election::{Fence, Signal, campaign::core::Input as CampaignInput, lease::Memory},
-    ids::Incarnation,
-    store::{Limits, Transaction, mvcc::Mvcc},
-    time::Time,
-};
-use callsign_planted::planted;
+use callsign_election::{Fence, Signal, campaign::core::Input as CampaignInput, lease::Memory};
+use callsign_store::{Limits, Transaction, ids::Incarnation, mvcc::Mvcc, planted, time::Time};
 
 use super::{
     action::{Action, Channel, Slot},
@@ -256,7 +251,7 @@ impl World {
                     }
                     Doing::Activating(run) => {
                         process.role.works = None;
-                        let answer = Err(callsign_elector::election::Abort("sim".to_owned()));
+                        let answer = Err(callsign_election::Abort("sim".to_owned()));
                         CampaignInput::Activated { run, answer }
                     }
                     Doing::Stopping(run) => {

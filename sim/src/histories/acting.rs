@@ -6,7 +6,7 @@ use std::{
 };
 
 use callsign::{NotHeld, Notice, RactorClusterMessage, Registration, remote_message};
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SpawnErr};
 
 use super::{

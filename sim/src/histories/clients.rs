@@ -14,7 +14,7 @@ use std::{
 };
 
 use callsign::{RegisterError, RegisterOptions, Registry, UnregisterError, WhenLapsed};
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 use tokio::{sync::watch, time::sleep};
 
 use super::{
@@ -34,7 +34,7 @@ pub const CONTENDERS: u64 = 2;
 /// How long they are contested.
 const WINDOW: Duration = Duration::from_secs(8);
 /// How long a call waits for its verdict.
-const WAIT: Duration = Duration::from_secs(3);
+const VERDICT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a name is kept: from this, up to three times as long.
 const KEEP: Duration = Duration::from_secs(15);
 
@@ -157,7 +157,7 @@ impl Client {
     }
 
     async fn register(&self, name: &str, acting: &Acting, when_lapsed: WhenLapsed) -> Answer {
-        let options = RegisterOptions { when_lapsed, wait: Some(WAIT), on_outage: None };
+        let options = RegisterOptions { when_lapsed, wait: Some(VERDICT_TIMEOUT), on_outage: None };
         let call = self.asked(Ask::Register, name, acting.number);
         let answer = match self.site.registry.register_with(name, &acting.actor, options).await {
             Ok(registration) => {
@@ -192,7 +192,7 @@ impl Client {
 
     async fn read(&self, name: &str) -> Answer {
         let call = self.asked(Ask::Consistent, name, 0);
-        let answer = match self.site.registry.lookup_consistent(name, WAIT).await {
+        let answer = match self.site.registry.lookup_consistent(name, VERDICT_TIMEOUT).await {
             Ok(Some(entry)) => Answer::Found(entry.token.0),
             Ok(None) => Answer::Free,
             Err(error) => Answer::Refused(word(&error)),

@@ -52,14 +52,14 @@ const fn joined() -> [Mutant; COUNT] {
 pub const MASKED: &[Masked] = &[
     Masked {
         name: "failed-read-taken-for-empty",
-        file: "registry/src/handoff.rs",
+        file: "registry/src/core/handoff.rs",
         what: "Takes a read of `commit` that failed for a registry that was never opened.",
         by: "The fence: the opening batch checks that `commit` is as it was read, and an absent `commit` conflicts with that of a registry that \
              was ever opened. The batch meets a conflict, and the handoff reads again.",
     },
     Masked {
         name: "accuser-check-off",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Counts what a member says that has left, or joined again, since it said it.",
         by: "The epoch: an author's entries are applied in its own order, enqueueing checks that its session is open, and what is \
              applied out of turn, under a lock, ends the epoch of what it overtakes. So an author that is a member no more, or \
@@ -67,28 +67,28 @@ pub const MASKED: &[Masked] = &[
     },
     Masked {
         name: "reset-unconditional",
-        file: "registry/src/member/seat.rs",
+        file: "registry/src/core/member/seat.rs",
         what: "Writes a `Reset` without checking again that nobody has a base.",
         by: "The lock: until it is given up no row changes without a new term, which the batch checks. Who joins after that has no \
              names: it lost its row by leaving, which drops its claims first, or by the end of its session.",
     },
     Masked {
         name: "reset-without-the-absent",
-        file: "registry/src/handoff.rs",
+        file: "registry/src/core/handoff.rs",
         what: "Writes a `Reset` without checking that nobody has become a member who was none in the view.",
         by: "As above: such a member has a base, and no names in it. One seed of 180 000 of the world `large` shows the base \
              (trace `reset-passes-a-joiner`).",
     },
     Masked {
         name: "anybody-configures",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Sets what a node asked for that has left, or joined again, since.",
         by: "The order of the queue: enqueueing checks that the author's session is open, so what ends its membership comes behind, and \
              nothing passes an entry that sets something. A test of `state` sees it.",
     },
     Masked {
         name: "settings-not-checked",
-        file: "elector/src/elector/plan.rs",
+        file: "elector/src/core/elector/plan.rs",
         what: "Commits what was decided by settings that have been changed since.",
         by: "The queue and the term: settings change only with an entry, which is taken in its turn, and what was decided of a vacant seat \
              checks the term, which changes when `ranked` is set and somebody is eligible. Tests of the elector see it.",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use callsign::OwnClock;
-use callsign_elector::Time;
+use callsign_store::Time;
 use tokio::time::Instant;
 
 /// A clock that drifts.

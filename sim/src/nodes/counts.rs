@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 
 /// All faults, as they are called where they are met. In 2 000 seeds each has to be met 100 times.
 pub const FAULTS: &[&str] = &[

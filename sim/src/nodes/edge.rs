@@ -12,12 +12,9 @@ use std::{
 };
 
 use callsign::{Incarnation, NodeName, Turns};
-use callsign_elector::{
-    lock::lock,
-    store::{
-        CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, Store, StoreError, Transaction,
-        Version, memory::MemoryStore,
-    },
+use callsign_store::{
+    CommitOutcome, Key, LifeGuard, Limits, Proof, Read, ReadResult, Store, StoreError, Transaction, Version,
+    lock::lock, memory::MemoryStore,
 };
 use futures::{FutureExt, future::BoxFuture};
 use tokio::{runtime::Handle, time::sleep};

@@ -12,7 +12,7 @@ use std::{
 };
 
 use callsign::{Registry, Turn, Turns};
-use callsign_elector::{lock::lock, random::splitmix};
+use callsign_store::{lock::lock, random::splitmix};
 use futures::{FutureExt, future::BoxFuture};
 use tokio::{
     sync::{Notify, Semaphore},

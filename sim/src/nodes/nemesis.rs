@@ -19,7 +19,7 @@ use super::{
 use crate::rng::Rng;
 
 /// Between two looks at a node.
-const LOOK: Duration = Duration::from_millis(50);
+const NODE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -240,7 +240,7 @@ async fn join_lapsed(world: Arc<World>, place: Place, later: Duration) {
     };
     let until = TROUBLE.min(world.begin.elapsed() + world.plan.lease * 2);
     while lapsed().is_none() && world.begin.elapsed() < until {
-        sleep(LOOK).await;
+        sleep(NODE_INTERVAL).await;
     }
     if let Some(registry) = lapsed()
         && place.life.beside.get().is_none()

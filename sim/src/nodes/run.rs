@@ -26,7 +26,7 @@ use crate::histories::{
 /// Within this, and a few leases, all nodes serve again after everything is healed.
 const HEALED: Duration = Duration::from_secs(30);
 /// Between two looks.
-const LOOK: Duration = Duration::from_millis(200);
+const REST_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a seed came to.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -151,7 +151,7 @@ async fn are_alike(world: &Arc<World>, bound: Duration) {
                 ));
                 return;
             }
-            sleep(LOOK).await;
+            sleep(REST_INTERVAL).await;
         }
     }
 }
@@ -172,7 +172,7 @@ async fn serves(world: &Arc<World>, bound: Duration) -> bool {
         let life = world.place(index).life;
         let joined = async {
             while life.registry.get().is_none() {
-                sleep(LOOK).await;
+                sleep(REST_INTERVAL).await;
             }
         };
         let left = until.saturating_sub(world.begin.elapsed());
@@ -212,7 +212,7 @@ async fn registers(registry: &Registry, life: &Arc<Life>, until: Duration) -> bo
         if registry.register(&life.who, &acting.actor).await.is_ok() {
             return true;
         }
-        sleep(LOOK).await;
+        sleep(REST_INTERVAL).await;
     }
     false
 }
@@ -227,7 +227,7 @@ async fn all(world: &Arc<World>, bound: Duration, what: &str, has: impl Fn(&Even
                 world.breach(format!("P8: {} does not {what} within {bound:?} of rest", life.who));
                 return false;
             }
-            sleep(LOOK).await;
+            sleep(REST_INTERVAL).await;
         }
     }
     true

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::lock::lock;
+use callsign_store::lock::lock;
 use foldhash::quality::FixedState;
 
 /// The lines of a run. Clones write to the same.

@@ -11,7 +11,7 @@ use std::{
 use callsign::{
     Clock, Config, Entropy, LinkLimits, LookupError, MemoryNetwork, Network, Registry, SessionTiming, Turns,
 };
-use callsign_elector::{lock::lock, random::splitmix, store::memory::MemoryStore};
+use callsign_store::{lock::lock, memory::MemoryStore, random::splitmix};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -43,7 +43,7 @@ const PANICS: u64 = 100;
 const PIPE: usize = 256;
 const QUEUE: usize = 3 << 10;
 /// Between two looks of an audit.
-const LOOK: Duration = Duration::from_millis(80);
+const AUDIT_INTERVAL: Duration = Duration::from_millis(80);
 /// Between two acts of an actor.
 const ACT_EVERY: Duration = Duration::from_millis(400);
 
@@ -263,7 +263,7 @@ async fn left(world: &World, life: &Life, registry: &Registry) {
 async fn audit(world: &World, life: &Life, site: &Site) {
     let (mut told, mut leads) = (Tellings::default(), Leads::default());
     loop {
-        sleep(LOOK).await;
+        sleep(AUDIT_INTERVAL).await;
         told.look(world, life, site);
         leads.look(world, life, &site.registry);
     }

@@ -4,7 +4,7 @@ use callsign::{
     RegisterError, UnregisterError,
     cores::{Answer, CallId},
 };
-use callsign_elector::ids::{Incarnation, Position};
+use callsign_store::ids::{Incarnation, Position};
 
 use super::{Check, Inner, Oracle};
 use crate::world::{Asked, NodeId, Want, World};

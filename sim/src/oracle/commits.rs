@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use callsign::cores::{Batch, Op};
-use callsign_elector::{
+use callsign_elector::record::{
+    AuthorFloor, Evidence, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, SessionFloor,
+    SessionRecord, Term,
+};
+use callsign_store::{
+    CommitOutcome, Transaction, Write,
     ids::{Incarnation, Position, Sequence, SessionId, SessionNumber},
-    record::{
-        AuthorFloor, Evidence, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record,
-        SessionFloor, SessionRecord, Term,
-    },
-    store::{CommitOutcome, Transaction, Write},
+    record::Record,
 };
 
 use super::{Author, Check, Holder, Inner, Kind, Oracle, Span, elections::Election, states::digest};
@@ -51,7 +52,7 @@ impl Oracle {
         for write in &transaction.writes {
             let Write::Clear(key) = write else { continue };
             if queue.contains(key) {
-                let first = callsign_elector::keys::read_range(queue.clone(), 1);
+                let first = callsign_store::keys::read_range(queue.clone(), 1);
                 let head = world.store.read(&[first], None).ok();
                 let is_first =
                     head.is_some_and(|head| head.entries(0).first().is_some_and(|(k, _)| k == key));
@@ -390,7 +391,7 @@ impl Inner {
     fn session(
         &mut self,
         world: &World,
-        node: &callsign_elector::ids::NodeName,
+        node: &callsign_store::ids::NodeName,
         record: SessionRecord,
         author: (NodeId, Incarnation),
     ) {

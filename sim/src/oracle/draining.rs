@@ -1,7 +1,7 @@
 //! What a node may do, and may not, that is about to leave.
 
 use callsign::cores::Drained;
-use callsign_elector::ids::Incarnation;
+use callsign_store::ids::Incarnation;
 
 use super::{Check, Inner, Oracle, Outcome};
 use crate::world::{NodeId, World, name_of};

@@ -9,9 +9,12 @@ use callsign::{
 };
 use callsign_elector::{
     elector::View,
+    record::{MemberRow, MembershipEvent, QueueEntry, SessionRecord},
+};
+use callsign_store::{
+    Transaction, Write,
     ids::{Incarnation, SessionId, SessionNumber},
-    record::{MemberRow, MembershipEvent, QueueEntry, Record, SessionRecord},
-    store::{Transaction, Write},
+    record::Record,
 };
 
 use super::{Check, Inner, Oracle};

@@ -6,10 +6,13 @@
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use callsign_elector::{
-    ids::{Epoch, NodeName, Position, SessionId, Token},
-    record::{Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record, Term},
+    record::{Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Term},
     settings::{Preset, Settings},
-    store::Version,
+};
+use callsign_store::{
+    Version,
+    ids::{Epoch, NodeName, Position, SessionId, Token},
+    record::Record,
 };
 
 use super::{Check, Inner, Keys};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use callsign_elector::ids::Position;
+use callsign_store::ids::Position;
 
 use super::{Check, Oracle, Outcome, Told};
 use crate::{

@@ -9,10 +9,13 @@ use std::{
 };
 
 use callsign_elector::{
-    ids::{Incarnation, Nonce, Position},
     lineage::{LineageId, LineageNumber},
-    record::{Lineage, Record},
-    store::{Transaction, Write},
+    record::Lineage,
+};
+use callsign_store::{
+    Transaction, Write,
+    ids::{Incarnation, Nonce, Position},
+    record::Record,
 };
 
 use super::{Check, Inner, Oracle, Seen};

@@ -1,10 +1,10 @@
 //! For whom a leader may decide what, and that a verdict is the only one.
 
 use callsign::cores::{Batch, Message, Op};
-use callsign_elector::{
-    elector::View,
+use callsign_elector::elector::View;
+use callsign_store::{
+    Transaction, Write,
     ids::{Incarnation, NodeName, Position, SessionId},
-    store::{Transaction, Write},
 };
 use callsign_transport::PeerId;
 

@@ -1,7 +1,7 @@
 //! What must hold of every state, and what must only grow from one to the next.
 
 use callsign::cores::Table;
-use callsign_elector::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber};
+use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber};
 
 use super::{Check, Holder, Inner, Oracle, Seen};
 use crate::world::{Action, NodeId, World, number_of};
@@ -239,7 +239,7 @@ impl Oracle {
     pub(crate) fn looked_up(
         &mut self,
         node: NodeId,
-        incarnation: callsign_elector::ids::Incarnation,
+        incarnation: callsign_store::ids::Incarnation,
         name: u8,
         position: Position,
         found: Option<Position>,

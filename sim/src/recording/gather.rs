@@ -8,13 +8,14 @@ use callsign::{
     cores::{Answer, Call, CallId, Effect, Input, Message},
 };
 use callsign_elector::{
-    Time,
     elector::{self, Elector, ElectorEvent},
-    ids::{Epoch, Incarnation, NodeName, Position, SessionNumber},
-    keys::{ClusterKeys, RegistryKeys},
     recording::Header,
     session::{self, Session},
-    store::{CommitOutcome, Key, Transaction, Write},
+};
+use callsign_store::{
+    CommitOutcome, Key, Time, Transaction, Write,
+    ids::{Epoch, Incarnation, NodeName, Position, SessionNumber},
+    keys::{ClusterKeys, RegistryKeys},
 };
 
 use super::{

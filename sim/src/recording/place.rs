@@ -2,10 +2,8 @@
 
 use std::{fmt, path::Path, sync::Arc};
 
-use callsign_elector::{
-    ids::{Incarnation, NodeName},
-    recording::Header,
-};
+use callsign_elector::recording::Header;
+use callsign_store::ids::{Incarnation, NodeName};
 
 /// A step of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,11 +11,11 @@ use callsign::{
     cores::{Member, MemberConfig, Now, Row},
 };
 use callsign_elector::{
-    Time,
     elector::{self, Elector, ElectorConfig},
     recording::{Core, Ending, Frame, Recording},
     session::{self, Session, SessionConfig},
 };
+use callsign_store::Time;
 use serde::de::DeserializeOwned;
 
 use super::{

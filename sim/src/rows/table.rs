@@ -132,7 +132,7 @@ pub(super) const ROWS: &[Row] = &[
     row("J5", "claim delay", "C"),
     row("J6", "leader child only while leading", "C"),
     row("J7", "follower child, swap order", "C"),
-    row("J8", "child exit gives up the crown", "C"),
+    row("J8", "child exit gives up the leadership", "C"),
     row("J9", "lost: back to follower", "DRC"),
     row("J10", "Postgres-lease oracle", "RC"),
     row("J11", "follow-another-system oracle", "C"),

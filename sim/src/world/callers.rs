@@ -6,7 +6,7 @@ use callsign::{
     cores::{Answer, Call, CallId, Caller, CallerEffect, CallerInput, Granted, Input, Queue},
 };
 
-use super::{Asked, NodeId, World, calls::PATIENCE};
+use super::{Asked, NodeId, World, calls::CLIENT_TIMEOUT};
 use crate::oracle::Check;
 
 /// A client that waits for trust, and how far it has come.
@@ -29,7 +29,7 @@ impl World {
     pub(super) fn call_patiently(&mut self, id: CallId, node: NodeId, call: Call) {
         let Call::Register { name, .. } = &call else { return };
         let now = self.member_now(node);
-        let core = Caller::new(name.clone(), callsign::OnOutage::Wait, now.time, PATIENCE);
+        let core = Caller::new(name.clone(), callsign::OnOutage::Wait, now.time, CLIENT_TIMEOUT);
         let patient = Patient { node, core, call, asked_as: None, answer: None, is_flagged: false };
         self.patients.insert(id, patient);
         self.step_caller(id, CallerInput::Begin);

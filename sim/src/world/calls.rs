@@ -6,14 +6,14 @@ use callsign::{
     Name,
     cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, Queue, Table},
 };
-use callsign_elector::ids::{Incarnation, Position, SessionNumber};
+use callsign_store::ids::{Incarnation, Position, SessionNumber};
 use callsign_transport::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::{Acting, NodeId, World};
 
 /// How long a client waits.
-pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -188,7 +188,7 @@ impl World {
         if matches!(want, Want::RegisterPatiently { .. }) {
             self.call_patiently(id, node, call);
         } else {
-            self.tell_member(node, Queue::OfMember, Input::Call { id, call, wait: PATIENCE });
+            self.tell_member(node, Queue::OfMember, Input::Call { id, call, wait: CLIENT_TIMEOUT });
         }
         self.settle(node);
         true

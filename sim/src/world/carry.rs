@@ -5,12 +5,12 @@ use std::{collections::VecDeque, sync::Arc};
 use callsign::cores::{
     Answer, Effect, Input, LeavingInput, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
 };
-use callsign_elector::ids::NodeName;
 use callsign_elector::{
-    Time,
     elector::{Effect as ElectorEffect, ElectorEvent, Input as ElectorInput, Notice},
     session::{Effect as SessionEffect, Input as SessionInput, SessionEvent},
 };
+use callsign_store::Time;
+use callsign_store::ids::NodeName;
 use callsign_transport::{LinkId, PeerId};
 
 use super::{Acting, CoreId, NodeId, Op, Request, World, number_of};
@@ -156,7 +156,7 @@ impl World {
 
     fn on_elector_event(&mut self, node: NodeId, event: ElectorEvent) {
         match event {
-            ElectorEvent::View(_) | ElectorEvent::Assume { .. } => {}
+            ElectorEvent::View(_) | ElectorEvent::RunHandoff { .. } => {}
             ElectorEvent::Missing { facts, .. } => {
                 self.oracle.note(node, || format!("elector: missing {facts:?}"));
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use callsign::cores::{
     Call, CallId, CallerInput, Input, LeavingEffect, LeavingInput, NodeEffect, NodeInput, Queue,
 };
-use callsign_elector::Time;
+use callsign_store::Time;
 
 use super::{NodeId, World};
 use crate::oracle::Check;
@@ -36,7 +36,7 @@ impl World {
         true
     }
 
-    fn may_leave(&self, node: NodeId) -> Option<callsign_elector::ids::Incarnation> {
+    fn may_leave(&self, node: NodeId) -> Option<callsign_store::ids::Incarnation> {
         let process = self.process(node)?;
         let may = !process.paused && !process.node.leaving().has_begun() && process.parts.is_some();
         may.then_some(process.incarnation)

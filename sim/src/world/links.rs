@@ -3,10 +3,8 @@
 use std::{collections::BTreeMap, collections::VecDeque, sync::Arc, time::Duration};
 
 use callsign::cores::{Input, Message, Queue};
-use callsign_elector::{
-    ids::{Epoch, Incarnation, NodeName, Nonce, Position},
-    record::LogEnd,
-};
+use callsign_elector::record::LogEnd;
+use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position};
 use callsign_transport::{
     DownReason, LinkId, PeerId,
     cores::{Effect, Farewell, Input as LinksInput, Link, LinkEffect, LinkInput},

@@ -3,13 +3,10 @@
 //! `docs/compatibility.md` lets every version add fields to records. A node that is the newer one runs these cores, too, and
 //! between them and the store its records get the field, and lose it again. All others read it and do not know it.
 
-use callsign_elector::store::{ReadResult, Transaction, Value, Write, mvcc::Mvcc};
+use callsign_store::{ReadResult, Transaction, Value, Write, mvcc::Mvcc, record::SCHEMA};
 
 /// `"zz_new": {"of": "the future"}`, as a map in `MessagePack` has it.
 const FIELD: &[u8] = b"\xa6zz_new\x81\xa2of\xaathe future";
-
-/// The schema of records and batches.
-const SCHEMA: u8 = 1;
 
 /// A map of fewer than 15 entries begins with this, and their number in the lower four bits.
 const MAP: std::ops::RangeInclusive<u8> = 0x80..=0x8e;
@@ -74,7 +71,8 @@ pub(crate) fn is_newer(value: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use callsign_elector::record::{AuthorRecord, Record};
+    use callsign_elector::record::AuthorRecord;
+    use callsign_store::record::Record;
 
     use super::*;
     use crate::{

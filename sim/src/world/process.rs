@@ -10,11 +10,12 @@ use callsign::cores::{
     CallId, CallerInput, Input, LeavingTimes, MemberConfig, NodeCore, QUEUES, Queue, RegistryCore, Row, Told,
 };
 use callsign_elector::{
-    Time,
     elector::{ElectorConfig, Input as ElectorInput},
-    ids::{Incarnation, NodeName, Position, SessionNumber},
     session::{Input as SessionInput, Session, SessionConfig},
-    store::{CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Transaction, Version},
+};
+use callsign_store::{
+    CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Time, Transaction, Version,
+    ids::{Incarnation, NodeName, Position, SessionNumber},
 };
 use callsign_transport::{LinkId, cores::Links};
 

@@ -5,9 +5,10 @@ use std::{borrow::Cow, sync::Arc};
 use callsign::cores::{Batch, Input, OpId, Told};
 use callsign_elector::{
     elector::{Input as ElectorInput, Notice, OpId as ElectorOp},
-    ids::Incarnation,
     session::{Input as SessionInput, RequestId},
-    store::{CommitOutcome, Piece, Proof, StoreError, TooLarge, Transaction, Write},
+};
+use callsign_store::{
+    CommitOutcome, Piece, Proof, StoreError, TooLarge, Transaction, Write, ids::Incarnation,
 };
 
 use super::{CoreId, Fate, NodeId, Op, OpAnswer, Request, World, newer};

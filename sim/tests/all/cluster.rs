@@ -6,15 +6,16 @@ use callsign::{
     Name,
     cores::{Member, Message, Row, Table},
 };
-use callsign_elector::{
-    ids::{Epoch, Incarnation, Position},
-    record::{LogEnd, MemberRow, MembershipEvent, QueueEntry, Record, SessionRecord, Term},
-    store::{Read, Transaction, Write},
-};
+use callsign_elector::record::{LogEnd, MemberRow, MembershipEvent, QueueEntry, SessionRecord, Term};
 use callsign_sim::{
     oracle::{Kind, Outcome},
     schedule::{progress, until_next_wake},
     world::{Action, CoreId, Fate, Frame, NodeId, Op, Request, Setup, Want, World, name_of},
+};
+use callsign_store::{
+    Read, Transaction, Write,
+    ids::{Epoch, Incarnation, Position},
+    record::Record,
 };
 
 /// What is not there after so many steps never comes.
@@ -219,7 +220,7 @@ impl Cluster {
     }
 
     pub(crate) fn queue(&self) -> Vec<(Vec<u8>, QueueEntry)> {
-        let range = callsign_elector::keys::read_range(self.world.setup.keys.queue_entries(), 100);
+        let range = callsign_store::keys::read_range(self.world.setup.keys.queue_entries(), 100);
         let read = self.world.store.read(&[range], None).unwrap();
         let entry = |(key, value): &(Vec<u8>, Vec<u8>)| (key.clone(), QueueEntry::from_value(value).unwrap());
         read.entries(0).iter().map(entry).collect()

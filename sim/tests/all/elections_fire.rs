@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use callsign_elector::{
-    election::{
-        ElectionConfig, Lost, Policy,
-        campaign::{
-            Event, Phase, Until, What,
-            core::{CallId, Effect},
-        },
-        state::{Control, Holder, Row, Seat},
+use callsign_election::{
+    ElectionConfig, Lost, Policy,
+    campaign::{
+        Event, Phase, Until, What,
+        core::{CallId, Effect},
     },
-    ids::{Ballot, ElectionName, Epoch, Incarnation, MemberId, Nonce},
-    record::Record,
-    store::Transaction,
-    time::Time,
+    state::{Control, Holder, Row, Seat},
 };
 use callsign_sim::{
     elections::{
         Action, Author, Check, Doing, Intent, Order, Orphan, Scheduler, Setup, Slot, World, Written,
     },
     rng::Rng,
+};
+use callsign_store::{
+    Transaction,
+    ids::{Ballot, ElectionName, Epoch, Incarnation, MemberId, Nonce},
+    record::Record,
+    time::Time,
 };
 
 /// Three members at rest.
@@ -113,7 +113,7 @@ impl Scene {
             Some((grant, Until::At(until)));
     }
 
-    fn grant(&self) -> callsign_elector::election::Grant<callsign_elector::election::Fence> {
+    fn grant(&self) -> callsign_election::Grant<callsign_election::Fence> {
         self.world.process(self.leader).unwrap().handle.as_ref().unwrap().0.clone()
     }
 

@@ -10,16 +10,17 @@ use std::{sync::Arc, time::Duration};
 use callsign::cores::{
     Batch, CallId, Effect, Input, Message, Op, OpId, Queue, RequestNumber, Table, Told, Verdict,
 };
-use callsign_elector::{
-    ids::{Beat, Epoch, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
-    record::{
-        AuthorRecord, Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, Record,
-    },
-    store::Transaction,
+use callsign_elector::record::{
+    AuthorRecord, Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry,
 };
 use callsign_sim::{
     oracle::{Check, Outcome},
     world::{Acting, Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Want, name_of},
+};
+use callsign_store::{
+    Transaction,
+    ids::{Beat, Epoch, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
+    record::Record,
 };
 use callsign_transport::Kind;
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use callsign::cores::{Message, Table};
-use callsign_elector::store::Transaction;
 use callsign_sim::{
     oracle::Outcome,
     run::{Templates, run},
     scenario::Scenario,
     world::{Action, CoreId, Fate, Setup, Want, World, name_of},
 };
+use callsign_store::Transaction;
 
 use crate::cluster::{Cluster, control_frames, elects, frames, joins, log_reads, logs, store_ops, wakes};
 
@@ -143,7 +143,7 @@ fn about_to_be_elected() -> (Cluster, u8, u8, u8) {
 fn trap_3_the_role_is_taken_whichever_way_it_becomes_known() {
     for way in [Way::Own, Way::PeerFirst, Way::NeverTold] {
         let (mut cluster, next, third, nth) = about_to_be_elected();
-        let asked = cluster.arrived(next, "assume");
+        let asked = cluster.arrived(next, "run_handoff");
         let fate = match way {
             Way::Own => Fate::Done,
             Way::PeerFirst => Fate::Late,
@@ -155,12 +155,12 @@ fn trap_3_the_role_is_taken_whichever_way_it_becomes_known() {
         if way == Way::PeerFirst {
             cluster.release();
             cluster.hold(store_ops(next, CoreId::Elector));
-            cluster.until("its peer tells it", |c| c.arrived(next, "assume") > asked);
+            cluster.until("its peer tells it", |c| c.arrived(next, "run_handoff") > asked);
             assert!(cluster.known(third) == term.epoch && cluster.known(next) < term.epoch);
             cluster.release();
         } else {
             cluster.until("the role", |c| c.serves(next));
-            assert_eq!(cluster.arrived(next, "assume"), asked, "nobody told it");
+            assert_eq!(cluster.arrived(next, "run_handoff"), asked, "nobody told it");
         }
         cluster.until("the role", |c| c.serves(next));
         assert_eq!(cluster.term(), term, "in the epoch in which it was elected");

@@ -20,24 +20,24 @@ pub(crate) enum Layer {
 /// Every layer.
 pub(crate) const LAYERS: [Layer; 4] = [Layer::Cores, Layer::Drivers, Layer::Transport, Layer::Stores];
 
-/// The cores of the registry that have no folder of their own; whatever else is in its `src` carries out.
-const CORES: [&str; 20] = [
-    "catchup", "core", "entry", "fence", "handoff", "host", "inbox", "input", "leader", "log", "member",
-    "message", "name", "oracle", "outage", "reads", "replica", "snapshot", "table", "trim",
-];
+/// What the stores have in common, beside the backends.
+const OF_STORES: [&str; 5] = ["contract", "core", "driver", "error", "forward"];
+
+/// What `store` has for the drivers of all crates; it is no store.
+const NO_STORE: [&str; 9] =
+    ["clock", "entropy", "ids", "keys", "lock", "metrics", "random", "record", "supervision"];
 
 /// What no test of this build can notice, and what is there for tests only.
-const NOT_JUDGED: [&str; 12] = [
+const NOT_JUDGED: [&str; 11] = [
     "conformance",
     "cores",
     "failures",
     "fdb",
     "fuzz",
-    "golden_tests",
     "node_server",
     "recorders",
     "test",
-    "test_server",
+    "testing",
     "tests",
     "world",
 ];
@@ -49,23 +49,24 @@ impl Layer {
     /// The files of this layer, below the root of the workspace, in a fixed order.
     pub(crate) fn files(self, root: &Path) -> Result<Vec<PathBuf>> {
         let any: Belongs = |_| true;
-        let is_driver: Belongs = |name| name == "driver";
         let folders: &[(&str, Belongs)] = match self {
-            Self::Cores => &[("registry/src", |name| CORES.contains(&name))],
+            Self::Cores => &[("registry/src/core", any)],
             Self::Drivers => &[
-                ("registry/src", |name| !CORES.contains(&name)),
-                ("elector/src/session", is_driver),
-                ("elector/src/elector", is_driver),
-                ("elector/src/election/campaign", is_driver),
+                ("registry/src", |name| name != "core"),
+                ("elector/src/driver", any),
+                ("election/src/driver/campaign", any),
             ],
             Self::Transport => &[("transport/src", any)],
-            Self::Stores => &[("elector/src/store", any)],
+            Self::Stores => &[("store/src", |name| OF_STORES.contains(&name))],
         };
         let mut files = Vec::new();
         for (folder, belongs) in folders {
             let mut here = Vec::new();
             collect(&root.join(folder), &mut here)?;
             here.retain(|file| is_judged(file.strip_prefix(root.join(folder)).unwrap_or(file), *belongs));
+            if matches!(self, Self::Stores) {
+                here.retain(|file| !names(file).any(|name| NO_STORE.contains(&name.as_str())));
+            }
             files.extend(here);
         }
         files.sort();
@@ -75,9 +76,13 @@ impl Layer {
 
 /// Whether a file counts, by the names of its folders and its own, and by whether the first of them belongs to the layer.
 fn is_judged(relative: &Path, belongs: Belongs) -> bool {
-    let mut names = relative.iter().map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned());
     let counts = |name: String| !NOT_JUDGED.contains(&name.as_str()) && !name.ends_with("_tests");
-    names.clone().all(counts) && names.next().is_some_and(|name| belongs(&name))
+    names(relative).all(counts) && names(relative).next().is_some_and(|name| belongs(&name))
+}
+
+/// The names of its folders and its own.
+fn names(file: &Path) -> impl Iterator<Item = String> {
+    file.iter().map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned())
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {

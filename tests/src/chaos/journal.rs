@@ -10,8 +10,8 @@ use std::{
     sync::Mutex,
 };
 
-use callsign_elector::lock::lock;
 use callsign_sim::histories;
+use callsign_store::lock::lock;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::event::{At, Event};

@@ -35,9 +35,9 @@ pub const DONE: &str = "done";
 /// Without one, nodes speak over loopback only.
 const SECRET: &str = "what all nodes of a run know";
 /// How often the node looks at what it knows.
-const LOOK: Duration = Duration::from_millis(50);
+const BELIEF_INTERVAL: Duration = Duration::from_millis(50);
 /// Between two calls of a client, at least.
-const PAUSE: Duration = Duration::from_millis(30);
+const CALL_PAUSE: Duration = Duration::from_millis(30);
 /// Between two acts of an actor.
 const ACT_EVERY: Duration = Duration::from_millis(50);
 /// Before what failed is tried again.
@@ -101,7 +101,7 @@ pub(super) struct Shared {
 /// Runs a node, until it is told to leave.
 pub fn run(args: Args) -> Result<()> {
     #[cfg(feature = "planted")]
-    callsign_planted::plant(args.plant.as_deref());
+    callsign_store::planted::plant(args.plant.as_deref());
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -155,7 +155,7 @@ async fn serve(args: Args) -> Result<()> {
         name: args.name.clone(),
         nodes: args.nodes.clone(),
         seed: args.seed,
-        pause: PAUSE,
+        pause: CALL_PAUSE,
         act_every: ACT_EVERY,
         panics: 0,
         granted: Arc::default(),
@@ -211,7 +211,7 @@ async fn look(shared: Arc<Shared>) {
             shared.site.journal.write(&Event::Seen { at: now(), wall, epoch, leader, synced });
             last = Some((seen, wall));
         }
-        sleep(LOOK).await;
+        sleep(BELIEF_INTERVAL).await;
     }
 }
 

@@ -12,11 +12,8 @@ use std::{
     },
 };
 
-use callsign_elector::{
-    election::sink::{ByEpoch, FencedCell, SinkError, Token},
-    ids::Nonce,
-    store::memory::MemoryStore,
-};
+use callsign_election::sink::{ByEpoch, FencedCell, SinkError, Token};
+use callsign_store::{ids::Nonce, memory::MemoryStore};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{UnixListener, UnixStream},
@@ -162,10 +159,8 @@ impl Sinks {
 
 #[cfg(test)]
 mod tests {
-    use callsign_elector::{
-        election::Fence,
-        ids::{Ballot, Epoch},
-    };
+    use callsign_election::Fence;
+    use callsign_store::ids::{Ballot, Epoch};
 
     use super::*;
 

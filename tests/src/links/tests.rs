@@ -5,10 +5,8 @@ use std::{
 };
 
 use super::*;
-use crate::wait::eventually;
+use crate::wait::{TEST_DEADLINE, eventually};
 
-/// Longer than anything takes that is to come.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How long is waited for what is not to come.
 const NOTHING: Duration = Duration::from_millis(200);
 
@@ -39,14 +37,14 @@ fn hears(mut stream: &TcpStream, wait: Duration) -> Result<u8, ErrorKind> {
 fn a_way_that_is_cut_keeps_what_is_sent_and_the_other_one_passes() {
     let (links, dialled, accepted) = connected();
     (&dialled).write_all(&[1]).unwrap();
-    assert_eq!(hears(&accepted, PATIENCE), Ok(1));
+    assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(1));
     links.cut_way("dialler", "listener");
     (&dialled).write_all(&[2]).unwrap();
     (&accepted).write_all(&[3]).unwrap();
-    assert_eq!(hears(&dialled, PATIENCE), Ok(3));
+    assert_eq!(hears(&dialled, TEST_DEADLINE), Ok(3));
     assert_eq!(hears(&accepted, NOTHING), Err(ErrorKind::WouldBlock));
     links.heal("dialler", "listener");
-    assert_eq!(hears(&accepted, PATIENCE), Ok(2));
+    assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(2));
 }
 
 #[test]
@@ -59,7 +57,7 @@ fn a_way_that_is_cut_twice_passes_when_both_cuts_are_over() {
     (&dialled).write_all(&[1]).unwrap();
     assert_eq!(hears(&accepted, NOTHING), Err(ErrorKind::WouldBlock));
     links.lift(way, &Way::cut());
-    assert_eq!(hears(&accepted, PATIENCE), Ok(1));
+    assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(1));
     (&accepted).write_all(&[2]).unwrap();
     assert_eq!(hears(&dialled, NOTHING), Err(ErrorKind::WouldBlock), "the other way was cut once");
 }
@@ -71,7 +69,7 @@ fn the_end_of_a_connection_does_not_pass_a_cut() {
     drop(dialled);
     assert_eq!(hears(&accepted, NOTHING), Err(ErrorKind::WouldBlock));
     links.heal_all();
-    assert_eq!(hears(&accepted, PATIENCE), Err(ErrorKind::UnexpectedEof));
+    assert_eq!(hears(&accepted, TEST_DEADLINE), Err(ErrorKind::UnexpectedEof));
 }
 
 #[test]
@@ -86,7 +84,7 @@ fn who_dials_over_a_cut_hears_nothing_and_is_never_there_once_it_gave_up() {
     links.heal_all();
     // What came before is still there, and nothing else.
     (&accepted).write_all(&[5]).unwrap();
-    assert_eq!(hears(&dialled, PATIENCE), Ok(5));
+    assert_eq!(hears(&dialled, TEST_DEADLINE), Ok(5));
 }
 
 #[test]
@@ -99,7 +97,7 @@ fn a_slow_way_takes_its_time_and_keeps_the_order() {
         (&dialled).write_all(&[byte]).unwrap();
     }
     for byte in 0..20 {
-        assert_eq!(hears(&accepted, PATIENCE), Ok(byte));
+        assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(byte));
     }
     assert!(sent.elapsed() >= delay, "{:?}", sent.elapsed());
 }
@@ -109,7 +107,7 @@ fn connections_break_at_once_and_are_made_again() {
     let (links, dialled, accepted) = connected();
     links.break_connections(&both_ways("listener", "dialler")[..1]);
     for end in [&dialled, &accepted] {
-        let heard = hears(end, PATIENCE);
+        let heard = hears(end, TEST_DEADLINE);
         assert!(matches!(heard, Err(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)), "{heard:?}");
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -117,15 +115,15 @@ fn connections_break_at_once_and_are_made_again() {
     let again = TcpStream::connect(links.address("listener")).unwrap();
     let (accepted, _) = listener.accept().unwrap();
     (&again).write_all(&[6]).unwrap();
-    assert_eq!(hears(&accepted, PATIENCE), Ok(6));
+    assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(6));
 }
 
 #[test]
 fn strangers_are_sent_away() {
     let links = Links::default();
     let stranger = TcpStream::connect(links.address("node")).unwrap();
-    assert!(hears(&stranger, PATIENCE).is_err());
-    eventually("it is counted", PATIENCE, || {
+    assert!(hears(&stranger, TEST_DEADLINE).is_err());
+    eventually("it is counted", TEST_DEADLINE, || {
         if links.carried() == (Carried::Connections { made: 0, strangers: 1 }) {
             Ok(())
         } else {

@@ -5,13 +5,11 @@ use std::{
     time::Duration,
 };
 
-use callsign_tests::{Cluster, StartOptions, callsign, eventually};
+use callsign_tests::{Cluster, StartOptions, TEST_DEADLINE, callsign, eventually};
 use serde_json::{Value, json};
 
 /// Long enough that nothing that is waited for here is the end of a lease.
 const LEASE: Duration = Duration::from_secs(10);
-const PATIENCE: Duration = Duration::from_secs(30);
-
 fn ask(cluster: &Cluster, node: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let address = cluster.node(node).client.address();
     let output = Command::new(callsign()).args(arguments).args(["--node", address]).output().unwrap();
@@ -43,7 +41,7 @@ fn what_the_command_sets_at_one_node_holds_for_all_and_a_ranked_seat_goes_to_the
         "lock_timeout_ms": 3000, "silence_ms": 4000, "policy": "ranked", "set": ["silence_ms", "policy"],
     });
     for node in cluster.names() {
-        eventually("every node shows it", PATIENCE, || {
+        eventually("every node shows it", TEST_DEADLINE, || {
             let now = settings(&cluster, &node);
             if now == wanted { Ok(()) } else { Err(format!("{node}: {now}")) }
         });

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use callsign_elector::store::{Read, open};
+use callsign_store::{Read, open};
 use callsign_tests::{PostgresServer, TestStore, callsign};
 use serde_json::Value;
 

@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
-use callsign_tests::{Cluster, NodeProcess, Siege, StartOptions, Strangers, callsign, eventually};
+use callsign_tests::{
+    Cluster, NodeProcess, Siege, StartOptions, Strangers, TEST_DEADLINE, callsign, eventually,
+};
 use rcgen::KeyPair;
 
 use authority::{Authority, Wish};
@@ -20,8 +22,6 @@ use authority::{Authority, Wish};
 mod authority;
 
 const LEASE: Duration = Duration::from_secs(10);
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// How long the strangers are there at least: for longer than any handshake may take, and than a link may be silent.
 const SIEGE: Duration = Duration::from_secs(8);
 
@@ -46,7 +46,7 @@ fn no_link_was_lost(cluster: &Cluster) {
 }
 
 fn refused(node: &NodeProcess, word: &str) -> u64 {
-    node.client.status().ok()["doors"]["refused"][word].as_u64().unwrap_or_default()
+    node.client.status().ok()["admission"]["refused"][word].as_u64().unwrap_or_default()
 }
 
 #[test]
@@ -64,14 +64,14 @@ fn a_cluster_under_siege_goes_on_serving_keeps_its_links_and_its_memory() {
     while began.elapsed() < SIEGE {
         cluster.wait_for_registrations(20);
     }
-    eventually("every stranger has been there", PATIENCE, || {
+    eventually("every stranger has been there", TEST_DEADLINE, || {
         let (opened, scans) = (siege.done.opened.load(Relaxed), siege.done.scans.load(Relaxed));
         if opened > 500 && scans > 500 { Ok(()) } else { Err(format!("{opened} opened, {scans} scans")) }
     });
     for name in NAMES {
         let node = cluster.node(name);
         assert!(refused(node, "crowded") + refused(node, "too-fast") > 0, "{}", node.log());
-        let waiting = node.client.status().ok()["doors"]["unauthenticated"].as_u64().unwrap();
+        let waiting = node.client.status().ok()["admission"]["unauthenticated"].as_u64().unwrap();
         assert!(waiting <= 128, "{waiting} strangers are inside");
     }
     let secrets: u64 = NAMES.iter().map(|name| refused(cluster.node(name), "secret")).sum();
@@ -129,13 +129,9 @@ fn readings(node: &NodeProcess) -> usize {
 fn read_again(node: &NodeProcess) {
     let before = readings(node);
     node.hang_up();
-    eventually(
-        "the keys are read",
-        PATIENCE,
-        || {
-            if readings(node) > before { Ok(()) } else { Err(node.log()) }
-        },
-    );
+    eventually("the keys are read", TEST_DEADLINE, || {
+        if readings(node) > before { Ok(()) } else { Err(node.log()) }
+    });
 }
 
 fn write(path: PathBuf, text: impl AsRef<[u8]>) {
@@ -174,7 +170,7 @@ fn a_secret_changes_on_three_living_nodes_and_no_link_is_lost() {
 
     // The old one opens nothing any more, the new one does.
     let late = cluster.launch_aside("z", &with_secret(OLD));
-    eventually("the old secret is refused", PATIENCE, || {
+    eventually("the old secret is refused", TEST_DEADLINE, || {
         let log = late.log();
         if log.contains("the cluster secrets differ") { Ok(()) } else { Err(log) }
     });
@@ -238,7 +234,7 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
                 read_again(node);
                 continue;
             }
-            eventually("it has looked by itself", PATIENCE, || {
+            eventually("it has looked by itself", TEST_DEADLINE, || {
                 let log = node.log();
                 if log.matches("the keys have changed").count() > step { Ok(()) } else { Err(log) }
             });
@@ -262,7 +258,7 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
     assert!(stopped.log.contains(&format!("the certificate is for {}, not for {}", uri("e"), uri("d"))));
     equip(&old, &uri("d"), &[&old, &new], &late);
     let outsider = cluster.launch_aside("d", &started_with(&TLS, &late));
-    eventually("both sides say why", PATIENCE, || {
+    eventually("both sides say why", TEST_DEADLINE, || {
         let (here, there) = (outsider.log(), cluster.node("b").log());
         let is_said = here.contains("this node's certificate is of an authority that is not believed")
             && there.contains("the other side's certificate is of an authority that is not believed");
@@ -272,7 +268,7 @@ fn certificates_and_their_authority_change_on_three_living_nodes_and_no_link_is_
     equip(&new, &uri("d"), &[&new], &late);
     cluster.launch_with("d", &started_with(&TLS, &late));
     cluster.wait_until_ready();
-    let left = cluster.node("d").client.status().ok()["doors"]["certificate_expires_in_s"].as_u64();
+    let left = cluster.node("d").client.status().ok()["admission"]["certificate_expires_in_s"].as_u64();
     assert!(left.is_some_and(|left| left > 0));
     load.finish();
     cluster.no_session_was_lost();

@@ -8,11 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use callsign_tests::{NodeProcess, StartOptions, TestStore, eventually};
+use callsign_tests::{NodeProcess, StartOptions, TEST_DEADLINE, TestStore, eventually};
 use serde_json::json;
 
 const LEASE: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(60);
 /// What a node may log until then. A node that logs every failed commit has thousands of lines.
 const LINES: usize = 150;
 
@@ -63,7 +62,7 @@ fn a_full_file_system_makes_nobody_spin_and_all_resumes_when_there_is_room() {
     });
     for node in &nodes {
         let name = format!("before-{}", node.life.node);
-        eventually("a registration before", PATIENCE, || node.client.register(&name).result());
+        eventually("a registration before", TEST_DEADLINE, || node.client.register(&name).result());
     }
 
     let filler = disk.fill();
@@ -76,7 +75,7 @@ fn a_full_file_system_makes_nobody_spin_and_all_resumes_when_there_is_room() {
         assert!(["unknown", "store_unavailable", "lapsed"].contains(&asked.code()), "{asked:?}");
     }
     for node in &nodes {
-        eventually("the end of trust", PATIENCE, || match node.client.whereis("before-a").code() {
+        eventually("the end of trust", TEST_DEADLINE, || match node.client.whereis("before-a").code() {
             "lapsed" => Ok(()),
             code => Err(code.to_owned()),
         });
@@ -92,7 +91,7 @@ fn a_full_file_system_makes_nobody_spin_and_all_resumes_when_there_is_room() {
     std::fs::remove_file(filler).unwrap();
     for node in &mut nodes {
         let name = format!("after-{}", node.life.node);
-        eventually("a registration afterwards", PATIENCE, || node.client.register(&name).result());
+        eventually("a registration afterwards", TEST_DEADLINE, || node.client.register(&name).result());
         assert!(node.is_running());
     }
 }

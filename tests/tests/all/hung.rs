@@ -7,16 +7,13 @@
 use std::time::{Duration, Instant};
 
 use callsign::{Config, ConsistentError, Registry};
-use callsign_tests::{Cluster, Load, Sampler, StartOptions, TestStore, eventually};
+use callsign_tests::{Cluster, Load, Sampler, StartOptions, TEST_DEADLINE, TestStore, eventually};
 
 const LEASE: Duration = Duration::from_secs(10);
 /// Within it names are granted again, where a majority of the other members does not hear the leader.
 const SILENT: Duration = Duration::from_secs(5);
 /// Within it they are, where everybody hears a leader that cannot write: its session has to be closed.
 const CLOSED: Duration = Duration::from_secs(20);
-/// For what has no bound here.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Under load, on `count` nodes whose links can be cut.
 fn busy(options: StartOptions, place: Option<TestStore>, count: usize) -> (Cluster, Load, Sampler) {
     let names = &["a", "b", "c", "d", "e"][..count];
@@ -60,7 +57,7 @@ fn heals(cluster: Cluster, load: Load) {
     for node in cluster.names() {
         cluster.register(&node, &alone(&node));
     }
-    are_granted_names(&cluster, &cluster.names(), PATIENCE);
+    are_granted_names(&cluster, &cluster.names(), TEST_DEADLINE);
     load.finish();
     cluster.check_but(&cluster.with_lost_sessions());
     cluster.check_recordings();
@@ -190,7 +187,7 @@ fn a_leader_whose_member_hangs_is_replaced_and_its_callers_are_answered() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
     let own = Config::new("own", place.url.as_str()).cluster(&place.cluster);
     let own = runtime.block_on(Registry::join(own)).expect("the first node joins");
-    assert!(runtime.block_on(own.ready(PATIENCE)));
+    assert!(runtime.block_on(own.ready(TEST_DEADLINE)));
     let (cluster, load, _sampler) = busy(StartOptions::lease(LEASE), Some(place), 3);
     assert!(own.status().leads, "{:?}", own.status());
 
@@ -205,8 +202,8 @@ fn a_leader_whose_member_hangs_is_replaced_and_its_callers_are_answered() {
     cluster.no_session_was_lost();
 
     // It comes to itself, follows, and leaves in good order.
-    assert!(runtime.block_on(own.ready(PATIENCE)), "{:?}", own.status());
-    eventually("it follows", PATIENCE, || {
+    assert!(runtime.block_on(own.ready(TEST_DEADLINE)), "{:?}", own.status());
+    eventually("it follows", TEST_DEADLINE, || {
         let status = own.status();
         if status.leads { Err(format!("{status:?}")) } else { Ok(()) }
     });

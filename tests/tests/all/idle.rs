@@ -10,16 +10,14 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::{
-    Clock,
-    election::{
-        Abort, Campaign, CampaignSettings, ElectionConfig, Fence, Grant, LeaseOptions, LeaseOracle, Lost,
-        Policy, Role, Timing, campaign::Transition,
-    },
+use callsign_election::{
+    Abort, Campaign, CampaignSettings, ElectionConfig, Fence, Grant, LeaseOptions, LeaseOracle, Lost, Policy,
+    Role, Timing, campaign::Transition,
+};
+use callsign_store::{
+    Clock, CommitOutcome, Read, ReadResult, SharedStore, Store, StoreError, Transaction,
     ids::{ClusterName, ElectionName, MemberId},
-    store::{
-        CommitOutcome, Read, ReadResult, SharedStore, Store, StoreError, Transaction, memory::MemoryStore,
-    },
+    memory::MemoryStore,
 };
 use futures::future::BoxFuture;
 
@@ -53,7 +51,7 @@ impl Store for Counting {
         self.store.commit(transaction)
     }
 
-    callsign_elector::forward_to_store! { store: watch nature }
+    callsign_store::forward_to_store! { store: watch nature }
 }
 
 /// Work that is none.

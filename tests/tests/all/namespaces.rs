@@ -9,7 +9,7 @@ use std::{
 };
 
 use callsign_tests::{
-    Carried, Links, TestStore,
+    Carried, Links, TEST_DEADLINE, TestStore,
     chaos::{
         event::{Answer, At, Event},
         journal::now,
@@ -22,9 +22,6 @@ use callsign_tests::{
 use rustix::process::{Pid, Signal, kill_process};
 
 const CHAOS: &str = env!("CARGO_BIN_EXE_callsign-chaos");
-/// Beyond whatever a cluster has to do.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// `false`, and a line that says why, where there are none.
 fn can_be_had() -> bool {
     Links::in_namespaces(&["a", "b"].map(str::to_owned)).map_err(|why| println!("skipped: {why}")).is_ok()
@@ -35,14 +32,14 @@ fn wait_for_grants(world: &World, nodes: &[String], after: At) {
     let is_grant =
         |event: &Event| matches!(event, Event::Told { at, answer: Answer::Granted(_), .. } if *at > after);
     for node in nodes {
-        eventually(&format!("{node} is granted a name"), PATIENCE, || {
+        eventually(&format!("{node} is granted a name"), TEST_DEADLINE, || {
             if world.history(node).iter().any(is_grant) { Ok(()) } else { Err("not yet".to_owned()) }
         });
     }
 }
 
 fn wait_for_another_leader(world: &World, than: &str) -> String {
-    eventually(&format!("another than {than} leads"), PATIENCE, || {
+    eventually(&format!("another than {than} leads"), TEST_DEADLINE, || {
         world.leader().filter(|leader| leader != than).ok_or("not yet".to_owned())
     })
 }
@@ -88,7 +85,7 @@ fn names_go_on_while_the_leaders_packets_are_lost_one_way_and_then_both_ways() {
     }
     let carried = world.links.carried();
     assert!(matches!(carried, Carried::Packets { lost: 1.. }), "{carried}");
-    settle(&world, PATIENCE).unwrap();
+    settle(&world, TEST_DEADLINE).unwrap();
     world.end().unwrap();
     assert_eq!(world.breaches, Vec::<String>::new());
     let verdict = again(directory.path()).unwrap();
@@ -128,7 +125,7 @@ fn a_run_that_is_killed_leaves_no_namespace_behind() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let networks = eventually("every node runs in a namespace", PATIENCE, || {
+        let networks = eventually("every node runs in a namespace", TEST_DEADLINE, || {
             let children: Vec<_> = processes().filter(|process| is_child_of(process, run.id())).collect();
             let networks: Vec<_> = children.iter().filter_map(|child| network_of(child)).collect();
             let private: BTreeSet<_> = networks.iter().filter(|network| **network != own).cloned().collect();
@@ -139,7 +136,7 @@ fn a_run_that_is_killed_leaves_no_namespace_behind() {
         let pid = Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         run.wait().unwrap();
-        eventually("nobody is in these namespaces", PATIENCE, || {
+        eventually("nobody is in these namespaces", TEST_DEADLINE, || {
             let left: Vec<_> = processes()
                 .filter(|process| network_of(process).is_some_and(|network| networks.contains(&network)))
                 .collect();

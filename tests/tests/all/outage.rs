@@ -2,14 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use callsign_tests::{Answer, NodeProcess, StartOptions, StoreView, TestStore, eventually};
+use callsign_tests::{Answer, NodeProcess, StartOptions, StoreView, TEST_DEADLINE, TestStore, eventually};
 use serde_json::json;
 
 /// Longer than the lease: every session lapses.
 const OUTAGE: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(10);
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// What a node may take of a core while nothing can be done, this test's own questions included: 1 %, and ten times as
 /// much where it is built without optimisation. Who spins takes all of it.
 fn allowance(time: Duration) -> Duration {
@@ -46,12 +44,12 @@ fn a_store_is_gone_for_30_s(place: &mut TestStore, mut gone: impl FnMut(&mut Tes
     };
     let mut nodes = [("a", 0, "wait"), ("b", 1, "wait"), ("c", 2, "fail"), ("d", 3, "fail")].map(start);
     for node in [&nodes[0], &nodes[2]] {
-        eventually("the first registration", PATIENCE, || {
+        eventually("the first registration", TEST_DEADLINE, || {
             register(node, "before", Duration::from_secs(5)).result()
         });
     }
     for node in &nodes {
-        eventually("the name everywhere", PATIENCE, || node.client.whereis("before").result());
+        eventually("the name everywhere", TEST_DEADLINE, || node.client.whereis("before").result());
     }
 
     gone(place, true);
@@ -60,7 +58,7 @@ fn a_store_is_gone_for_30_s(place: &mut TestStore, mut gone: impl FnMut(&mut Tes
     // Before anybody has noticed: sent, and so unknown, whatever was configured.
     let sent = register(waits, "sent", Duration::from_secs(1));
     assert_eq!(sent.code(), "unknown", "{sent:?}");
-    eventually("those that are to fail do, and at once", PATIENCE, || {
+    eventually("those that are to fail do, and at once", TEST_DEADLINE, || {
         let refused = register(fails, "meanwhile", Duration::from_millis(500));
         match refused.code() {
             "store_unavailable" => Ok(()),
@@ -73,7 +71,7 @@ fn a_store_is_gone_for_30_s(place: &mut TestStore, mut gone: impl FnMut(&mut Tes
     let given_up = fails.client.unregister("before");
     assert_eq!(given_up.code(), "store_unavailable", "{given_up:?}");
     for node in &nodes {
-        eventually("the end of trust", PATIENCE, || {
+        eventually("the end of trust", TEST_DEADLINE, || {
             std::thread::sleep(Duration::from_millis(200));
             if look_up(node) { Ok(()) } else { Err("it is still found".to_owned()) }
         });
@@ -100,11 +98,11 @@ fn a_store_is_gone_for_30_s(place: &mut TestStore, mut gone: impl FnMut(&mut Tes
     });
     for node in &nodes {
         let name = format!("after-{}", node.ready.incarnation);
-        eventually("a registration after the outage", PATIENCE, || node.client.register(&name).result());
-        eventually("the name is found as before", PATIENCE, || node.client.whereis("before").result());
+        eventually("a registration after the outage", TEST_DEADLINE, || node.client.register(&name).result());
+        eventually("the name is found as before", TEST_DEADLINE, || node.client.whereis("before").result());
     }
     // Whoever asks again finds out.
-    eventually("what was unknown is held", PATIENCE, || nodes[0].client.register("sent").result());
+    eventually("what was unknown is held", TEST_DEADLINE, || nodes[0].client.register("sent").result());
     for node in &mut nodes {
         assert!(node.is_running());
         let stopped = node.terminate();
@@ -130,7 +128,7 @@ fn a_file_that_is_locked_for_30_s() {
     let mut held = Vec::new();
     a_store_is_gone_for_30_s(&mut place, move |_, gone| {
         if gone {
-            held.push(eventually("the file is locked", PATIENCE, || {
+            held.push(eventually("the file is locked", TEST_DEADLINE, || {
                 view.try_lock().ok_or("others write".to_owned())
             }));
         } else {

@@ -9,11 +9,9 @@ use std::{
 
 use serde_json::json;
 
-use callsign_tests::{Client, Cluster, Sink, StartOptions, callsign, eventually};
+use callsign_tests::{Client, Cluster, Sink, StartOptions, TEST_DEADLINE, callsign, eventually};
 
 const LEASE: Duration = Duration::from_secs(10);
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// Nodes whose log nobody gets lead, serve, let another one join, and leave in good order.
 fn nodes_go_on_without_their_log(log: Sink) {
     let mut cluster = Cluster::start(StartOptions { log, ..StartOptions::lease(LEASE) }, &["a", "b"]);
@@ -35,7 +33,7 @@ fn nodes_go_on_without_their_log(log: Sink) {
         // Most of it waits.
         return;
     }
-    eventually("what was lost is counted", PATIENCE, || {
+    eventually("what was lost is counted", TEST_DEADLINE, || {
         let client = &cluster.node(&left).client;
         client
             .post("/register-many", &json!({"prefix": "p", "from": 0, "to": 100, "shared": true}))
@@ -81,7 +79,7 @@ fn a_node_whose_ready_line_nobody_gets_serves_and_leaves() {
             .spawn()
             .unwrap();
         let client = Client::new(&format!("http://{admin}"));
-        eventually("it serves", PATIENCE, || client.register("desk").result());
+        eventually("it serves", TEST_DEADLINE, || client.register("desk").result());
         client.post("/leave", &json!({})).ok();
         let status = node.wait().unwrap();
         assert_eq!(status.code(), Some(0), "{sink:?}: {status:?}");

@@ -2,16 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use callsign_elector::{
+use callsign_elector::record::SessionRecord;
+use callsign_store::{
     ids::{MAX_COUNT, NodeName, Position, SessionNumber},
-    record::{Record, SessionRecord},
+    record::Record,
 };
-use callsign_tests::{Cluster, NodeProcess, StartOptions, StoreView, TestStore, eventually};
+use callsign_tests::{Cluster, NodeProcess, StartOptions, StoreView, TEST_DEADLINE, TestStore, eventually};
 
 const LEASE: Duration = Duration::from_secs(10);
-/// For what has no bound here.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Stops the leader, and returns its name and that of the lock's owner once the handoff has begun.
 fn in_the_middle_of_a_handoff(cluster: &Cluster) -> (String, String) {
     let (deposed, epoch) = (cluster.leader(), cluster.store.term().epoch);
@@ -107,7 +105,7 @@ fn a_cluster_of_which_every_node_was_killed_opens_again_empty_and_its_positions_
 fn granted_again(cluster: &Cluster, nodes: &[String], round: usize) -> Duration {
     let since = Instant::now();
     for node in nodes {
-        eventually(&format!("{node} is granted a name again"), PATIENCE, || {
+        eventually(&format!("{node} is granted a name again"), TEST_DEADLINE, || {
             cluster.node(node).client.register(&format!("after-{node}-{round}")).result()
         });
     }
@@ -173,7 +171,7 @@ fn a_node_that_cannot_go_on_ends_with_status_1_and_another_gets_its_names() {
         NodeProcess::start(name, &place.url, &StartOptions::lease(LEASE), files.path(), 0)
             .unwrap_or_else(|stopped| panic!("{name} did not start: {}", stopped.log))
     });
-    eventually("a name of a", PATIENCE, || nodes[0].client.register("held").result());
+    eventually("a name of a", TEST_DEADLINE, || nodes[0].client.register("held").result());
     // Its session is closed, and no other one can be counted after it.
     let view = StoreView::open(&place);
     let key = view.cluster.session(&NodeName::new("a").unwrap());
@@ -181,8 +179,8 @@ fn a_node_that_cannot_go_on_ends_with_status_1_and_another_gets_its_names() {
     let last = SessionRecord { number: SessionNumber(MAX_COUNT), open: false, ..record };
     view.put(key, last.to_value());
 
-    let ended = nodes[0].wait(PATIENCE);
+    let ended = nodes[0].wait(TEST_DEADLINE);
     assert_eq!(ended.status.and_then(|status| status.code()), Some(1), "{}", ended.log);
     assert!(ended.log.contains("cannot grow any more"), "{}", ended.log);
-    eventually("its name is free", PATIENCE, || nodes[1].client.register("held").result());
+    eventually("its name is free", TEST_DEADLINE, || nodes[1].client.register("held").result());
 }

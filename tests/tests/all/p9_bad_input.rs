@@ -8,12 +8,10 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::{ids::NodeName, store::Key};
-use callsign_tests::{Cluster, StartOptions, StoreView, callsign, eventually, wait_for};
+use callsign_store::{Key, ids::NodeName};
+use callsign_tests::{Cluster, StartOptions, StoreView, TEST_DEADLINE, callsign, eventually, wait_for};
 
 const LEASE: Duration = Duration::from_secs(10);
-const PATIENCE: Duration = Duration::from_secs(20);
-
 fn with_secret(secret: &str) -> StartOptions {
     StartOptions { secret: Some(secret.to_owned()), ..StartOptions::lease(LEASE) }
 }
@@ -22,7 +20,7 @@ fn with_secret(secret: &str) -> StartOptions {
 fn ended(command: &mut Command) -> (Option<i32>, String) {
     command.env("CALLSIGN_PARENT", std::process::id().to_string()).stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    if wait_for(PATIENCE * 3, || child.try_wait().unwrap()).is_none() {
+    if wait_for(TEST_DEADLINE * 3, || child.try_wait().unwrap()).is_none() {
         child.kill().unwrap();
     }
     let output = child.wait_with_output().unwrap();
@@ -135,7 +133,7 @@ fn a_node_is_asked_by_host_and_port_and_nonsense_is_wrong_usage() {
 fn slow_store(files: &Path) -> String {
     let path = files.join("slow.db");
     let store = format!("sqlite:{}", path.display());
-    drop(callsign_elector::store::open(&store).unwrap());
+    drop(callsign_store::open(&store).unwrap());
     let file = rusqlite::Connection::open(path).unwrap();
     file.execute_batch(
         "CREATE VIEW counted AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 400000)
@@ -255,7 +253,7 @@ fn names_that_are_none_get_a_typed_answer_and_the_next_one_is_served() {
 /// Says something to the port at which nodes link up, and waits until the node hangs up.
 fn say(listen: &str, bytes: &[u8]) {
     let mut stream = TcpStream::connect(listen).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
     // The node may hang up before all is said.
     let _ = stream.write_all(bytes);
     let ended = stream.read_to_end(&mut Vec::new());
@@ -285,7 +283,7 @@ fn strangers_at_the_link_port(options: StartOptions) {
     let mut cut = TcpStream::connect(listen).unwrap();
     cut.write_all(&[0, 0, 0, 100, 1, 2, 3]).unwrap();
     drop(cut);
-    eventually("the node says why", PATIENCE, || {
+    eventually("the node says why", TEST_DEADLINE, || {
         let log = cluster.node(&leader).log();
         if log.contains("WARN") && log.contains("link refused") { Ok(()) } else { Err(log) }
     });
@@ -319,7 +317,7 @@ fn a_node_with_another_secret_gets_no_link_and_leaves_the_others_alone() {
     let epoch = cluster.store.term().epoch;
     cluster.launch_with("c", &with_secret("incorrect horse battery"));
     for name in ["b", "c"] {
-        eventually("both sides are told", PATIENCE, || {
+        eventually("both sides are told", TEST_DEADLINE, || {
             let log = cluster.node(name).log();
             if log.contains("the cluster secrets differ") { Ok(()) } else { Err(format!("{name}: {log}")) }
         });
@@ -353,7 +351,7 @@ fn a_node_of_another_cluster_that_comes_to_a_node_of_this_one_is_refused() {
     let dials = cluster.launch_aside("z", &of_another(&[]));
     let ours = format!("cluster {:?} there", cluster.place.cluster);
     for (node, says) in [(cluster.node("a"), "cluster \"other\" there"), (&dials, ours.as_str())] {
-        eventually("both sides are told", PATIENCE, || {
+        eventually("both sides are told", TEST_DEADLINE, || {
             let log = node.log();
             let is_said = log.lines().any(|line| line.contains("WARN") && line.contains(says));
             if is_said { Ok(()) } else { Err(log) }
@@ -390,7 +388,7 @@ fn corrupt(cluster: &Cluster, key: &Key, noticed_by: &[(&str, &str)]) {
     let good = cluster.store.value(key.clone()).expect("the record is there");
     cluster.store.put(key.clone(), b"\x07no record".to_vec());
     for (name, says) in noticed_by {
-        eventually("the corrupt record is noticed", PATIENCE, || {
+        eventually("the corrupt record is noticed", TEST_DEADLINE, || {
             let log = cluster.node(name).log();
             let is_said = log.lines().any(|line| line.contains("WARN") && line.contains(says));
             if is_said { Ok(()) } else { Err(format!("{name}: {log}")) }
@@ -434,7 +432,7 @@ fn nobody_is_elected_over_a_corrupt_term_until_it_is_repaired() {
     let good = cluster.store.value(key.clone()).unwrap();
     cluster.store.put(key.clone(), b"\x07no record".to_vec());
     cluster.kill(&leader);
-    eventually("the leader is proven dead", PATIENCE, || {
+    eventually("the leader is proven dead", TEST_DEADLINE, || {
         let session = cluster.store.session(&leader).unwrap();
         if session.open { Err(format!("{session:?}")) } else { Ok(()) }
     });

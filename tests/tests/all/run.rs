@@ -7,12 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use callsign_tests::{Did, Line, Singleton, callsign, eventually, guard_of, parent_of, signal};
+use callsign_tests::{
+    Did, Line, Singleton, TEST_DEADLINE, callsign, eventually, guard_of, parent_of, signal,
+};
 use rustix::process::Signal;
 
 /// Long enough for a machine that does other things as well, short enough to wait for its end.
 const OPTIONS: [&str; 6] = ["--lease", "4s", "--poll", "500ms", "--stop-budget", "800ms"];
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn three(witness: &[&str]) -> Singleton {
     Singleton::start(&OPTIONS, witness, &["a", "b", "c"])
@@ -20,7 +21,7 @@ fn three(witness: &[&str]) -> Singleton {
 
 /// Waits until a node says this.
 fn says(singleton: &mut Singleton, name: &str, what: &str) {
-    eventually(&format!("{name} says {what:?}"), PATIENCE, || {
+    eventually(&format!("{name} says {what:?}"), TEST_DEADLINE, || {
         let log = singleton.runner(name).log();
         if log.contains(what) { Ok(()) } else { Err(log) }
     });
@@ -154,7 +155,7 @@ fn a_second_signal_does_not_wait_for_the_program() {
     let holder = singleton.wait_for_start(0);
     let runner = singleton.runner("a");
     runner.ask_to_end();
-    eventually("the program was asked", PATIENCE, || {
+    eventually("the program was asked", TEST_DEADLINE, || {
         let asked = singleton.lines().0.iter().any(|line| line.did == Did::Asked);
         if asked { Ok(()) } else { Err("it was not".to_owned()) }
     });
@@ -239,7 +240,7 @@ fn with_a_listener(names: &[&str]) -> (Singleton, PathBuf) {
 
 /// Waits until the programs have written this so often, and returns the last such line.
 fn hears(singleton: &Singleton, heard: &Path, what: &str, count: usize) -> String {
-    eventually(&format!("{what:?} is heard {count} times"), PATIENCE, || {
+    eventually(&format!("{what:?} is heard {count} times"), TEST_DEADLINE, || {
         let text = std::fs::read_to_string(heard).unwrap_or_default();
         let lines: Vec<_> = text.lines().filter(|line| line.starts_with(what)).collect();
         let is_heard = lines.len() == count;

@@ -3,16 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use callsign_elector::{
-    lineage::LineageNumber,
-    record::{Lineage, Record},
-};
+use callsign_elector::{lineage::LineageNumber, record::Lineage};
+use callsign_store::record::Record;
 use callsign_tests::{Cluster, StartOptions, TestStore, eventually};
 
 /// A node that was not trusted for two leases raises no lineage: the store must be back before.
 const LEASE: Duration = Duration::from_secs(5);
 /// Lease + 5 s is promised, here with room for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RECOVERY_DEADLINE: Duration = Duration::from_secs(60);
 
 fn options() -> StartOptions {
     StartOptions::lease(LEASE)
@@ -36,7 +34,9 @@ fn a_store_goes_back(
     cluster.wait_until_ready();
     let mut late = cluster.register("b", "late");
     for name in cluster.names() {
-        eventually("the name everywhere", PATIENCE, || cluster.node(&name).client.whereis("late").result());
+        eventually("the name everywhere", RECOVERY_DEADLINE, || {
+            cluster.node(&name).client.whereis("late").result()
+        });
     }
     // Beats, too, are lost, and more names.
     let until = Instant::now() + LEASE / 2;
@@ -50,7 +50,7 @@ fn a_store_goes_back(
     let epoch = cluster.store.term().epoch;
     put_back(&mut cluster);
     let begun = Instant::now();
-    eventually("the lineage is raised", PATIENCE, || {
+    eventually("the lineage is raised", RECOVERY_DEADLINE, || {
         if lineage(&cluster) == 1 { Ok(()) } else { Err("it is not".to_owned()) }
     });
     cluster.wait_until_ready();
@@ -58,7 +58,7 @@ fn a_store_goes_back(
     for name in cluster.names() {
         for lost in ["early", "late", "late-0"] {
             // A node that has not noticed the loss yet says that it is ready.
-            eventually("nobody has what was lost", PATIENCE, || {
+            eventually("nobody has what was lost", RECOVERY_DEADLINE, || {
                 match cluster.node(&name).client.whereis_consistent(lost).code() {
                     "not_found" => Ok(()),
                     code => Err(format!("{lost} on {name}: {code}")),
@@ -86,7 +86,7 @@ fn a_file_that_is_restored_in_place_stops_nobody_for_ever() {
     let cluster = Cluster::start_over(place, options(), &["a", "b", "c"]);
     let open = || {
         let connection = rusqlite::Connection::open(&path).unwrap();
-        connection.busy_timeout(PATIENCE).unwrap();
+        connection.busy_timeout(RECOVERY_DEADLINE).unwrap();
         connection
     };
     a_store_goes_back(

@@ -5,13 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use callsign_elector::{ids::Position, store::Read};
-use callsign_tests::{Cluster, StartOptions, callsign, eventually};
+use callsign_store::{Read, ids::Position};
+use callsign_tests::{Cluster, StartOptions, TEST_DEADLINE, callsign, eventually};
 use serde_json::Value;
 
 const LEASE: Duration = Duration::from_secs(4);
-const PATIENCE: Duration = Duration::from_secs(30);
-
 fn command(cluster: &Cluster, more: &[&str]) -> Command {
     let mut command = Command::new(callsign());
     let place = &cluster.place;
@@ -107,7 +105,7 @@ fn by_force_the_nodes_that_live_lose_their_names_and_serve_on() {
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(said["closed"], serde_json::json!(["a", "b", "c"]));
     for (name, session) in ["a", "b", "c"].into_iter().zip(sessions) {
-        eventually("a new session", PATIENCE, || {
+        eventually("a new session", TEST_DEADLINE, || {
             let life = &cluster.node(name).life;
             let open = cluster.store.open_session(name, life.incarnation).ok_or("none is open")?;
             if open.0 > session { Ok(()) } else { Err(format!("{open}")) }
@@ -116,7 +114,7 @@ fn by_force_the_nodes_that_live_lose_their_names_and_serve_on() {
     cluster.wait_until_ready();
     for name in ["a", "b", "c"] {
         let gone = format!("desk-{name}");
-        eventually("the name is free", PATIENCE, || {
+        eventually("the name is free", TEST_DEADLINE, || {
             match cluster.node("b").client.whereis_consistent(&gone).code() {
                 "not_found" => Ok(()),
                 code => Err(code.to_owned()),
@@ -145,7 +143,7 @@ fn a_wipe_that_is_killed_half_way_leaves_a_registry_that_serves() {
     cluster.store.pad_log(end);
     let epoch = cluster.store.term().epoch;
     let mut child = command(&cluster, &[]).spawn().unwrap();
-    eventually("it has begun", PATIENCE, || {
+    eventually("it has begun", TEST_DEADLINE, || {
         if cluster.store.term().epoch > epoch { Ok(()) } else { Err("not yet".to_owned()) }
     });
     child.kill().unwrap();

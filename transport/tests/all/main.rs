@@ -3,8 +3,8 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
 mod actors;
+mod admission;
 mod certificates;
-mod doors;
 mod incarnations;
 #[cfg(feature = "node-server")]
 mod node_server;

@@ -335,7 +335,7 @@ async fn a_refusing_address_is_dialled_until_somebody_listens_there(carrier: Car
 
 /// Until nobody is in his handshake any more.
 async fn the_doors_are_free(a: &Endpoint, after: &str) {
-    until(&format!("free doors after {after}"), || (a.unauthenticated() == 0).then_some(())).await;
+    until(&format!("free admission after {after}"), || (a.unauthenticated() == 0).then_some(())).await;
 }
 
 async fn a_place_at_the_door_is_given_back_however_the_handshake_ends(carrier: Carrier) {

@@ -16,7 +16,7 @@ use super::orders::{Leading, Line, Names, Order, Report};
 use crate::{child::OwnedChild, measure::now_ns};
 
 /// The longest that one order may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ORDER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What the cluster is like.
 pub(super) struct Setting {
@@ -86,7 +86,7 @@ impl Node {
 
     /// Waits for what an order reports.
     pub(super) fn report<T: DeserializeOwned>(&mut self, given: &Given) -> Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ORDER_TIMEOUT;
         let result = loop {
             if let Some(result) = self.early.remove(&given.0) {
                 break result;
@@ -156,7 +156,7 @@ impl<'a> Cluster<'a> {
 
     /// The index of the leader, once all agree on it.
     pub(super) fn leader(&mut self) -> Result<usize> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ORDER_TIMEOUT;
         loop {
             let leaders: Vec<Leading> = self.on_all(|_| Order::Leader)?;
             if leaders.windows(2).all(|pair| pair[0] == pair[1]) {

@@ -4,7 +4,7 @@ use std::{hint::black_box, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
 use callsign::{Entry, Kind, Position, Registry};
-use callsign_elector::ids::SessionId;
+use callsign_store::ids::SessionId;
 use dashmap::DashMap;
 
 use crate::{

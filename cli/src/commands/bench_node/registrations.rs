@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use callsign::{RegisterError, Registration};
 use tokio::task::JoinSet;
 
-use super::{Node, PATIENCE, TICK};
+use super::{CONDITION_TIMEOUT, Node, TICK};
 use crate::{
     commands::bench::orders::{Contested, Names, Registered},
     measure::now_ns,
@@ -87,5 +87,7 @@ pub(super) async fn register_at_last(node: &Node, name: &str) -> Result<u64> {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, trying).await.context("no registration is acknowledged any more")?
+    tokio::time::timeout(CONDITION_TIMEOUT, trying)
+        .await
+        .context("no registration is acknowledged any more")?
 }

@@ -23,7 +23,7 @@ use crate::{
 const START: Duration = Duration::from_secs(20);
 
 /// The longest that anything else may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a condition is looked at.
 const TICK: Duration = Duration::from_millis(2);
@@ -83,7 +83,7 @@ impl Cluster {
             .with_context(|| format!("{name} did not start, see {}", path.display()))?;
         let admin = ready["admin"].as_str().context("a node does not say where it can be asked")?;
         let admin: NodeUrl = admin.parse().map_err(anyhow::Error::msg)?;
-        self.nodes.push(Node { name: name.to_owned(), child, client: Client::new(&admin, PATIENCE) });
+        self.nodes.push(Node { name: name.to_owned(), child, client: Client::new(&admin, STEP_TIMEOUT) });
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Node {
     }
 
     pub(super) fn until(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         while !holds()? {
             ensure!(Instant::now() < deadline, "{} waits in vain for {what}", self.name);
             std::thread::sleep(TICK);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use callsign_elector::clock::Clock;
+use callsign_store::clock::Clock;
 use serde::Serialize;
 
 use super::progress;
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How much longer than the lease anything may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BEYOND_THE_LEASE: Duration = Duration::from_secs(30);
 /// How often it is looked.
 const TICK: Duration = Duration::from_millis(2);
 
@@ -113,7 +113,7 @@ pub(crate) fn tell(
         demo.node(&holder.member)?.child.terminate()?;
         let next = demo.next(holder.at)?;
         report.stopped_to_next_ms.push(ms(at, next.at));
-        let status = demo.node(&holder.member)?.child.wait(PATIENCE)?;
+        let status = demo.node(&holder.member)?.child.wait(BEYOND_THE_LEASE)?;
         ensure!(status.is_some_and(|status| status.success()), "{} ended with {status:?}", holder.member);
         demo.launch(&holder.member)?;
         holder = next;
@@ -189,7 +189,7 @@ impl Demo<'_> {
     /// Waits for the next start after a time.
     fn next(&self, after: u64) -> Result<Line> {
         let began = Instant::now();
-        while began.elapsed() < self.lease + PATIENCE {
+        while began.elapsed() < self.lease + BEYOND_THE_LEASE {
             let started = |line: &Line| matches!(line.did, Did::Start | Did::Overlap) && line.at > after;
             if let Some(line) = self.lines()?.into_iter().find(started) {
                 return Ok(line);

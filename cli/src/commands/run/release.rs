@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callsign_elector::election::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction, Signal, Verdict};
+use callsign_election::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction, Signal, Verdict};
 use futures::stream::BoxStream;
 
 use crate::guard;

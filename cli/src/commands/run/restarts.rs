@@ -2,17 +2,17 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use callsign_elector::time::Time;
+use callsign_store::time::Time;
 
 /// How often it is started again where it is.
-pub(crate) const MOST: usize = 3;
+pub(crate) const MOST_RESTARTS: usize = 3;
 /// Within this time. One that ran for longer starts with a clean slate.
 pub(crate) const WITHIN: Duration = Duration::from_secs(30);
-/// How long it waits at least before it is started in the next term, after it has failed [`MOST`] times in one. Shorter: one
+/// How long it waits at least before it is started in the next term, after it has failed [`MOST_RESTARTS`] times in one. Shorter: one
 /// that is alone, and whose program cannot run, does little else than to be elected.
-const PAUSE: Duration = Duration::from_secs(1);
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// How long at most. The campaign gives a role 30 s to get going.
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+const LONGEST_RESTART_PAUSE: Duration = Duration::from_secs(16);
 
 /// What to do when the program ends by itself, whatever its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -58,13 +58,13 @@ impl Restarts {
         }
         match self.on_exit {
             OnExit::Stop => Next::Stop,
-            OnExit::Restart if self.made.len() < MOST => {
+            OnExit::Restart if self.made.len() < MOST_RESTARTS => {
                 self.made.push_back(now);
                 Next::Restart(self.made.len())
             }
             OnExit::Restart | OnExit::Release => {
                 self.made.clear();
-                self.pause = (self.pause * 2).clamp(PAUSE, LONGEST_PAUSE);
+                self.pause = (self.pause * 2).clamp(RESTART_PAUSE, LONGEST_RESTART_PAUSE);
                 Next::Release
             }
         }
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(restarts.pause(), Duration::from_secs(seconds));
         }
         assert_eq!(restarts.ended(at(100), WITHIN), Next::Release);
-        assert_eq!(restarts.pause(), PAUSE);
+        assert_eq!(restarts.pause(), RESTART_PAUSE);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_elector::election::{Abort, Fence, Grant, Leadership, Lost, Role, Term};
+use callsign_election::{Abort, Fence, Grant, Leadership, Lost, Role, Term};
 use tokio::sync::mpsc;
 
 use super::{

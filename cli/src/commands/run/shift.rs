@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_elector::{
-    election::{Fence, Leadership, campaign::Until},
-    time::Time,
-};
+use callsign_election::{Fence, Leadership, campaign::Until};
+use callsign_store::time::Time;
 use tokio::{
     sync::{oneshot, watch},
     task::{JoinHandle, spawn_blocking},
@@ -13,9 +11,9 @@ use tokio::{
 
 use super::{
     Plan,
-    restarts::{MOST, Next, Restarts, WITHIN},
+    restarts::{MOST_RESTARTS, Next, Restarts, WITHIN},
 };
-use crate::guard::{self, Ended, Reins, Report, Why};
+use crate::guard::{self, Ended, GuardHandle, Report, Why};
 
 /// Between the end of a program and its next start. A signal that ended it may be on its way to this process, too, and be
 /// meant to stop all.
@@ -118,7 +116,9 @@ impl Worker {
             match next {
                 Next::Restart(count) => {
                     let say = &self.plan.say;
-                    say.line(format_args!("{how}: started again ({count} of {MOST} times in {WITHIN:?})"));
+                    say.line(format_args!(
+                        "{how}: started again ({count} of {MOST_RESTARTS} times in {WITHIN:?})"
+                    ));
                     self.rest(BREATH).await;
                 }
                 Next::Release => {
@@ -145,8 +145,8 @@ impl Worker {
     /// Runs the program once, until nobody is left of it. `None`: it did not start, or nobody saw how it ended.
     async fn run(&mut self, fence: Fence) -> Option<Ended> {
         let plan = Arc::clone(&self.plan);
-        let mut reins = match Reins::take(&plan.command, plan.grace, plan.environment(fence)) {
-            Ok(reins) => reins,
+        let mut handle = match GuardHandle::take(&plan.command, plan.grace, plan.environment(fence)) {
+            Ok(handle) => handle,
             Err(error) => {
                 plan.say.line(format_args!("no guard can be started: {error}"));
                 return None;
@@ -154,12 +154,12 @@ impl Worker {
         };
         let (mut hurry, mut is_hurried) = (plan.hurry.clone(), false);
         let mut signals = plan.handed_on.subscribe();
-        self.extend(&reins);
+        self.extend(&handle);
         let mut ended = None;
         let last_words = loop {
             tokio::select! {
                 biased;
-                report = reins.report() => match report {
+                report = handle.report() => match report {
                     Some(Report::Started(pid)) => {
                         plan.say.line(format_args!("leads in epoch {}, started as process {pid}", fence.epoch));
                         self.started.take().map(|started| started.send(()));
@@ -179,23 +179,23 @@ impl Worker {
                         break Duration::ZERO;
                     }
                 },
-                () = self.leadership.changed() => self.extend(&reins),
-                Ok(signal) = signals.recv() => reins.hand_on(signal),
-                Ok(kill_at) = changed(&mut self.stopping) => reins.stop(kill_at),
+                () = self.leadership.changed() => self.extend(&handle),
+                Ok(signal) = signals.recv() => handle.hand_on(signal),
+                Ok(kill_at) = changed(&mut self.stopping) => handle.stop(kill_at),
                 Ok(()) = hurried(&mut hurry), if !is_hurried => {
                     is_hurried = true;
-                    reins.stop(Time::ZERO);
+                    handle.stop(Time::ZERO);
                 }
             }
         };
-        drop(reins);
+        drop(handle);
         self.wait_for_all(last_words).await;
         ended
     }
 
-    fn extend(&self, reins: &Reins) {
+    fn extend(&self, handle: &GuardHandle) {
         if let Some(Until::At(until)) = self.leadership.until() {
-            reins.trust(until);
+            handle.trust(until);
         }
     }
 

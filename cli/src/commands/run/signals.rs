@@ -10,7 +10,7 @@ use tokio::{
 use super::Say;
 
 /// How many signals may wait to be handed on. The program would have got fewer of them: the kernel merges those that wait.
-const WAITING: usize = 16;
+const SIGNALS_WAITING: usize = 16;
 
 /// The signals that end the command.
 pub(super) struct Ends([Signal; 2]);
@@ -34,7 +34,7 @@ impl Ends {
 
 /// From now on, hands on what is meant for the program to whoever runs it, and lets pass what would end this process for nothing.
 pub(super) fn hand_on(say: &Say) -> io::Result<broadcast::Sender<i32>> {
-    let (sender, _) = broadcast::channel(WAITING);
+    let (sender, _) = broadcast::channel(SIGNALS_WAITING);
     let meant_for_it = [
         ("SIGHUP", SignalKind::hangup()),
         ("SIGUSR1", SignalKind::user_defined1()),

@@ -1,8 +1,8 @@
-use callsign_elector::ids::{Position, SessionNumber};
+use callsign_store::ids::{Position, SessionNumber};
 
 use super::*;
-use crate::{
-    core::caller::{CallerEffect as Does, CallerInput as Hears},
+use crate::core::{
+    caller::{CallerEffect as Does, CallerInput as Hears},
     input::CallId,
 };
 

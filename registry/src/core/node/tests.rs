@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use callsign_elector::{
     elector::{Input as ElectorInput, Notice},
-    ids::{Incarnation, SessionId, SessionNumber},
     lineage::LineageId,
 };
+use callsign_store::ids::{Incarnation, SessionId, SessionNumber};
 
 use super::*;
-use crate::input::Input;
+use crate::core::input::Input;
 
 fn registry(name: &str) -> RegistryName {
     RegistryName::new(name).unwrap()

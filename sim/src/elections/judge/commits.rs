@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use callsign_elector::{
-    election::{
-        policy::Preempt,
-        state::{Control, Holder, Row, Seat},
-    },
-    ids::Epoch,
+use callsign_election::{
+    policy::Preempt,
+    state::{Control, Holder, Row, Seat},
 };
+use callsign_store::ids::Epoch;
 
 use super::{Judge, LastWrite, Records, is_eligible, member, policy, read};
 use crate::elections::{

@@ -1,12 +1,10 @@
 //! What must be there when all is at rest.
 
-use callsign_elector::{
-    election::{
-        policy::{Policy, Preempt},
-        state::{Holder, Row, Seat},
-    },
-    ids::MemberId,
+use callsign_election::{
+    policy::{Policy, Preempt},
+    state::{Holder, Row, Seat},
 };
+use callsign_store::ids::MemberId;
 
 use super::{Judge, Records, is_eligible, member, read};
 use crate::elections::{Slot, checks::Check, world::World};

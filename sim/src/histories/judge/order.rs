@@ -12,7 +12,7 @@ use super::{
 };
 
 /// How many partial orders of the calls on one name are tried.
-const LIMIT: usize = 1_000_000;
+const MOST_ORDERS: usize = 1_000_000;
 
 /// P4, by the checker of the simulator: some order of all calls on a name explains all answers and all acts.
 pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
@@ -71,7 +71,7 @@ pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Ve
             }
         }
     }
-    let mut checker = Checker::with_limit(LIMIT);
+    let mut checker = Checker::with_limit(MOST_ORDERS);
     for (name, ops) in &names {
         match checker.check([(name, ops.as_slice())]) {
             Order::Linearizable(stats) => {

@@ -1,6 +1,6 @@
 //! Histories of a real object, as they were and with one answer changed.
 
-use callsign_elector::random::SplitMix64;
+use callsign_store::random::SplitMix64;
 
 use super::{super::*, actor, brute};
 

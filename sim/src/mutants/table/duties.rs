@@ -6,7 +6,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // lapses, and sessions that are lost
     Mutant {
         name: "second-lapse-tells-nobody",
-        file: "registry/src/host/session.rs",
+        file: "registry/src/core/host/session.rs",
         what: "Does not forget a lapse when the session is lost and the next one is opened, so that the next lapse stops and tells nobody.",
         hazard: "outside testing",
         scenario: "lapses",
@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lost-session-leaves-names-asked",
-        file: "registry/src/host/session.rs",
+        file: "registry/src/core/host/session.rs",
         what: "Takes names whose requests ended with a lost session for undecided for ever.",
         hazard: "outside testing",
         scenario: "lapses",
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "own-lapse-counts-as-silence",
-        file: "elector/src/session/core/observe.rs",
+        file: "elector/src/core/session/observe.rs",
         what: "Counts the time in which this node itself could not beat as the silence of others.",
         hazard: "outside testing; DESIGN 4 (a node beats before it observes)",
         scenario: "refusing",
@@ -31,7 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // nodes that fail
     Mutant {
         name: "inherited-session-not-closed",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Says that the session of a node whose session's driver broke is closed, and asks nobody to close it.",
         hazard: "outside testing; DESIGN 3 (the node must close as a crash would close it)",
         scenario: "failing",
@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // leaving
     Mutant {
         name: "drained-before-known",
-        file: "registry/src/member/leaving.rs",
+        file: "registry/src/core/member/leaving.rs",
         what: "Says that a member has drained before its row says so.",
         hazard: "outside testing",
         scenario: "draining",
@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "leaver-leads-on",
-        file: "registry/src/member/leaving.rs",
+        file: "registry/src/core/member/leaving.rs",
         what: "Goes on leading after the names were given up and the caller was told that the member left.",
         hazard: "outside testing",
         scenario: "draining",
@@ -56,7 +56,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "drain-said-once",
-        file: "elector/src/elector.rs",
+        file: "elector/src/core/elector.rs",
         what: "Says that the member drains for its first join only.",
         hazard: "outside testing",
         scenario: "parting",
@@ -64,7 +64,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "left-before-it-is-said",
-        file: "elector/src/elector.rs",
+        file: "elector/src/core/elector.rs",
         what: "Says that the member has left while its row is still there, so that the session closes before the others hear of it.",
         hazard: "outside testing",
         scenario: "draining",
@@ -73,7 +73,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // whoever waits
     Mutant {
         name: "unread-session-not-read",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Waits for the next view when a session asks that the leader has not read open.",
         hazard: "outside testing",
         scenario: "parting",
@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "freeing-starves",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Frees the names of a closed session only when nobody asks for anything.",
         hazard: "outside testing; DESIGN P8",
         scenario: "bulk",
@@ -89,7 +89,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "freeing-wakes-in-vain",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Has itself woken to free names of the dead while a batch is in flight, again and again.",
         hazard: "found by the world `mute`",
         scenario: "mute",
@@ -97,7 +97,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "gaps-grow-with-reads",
-        file: "elector/src/session/core/observe.rs, elector/src/session/core/own/former.rs",
+        file: "elector/src/core/session/observe.rs, elector/src/core/session/own/former.rs",
         what: "Reads others' records so long after the end of the last read, so that with a slow store silence is never counted.",
         hazard: "found by the world `sluggish`",
         scenario: "sluggish",
@@ -105,7 +105,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "nonces-of-terms-overlap",
-        file: "registry/src/member/seat.rs",
+        file: "registry/src/core/member/seat.rs",
         what: "Begins the nonces of each term where those of the term before it go on.",
         hazard: "found by a check of this table's",
         scenario: "forsaken",
@@ -114,7 +114,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // stores and donors that hang, that are slow, that take less than was thought
     Mutant {
         name: "large-batch-not-halved",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Offers a batch that the store found too large again, as large as it was.",
         hazard: "outside testing; DESIGN P8",
         scenario: "oversize",
@@ -122,7 +122,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "requeued-request-waits-for-ever",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Takes a request whose batch was too large for one that still waits, when its host asks again.",
         hazard: "outside testing; DESIGN P8",
         scenario: "oversize",
@@ -130,7 +130,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "commit-waited-for-ever",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Waits for the answer to a commit of a batch for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -138,7 +138,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "settling-waited-for-ever",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Waits for the read for ever that says what became of a batch.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -146,7 +146,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "fence-waited-for-ever",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Waits for the read of the fence for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -154,7 +154,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "handoff-waits-for-a-read",
-        file: "registry/src/handoff.rs",
+        file: "registry/src/core/handoff.rs",
         what: "Waits for the read for ever that says where the log of the term before ends.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -162,7 +162,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "read-waited-for-ever",
-        file: "registry/src/reads.rs",
+        file: "registry/src/core/reads.rs",
         what: "Waits for the read of a consistent lookup for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -170,7 +170,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "log-waited-for-ever",
-        file: "registry/src/catchup.rs",
+        file: "registry/src/core/catchup.rs",
         what: "Waits for the store's log for ever when it lacks something.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -178,7 +178,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "beat-waited-for-ever",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Waits for the answer to a beat for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -186,7 +186,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "closing-waited-for-ever",
-        file: "elector/src/session/core/observe.rs",
+        file: "elector/src/core/session/observe.rs",
         what: "Waits for the answer to the closing of another's session for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -194,7 +194,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "observing-waited-for-ever",
-        file: "elector/src/session/core/observe.rs",
+        file: "elector/src/core/session/observe.rs",
         what: "Waits for a read of the others' records for ever.",
         hazard: "outside testing; DESIGN P8",
         scenario: "mute",
@@ -202,7 +202,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "snapshot-timed-as-a-whole",
-        file: "registry/src/catchup.rs",
+        file: "registry/src/core/catchup.rs",
         what: "Gives a snapshot up that takes longer than a chunk may.",
         hazard: "outside testing; DESIGN P8",
         scenario: "sluggish",
@@ -210,7 +210,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "donors-take-no-turns",
-        file: "registry/src/catchup.rs",
+        file: "registry/src/core/catchup.rs",
         what: "Asks the donor that did not answer again and again.",
         hazard: "outside testing; DESIGN P8",
         scenario: "sluggish",

@@ -6,7 +6,7 @@ use crate::mutants::Mutant;
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "lease-resign-resets-ballot",
-        file: "elector/src/election/state/seat.rs",
+        file: "election/src/core/state/seat.rs",
         what: "Clears the seat's record at a resignation, and its counter with it.",
         hazard: "election 4.1 F, 4.4 (reset ballot on resign)",
         scenario: "elections",
@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lease-refresh-by-member",
-        file: "elector/src/election/state/seat.rs",
+        file: "election/src/core/state/seat.rs",
         what: "Refreshes and resigns whatever term a member of this name has.",
         hazard: "election 4.1 Oban #1488; 4.4 (refresh by member id only)",
         scenario: "elections-pauses",
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lease-refresh-of-expired",
-        file: "elector/src/election/state/seat.rs",
+        file: "election/src/core/state/seat.rs",
         what: "Refreshes a term whose lease is over, if nobody took it.",
         hazard: "election 4.1 F, C10; 4.4 (drop the expiry test in refresh)",
         scenario: "elections-pauses",
@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lease-own-duration",
-        file: "elector/src/election/state/seat.rs",
+        file: "election/src/core/state/seat.rs",
         what: "Waits for the lease that is configured now, not for the holder's.",
         hazard: "election D17; 4.4 (own instead of persisted duration)",
         scenario: "elections-admin",
@@ -38,7 +38,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lease-shortened-at-once",
-        file: "elector/src/election/state/seat.rs",
+        file: "election/src/core/state/seat.rs",
         what: "A refresh writes a lease that was made shorter, although its holder may not hear of it.",
         hazard: "election H2",
         scenario: "elections-admin",
@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lease-heir-forgotten",
-        file: "elector/src/election/state/seat.rs",
+        file: "election/src/core/state/seat.rs",
         what: "A seat that was given up for a better candidate goes to whoever asks first.",
         hazard: "election E11, E13",
         scenario: "elections",
@@ -54,7 +54,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lease-adopts-uncommitted",
-        file: "elector/src/election/lease/operation.rs",
+        file: "election/src/core/lease/operation.rs",
         what: "Believes in its own refresh before it is committed.",
         hazard: "election F'; 4.4 (adopt an observation before commit)",
         scenario: "elections-store",
@@ -62,7 +62,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lease-ages-from-before-read",
-        file: "elector/src/election/lease/memory.rs",
+        file: "election/src/core/lease/memory.rs",
         what: "Counts the age of a record from before it was read.",
         hazard: "election F'; 4.4 (age it from before the read)",
         scenario: "elections-pauses",
@@ -70,7 +70,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-trust-from-the-reply",
-        file: "elector/src/election/campaign/core/grants.rs",
+        file: "election/src/core/campaign/grants.rs",
         what: "Counts trust from when the grant came.",
         hazard: "election 4.3, 4.4 (anchor trust at the reply)",
         scenario: "elections-pauses",
@@ -78,7 +78,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-late-grant-is-used",
-        file: "elector/src/election/campaign/core/grants.rs",
+        file: "election/src/core/campaign/grants.rs",
         what: "Uses a grant whose window is over.",
         hazard: "election C6",
         scenario: "elections-pauses",
@@ -86,7 +86,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-refresh-at-the-end",
-        file: "elector/src/election/campaign/core/grants.rs",
+        file: "election/src/core/campaign/grants.rs",
         what: "Refreshes when trust ends, and has no time left for it.",
         hazard: "election C12; 4.1 R (#217)",
         scenario: "elections",
@@ -94,7 +94,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-denied-as-fault",
-        file: "elector/src/election/campaign/core/calls.rs",
+        file: "election/src/core/campaign/calls.rs",
         what: "Takes a denial for a failure, and leads on until trust ends.",
         hazard: "election 4.1 Oban; 4.4 (merge Denied and Fault)",
         scenario: "elections",
@@ -102,7 +102,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-fault-as-denied",
-        file: "elector/src/election/campaign/core/calls.rs",
+        file: "election/src/core/campaign/calls.rs",
         what: "Takes a failure for a denial, and stops at the first.",
         hazard: "election 4.1 P #3404; 4.4 (merge Denied and Fault)",
         scenario: "elections",
@@ -110,7 +110,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-release-before-stop",
-        file: "elector/src/election/campaign/core/role.rs",
+        file: "election/src/core/campaign/role.rs",
         what: "Gives the seat back while the role still stops.",
         hazard: "election 4.1 R, K PR #139991; 4.4 (release before stop)",
         scenario: "elections",
@@ -118,7 +118,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-request-outlives-its-term",
-        file: "elector/src/election/campaign/core/calls.rs, elector/src/election/campaign/core/release.rs, elector/src/election/campaign/core/signals.rs",
+        file: "election/src/core/campaign/calls.rs, election/src/core/campaign/release.rs, election/src/core/campaign/signals.rs",
         what: "Keeps a request to resign for the next term.",
         hazard: "election I5; 4.1 R",
         scenario: "elections-admin",
@@ -126,7 +126,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-notification-without-polling",
-        file: "elector/src/election/campaign/core/calls.rs, elector/src/election/campaign/core/signals.rs",
+        file: "election/src/core/campaign/calls.rs, election/src/core/campaign/signals.rs",
         what: "Asks again only when it is told to.",
         hazard: "election D10; 4.4 (notification without polling)",
         scenario: "elections",
@@ -134,7 +134,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "campaign-monotonic-clock",
-        file: "elector/src/clock.rs",
+        file: "store/src/driver/clock.rs",
         what: "Measures trust by a clock that stands still in suspend.",
         hazard: "election 4.3, 4.4 (plain monotonic clock under suspend)",
         scenario: "elections-pauses",

@@ -6,7 +6,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // the membership queue and the seat
     Mutant {
         name: "token-check-off",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Believes that a member is down whatever join of it was meant, and whatever its session is.",
         hazard: "roadmap; dgen H20, N5",
         scenario: "store",
@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "entry-of-any-epoch",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Applies what was said in an epoch that is over: an accusation, a resignation, a `Synced`.",
         hazard: "election 4.4 (epoch check on messages)",
         scenario: "snapshots",
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "settings-forget-the-rest",
-        file: "elector/src/settings.rs",
+        file: "elector/src/core/settings.rs",
         what: "Takes what an entry does not name for something that it unsets.",
         hazard: "design 4 (Configure)",
         scenario: "configured",
@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "rank-ignored",
-        file: "elector/src/policy.rs",
+        file: "elector/src/core/policy.rs",
         what: "Gives a vacant seat to whoever proposes itself, although members are ranked.",
         hazard: "design 4 (Policy)",
         scenario: "configured",
@@ -38,7 +38,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "resurrecting-join",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Lets a member join whose session was closed while its entry waited.",
         hazard: "roadmap; dgen H21; style B5.7",
         scenario: "links",
@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "restarted-leader-keeps-epoch",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Leaves a leader that joins again in its seat, in the same epoch.",
         hazard: "roadmap; dgen N6; election 4.4",
         scenario: "forsaken",
@@ -54,7 +54,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "restarted-member-still-synced",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Lets a member that joins again inherit that its row says synced.",
         hazard: "roadmap",
         scenario: "links",
@@ -62,7 +62,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "term-rewritten-on-join",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Writes the leader's record anew, with a new ballot, whenever somebody joins.",
         hazard: "roadmap; dgen N7",
         scenario: STANDARD,
@@ -70,7 +70,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "leaver-keeps-seat",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Removes a leader that leaves from the members, and forgets the seat.",
         hazard: "election 4.4 I5",
         scenario: STANDARD,
@@ -78,7 +78,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "dead-leader-keeps-seat",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Removes a leader whose session is closed from the members, and forgets the seat.",
         hazard: "dgen H22; election 4.4 I5",
         scenario: "lapses",
@@ -86,7 +86,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "votes-outlive-epoch",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Counts accusations of former leaders against the present one.",
         hazard: "DESIGN 4 (an accusation dies with its epoch)",
         scenario: "clocks",
@@ -94,7 +94,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unheard-votes-count",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Counts the votes of members that never heard the leader like all others.",
         hazard: "DESIGN 4 (halves do not depose each other)",
         scenario: "slow",
@@ -102,7 +102,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "one-vote-deposes",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Deposes a leader as soon as one member calls it silent.",
         hazard: "dgen H22; DESIGN 4 (one isolated member deposes nobody)",
         scenario: "crashes",
@@ -110,7 +110,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "epoch-reset-on-vacancy",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Begins the epochs anew when the seat falls vacant.",
         hazard: "election 4.1 F, 4.4 (ballot reset on resign)",
         scenario: "bulk",
@@ -118,7 +118,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "opens-empty-while-session-lives",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Lets a member without a base empty the registry although a session with names lives.",
         hazard: "roadmap; dgen H9",
         scenario: "lapses",
@@ -126,7 +126,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "synced-below-floor",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Takes a replica for synced whose position the log no longer reaches.",
         hazard: "DESIGN 5 (dropped below floor - 1)",
         scenario: "slow",
@@ -134,7 +134,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unsynced-elected",
-        file: "elector/src/policy.rs",
+        file: "elector/src/core/policy.rs",
         what: "Elects members that do not hold the log's end while others do.",
         hazard: "dgen H9; registries, gproc",
         scenario: "lapses",
@@ -142,7 +142,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "dead-elected",
-        file: "elector/src/policy.rs",
+        file: "elector/src/core/policy.rs",
         what: "Elects members without looking whether their sessions are open.",
         hazard: "dgen H21, H22",
         scenario: STANDARD,
@@ -150,7 +150,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "deposed-takes-seat-back",
-        file: "elector/src/policy.rs",
+        file: "elector/src/core/policy.rs",
         what: "Lets the leader that was just deposed, or resigned, take the seat before another synced member.",
         hazard: "election 4.1 R (#286)",
         scenario: "slow",
@@ -158,7 +158,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "former-row-taken-for-own",
-        file: "elector/src/elector/act.rs",
+        file: "elector/src/core/elector/act.rs",
         what: "Takes the row of this node's former incarnation, or former join, for its own.",
         hazard: "election 4.1 A2, Oban; dgen N6",
         scenario: "lapses",
@@ -166,7 +166,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "dead-member-never-accused",
-        file: "elector/src/elector/act.rs",
+        file: "elector/src/core/elector/act.rs",
         what: "Leaves it to others to report a member whose session is closed.",
         hazard: "style B5.6; dgen H22",
         scenario: "crashes",
@@ -174,7 +174,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "queue-out-of-order",
-        file: "elector/src/elector/act.rs",
+        file: "elector/src/core/elector/act.rs",
         what: "Takes the second entry of the queue before the first.",
         hazard: "roadmap (each entry once, in order)",
         scenario: STANDARD,
@@ -182,7 +182,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "watch-without-poll",
-        file: "elector/src/elector.rs",
+        file: "elector/src/core/elector.rs",
         what: "Relies on watches, and reads the store only when one fires.",
         hazard: "election 4.4 (notification without polling); dgen N14",
         scenario: "leaders",
@@ -190,7 +190,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "entry-not-checked",
-        file: "elector/src/elector/plan.rs",
+        file: "elector/src/core/elector/plan.rs",
         what: "Applies an entry without checking that it is still in the queue.",
         hazard: "roadmap (each entry once, in order); style B5.7",
         scenario: "forming",
@@ -198,7 +198,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "author-number-not-checked",
-        file: "elector/src/elector/plan.rs",
+        file: "elector/src/core/elector/plan.rs",
         what: "Enqueues without checking the author's last number, so that a join whose outcome was unknown lands twice.",
         hazard: "style B5.2",
         scenario: "forming",
@@ -206,7 +206,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "election-without-term",
-        file: "elector/src/elector/plan.rs",
+        file: "elector/src/core/elector/plan.rs",
         what: "Writes a decision without checking that the term is the one it was made from.",
         hazard: "election 4.1 D5; style B5.7",
         scenario: "sluggish",
@@ -215,7 +215,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // the lock
     Mutant {
         name: "vacating-stuck-behind-lock",
-        file: "elector/src/state.rs",
+        file: "elector/src/core/state.rs",
         what: "Makes an entry that vacates the seat wait until the handoff of the very leader that is gone has ended.",
         hazard: "roadmap; dgen H12",
         scenario: "cuts",
@@ -223,7 +223,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lock-ignored",
-        file: "elector/src/elector/act.rs",
+        file: "elector/src/core/elector/act.rs",
         what: "Applies every membership event in the middle of a handoff.",
         hazard: "dgen H13",
         scenario: STANDARD,
@@ -231,7 +231,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lock-never-taken-over",
-        file: "elector/src/elector/act.rs",
+        file: "elector/src/core/elector/act.rs",
         what: "Waits for the owner of a lock for ever.",
         hazard: "roadmap; dgen H12; election 4.1 D",
         scenario: "slow",
@@ -239,7 +239,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lock-without-nonce",
-        file: "elector/src/elector/plan.rs",
+        file: "elector/src/core/elector/plan.rs",
         what: "Clears or replaces whatever lock there is.",
         hazard: "roadmap; dgen H13; election 4.4",
         scenario: "cuts",
@@ -248,7 +248,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // sessions
     Mutant {
         name: "trust-from-end-of-beat",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Counts trust from the answer to a beat, not from its start.",
         hazard: "roadmap; election 4.4 (anchor trust at the reply)",
         scenario: "clocks",
@@ -256,7 +256,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "window-without-margin",
-        file: "elector/src/session/timing.rs",
+        file: "elector/src/core/session/timing.rs",
         what: "Trusts the session for the whole lease, without margin and drift.",
         hazard: "election 4.1 F, C12",
         scenario: STANDARD,
@@ -264,7 +264,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unknown-beat-trusted",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Takes a beat whose outcome is unknown for committed.",
         hazard: "election 4.4 (merge Denied and Fault)",
         scenario: "forming",
@@ -272,7 +272,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "beat-unconditional",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Writes its beat over whatever the session record is by now, closed or another's.",
         hazard: "election 4.1 D5, Oban #1488; 4.4 (drop the expiry test)",
         scenario: "crashes",
@@ -280,7 +280,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "former-not-waited-for",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Opens its session over the open one of the incarnation before it.",
         hazard: "election 4.1 A2, Z (CURATOR-696)",
         scenario: "crashes",
@@ -288,7 +288,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-number-reused",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Opens a session again under the number of the one that was closed.",
         hazard: "election 4.1 A3 (explicit terms), C13",
         scenario: STANDARD,
@@ -296,7 +296,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "closes-before-lapsing",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Closes its session when it leaves, and stops trusting it later.",
         hazard: "election 4.4 (release before stop), K PR #139991",
         scenario: "bulk",
@@ -304,7 +304,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "close-not-conditional",
-        file: "elector/src/session/core/observe.rs",
+        file: "elector/src/core/session/observe.rs",
         what: "Closes a silent session whatever its beat is by now.",
         hazard: "roadmap; election 4.1 R (#1213)",
         scenario: STANDARD,
@@ -312,7 +312,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "silence-from-start-of-read",
-        file: "elector/src/session/core/observe.rs",
+        file: "elector/src/core/session/observe.rs",
         what: "Counts a session's silence from the start of the read that showed its beat.",
         hazard: "election 4.4 (age it from before the read)",
         scenario: "lapses",
@@ -320,7 +320,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "opens-below-floor",
-        file: "elector/src/session/core/own.rs",
+        file: "elector/src/core/session/own.rs",
         what: "Opens a session where there is no record without asking for the floor.",
         hazard: "12.8; DESIGN 4 (numbers outlive records)",
         scenario: "sweeping",
@@ -328,7 +328,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-floor-not-raised",
-        file: "elector/src/session/core/sweeper.rs",
+        file: "elector/src/core/session/sweeper.rs",
         what: "Sweeps closed sessions away, and leaves the floor as it is.",
         hazard: "12.8; DESIGN 4 (numbers outlive records)",
         scenario: "sweeping",
@@ -336,7 +336,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-floor-lowered",
-        file: "elector/src/session/core/sweeper.rs",
+        file: "elector/src/core/session/sweeper.rs",
         what: "Writes the number of what it swept to the floor, also if the floor is higher.",
         hazard: "12.8; DESIGN 4 (a floor is never lowered)",
         scenario: "sweeping",
@@ -344,7 +344,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "sweep-without-floor-check",
-        file: "elector/src/session/core/sweeper.rs",
+        file: "elector/src/core/session/sweeper.rs",
         what: "Sweeps without checking that the floor is as it was read.",
         hazard: "12.8; DESIGN 4 (a floor is never lowered)",
         scenario: "sweeping",
@@ -352,7 +352,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "sweep-without-record-check",
-        file: "elector/src/session/core/sweeper.rs",
+        file: "elector/src/core/session/sweeper.rs",
         what: "Sweeps a record away without checking that it is the one that was read.",
         hazard: "12.8; DESIGN 4 (a sweep checks the record)",
         scenario: "sweeping",
@@ -360,7 +360,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "sweeps-open-sessions",
-        file: "elector/src/session/core/sweeper.rs",
+        file: "elector/src/core/session/sweeper.rs",
         what: "Sweeps whatever record did not change, also that of an open session.",
         hazard: "12.8; DESIGN 4 (closed session records are swept)",
         scenario: "sweeping",
@@ -368,7 +368,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "enqueues-below-floor",
-        file: "elector/src/elector/reading.rs",
+        file: "elector/src/core/elector/reading.rs",
         what: "Counts an author without a record from 1.",
         hazard: "12.8; DESIGN 4 (a first enqueue takes a number above the floor)",
         scenario: "sweeping",
@@ -376,7 +376,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "author-floor-not-raised",
-        file: "elector/src/elector/sweeper.rs",
+        file: "elector/src/core/elector/sweeper.rs",
         what: "Sweeps authors away, and leaves the floor as it is.",
         hazard: "12.8; DESIGN 4 (numbers outlive records)",
         scenario: "sweeping",
@@ -384,7 +384,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "sweeps-authors-that-are-members",
-        file: "elector/src/elector/sweeper.rs",
+        file: "elector/src/core/elector/sweeper.rs",
         what: "Sweeps an author away that is a member, or whose session is open.",
         hazard: "12.8; DESIGN 4 (only if its member row is absent)",
         scenario: "sweeping",
@@ -392,7 +392,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "proof-of-another-incarnation",
-        file: "elector/src/session/core/observe.rs",
+        file: "elector/src/core/session/observe.rs",
         what: "Closes the session of a node when a former incarnation of it is proven dead.",
         hazard: "dgen N5; election 4.1 A1",
         scenario: "bulk",

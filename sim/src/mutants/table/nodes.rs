@@ -7,7 +7,7 @@ const OUTSIDE: &str = "release 0.1 (found from outside)";
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "refusal-takes-listeners",
-        file: "registry/src/actor/callers.rs",
+        file: "registry/src/driver/actor/callers.rs",
         what: "Forgets the listeners of an actor when another name is refused to it.",
         hazard: OUTSIDE,
         scenario: "nodes",
@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "release-takes-listeners",
-        file: "registry/src/actor/callers.rs",
+        file: "registry/src/driver/actor/callers.rs",
         what: "Forgets the listeners of an actor when it gives up another name.",
         hazard: OUTSIDE,
         scenario: "nodes",
@@ -31,7 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "half-a-node-goes-on",
-        file: "elector/src/supervision.rs",
+        file: "store/src/driver/supervision.rs",
         what: "Lets a listener that panics end the member, and the rest of the node go on without it.",
         hazard: OUTSIDE,
         scenario: "nodes",

@@ -6,7 +6,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // the leader
     Mutant {
         name: "epoch-only-fence",
-        file: "registry/src/member.rs",
+        file: "registry/src/core/member.rs",
         what: "Takes itself for the leader of an epoch by its name, without looking at incarnation and token.",
         hazard: "roadmap; dgen H2, N6",
         scenario: "forsaken",
@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "term-not-checked",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Commits without checking the term.",
         hazard: "dgen H1",
         scenario: "lapses",
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "commit-not-checked",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Commits without checking where the log ends.",
         hazard: "roadmap",
         scenario: "bulk",
@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "answer-before-commit",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Answers as soon as it has decided.",
         hazard: "roadmap; dgen H4",
         scenario: "forming",
@@ -38,7 +38,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "apply-before-commit",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Sends the batch to the replicas while it is being committed.",
         hazard: "roadmap; dgen H25, N11",
         scenario: STANDARD,
@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unknown-taken-for-yes",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Takes an unknown outcome for committed.",
         hazard: "roadmap",
         scenario: "slow",
@@ -54,7 +54,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "nonce-not-compared",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Takes whatever entry it finds at its position for its own.",
         hazard: "DESIGN 5 (an unknown outcome is settled by nonce)",
         scenario: "clocks",
@@ -62,7 +62,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "several-messages-per-version",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Sends a batch as one message for each operation, all with the batch's position.",
         hazard: "roadmap; dgen H7",
         scenario: "forming",
@@ -70,7 +70,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "two-operations-of-one-name",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Puts two operations of one name into a batch, each decided on the table before it.",
         hazard: "roadmap; dgen H29",
         scenario: "store",
@@ -78,7 +78,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unguarded-unregister",
-        file: "registry/src/leader/decide.rs",
+        file: "registry/src/core/leader/decide.rs",
         what: "Frees a name whoever holds it by now.",
         hazard: "roadmap; dgen H27, H30",
         scenario: "bulk",
@@ -86,7 +86,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "request-not-deduplicated",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Decides a request again that it has decided, or has waiting.",
         hazard: "roadmap",
         scenario: "slow",
@@ -94,7 +94,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "request-not-in-row",
-        file: "registry/src/leader/decide.rs",
+        file: "registry/src/core/leader/decide.rs",
         what: "Does not recognise in a row the request that made it.",
         hazard: "design review; dgen H19",
         scenario: "cuts",
@@ -102,7 +102,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-not-read-open",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Decides requests of a session without having read it open.",
         hazard: "design review",
         scenario: "clocks",
@@ -110,7 +110,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "queue-of-closed-session-kept",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Decides what waits although the session that asked was closed meanwhile.",
         hazard: "design review",
         scenario: "lapses",
@@ -118,7 +118,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "host-gone-not-logged",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Forgets the names of a closed session.",
         hazard: "design review; registries, gproc #30",
         scenario: STANDARD,
@@ -126,7 +126,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "free-by-silence",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Frees the names of a node when the link to it is down.",
         hazard: "roadmap; dgen N10",
         scenario: "crashes",
@@ -134,7 +134,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "rider-without-fence",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Answers what needs no entry at once, from its own table.",
         hazard: "design review; dgen H3",
         scenario: "forsaken",
@@ -142,7 +142,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "request-of-any-epoch",
-        file: "registry/src/member/messages.rs",
+        file: "registry/src/core/member/messages.rs",
         what: "Decides requests that were addressed to another epoch.",
         hazard: "DESIGN 5 (a leader decides only requests of its own epoch)",
         scenario: "slow",
@@ -151,7 +151,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // the handoff
     Mutant {
         name: "handoff-reads-commit-too-early",
-        file: "registry/src/handoff.rs, registry/src/leader/flight.rs",
+        file: "registry/src/core/handoff.rs, registry/src/core/leader/flight.rs",
         what: "Catches up to what `commit` was before its term, and opens without checking it.",
         hazard: "roadmap; dgen H10",
         scenario: "leaders",
@@ -159,7 +159,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "opens-without-catching-up",
-        file: "registry/src/member/seat.rs, registry/src/leader/flight.rs",
+        file: "registry/src/core/member/seat.rs, registry/src/core/leader/flight.rs",
         what: "Opens its epoch on whatever its own replica holds, without checking `commit`.",
         hazard: "roadmap; dgen H9",
         scenario: "bulk",
@@ -167,7 +167,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "base-given-up-with-claims",
-        file: "registry/src/member/standing.rs",
+        file: "registry/src/core/member/standing.rs",
         what: "Says that it has no base and no claims, and keeps its claims.",
         hazard: "DESIGN 4 (empty: has dropped its claims)",
         scenario: "snapshots",
@@ -175,7 +175,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "synced-before-end",
-        file: "registry/src/member/standing.rs",
+        file: "registry/src/core/member/standing.rs",
         what: "Says that it is synced before its replica holds the log's end.",
         hazard: "design review",
         scenario: STANDARD,
@@ -184,7 +184,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // replicas, snapshots, the cut of the log
     Mutant {
         name: "no-gap-check",
-        file: "registry/src/replica.rs",
+        file: "registry/src/core/replica.rs",
         what: "Applies a batch without looking whether it follows the one before.",
         hazard: "roadmap; dgen H6",
         scenario: "cuts",
@@ -192,7 +192,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "gap-seen-by-traffic-only",
-        file: "registry/src/member/messages.rs",
+        file: "registry/src/core/member/messages.rs",
         what: "Does not look at the position in a heartbeat.",
         hazard: "dgen H8; election 4.4 (notification without polling)",
         scenario: "bulk",
@@ -200,7 +200,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "gap-in-memory-not-seen",
-        file: "registry/src/leader/memory.rs",
+        file: "registry/src/core/leader/memory.rs",
         what: "Sends from memory what comes after a position although memory begins later.",
         hazard: "dgen H6",
         scenario: "bulk",
@@ -208,7 +208,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "replica-goes-back",
-        file: "registry/src/catchup.rs, registry/src/replica.rs",
+        file: "registry/src/core/catchup.rs, registry/src/core/replica.rs",
         what: "Closes every gap with a snapshot, also with one that is older than what it has.",
         hazard: "design review; dgen H11, N1",
         scenario: "cuts",
@@ -216,7 +216,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "snapshot-without-touched",
-        file: "registry/src/snapshot.rs",
+        file: "registry/src/core/snapshot.rs",
         what: "Ends a snapshot without the names that changed while it was sent.",
         hazard: "roadmap",
         scenario: "bulk",
@@ -224,7 +224,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "host-gone-not-touched",
-        file: "registry/src/replica.rs",
+        file: "registry/src/core/replica.rs",
         what: "Does not count the names that a closed session loses among those that changed while a snapshot is sent.",
         hazard: "roadmap (touched set)",
         scenario: "crashes",
@@ -232,7 +232,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "chunk-of-another-snapshot",
-        file: "registry/src/catchup.rs",
+        file: "registry/src/core/catchup.rs",
         what: "Puts chunks of different snapshots together.",
         hazard: "style B5.1",
         scenario: "snapshots",
@@ -240,7 +240,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "peer-epoch-believed",
-        file: "registry/src/member/messages.rs",
+        file: "registry/src/core/member/messages.rs",
         what: "Takes whoever names the greatest epoch for the leader.",
         hazard: "outside testing",
         scenario: "liars",
@@ -248,7 +248,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "effect-by-bare-name",
-        file: "registry/src/member.rs",
+        file: "registry/src/core/member.rs",
         what: "Sends, when all inputs are taken, to whoever has the node's name by then.",
         hazard: "outside testing",
         scenario: "links",
@@ -256,7 +256,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "abandoned-walk-kept",
-        file: "registry/src/snapshot.rs",
+        file: "registry/src/core/snapshot.rs",
         what: "Keeps what a receiver asks nothing more of, and every name that is changed meanwhile, until somebody else begins.",
         hazard: "outside testing",
         scenario: "snapshots",
@@ -264,7 +264,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "log-cut-too-far",
-        file: "registry/src/trim.rs",
+        file: "registry/src/core/trim.rs",
         what: "Cuts the log at its own position, wherever the synced members are.",
         hazard: "roadmap",
         scenario: STANDARD,
@@ -272,7 +272,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cut-ignores-laggards",
-        file: "registry/src/trim.rs",
+        file: "registry/src/core/trim.rs",
         what: "Cuts the log without regard to synced members that it has not heard of.",
         hazard: "design review",
         scenario: STANDARD,
@@ -280,7 +280,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cut-without-floor",
-        file: "registry/src/trim.rs",
+        file: "registry/src/core/trim.rs",
         what: "Moves the floor without checking where it is, so that an abandoned cut takes it back.",
         hazard: "design review",
         scenario: "lapses",
@@ -288,7 +288,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cut-without-member-rows",
-        file: "registry/src/trim.rs",
+        file: "registry/src/core/trim.rs",
         what: "Cuts the log without checking that the members' rows are still those it looked at.",
         hazard: "design review",
         scenario: "lapses",
@@ -296,7 +296,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cut-without-queue-mark",
-        file: "registry/src/trim.rs",
+        file: "registry/src/core/trim.rs",
         what: "Cuts the log without checking that nobody joined since the view that it goes by.",
         hazard: "found by the simulator",
         scenario: "snapshots",
@@ -304,7 +304,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "leaver-keeps-claims",
-        file: "registry/src/member/leaving.rs",
+        file: "registry/src/core/member/leaving.rs",
         what: "Keeps its claims until its session is closed, when its row is long gone.",
         hazard: "found by the simulator",
         scenario: "snapshots",
@@ -312,7 +312,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "drainer-takes-seat",
-        file: "elector/src/policy.rs",
+        file: "elector/src/core/policy.rs",
         what: "Elects whoever is about to leave like anybody else, so that the seat goes from one to the other.",
         hazard: "draining",
         scenario: "draining",
@@ -320,7 +320,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "drains-names-first",
-        file: "registry/src/member/leaving.rs",
+        file: "registry/src/core/member/leaving.rs",
         what: "Gives up its names when it begins to drain, before anybody else leads.",
         hazard: "draining",
         scenario: "draining",
@@ -328,7 +328,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "drains-and-registers",
-        file: "registry/src/host/away.rs",
+        file: "registry/src/core/host/away.rs",
         what: "Registers new names while it drains, which are lost with it.",
         hazard: "draining",
         scenario: "draining",
@@ -337,7 +337,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // hosts and their callers
     Mutant {
         name: "grant-before-replica",
-        file: "registry/src/host/verdicts.rs",
+        file: "registry/src/core/host/verdicts.rs",
         what: "Tells its caller of a grant before its own replica has it.",
         hazard: "design review; dgen H5; registries, Horde #223",
         scenario: "cuts",
@@ -345,7 +345,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "grant-believed-while-lapsed",
-        file: "registry/src/host/verdicts.rs",
+        file: "registry/src/core/host/verdicts.rs",
         what: "Makes a claim of a grant that arrives while the session is not trusted.",
         hazard: "roadmap",
         scenario: STANDARD,
@@ -353,7 +353,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "foreign-session-verdict",
-        file: "registry/src/host/session.rs, registry/src/host/verdicts.rs",
+        file: "registry/src/core/host/session.rs, registry/src/core/host/verdicts.rs",
         what: "Numbers requests anew in each session, and does not look whose verdict arrives.",
         hazard: "design review; style B5.1",
         scenario: "lapses",
@@ -361,7 +361,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "verdict-of-old-epoch",
-        file: "registry/src/host/verdicts.rs",
+        file: "registry/src/core/host/verdicts.rs",
         what: "Believes a verdict of an epoch other than the one that it asked in last.",
         hazard: "design review; dgen H25",
         scenario: "cuts",
@@ -369,7 +369,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "not-asked-again-in-new-epoch",
-        file: "registry/src/host/verdicts.rs, registry/src/host/waiting.rs",
+        file: "registry/src/core/host/verdicts.rs, registry/src/core/host/waiting.rs",
         what: "Sends a request once, and waits for whatever comes of it.",
         hazard: "design review; dgen H26; style B5.5",
         scenario: "cuts",
@@ -377,7 +377,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unsynced-member-registers",
-        file: "registry/src/host/verdicts.rs",
+        file: "registry/src/core/host/verdicts.rs",
         what: "Registers names while its member is not synced, or says that it is empty.",
         hazard: "DESIGN 5 (only a synced member registers names)",
         scenario: "crashes",
@@ -385,7 +385,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "actor-end-forgotten",
-        file: "registry/src/host.rs",
+        file: "registry/src/core/host.rs",
         what: "Forgets that an actor ended while its register was undecided.",
         hazard: "registries, gproc #30",
         scenario: "cuts",
@@ -393,7 +393,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "orphan-not-given-up",
-        file: "registry/src/host/reconcile.rs, registry/src/host/verdicts.rs",
+        file: "registry/src/core/host/reconcile.rs, registry/src/core/host/verdicts.rs",
         what: "Does not give up a name that was granted to an actor that had ended.",
         hazard: "design review; dgen H34",
         scenario: STANDARD,
@@ -401,7 +401,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "claim-puts-row-back",
-        file: "registry/src/host/reconcile.rs",
+        file: "registry/src/core/host/reconcile.rs",
         what: "Registers again what it claims and the log has freed, and keeps the claim meanwhile.",
         hazard: "roadmap; dgen H28",
         scenario: "snapshots",
@@ -409,7 +409,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "claim-outlives-unregister",
-        file: "registry/src/host.rs",
+        file: "registry/src/core/host.rs",
         what: "Asks to free a name first, and drops the claim when the log says so.",
         hazard: "DESIGN 5 (the host drops the claim first)",
         scenario: STANDARD,
@@ -417,7 +417,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lapsed-session-not-adopted",
-        file: "registry/src/host/session.rs",
+        file: "registry/src/core/host/session.rs",
         what: "Takes no session over from a lapse or its end: a registry that is joined meanwhile never has one.",
         hazard: "DESIGN 4 (a lapsed session that is still open is trusted again, with all names)",
         scenario: "joining",
@@ -425,7 +425,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lost-claim-not-flagged",
-        file: "registry/src/host.rs",
+        file: "registry/src/core/host.rs",
         what: "Drops a claim that the log has not, or that is given up with the base, and lets whoever checks it go on.",
         hazard: "DESIGN 10 (anything that ends a claim flags it first)",
         scenario: "snapshots",
@@ -433,7 +433,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "freed-claim-not-flagged",
-        file: "registry/src/host.rs",
+        file: "registry/src/core/host.rs",
         what: "Asks to free a name, and lets whoever checks the claim on it go on.",
         hazard: "DESIGN 10 (anything that ends a claim flags it first)",
         scenario: STANDARD,
@@ -441,7 +441,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-end-not-flagged",
-        file: "registry/src/host/session.rs",
+        file: "registry/src/core/host/session.rs",
         what: "Leaves, and lets whoever checks a claim go on until the session is closed.",
         hazard: "DESIGN 10 (anything that ends a claim flags it first)",
         scenario: "draining",
@@ -449,7 +449,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unwatched-while-asking",
-        file: "registry/src/host.rs",
+        file: "registry/src/core/host.rs",
         what: "Stops watching an actor that is refused a name, although it asks for another one, or is being granted it.",
         hazard: "outside testing",
         scenario: "claims",
@@ -457,7 +457,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lost-session-keeps-claims",
-        file: "registry/src/host/session.rs",
+        file: "registry/src/core/host/session.rs",
         what: "Takes the claims of a lost session along into the next one.",
         hazard: "design review",
         scenario: STANDARD,
@@ -465,7 +465,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unknown-taken-for-no",
-        file: "registry/src/host/waiting.rs",
+        file: "registry/src/core/host/waiting.rs",
         what: "Answers a request of which nothing was heard in time with an error that says that nothing was done.",
         hazard: "roadmap; dgen H19, N4",
         scenario: STANDARD,
@@ -473,7 +473,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "consistent-read-from-old-commit",
-        file: "registry/src/reads.rs",
+        file: "registry/src/core/reads.rs",
         what: "Lets a read of `commit` that has begun already serve whoever asks meanwhile.",
         hazard: "roadmap; dgen H3",
         scenario: "sluggish",
@@ -481,7 +481,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "consistent-read-of-own-replica",
-        file: "registry/src/reads.rs",
+        file: "registry/src/core/reads.rs",
         what: "Reads `commit`, and answers from the replica as it is.",
         hazard: "dgen H3, N2",
         scenario: STANDARD,
@@ -489,7 +489,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "term-reencoded",
-        file: "registry/src/handoff.rs",
+        file: "registry/src/core/handoff.rs",
         what: "Takes the term for another's unless its bytes are those that this version would write.",
         hazard: "DESIGN 4 (check what it builds on); docs/compatibility.md",
         scenario: "versions",
@@ -497,7 +497,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "reset-reencodes",
-        file: "registry/src/handoff.rs",
+        file: "registry/src/core/handoff.rs",
         what: "Checks before a reset for the bytes that this version would write, not for those that it read.",
         hazard: "DESIGN 4 (check what it builds on); docs/compatibility.md",
         scenario: "versions",
@@ -505,7 +505,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cut-reencodes",
-        file: "registry/src/trim.rs",
+        file: "registry/src/core/trim.rs",
         what: "Checks before a cut for the rows that this version would write, not for those that it read.",
         hazard: "DESIGN 4 (check what it builds on); docs/compatibility.md",
         scenario: "versions",
@@ -513,7 +513,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "refused-commit-not-paused",
-        file: "registry/src/leader/flight.rs",
+        file: "registry/src/core/leader/flight.rs",
         what: "Tries a commit that was refused, or of unknown outcome, at once again.",
         hazard: "a full disk: 0.9 of a core, thousands of commits a second",
         scenario: "store",
@@ -521,7 +521,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "concerned-not-named",
-        file: "registry/src/leader.rs",
+        file: "registry/src/core/leader.rs",
         what: "Does not have the sessions read of nodes that have names and are members no more.",
         hazard: "12.8; DESIGN 5 (freed by one HostGone)",
         scenario: "crashes",

@@ -4,7 +4,7 @@ use callsign::{
     Name,
     cores::{Batch, Op},
 };
-use callsign_elector::ids::{Position, SessionNumber};
+use callsign_store::ids::{Position, SessionNumber};
 
 use super::{Breach, log::Log};
 use crate::recording::{

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use callsign_elector::{
+use callsign_store::{
+    Version,
     ids::{Epoch, Position},
-    store::Version,
 };
 
 use super::Breach;

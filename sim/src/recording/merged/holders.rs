@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use callsign::Name;
-use callsign_elector::{
+use callsign_store::{
     Time,
     ids::{Position, SessionNumber},
 };

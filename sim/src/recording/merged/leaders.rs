@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsign_elector::{
-    ids::{Epoch, Incarnation, NodeName},
-    record::Term,
-};
+use callsign_elector::record::Term;
+use callsign_store::ids::{Epoch, Incarnation, NodeName};
 
 use super::{Breach, log::Log};
 use crate::recording::{

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use callsign::cores::Batch;
-use callsign_elector::ids::{Epoch, NodeName, Position};
+use callsign_store::ids::{Epoch, NodeName, Position};
 
 use super::Breach;
 use crate::recording::{

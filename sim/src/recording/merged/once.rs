@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use callsign::cores::CallId;
-use callsign_elector::{
+use callsign_store::{
+    Key,
     ids::{Sequence, SessionId},
-    store::Key,
 };
 
 use super::Breach;

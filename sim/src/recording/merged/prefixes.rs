@@ -9,7 +9,7 @@ use callsign::{
     Name,
     cores::{Batch, Op, Row},
 };
-use callsign_elector::ids::Position;
+use callsign_store::ids::Position;
 
 use super::{Breach, log::Log};
 use crate::recording::{

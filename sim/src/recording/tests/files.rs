@@ -8,13 +8,14 @@ use std::{
 
 use callsign::cores::{Call, CallId, Effect, Input, Member, MemberConfig, Now, Tuning};
 use callsign_elector::{
-    Time,
     elector::{self, Elector, ElectorConfig, ElectorTiming, Notice},
-    ids::{ClusterName, Incarnation, NodeName, RegistryName, SessionId, SessionNumber},
-    keys::ClusterKeys,
     recording::{Core, Header, Recorder},
     session::{self, RequestId, Session, SessionConfig, SessionTiming},
-    store::{CommitOutcome, ReadResult, Version},
+};
+use callsign_store::{
+    CommitOutcome, ReadResult, Time, Version,
+    ids::{ClusterName, Incarnation, NodeName, RegistryName, SessionId, SessionNumber},
+    keys::ClusterKeys,
 };
 use tempfile::TempDir;
 

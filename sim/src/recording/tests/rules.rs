@@ -7,11 +7,10 @@ use callsign::{
     Kind,
     cores::{Batch, CallId, Op, RequestNumber, Row},
 };
-use callsign_elector::{
-    Time,
+use callsign_elector::record::{Leader, LogEnd, Term};
+use callsign_store::{
+    Time, Version,
     ids::{Ballot, Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
-    record::{Leader, LogEnd, Term},
-    store::Version,
 };
 
 use crate::recording::{

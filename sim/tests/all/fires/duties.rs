@@ -7,15 +7,17 @@ use callsign::cores::{
     RequestNumber, Tell, Wish,
 };
 use callsign_elector::{
-    Time,
-    ids::{Position, Sequence, SessionNumber, Token},
-    record::{AuthorFloor, MembershipEvent, Record, SessionFloor},
+    record::{AuthorFloor, MembershipEvent, SessionFloor},
     session::{self, Session, SessionConfig},
-    store::{Transaction, Write},
 };
 use callsign_sim::{
     oracle::Check,
     world::{Action, CoreId, Fate, name_of},
+};
+use callsign_store::{
+    Time, Transaction, Write,
+    ids::{Position, Sequence, SessionNumber, Token},
+    record::Record,
 };
 
 use super::{Scene, register};

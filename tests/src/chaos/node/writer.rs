@@ -8,7 +8,7 @@ use callsign::{
     election::{Fence, Leadership},
     remote_message,
 };
-use callsign_elector::election::sink::{ByEpoch, Token};
+use callsign_election::sink::{ByEpoch, Token};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -8,10 +8,8 @@ use std::{
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::*;
-use crate::links::both_ways;
+use crate::{links::both_ways, wait::TEST_DEADLINE};
 
-/// Longer than anything takes that is to come.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How long is waited for what is not to come.
 const NOTHING: Duration = Duration::from_millis(200);
 
@@ -37,7 +35,8 @@ fn inside<T: Send>(namespaces: &Namespaces, node: &str, make: impl FnOnce() -> T
 fn connected(namespaces: &Namespaces) -> (TcpStream, TcpStream) {
     let address = namespaces.address("listener");
     let listener = inside(namespaces, "listener", || TcpListener::bind(address).unwrap());
-    let dialled = inside(namespaces, "dialler", || TcpStream::connect_timeout(&address, PATIENCE).unwrap());
+    let dialled =
+        inside(namespaces, "dialler", || TcpStream::connect_timeout(&address, TEST_DEADLINE).unwrap());
     (dialled, listener.accept().unwrap().0)
 }
 
@@ -63,13 +62,13 @@ fn a_way_that_is_cut_loses_packets_and_the_other_one_passes() {
     let before = lost(&namespaces);
     (&dialled).write_all(&[1]).unwrap();
     (&accepted).write_all(&[2]).unwrap();
-    assert_eq!(hears(&dialled, PATIENCE), Ok(2));
+    assert_eq!(hears(&dialled, TEST_DEADLINE), Ok(2));
     assert_eq!(hears(&accepted, NOTHING), Err(ErrorKind::WouldBlock));
     let during = lost(&namespaces);
     assert!(during > before, "{during}, {before} before");
     // The kernel sends it again, without anybody's doing.
     namespaces.set(&[(way.clone(), Way::default())]);
-    assert_eq!(hears(&accepted, PATIENCE), Ok(1));
+    assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(1));
     // Neither way: no answer, but no refusal either.
     for cut in [way, back] {
         namespaces.set(&[(cut.clone(), Way::cut())]);
@@ -95,11 +94,11 @@ fn connections_that_are_broken_end_on_both_sides_also_over_a_cut() {
     let ways = both_ways("dialler", "listener");
     namespaces.break_connections(&both_ways("dialler", "other"));
     (&dialled).write_all(&[1]).unwrap();
-    assert_eq!(hears(&accepted, PATIENCE), Ok(1), "those of another link go on");
+    assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(1), "those of another link go on");
     namespaces.set(&ways.clone().map(|way| (way, Way::cut())));
     namespaces.break_connections(&[both_ways("other", "dialler")[0].clone(), ways[0].clone()]);
     for end in [&dialled, &accepted] {
-        assert_eq!(hears(end, PATIENCE), Err(ErrorKind::ConnectionAborted));
+        assert_eq!(hears(end, TEST_DEADLINE), Err(ErrorKind::ConnectionAborted));
     }
 }
 

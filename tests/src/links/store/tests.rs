@@ -5,9 +5,8 @@ use std::{
 };
 
 use super::{StoreLinks, with_host};
+use crate::wait::TEST_DEADLINE;
 
-/// Longer than anything takes that is to come.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How long is waited for what is not to come.
 const NOTHING: Duration = Duration::from_millis(200);
 
@@ -30,11 +29,11 @@ fn a_store_that_is_cut_off_and_mute_answers_when_both_are_over() {
     (&node).write_all(&[1]).unwrap();
     assert_eq!(hears(&server, NOTHING), Err(ErrorKind::WouldBlock));
     links.end_cut("node");
-    assert_eq!(hears(&server, PATIENCE), Ok(1), "it is mute only");
+    assert_eq!(hears(&server, TEST_DEADLINE), Ok(1), "it is mute only");
     (&server).write_all(&[2]).unwrap();
     assert_eq!(hears(&node, NOTHING), Err(ErrorKind::WouldBlock));
     links.end_cut_answers("node");
-    assert_eq!(hears(&node, PATIENCE), Ok(2));
+    assert_eq!(hears(&node, TEST_DEADLINE), Ok(2));
 }
 
 #[test]

@@ -3,10 +3,6 @@
 use std::{io, sync::Arc};
 
 use callsign_transport::{Carrier, Endpoint, Tls};
-use snow::{
-    params::HashChoice,
-    resolvers::{CryptoResolver, DefaultResolver},
-};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -78,12 +74,8 @@ pub async fn tls_by_hand(
         None => builder.with_no_client_auth(),
     };
     if bound {
-        let mut hash = DefaultResolver.resolve_hash(&HashChoice::Blake2s).unwrap();
-        hash.input(&mine);
-        hash.input(&mine);
-        let mut both = [0; 32];
-        hash.result(&mut both);
-        config.alpn_protocols = vec![[&b"callsign/1 "[..], &both].concat()];
+        let both = ::ring::digest::digest(&::ring::digest::SHA256, &[&mine[..], &mine].concat());
+        config.alpn_protocols = vec![[&b"callsign/1 "[..], both.as_ref()].concat()];
     }
     let name = ServerName::try_from("callsign.invalid").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await

@@ -1,0 +1,9 @@
+//! What is decided, as pure cores: the folder `driver` carries it out.
+
+pub mod campaign;
+pub mod config;
+pub(crate) mod lease;
+pub mod policy;
+pub mod state;
+pub mod term;
+pub mod timing;

@@ -1,0 +1,135 @@
+//! What others ask of a campaign: coalesced, so that no sender ever waits and nothing piles up.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::{Mutex, MutexGuard},
+};
+
+use callsign_store::{ids::Epoch, lock::lock};
+use tokio::sync::Notify;
+
+use crate::{core::campaign::Input, driver::campaign::subscribers::QUEUE_CAP, oracle::Signal};
+
+/// One bit each, and the epochs that somebody named.
+#[derive(Debug)]
+pub(super) struct Mailbox<I> {
+    waiting: Mutex<Waiting<I>>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Waiting<I> {
+    wake: bool,
+    resign: bool,
+    resign_epochs: BTreeSet<Epoch>,
+    revoked: BTreeSet<Epoch>,
+    stop: bool,
+    /// How many of the messages the core was told of.
+    told: usize,
+    infos: VecDeque<I>,
+}
+
+impl<I> Default for Mailbox<I> {
+    fn default() -> Self {
+        let waiting = Waiting {
+            wake: false,
+            resign: false,
+            resign_epochs: BTreeSet::new(),
+            revoked: BTreeSet::new(),
+            stop: false,
+            told: 0,
+            infos: VecDeque::new(),
+        };
+        Self { waiting: Mutex::new(waiting), changed: Notify::new() }
+    }
+}
+
+impl<I> Mailbox<I> {
+    /// Held for a moment; nothing that could panic half-way happens under it.
+    fn lock(&self) -> MutexGuard<'_, Waiting<I>> {
+        lock(&self.waiting)
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Waiting<I>)) {
+        put(&mut self.lock());
+        self.changed.notify_one();
+    }
+
+    pub(super) fn wake(&self) {
+        self.put(|waiting| waiting.wake = true);
+    }
+
+    pub(super) fn request_resign(&self, epoch: Option<Epoch>) {
+        self.put(|waiting| match epoch {
+            Some(epoch) => {
+                waiting.resign_epochs.insert(epoch);
+            }
+            None => waiting.resign = true,
+        });
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        match signal {
+            Signal::Wakeup => self.wake(),
+            Signal::ResignRequested { epoch } => self.request_resign(epoch),
+            Signal::Revoked { epoch } => self.put(|waiting| {
+                waiting.revoked.insert(epoch);
+            }),
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.put(|waiting| waiting.stop = true);
+    }
+
+    /// Whether there was room.
+    pub(super) fn info(&self, info: I) -> bool {
+        let mut waiting = self.lock();
+        if waiting.infos.len() >= QUEUE_CAP {
+            return false;
+        }
+        waiting.infos.push_back(info);
+        drop(waiting);
+        self.changed.notify_one();
+        true
+    }
+
+    /// The oldest message.
+    pub(super) fn pop(&self) -> Option<I> {
+        let mut waiting = self.lock();
+        let info = waiting.infos.pop_front()?;
+        waiting.told = waiting.told.saturating_sub(1);
+        Some(info)
+    }
+
+    /// Waits until something was put in.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// What waits, as inputs of the core: what ends a term first.
+    pub(super) fn take<F>(&self) -> Vec<Input<F>> {
+        let mut waiting = self.lock();
+        let mut inputs = Vec::new();
+        let mut push = |signal| inputs.push(Input::Signal(signal));
+        for epoch in std::mem::take(&mut waiting.revoked) {
+            push(Signal::Revoked { epoch });
+        }
+        for epoch in std::mem::take(&mut waiting.resign_epochs) {
+            push(Signal::ResignRequested { epoch: Some(epoch) });
+        }
+        if std::mem::take(&mut waiting.resign) {
+            push(Signal::ResignRequested { epoch: None });
+        }
+        if std::mem::take(&mut waiting.wake) {
+            push(Signal::Wakeup);
+        }
+        let news = waiting.infos.len() - waiting.told;
+        waiting.told = waiting.infos.len();
+        inputs.extend((0..news).map(|_| Input::Info));
+        if std::mem::take(&mut waiting.stop) {
+            inputs.push(Input::Stop);
+        }
+        inputs
+    }
+}

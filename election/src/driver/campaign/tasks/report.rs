@@ -1,0 +1,31 @@
+//! Events, as `tracing` gets them.
+
+use tracing::{debug, info, warn};
+
+use crate::core::campaign::event::{Event, What};
+
+/// Quiet for what happens all the time, louder for changes, a warning for what somebody should look at.
+pub(super) fn trace(event: &Event) {
+    macro_rules! say {
+        ($level:ident) => {
+            $level!(
+                target: "callsign::election",
+                event = event.what.name(),
+                election = %event.election,
+                member = %event.member,
+                incarnation = event.incarnation.0,
+                epoch = event.epoch.map(|epoch| epoch.0),
+                ballot = event.ballot.map(|ballot| ballot.0),
+                phase = %event.phase,
+                leader = event.leader.as_ref().map(|leader| leader.as_str()),
+                trust_left = ?event.trust_left,
+                what = ?event.what,
+            )
+        };
+    }
+    match event.what {
+        _ if event.what.is_warning() => say!(warn),
+        What::Rejected { .. } | What::Refreshed => say!(debug),
+        _ => say!(info),
+    }
+}

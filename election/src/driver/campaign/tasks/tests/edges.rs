@@ -1,0 +1,204 @@
+//! What an oracle may do: little, nothing, or wrong.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use callsign_store::ids::{ElectionName, Epoch, Incarnation, MemberId};
+use tokio::time::sleep;
+
+use super::toy::*;
+use crate::{
+    core::{
+        term::{AuthorityTime, Fence, Term},
+        timing::{Timing, TimingError},
+    },
+    driver::campaign::{Campaign, CampaignSettings, CampaignStartError, Phase, Started, Transition},
+    oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Validity, Verdict},
+};
+
+/// Only what an oracle must have.
+struct Least;
+
+impl Oracle for Least {
+    type Fence = ();
+    type Info = &'static str;
+
+    async fn claim(&mut self, _: Attempt) -> Result<Verdict<()>, Fault> {
+        let term = Term {
+            leader: MemberId::new("a").unwrap(),
+            incarnation: Incarnation(1),
+            epoch: Epoch(1),
+            elected_at: AuthorityTime(1),
+        };
+        let validity = Validity::For(LEASE);
+        Ok(Verdict::Granted(Grant { term, fence: (), validity, refresh_in: Some(s(3)) }))
+    }
+
+    async fn refresh(&mut self, attempt: Attempt, _: &Grant<()>) -> Result<Verdict<()>, Fault> {
+        self.claim(attempt).await
+    }
+}
+
+struct Idle;
+
+impl<F: Sync> crate::Role<F> for Idle {
+    async fn activate(&mut self, _: &Grant<F>) -> Result<(), crate::Abort> {
+        Ok(())
+    }
+    async fn deactivate(&mut self, _: crate::Lost, _: std::time::Duration) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn j1_an_oracle_needs_only_claim_and_refresh() {
+    let started = Campaign::start(Least, Idle, settings("a")).await.unwrap();
+    let campaign = started.running().unwrap();
+    let mut transitions = campaign.subscribe();
+    assert_eq!(transitions.next().await, Ok(Transition::Following(None)));
+    assert!(matches!(transitions.next().await, Ok(Transition::Leading(_))));
+    assert!(campaign.info("ignored"));
+    sleep(s(60)).await;
+    assert!(campaign.leadership().check().is_ok());
+    // Nothing to release is no error.
+    assert_eq!(campaign.stop().await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn j2_an_oracle_may_fail_or_decline_to_start() {
+    let authority = Authority::default();
+    let journal = Journal::default();
+    let start = |init| {
+        let oracle = Toy { init: Some(init), ..Toy::new(&authority) };
+        Campaign::start(oracle, journal.clone(), settings("a"))
+    };
+    let fault = Fault::Fatal("no such table".to_owned());
+    let refused = start(Err(fault.clone())).await.unwrap_err();
+    assert_eq!(refused, CampaignStartError::Oracle(fault));
+    assert!(matches!(start(Ok(Init::Ignore)).await, Ok(Started::Ignored)));
+    sleep(s(60)).await;
+    assert_eq!(journal.lines(), [""; 0]);
+    assert_eq!(authority.lock().calls, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c12_a_campaign_does_not_start_with_a_timing_that_cannot_work() {
+    let authority = Authority::default();
+    let mut settings = settings("a");
+    settings.timing = Timing { refresh: s(15), op_timeout: s(15), ..Timing::for_lease(s(30)) };
+    let started = Campaign::start(Toy::new(&authority), Journal::default(), settings).await;
+    assert!(
+        matches!(started, Err(CampaignStartError::Timing(TimingError::NoRoom { needed, .. })) if needed == s(30))
+    );
+    assert_eq!(authority.lock().calls, 0);
+}
+
+/// An oracle whose options may have a name.
+struct Named {
+    name: Option<ElectionName>,
+    used: Arc<Mutex<Vec<String>>>,
+}
+
+impl Oracle for Named {
+    type Fence = ();
+    type Info = ();
+
+    async fn init(&mut self, context: &Context) -> Result<Init, Fault> {
+        let name = self.name.get_or_insert_with(|| context.election.clone());
+        self.used.lock().unwrap().push(name.to_string());
+        Ok(Init::Ready)
+    }
+
+    async fn claim(&mut self, _: Attempt) -> Result<Verdict<()>, Fault> {
+        Ok(Verdict::Denied(Denial { why: Refusal::Held, leader: None, retry_in: None }))
+    }
+
+    async fn refresh(&mut self, attempt: Attempt, _: &Grant<()>) -> Result<Verdict<()>, Fault> {
+        self.claim(attempt).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn j4_an_oracle_without_a_name_gets_the_elections() {
+    let used = Arc::<Mutex<Vec<String>>>::default();
+    for name in [None, Some(ElectionName::new("its-own").unwrap())] {
+        let oracle = Named { name, used: Arc::clone(&used) };
+        Campaign::start(oracle, Idle, settings("a")).await.unwrap();
+    }
+    assert_eq!(*used.lock().unwrap(), ["e", "its-own"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j13_messages_make_it_lead_and_follow() {
+    let authority = Authority::default();
+    let mut b = member(&authority, "b").await;
+    let granted = b.leads().await;
+    let mut a = member(&authority, "a").await;
+    assert!(a.campaign.info(Reaction::Ignore));
+    sleep(s(1)).await;
+    assert_eq!(a.campaign.status().phase, Phase::Following);
+    let term = Term { epoch: Epoch(9), leader: MemberId::new("a").unwrap(), ..granted.term };
+    let granted = Grant { term, validity: Validity::UntilRevoked, refresh_in: None, ..granted };
+    assert!(a.campaign.info(Reaction::Verdict(Verdict::Granted(granted.clone()))));
+    assert_eq!(a.leads().await, granted);
+    assert!(a.campaign.info(Reaction::Verdict(Verdict::Denied(Denial {
+        why: Refusal::TermOver,
+        leader: None,
+        retry_in: None,
+    }))));
+    a.follows().await;
+    until(|| a.journal.lines().len() == 6).await;
+    assert_eq!(a.journal.lines(), ["follow", "activate", "active", "stop", "stopped", "follow"]);
+}
+
+/// An oracle that panics says nothing about the outcome.
+#[tokio::test(start_paused = true)]
+async fn an_oracle_that_panics_is_asked_again() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    let granted = a.leads().await;
+    authority.lock().panics = true;
+    until(|| a.events().contains(&"campaign.unknown_outcome")).await;
+    authority.lock().panics = false;
+    sleep(s(20)).await;
+    assert_eq!(a.campaign.leadership().term(), Some(granted.term));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_costs_its_own_call_only() {
+    let authority = Authority::default();
+    let mut settings: CampaignSettings = settings("a");
+    let refreshed = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&refreshed);
+    settings.observer = Some(Arc::new(move |event| {
+        if event.what.name() == "campaign.refreshed" {
+            seen.fetch_add(1, Ordering::Relaxed);
+            panic!("as the test wants");
+        }
+    }));
+    let started = Campaign::start(Toy::new(&authority), Journal::default(), settings).await.unwrap();
+    let campaign = started.running().unwrap();
+    until(|| refreshed.load(Ordering::Relaxed) >= 3).await;
+    campaign.leadership().check().unwrap();
+    campaign.stop().await.unwrap();
+}
+
+/// A role that panics has failed.
+struct Panics;
+
+impl crate::Role<Fence> for Panics {
+    async fn activate(&mut self, _: &Grant<Fence>) -> Result<(), crate::Abort> {
+        panic!("as the test wants")
+    }
+    async fn deactivate(&mut self, _: crate::Lost, _: std::time::Duration) {
+        panic!("as the test wants")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_panics_gives_up_the_term() {
+    let authority = Authority::default();
+    let started = Campaign::start(Toy::new(&authority), Panics, settings("a")).await.unwrap();
+    until(|| authority.lock().abdications.len() == 1).await;
+    started.running().unwrap().stop().await.unwrap();
+}

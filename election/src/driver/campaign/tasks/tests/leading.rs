@@ -1,0 +1,254 @@
+//! Getting the seat, and losing it.
+
+use std::sync::{Arc, atomic::Ordering::SeqCst};
+
+use callsign_store::ids::{Epoch, MemberId};
+use tokio::time::{Instant, sleep};
+
+use super::toy::*;
+use crate::{
+    core::timing::Timing,
+    driver::campaign::{Lapsed, OnLoss, Phase, Release, Transition},
+    oracle::Signal,
+    role::Lost,
+    tests::clock::SetClock,
+};
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_leads_and_the_other_takes_over() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    let first = a.leads().await;
+    let mut b = member(&authority, "b").await;
+    assert_eq!(a.campaign.leadership().check(), Ok(first.fence));
+    sleep(s(60)).await;
+    assert_eq!(a.campaign.leadership().check().unwrap().epoch, first.term.epoch, "it keeps the seat");
+    assert!(a.campaign.leadership().check().unwrap().ballot > first.fence.ballot);
+    assert_eq!(b.campaign.leadership().check(), Err(Lapsed));
+    assert_eq!(b.journal.lines(), ["follow"], "j6: denied, it never starts");
+    assert_eq!(b.campaign.status().leader.map(|term| term.leader), Some(MemberId::new("a").unwrap()));
+    // i1: a clean stop frees the seat, and the other hears of it.
+    a.campaign.stop().await.unwrap();
+    let stopped = Instant::now();
+    let second = b.leads().await;
+    assert!(stopped.elapsed() < ms(250), "{:?}", stopped.elapsed());
+    assert!(second.term.epoch > first.term.epoch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i1_i12_h6_without_signals_a_follower_leads_within_a_poll() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    a.leads().await;
+    let deaf = Toy { listens: false, ..Toy::new(&authority) };
+    let mut b = member_with(deaf, settings("b"), Journal::default()).await;
+    sleep(s(7)).await;
+    a.campaign.stop().await.unwrap();
+    let stopped = Instant::now();
+    b.leads().await;
+    let timing = Timing::default();
+    assert!(stopped.elapsed() <= timing.poll + timing.jitter, "{:?}", stopped.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn i11_c1_a_leader_that_hangs_past_its_lease_is_replaced() {
+    let authority = Authority::default();
+    let oracle = Toy::new(&authority);
+    let hung = Arc::clone(&oracle.hung);
+    let mut a = member_with(oracle, settings("a"), Journal::default()).await;
+    a.leads().await;
+    let deaf = Toy { listens: false, ..Toy::new(&authority) };
+    let mut b = member_with(deaf, settings("b"), Journal::default()).await;
+    until(|| b.journal.lines() == ["follow"]).await;
+    // Its process lives, and nobody is told.
+    hung.store(true, SeqCst);
+    let since = Instant::now();
+    b.leads().await;
+    let timing = Timing::default();
+    assert!(since.elapsed() <= LEASE + timing.poll + timing.jitter, "{:?}", since.elapsed());
+    let (granted, _) = authority.lock().grants[1].clone();
+    assert!(granted > a.journal.at("stopped").unwrap(), "and the other had stopped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c7_a_slow_grant_is_never_used() {
+    let authority = Authority::default();
+    let mut settings = settings("a");
+    settings.timing = Timing { op_timeout: s(4), refresh: s(3), ..Timing::default() };
+    settings.timing.stop_budget = ms(100);
+    // Leaves 3.8 s of trust for an answer that takes 3.9.
+    settings.timing.margin = s(6);
+    assert!(settings.timing.validate().is_err(), "only a grant shorter than expected comes to that");
+    settings.timing.lease = s(20);
+    settings.abdicate_tries = vec![s(5)];
+    authority.lock().slow = ms(3_900);
+    let journal = Journal::default();
+    let mut a =
+        member_with(Toy { init: Some(Ok(crate::Init::Ready)), ..Toy::new(&authority) }, settings, journal)
+            .await;
+    until(|| !authority.lock().abdications.is_empty()).await;
+    assert_eq!(a.events()[..1], ["campaign.late_grant"]);
+    assert!(!a.journal.lines().contains(&"activate"));
+    assert_eq!(a.transitions.try_next().unwrap(), Some(Transition::Following(None)));
+    assert_eq!(a.transitions.try_next().unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c9_a_short_outage_costs_nothing_and_a_long_one_the_seat_at_the_deadline() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    a.leads().await;
+    authority.lock().down = true;
+    sleep(s(5)).await;
+    authority.lock().down = false;
+    sleep(s(30)).await;
+    assert_eq!(a.journal.lines(), ["activate", "active"]);
+    assert_eq!(a.transitions.try_next().unwrap(), None);
+    authority.lock().down = true;
+    let left = a.campaign.leadership().remaining();
+    let since = Instant::now();
+    a.follows().await;
+    let off = since.elapsed().abs_diff(left);
+    assert!(off <= ms(50), "{off:?}");
+    assert_eq!(a.journal.lock().lost, [Lost::TrustLapsed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c8_a_refresh_that_hangs_does_not_hold_up_the_end() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    a.leads().await;
+    authority.lock().silent = true;
+    let left = a.campaign.leadership().remaining();
+    let since = Instant::now();
+    a.follows().await;
+    assert!(since.elapsed().abs_diff(left) <= ms(50), "{:?}, {left:?}", since.elapsed());
+}
+
+/// A clock that goes on while nothing runs and no timer fires: a stopped process, a suspended machine.
+#[tokio::test(start_paused = true)]
+async fn c11_c14_the_handle_lapses_by_the_clock_alone() {
+    let authority = Authority::default();
+    let clock = SetClock::at(std::time::Duration::from_secs(1000));
+    let mut settings = settings("a");
+    settings.clock = clock.clock();
+    let mut a = member_with(Toy::new(&authority), settings, Journal::default()).await;
+    a.leads().await;
+    let leadership = a.campaign.leadership();
+    assert!(leadership.check().is_ok());
+    let left = leadership.remaining();
+    let go = |by| clock.pass(by);
+    // Nothing else runs from here: this does not await.
+    go(left.saturating_sub(ms(1)));
+    assert!(leadership.check().is_ok());
+    go(ms(1));
+    assert_eq!(leadership.check(), Err(Lapsed));
+    assert_eq!(leadership.remaining(), std::time::Duration::ZERO);
+    assert_eq!(a.campaign.status().trust_left, std::time::Duration::ZERO);
+    assert_eq!(a.campaign.status().phase, Phase::Leading, "nobody has noticed yet");
+    go(s(60));
+    // The loop looks at the clock soon, although its own timer has long to go.
+    let since = Instant::now();
+    a.follows().await;
+    assert!(since.elapsed() <= s(1), "{:?}", since.elapsed());
+    assert_eq!(a.campaign.status().lost, Some(Lost::TrustLapsed));
+    // Its time to stop is long over: aborted, at once.
+    until(|| a.journal.lines().contains(&"abort")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn j9_denied_it_follows_in_place_or_ends() {
+    for on_loss in [OnLoss::Follow, OnLoss::Stop] {
+        let authority = Authority::default();
+        let mut settings = settings("a");
+        settings.on_loss = on_loss;
+        let mut a = member_with(Toy::new(&authority), settings, Journal::default()).await;
+        a.leads().await;
+        // The authority lost it.
+        authority.lock().holder = None;
+        a.follows().await;
+        assert_eq!(a.journal.lock().lost, [Lost::Denied]);
+        if on_loss == OnLoss::Follow {
+            a.leads().await;
+        } else {
+            let end = a.campaign.ended().await.unwrap();
+            assert_eq!((end.why, end.release), (Lost::Denied, Release::NotHeld));
+            assert!(a.transitions.next().await.is_err());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn d12_a_leader_resigns_within_a_second_and_followers_ignore_it() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    a.leads().await;
+    let mut b = member(&authority, "b").await;
+    for _ in 0..5 {
+        b.campaign.request_resign(None);
+        a.campaign.request_resign(None);
+    }
+    let since = Instant::now();
+    a.follows().await;
+    assert!(since.elapsed() <= s(1));
+    let second = b.leads().await;
+    sleep(s(30)).await;
+    assert_eq!(authority.lock().abdications.len(), 1, "five are one");
+    assert_eq!(b.campaign.leadership().term(), Some(second.term));
+    // By a signal, and of another epoch.
+    authority.signal(Signal::ResignRequested { epoch: Some(Epoch(1)) });
+    sleep(s(5)).await;
+    assert!(b.campaign.leadership().check().is_ok(), "d13");
+}
+
+#[tokio::test(start_paused = true)]
+async fn d15_a_leader_that_was_asked_to_go_lets_others_go_first() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    a.leads().await;
+    let b = member_with(Toy::new(&authority), settings("b"), Journal::default()).await;
+    a.campaign.request_resign(None);
+    a.follows().await;
+    until(|| authority.holder() == Some(MemberId::new("b").unwrap())).await;
+    b.campaign.stop().await.unwrap();
+    // The seat is free, and it has to wait.
+    let stopped = Instant::now();
+    a.leads().await;
+    assert!(stopped.elapsed() > s(5), "{:?}", stopped.elapsed());
+    // Alone it may.
+    a.campaign.request_resign(None);
+    a.follows().await;
+    let since = Instant::now();
+    a.leads().await;
+    assert!(since.elapsed() < s(4), "{:?}", since.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn g10_a_role_that_never_starts_lets_another_have_its_chance() {
+    let authority = Authority::default();
+    let journal = Journal::default();
+    journal.lock().fails = usize::MAX;
+    let a = member_with(Toy::new(&authority), settings("a"), journal).await;
+    let mut b = member(&authority, "b").await;
+    b.leads().await;
+    assert_eq!(a.journal.lines().iter().filter(|line| **line == "activate").count(), 3);
+    assert!(!a.journal.lines().contains(&"active"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h8_an_authority_that_is_down_at_boot_and_later_is_waited_for() {
+    let authority = Authority::default();
+    authority.lock().down = true;
+    let mut a = member(&authority, "a").await;
+    sleep(s(300)).await;
+    assert!(authority.lock().calls < 100, "{}", authority.lock().calls);
+    authority.lock().down = false;
+    a.leads().await;
+    authority.lock().down = true;
+    sleep(s(300)).await;
+    authority.lock().down = false;
+    a.follows().await;
+    a.leads().await;
+    // Its signals are heard, although it was prepared late.
+    assert_eq!(authority.lock().watchers.len(), 1);
+}

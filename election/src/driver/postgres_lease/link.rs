@@ -1,0 +1,250 @@
+//! The one connection of an election: kept up, and listening.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use callsign_store::{
+    postgres::connection::{
+        ANSWER_TIMEOUT, AbortOnDrop, Address, NotConnected, PAUSES, connect_and_hear, in_words,
+    },
+    supervision::text,
+};
+use futures::{
+    FutureExt,
+    stream::{BoxStream, StreamExt},
+};
+use tokio::{
+    sync::{Notify, broadcast, watch},
+    time::timeout,
+};
+use tokio_postgres::{Client, Error, Row, Statement, error::SqlState, types::ToSql};
+
+use super::sql::{CHANNEL, Statements, lay_out};
+use crate::oracle::Fault;
+
+/// A connection that works.
+struct Session {
+    client: Client,
+    sql: Statements,
+    broken: Notify,
+}
+
+impl Session {
+    /// Waits for an answer. What is no answer is a fault; the connection is given up unless it is as good as before.
+    async fn answer<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
+        let (cause, maybe_committed, is_spoiled) = match timeout(ANSWER_TIMEOUT, asked).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => {
+                let is_passing = error.code().is_some_and(is_passing);
+                (in_words(&error), !is_undone(&error), !is_passing)
+            }
+            Err(_) => ("the server does not answer".to_owned(), true, true),
+        };
+        if is_spoiled {
+            self.broken.notify_one();
+        }
+        Err(Fault::Transient { maybe_committed, cause })
+    }
+}
+
+#[derive(Clone)]
+enum State {
+    Up(Arc<Session>),
+    /// With the reason.
+    Down(Arc<str>),
+}
+
+/// What comes over it unasked.
+#[derive(Clone, Debug)]
+pub(super) enum Heard {
+    /// It listens, from now on: what was said before was missed.
+    Listens,
+    /// Somebody said it.
+    Said(Arc<str>),
+}
+
+/// A handle to a connection that a task keeps up until the last handle is gone.
+#[derive(Clone)]
+pub(super) struct Link {
+    state: watch::Receiver<State>,
+    heard: broadcast::Sender<Heard>,
+    _kept_up: Arc<AbortOnDrop>,
+}
+
+impl Link {
+    /// Starts the task that keeps it up. Needs a tokio runtime.
+    pub(super) fn start(address: Address) -> Self {
+        let (states, state) = watch::channel(State::Down("connecting".into()));
+        // Who lags behind hears that it does, and looks.
+        let (heard, _) = broadcast::channel(64);
+        let task = tokio::spawn(keep_up(address, states, heard.clone()));
+        Self { state, heard, _kept_up: Arc::new(AbortOnDrop(task)) }
+    }
+
+    /// What comes unasked, from now on. Does not keep the connection up.
+    pub(super) fn heard(&self) -> BoxStream<'static, Heard> {
+        let listener = self.heard.subscribe();
+        futures::stream::unfold(listener, |mut listener| async move {
+            match listener.recv().await {
+                Ok(heard) => Some((heard, listener)),
+                Err(broadcast::error::RecvError::Lagged(_)) => Some((Heard::Listens, listener)),
+                Err(broadcast::error::RecvError::Closed) => None,
+            }
+        })
+        .boxed()
+    }
+
+    /// Sends a statement, as soon as there is a connection; [`ANSWER_TIMEOUT`] is as long as both may take, each.
+    pub(super) async fn ask(
+        &self,
+        what: fn(&Statements) -> &Statement,
+        with: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, Fault> {
+        let session = self.session().await?;
+        session.answer(session.client.query_opt(what(&session.sql), with)).await
+    }
+
+    /// Sends a statement, and a look at the row behind it, in one flight; the server does one after the other.
+    pub(super) async fn decide(
+        &self,
+        what: fn(&Statements) -> &Statement,
+        with: &[&(dyn ToSql + Sync)],
+        election: &str,
+    ) -> Result<(Option<Row>, Option<Row>), Fault> {
+        let session = self.session().await?;
+        let look: [&(dyn ToSql + Sync); 1] = [&election];
+        let decided = session.client.query_opt(what(&session.sql), with);
+        let both = async { futures::try_join!(decided, session.client.query_opt(&session.sql.look, &look)) };
+        session.answer(both).await
+    }
+
+    async fn session(&self) -> Result<Arc<Session>, Fault> {
+        let mut states = self.state.clone();
+        let up = states.wait_for(|state| matches!(state, State::Up(session) if !session.client.is_closed()));
+        let up = match timeout(ANSWER_TIMEOUT, up).await {
+            Ok(Ok(state)) => state.clone(),
+            Ok(Err(_)) | Err(_) => self.state.borrow().clone(),
+        };
+        match up {
+            State::Up(session) => Ok(session),
+            State::Down(why) => {
+                Err(Fault::Transient { maybe_committed: false, cause: why.as_ref().to_owned() })
+            }
+        }
+    }
+}
+
+/// Whether the server said that nothing was changed. Errors of connections and of a server that stops can also come
+/// when the change is made.
+fn is_undone(error: &Error) -> bool {
+    error.code().is_some_and(|code| {
+        *code == SqlState::QUERY_CANCELED || !["08", "57"].iter().any(|class| code.code().starts_with(class))
+    })
+}
+
+/// Whether the connection is as good as before: somebody held the row for too long.
+fn is_passing(code: &SqlState) -> bool {
+    [
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::QUERY_CANCELED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+    ]
+    .contains(code)
+}
+
+/// Connects again whenever the connection is gone.
+async fn keep_up(address: Address, states: watch::Sender<State>, heard: broadcast::Sender<Heard>) {
+    again_and_again(&states, || live(&address, &states, &heard)).await;
+}
+
+/// What panics over one connection has nothing to do with the next.
+async fn again_and_again<L: Future<Output = NotConnected>>(
+    states: &watch::Sender<State>,
+    live: impl Fn() -> L,
+) {
+    let mut pause = PAUSES.0;
+    loop {
+        let started = Instant::now();
+        let why = AssertUnwindSafe(live()).catch_unwind().await.map_or_else(
+            |panic| {
+                tracing::error!(panic = text(&*panic), "the connection of an election has panicked");
+                format!("it panicked: {}", text(&*panic))
+            },
+            |why| why.to_string(),
+        );
+        tracing::debug!(%why, "the connection of an election is gone");
+        states.send_replace(State::Down(why.into()));
+        if started.elapsed() > ANSWER_TIMEOUT {
+            pause = PAUSES.0;
+        }
+        tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
+        pause = (pause * 2).min(PAUSES.1).max(Duration::from_millis(1));
+    }
+}
+
+/// One connection, from connecting to its end. Says why it ended.
+async fn live(
+    address: &Address,
+    states: &watch::Sender<State>,
+    heard: &broadcast::Sender<Heard>,
+) -> NotConnected {
+    let hear = {
+        let heard = heard.clone();
+        // Fails where nobody listens.
+        move |said: String| drop(heard.send(Heard::Said(said.into())))
+    };
+    let (client, driven) = match connect_and_hear(address, hear).await {
+        Ok(connected) => connected,
+        Err(why) => return why,
+    };
+    let mut driven = AbortOnDrop(tokio::spawn(driven));
+    let ready = async {
+        client.batch_execute("SET default_transaction_isolation = 'read committed'").await?;
+        lay_out(&client).await?;
+        client.batch_execute(&format!("LISTEN {CHANNEL}")).await?;
+        Statements::prepare(&client).await
+    };
+    let sql = match timeout(ANSWER_TIMEOUT, ready).await {
+        Ok(Ok(sql)) => sql,
+        Ok(Err(error)) => return error.into(),
+        Err(_) => return NotConnected::Silent,
+    };
+    let session = Arc::new(Session { client, sql, broken: Notify::new() });
+    states.send_replace(State::Up(session.clone()));
+    let _ = heard.send(Heard::Listens);
+    tokio::select! {
+        biased;
+        _ = &mut driven.0 => {}
+        () = session.broken.notified() => {}
+    }
+    NotConnected::Ended
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_panics_is_followed_by_another() {
+        let (states, state) = watch::channel(State::Down("connecting".into()));
+        let (lived, again) = (AtomicUsize::new(0), Notify::new());
+        let live = || async {
+            assert!(lived.fetch_add(1, Ordering::SeqCst) > 0, "on request");
+            again.notify_one();
+            std::future::pending::<NotConnected>().await
+        };
+        tokio::select! {
+            biased;
+            () = again_and_again(&states, live) => unreachable!("it is never done"),
+            () = again.notified() => {}
+            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it does not connect again"),
+        }
+        assert!(matches!(&*state.borrow(), State::Down(why) if &**why == "it panicked: on request"));
+    }
+}

@@ -1,0 +1,347 @@
+//! What one read of the store shows, decoded, with the bytes it was decoded from.
+//!
+//! The bytes are kept because a transaction checks for exactly what was read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use callsign_store::{
+    Key, Read, ReadResult, Transaction, Value, Version,
+    ids::{NodeName, Position, Sequence, SessionId},
+    keys::{RegistryKeys, read_key, read_range},
+    planted,
+    record::{CorruptRecord, Record},
+};
+
+use crate::core::{
+    lineage::{self, LineageId, LineageNumber},
+    past::{Fact, Past},
+    record::{
+        AuthorFloor, AuthorRecord, Lineage, Lock, LogEnd, MemberRow, PositionRecord, QueueEntry,
+        SessionFloor, SessionRecord, Term,
+    },
+    sessions::Sessions,
+    settings::Settings,
+    state::{ElectionState, Relied},
+};
+
+/// The most members of one registry that an elector takes in. Beyond it nothing is decided: a decision by half of the
+/// members would be a wrong one.
+pub const MAX_MEMBERS: usize = 10_000;
+
+const TERM: usize = 0;
+const LOCK: usize = 1;
+const COMMIT: usize = 2;
+const FLOOR: usize = 3;
+const QUEUE_MARK: usize = 4;
+const AUTHOR: usize = 5;
+const AUTHOR_FLOOR: usize = 6;
+const SESSION_FLOOR: usize = 7;
+const SETTINGS: usize = 8;
+const LINEAGE: usize = 9;
+const MEMBERS: usize = 10;
+const QUEUE: usize = 11;
+/// The session of the first of the nodes that were asked for; those of the others follow.
+const SESSIONS: usize = 12;
+
+/// An entry of the queue as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Queued {
+    pub(super) key: Key,
+    pub(super) value: Value,
+    pub(super) entry: Result<QueueEntry, String>,
+}
+
+/// All that an elector acts on, at one version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Reading {
+    pub(super) version: Version,
+    /// The store's. `None` if it cannot be read.
+    pub(super) lineage: Option<Lineage>,
+    /// `None` if a record that every decision relies on cannot be read.
+    pub(super) state: Option<ElectionState>,
+    pub(super) sessions: Sessions,
+    pub(super) commit: Option<LogEnd>,
+    pub(super) floor: Position,
+    /// The last sequence number of the own record; 0 if there is none. `None` if it cannot be read.
+    pub(super) author: Option<Sequence>,
+    /// The number of the next entry. `None` if it cannot be known; then nothing is enqueued.
+    pub(super) next_sequence: Option<Sequence>,
+    pub(super) queue: Vec<Queued>,
+    /// Whether the queue has more entries than were read.
+    pub(super) queue_is_longer: bool,
+    /// Records that cannot be read, and why.
+    pub(super) corrupt: Vec<(Key, String)>,
+    pub(super) raw: Arc<BTreeMap<Key, Value>>,
+    /// The nodes whose sessions were asked for.
+    asked: BTreeSet<NodeName>,
+}
+
+/// What to read: everything at one version, so that no decision mixes two states.
+///
+/// Of sessions only those of `nodes`: how many others there were, and are no more, must cost nothing.
+pub(super) fn reads(
+    keys: &RegistryKeys,
+    node: &NodeName,
+    queue_limit: usize,
+    nodes: &BTreeSet<NodeName>,
+) -> Vec<Read> {
+    let mut reads = vec![
+        read_key(keys.term()),
+        read_key(keys.lock()),
+        read_key(keys.commit()),
+        read_key(keys.floor()),
+        read_key(keys.queue()),
+        read_key(keys.author(node)),
+        read_key(keys.author_floor()),
+        read_key(keys.cluster().session_floor()),
+        read_key(keys.settings()),
+        read_key(keys.cluster().lineage()),
+        read_range(keys.members(), MAX_MEMBERS),
+        read_range(keys.queue_entries(), queue_limit),
+    ];
+    reads.extend(nodes.iter().map(|node| read_key(keys.cluster().session(node))));
+    reads
+}
+
+impl Reading {
+    /// Takes in the answer to [`reads`].
+    pub(super) fn new(
+        keys: &RegistryKeys,
+        node: &NodeName,
+        queue_limit: usize,
+        asked: &BTreeSet<NodeName>,
+        used: Sequence,
+        result: &ReadResult,
+    ) -> Self {
+        let mut decoder = Decoder { result, corrupt: Vec::new(), raw: BTreeMap::new() };
+        let term = decoder.key::<Term>(keys.term(), TERM);
+        let lock = decoder.key::<Lock>(keys.lock(), LOCK);
+        let commit = decoder.key::<LogEnd>(keys.commit(), COMMIT);
+        let floor = decoder.key::<PositionRecord>(keys.floor(), FLOOR);
+        let settings = decoder.key::<Settings>(keys.settings(), SETTINGS);
+        let author = decoder.key::<AuthorRecord>(keys.author(node), AUTHOR);
+        let author_floor = decoder.key::<AuthorFloor>(keys.author_floor(), AUTHOR_FLOOR);
+        decoder.keep(QUEUE_MARK);
+        let members = decoder.range::<MemberRow>(MEMBERS, |key| keys.member_node(key));
+        let author_unread = usize::from(author.is_err()) + usize::from(author_floor.is_err());
+        let all_read = decoder.corrupt.len() == author_unread;
+        // A session that cannot be read is neither open nor closed; that is enough, it blocks nobody else's. Without the
+        // floor nothing is known of sessions that have no record.
+        let session_floor = decoder.key::<SessionFloor>(keys.cluster().session_floor(), SESSION_FLOOR);
+        let mut sessions = Sessions::new(session_floor.unwrap_or_default().unwrap_or_default().0);
+        for (nth, node) in asked.iter().enumerate() {
+            let record = decoder.key::<SessionRecord>(keys.cluster().session(node), SESSIONS + nth);
+            if let Ok(record) = record {
+                sessions.insert(node.clone(), record);
+            }
+        }
+
+        let lineage = decoder.key::<Lineage>(keys.cluster().lineage(), LINEAGE);
+        let lineage = lineage.ok().map(Option::unwrap_or_default);
+
+        let state = match (term, lock, settings) {
+            (Ok(term), Ok(lock), Ok(settings)) if all_read => {
+                let (term, settings) = (term.unwrap_or_else(Term::vacant), settings.unwrap_or_default());
+                Some(ElectionState { term, lock, members, settings })
+            }
+            _ => None,
+        };
+        let queue: Vec<Queued> = result
+            .entries(QUEUE)
+            .iter()
+            .map(|(key, value)| Queued {
+                key: key.clone(),
+                value: value.clone(),
+                entry: QueueEntry::from_value(value).map_err(|error| error.to_string()),
+            })
+            .collect();
+        let number = lineage.map(|lineage| lineage.id.number);
+        Self {
+            version: result.version,
+            lineage,
+            state,
+            sessions,
+            commit: commit.unwrap_or(None),
+            floor: floor.unwrap_or(None).map_or(Position(0), |record| record.0),
+            next_sequence: number.and_then(|number| next_sequence(number, used, author, author_floor)),
+            author: author.ok().map(|record| record.unwrap_or_default().sequence),
+            queue_is_longer: queue.len() >= queue_limit,
+            queue,
+            corrupt: decoder.corrupt,
+            raw: Arc::new(decoder.raw),
+            asked: asked.clone(),
+        }
+    }
+
+    /// The nodes whose sessions decide something: those of members, and of authors of entries.
+    pub(super) fn concerned(&self) -> impl Iterator<Item = &NodeName> {
+        let entries = self.queue.iter().filter_map(|queued| queued.entry.as_ref().ok());
+        self.members().chain(entries.map(|entry| &entry.author.node))
+    }
+
+    fn members(&self) -> impl Iterator<Item = &NodeName> {
+        self.state.iter().flat_map(|state| state.members.values()).map(|row| &row.session.node)
+    }
+
+    /// Whether the session of a member was not asked for: then nothing can be decided by this reading.
+    pub(super) fn lacks_member(&self) -> bool {
+        self.members().any(|node| !self.asked.contains(node))
+    }
+
+    /// Ends the queue before the first entry whose author's session was not asked for: it is neither to be applied nor
+    /// to be dropped.
+    pub(super) fn cut_unknown(&mut self) {
+        let is_unknown = |queued: &Queued| {
+            queued.entry.as_ref().is_ok_and(|entry| !self.asked.contains(&entry.author.node))
+        };
+        if let Some(first) = self.queue.iter().position(is_unknown) {
+            self.queue.truncate(first);
+            self.queue_is_longer = true;
+        }
+    }
+
+    /// The authors of the entries that wait. `None`: there are more than were read.
+    pub(super) fn queued_authors(&self) -> Option<BTreeSet<NodeName>> {
+        let entries = self.queue.iter().filter_map(|queued| queued.entry.as_ref().ok());
+        (!self.queue_is_longer).then(|| entries.map(|entry| entry.author.node.clone()).collect())
+    }
+
+    /// The bytes that a key had.
+    pub(super) fn raw(&self, key: &Key) -> Option<Value> {
+        self.raw.get(key).cloned()
+    }
+
+    /// Whether the session is open, as read.
+    pub(super) fn is_open(&self, session: &SessionId) -> bool {
+        self.sessions.is_open(session)
+    }
+
+    /// Adds the check that a key is as it was read.
+    pub(super) fn check(&self, transaction: Transaction, key: Key) -> Transaction {
+        let expected = self.raw(&key);
+        transaction.check(key, expected)
+    }
+
+    /// Adds the check that the lineage is as it was read.
+    pub(super) fn check_lineage(&self, transaction: Transaction, keys: &RegistryKeys) -> Transaction {
+        let value = self.raw(&keys.cluster().lineage());
+        lineage::check(transaction, keys.cluster(), value.as_ref())
+    }
+
+    /// Which lineage the store is of, if that can be read.
+    pub(super) fn lineage(&self) -> Option<LineageId> {
+        self.lineage.map(|lineage| lineage.id)
+    }
+
+    /// Whether the registry has not been opened in this lineage yet: its log, if there is one, is of another one.
+    pub(super) fn is_behind_lineage(&self) -> bool {
+        let number = self.lineage().unwrap_or_default().number;
+        number.is_after(self.commit.unwrap_or_default().position.0)
+    }
+
+    /// A floor above the end of the log. Whoever cut it knew batches that the store has lost since: without a further loss nobody
+    /// could ever get them again.
+    pub(super) fn cut_of_a_lost_log(&self, keys: &RegistryKeys) -> Option<(Key, Fact)> {
+        // Of what cannot be read nothing is known.
+        self.state.as_ref()?;
+        let end = self.commit.unwrap_or_default().position;
+        if self.floor <= end.next() || self.is_behind_lineage() {
+            return None;
+        }
+        let floor = self.raw.get(&keys.floor())?;
+        Some((keys.floor(), Fact::Contradicts(floor.clone())))
+    }
+
+    /// Notes what it shows, for later readings.
+    pub(super) fn note_in(&self, past: &mut Past, keys: &RegistryKeys, author: &Key) {
+        for key in [&keys.term(), &keys.commit(), author] {
+            if let Some(value) = self.raw.get(key) {
+                past.note_value(keys, author, key, value);
+            }
+        }
+    }
+
+    /// Adds the check of a fact.
+    pub(super) fn check_relied(
+        &self,
+        transaction: Transaction,
+        keys: &RegistryKeys,
+        relied: &Relied,
+    ) -> Transaction {
+        let key = match relied {
+            Relied::Session(node) => keys.cluster().session(node),
+            Relied::Commit => keys.commit(),
+            Relied::Floor => keys.floor(),
+            Relied::Members => keys.queue(),
+        };
+        self.check(transaction, key)
+    }
+
+    /// The entries of a session that wait in the part of the queue that was read, oldest first.
+    pub(super) fn queued_by<'a>(&'a self, author: &'a SessionId) -> impl Iterator<Item = &'a QueueEntry> {
+        let entries = self.queue.iter().filter_map(|queued| queued.entry.as_ref().ok());
+        entries.filter(move |entry| entry.author == *author)
+    }
+}
+
+/// The number after the own record's, in this lineage. Without a record it is above the floor: below it, numbers may have been
+/// used; and above the one that this elector used itself.
+fn next_sequence(
+    lineage: LineageNumber,
+    used: Sequence,
+    author: Result<Option<AuthorRecord>, ()>,
+    floor: Result<Option<AuthorFloor>, ()>,
+) -> Option<Sequence> {
+    let floor = floor.ok()?.unwrap_or_default().0;
+    match author.ok()? {
+        Some(author) => Some(Sequence(lineage.after(author.sequence.0))),
+        None if planted!("enqueues-below-floor") => Some(Sequence(0).next()),
+        None => Some(Sequence(lineage.after(floor.max(used).0))),
+    }
+}
+
+struct Decoder<'a> {
+    result: &'a ReadResult,
+    corrupt: Vec<(Key, String)>,
+    raw: BTreeMap<Key, Value>,
+}
+
+impl Decoder<'_> {
+    fn keep(&mut self, index: usize) {
+        self.raw.extend(self.result.entries(index).iter().cloned());
+    }
+
+    fn key<R: Record>(&mut self, key: Key, index: usize) -> Result<Option<R>, ()> {
+        self.keep(index);
+        let Some(value) = self.result.value(index) else { return Ok(None) };
+        R::from_value(value).map(Some).map_err(|error| self.corrupt.push((key, error.to_string())))
+    }
+
+    fn range<R: Record>(
+        &mut self,
+        index: usize,
+        node: impl Fn(&[u8]) -> Option<NodeName>,
+    ) -> BTreeMap<NodeName, R> {
+        self.keep(index);
+        let entries = self.result.entries(index);
+        if entries.len() >= MAX_MEMBERS {
+            let last = entries.last().map(|(key, _)| key.clone()).unwrap_or_default();
+            self.corrupt.push((last, format!("more than {MAX_MEMBERS} entries")));
+        }
+        let mut decoded = BTreeMap::new();
+        for (key, value) in entries {
+            let record: Result<R, CorruptRecord> = R::from_value(value);
+            match (node(key), record) {
+                (Some(node), Ok(record)) => {
+                    decoded.insert(node, record);
+                }
+                (None, _) => self.corrupt.push((key.clone(), "its key names no node".into())),
+                (_, Err(error)) => self.corrupt.push((key.clone(), error.to_string())),
+            }
+        }
+        decoded
+    }
+}

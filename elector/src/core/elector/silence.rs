@@ -1,0 +1,120 @@
+//! Whether the leader is silent, as one member sees it.
+//!
+//! Only the member's own clock counts, and only what it saw in the current epoch.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use callsign_store::{
+    Time,
+    ids::{Epoch, NodeName},
+};
+
+/// What a member may say of the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Voice {
+    /// It was heard lately, or it is too early to say.
+    Fine,
+    /// It is silent.
+    Silent {
+        /// Whether it was heard before, in this epoch.
+        heard: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Silence {
+    limit: Duration,
+    /// How long one who was never heard may take: it may have a handoff to run first.
+    first: Duration,
+    /// A gap between two steps longer than this is a stall of our own.
+    stall: Duration,
+    epoch: Epoch,
+    since: Time,
+    heard: Option<Time>,
+    /// Heard in an epoch that the store has not shown us yet.
+    ahead: Option<(Epoch, Time)>,
+    down: BTreeSet<NodeName>,
+    last_step: Time,
+}
+
+impl Silence {
+    pub(super) fn new(limit: Duration, first: Duration, stall: Duration) -> Self {
+        Self {
+            limit,
+            first,
+            stall,
+            epoch: Epoch(0),
+            since: Time::ZERO,
+            heard: None,
+            ahead: None,
+            down: BTreeSet::new(),
+            last_step: Time::ZERO,
+        }
+    }
+
+    /// From now on these are the limits: see [`new`](Self::new).
+    pub(super) fn limit(&mut self, limit: Duration, first: Duration) {
+        (self.limit, self.first) = (limit, first);
+    }
+
+    /// Takes note that time passed.
+    pub(super) fn pass(&mut self, now: Time) {
+        // Who was suspended, or starved, heard nobody; that is not the leader's silence.
+        if now.since(self.last_step) > self.stall {
+            self.since = now;
+            self.heard = self.heard.map(|_| now);
+        }
+        self.last_step = self.last_step.max(now);
+    }
+
+    /// Takes in the epoch that the store shows.
+    pub(super) fn observe(&mut self, now: Time, epoch: Epoch) {
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.since = now;
+            self.heard = self.ahead.take().filter(|(ahead, _)| *ahead == epoch).map(|(_, at)| at);
+        }
+    }
+
+    /// Takes note of a message of a leader. Says whether it is of an epoch that the store has not shown yet.
+    pub(super) fn hear(&mut self, now: Time, epoch: Epoch) -> bool {
+        if epoch == self.epoch {
+            self.heard = Some(now);
+        } else if epoch > self.epoch {
+            self.ahead = Some((epoch, now));
+        }
+        epoch > self.epoch
+    }
+
+    pub(super) fn link(&mut self, node: NodeName, up: bool) {
+        if up {
+            self.down.remove(&node);
+        } else {
+            self.down.insert(node);
+        }
+    }
+
+    /// The nodes whose links closed and were not opened again.
+    pub(super) fn unlinked(&self) -> &BTreeSet<NodeName> {
+        &self.down
+    }
+
+    /// What may be said of the leader now.
+    pub(super) fn voice(&self, now: Time, leader: &NodeName) -> Voice {
+        let silent = match self.heard {
+            Some(at) => now.since(at) >= self.limit || self.down.contains(leader),
+            None => now.since(self.since) >= self.first,
+        };
+        if silent { Voice::Silent { heard: self.heard.is_some() } } else { Voice::Fine }
+    }
+
+    /// Whether there is no use in waiting for the leader's elector.
+    pub(super) fn is_out(&self, now: Time, leader: &NodeName) -> bool {
+        self.down.contains(leader) || self.voice(now, leader) != Voice::Fine
+    }
+
+    /// When the leader becomes silent, if it is not heard.
+    pub(super) fn due(&self) -> Time {
+        self.heard.map_or(self.since + self.first, |at| at + self.limit)
+    }
+}

@@ -1,0 +1,14 @@
+use std::time::Duration;
+
+use self::harness::{Manner, Sim, node};
+use super::*;
+
+mod checks;
+mod configuring;
+mod harness;
+mod lock;
+mod queue;
+mod seat;
+mod voice;
+
+const SECOND: Duration = Duration::from_secs(1);

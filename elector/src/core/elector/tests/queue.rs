@@ -1,0 +1,184 @@
+//! The queue: exactly once, in order, whoever consumes.
+
+use std::collections::BTreeSet;
+
+use callsign_store::{
+    ids::{Beat, Incarnation, SessionNumber},
+    record::Record,
+};
+
+use super::*;
+use crate::core::record::{QueueEntry, SessionRecord};
+
+fn open_session(sim: &mut Sim, name: &str) -> SessionId {
+    let record = SessionRecord {
+        incarnation: Incarnation(1),
+        number: SessionNumber(1),
+        lease: SECOND * 10,
+        beat: Beat(1),
+        open: true,
+    };
+    sim.write(sim.keys.cluster().session(&node(name)), Some(record.to_value()));
+    SessionId { node: node(name), incarnation: Incarnation(1), number: SessionNumber(1) }
+}
+
+/// Joins of nodes that have no elector of their own.
+fn append_join(sim: &mut Sim, author: &SessionId, sequence: u64) {
+    let event = MembershipEvent::Join { address: "w:1".into(), priority: 0, empty: true };
+    sim.append(QueueEntry { author: author.clone(), sequence: Sequence(sequence), event }.to_value());
+}
+
+#[test]
+fn f1_each_entry_is_applied_once_and_in_order_while_electors_are_killed() {
+    let names = ["a", "b", "c", "d"];
+    let (mut terms, mut orphans) = (0, 0);
+    for seed in 0..15_u64 {
+        let mut sim = Sim::settled(seed, &names);
+        sim.unknown_one_in = Some(10);
+        let authors: Vec<SessionId> = (0..5).map(|i| open_session(&mut sim, &format!("w{i}"))).collect();
+        let mut appended = 0;
+        for round in 1..=12_u64 {
+            for author in &authors {
+                append_join(&mut sim, author, round);
+                appended += 1;
+            }
+            sim.run_for(Duration::from_millis(3 + seed));
+            let leader = sim.leader().filter(|_| round % 3 == 0);
+            let victim = names[usize::try_from((seed * 7 + round * 5) % 4).unwrap()].to_owned();
+            if round % 3 == 1 {
+                sim.run_until(Duration::from_millis(50), |sim| sim.committer().is_some());
+            }
+            let victim = leader.or(sim.committer()).unwrap_or(victim);
+            sim.kill(&victim);
+            sim.run_for(Duration::from_millis(round * 3));
+            sim.start(&victim);
+            sim.run_for(Duration::from_millis(round * 10));
+        }
+        let drained = sim.run_until(SECOND * 120, |sim| sim.reading().queue.is_empty());
+        assert!(drained, "seed {seed}: {:?}", sim.state());
+        sim.unknown_one_in = None;
+
+        let of_workers: Vec<_> =
+            sim.consumed.iter().filter(|(_, entry, _)| entry.author.node.as_str().starts_with('w')).collect();
+        assert_eq!(of_workers.len(), appended, "seed {seed}: each once");
+        assert!(of_workers.is_sorted_by(|a, b| a.0 < b.0), "seed {seed}: in the order of the queue");
+        let without_lock: Vec<_> = sim.consumed.iter().filter(|(_, _, locked)| !locked).collect();
+        let all: BTreeSet<_> = sim.consumed.iter().map(|(key, _, _)| key).collect();
+        assert_eq!(all.len(), sim.consumed.len(), "seed {seed}: none twice");
+        assert!(without_lock.is_sorted_by(|a, b| a.0 < b.0), "seed {seed}");
+        for author in &authors {
+            assert_eq!(sim.state().members[&author.node].token, Token(12));
+        }
+        terms += sim.terms.len();
+        orphans += sim.orphans;
+        sim.settle_after_kills(names.len() + authors.len());
+    }
+    assert!(terms > 45, "the kills did hit leaders: {terms} terms");
+    assert!(orphans > 15, "and electors with a commit on its way: {orphans}");
+}
+
+impl Sim {
+    /// The workers never become synced; everybody else does, and somebody serves.
+    fn settle_after_kills(&mut self, members: usize) {
+        let settled = self.run_until(SECOND * 60, |sim| {
+            let state = sim.state();
+            let synced = state.members.iter().filter(|(node, _)| !node.as_str().starts_with('w'));
+            sim.serving().is_some() && state.members.len() == members && synced.clone().all(|(_, r)| r.synced)
+        });
+        assert!(settled, "{:?}", self.state());
+    }
+}
+
+#[test]
+fn f3_an_entry_about_nobody_is_taken_off_the_queue_and_told() {
+    let mut sim = Sim::settled(20, &["a"]);
+    let before = sim.state();
+    let author = open_session(&mut sim, "w");
+    let event = MembershipEvent::Leave { token: Token(1) };
+    sim.append(QueueEntry { author, sequence: Sequence(1), event }.to_value());
+    assert!(sim.run_until(SECOND, |sim| sim.reading().queue.is_empty()));
+    assert_eq!(sim.state(), before);
+    sim.run_for(SECOND);
+    let is_told = |event: &ElectorEvent| {
+        matches!(event, ElectorEvent::Dropped { reason: crate::core::state::Dropped::StaleAuthor, .. })
+    };
+    assert!(sim.events("a").iter().any(is_told));
+}
+
+#[test]
+fn f10_the_view_shows_a_lock_and_is_not_kept_waiting_by_a_full_queue() {
+    let mut sim = Sim::settled(21, &["a", "b"]);
+    let leader = sim.leader().unwrap();
+    sim.host(&leader).manner = Manner::Silent;
+    let epoch = sim.state().term.epoch;
+    let lock =
+        crate::core::record::Lock { epoch, owner: node(&leader), nonce: callsign_store::ids::Nonce(9) };
+    sim.write(sim.keys.lock(), Some(lock.to_value()));
+    let author = open_session(&mut sim, "w");
+    for sequence in 1..=1000 {
+        append_join(&mut sim, &author, sequence);
+    }
+    sim.start("r");
+    let shown = sim.run_until(Duration::from_millis(30), |sim| {
+        sim.view("r").is_some_and(|view| view.lock == Some(lock.clone()) && view.members.len() == 2)
+    });
+    assert!(shown, "a reader that just came sees who leads");
+    assert!(sim.reading().queue.len() >= 1000 && sim.state().lock.is_some(), "while all of it waits");
+}
+
+#[test]
+fn f1_a_long_queue_costs_one_turn_when_the_leaders_elector_does_not_consume() {
+    let mut sim = Sim::settled(25, &["a", "b", "c"]);
+    let leader = sim.leader().unwrap();
+    sim.host(&leader).parked = Some(Vec::new());
+    let author = open_session(&mut sim, "w");
+    for sequence in 1..=300 {
+        append_join(&mut sim, &author, sequence);
+    }
+    assert!(sim.run_until(SECOND * 3, |sim| sim.reading().queue.is_empty()), "not 300 turns");
+}
+
+#[test]
+fn a10_what_cannot_be_understood_is_dropped_from_the_queue() {
+    let mut sim = Sim::settled(22, &["a"]);
+    sim.append(b"\xffnonsense".to_vec());
+    sim.start("b");
+    sim.settle(2);
+    assert!(sim.reading().queue.is_empty());
+    assert!(sim.events("a").iter().any(|event| matches!(event, ElectorEvent::Undecodable { .. })));
+}
+
+#[test]
+fn a10_a_corrupt_term_is_no_vacant_seat() {
+    for key in [|sim: &Sim| sim.keys.term(), |sim: &Sim| sim.keys.member(&node("a"))] {
+        let mut sim = Sim::settled(23, &["a", "b"]);
+        let key = key(&sim);
+        sim.write(key.clone(), Some(vec![9, 9, 9]));
+        sim.start("c");
+        sim.run_for(SECOND * 30);
+        assert_eq!(sim.raw(&key), Some(vec![9, 9, 9]), "nobody writes over it");
+        assert!(sim.reading().state.is_none());
+        assert_eq!(sim.terms.len(), 1);
+        for name in ["a", "b"] {
+            let told = |event: &&ElectorEvent| matches!(event, ElectorEvent::Corrupt { .. });
+            assert_eq!(sim.events(name).iter().filter(told).count(), 1, "told once");
+        }
+    }
+}
+
+#[test]
+fn an_author_repeats_nothing_that_still_waits() {
+    let mut sim = Sim::settled(24, &["a", "b", "c"]);
+    sim.run_for(SECOND);
+    let leader = sim.leader().unwrap();
+    let others: Vec<&str> = ["a", "b", "c"].into_iter().filter(|name| *name != leader).collect();
+    // Nobody consumes: what is said piles up, once.
+    let lock =
+        crate::core::record::Lock { epoch: Epoch(1), owner: node("x"), nonce: callsign_store::ids::Nonce(9) };
+    sim.write(sim.keys.lock(), Some(lock.to_value()));
+    sim.kill(others[0]);
+    sim.close_session(others[0]);
+    sim.run_for(SECOND * 2);
+    let waiting = sim.reading().queue.len();
+    assert_eq!(waiting, 1, "one word about the closed session: {:?}", sim.reading().queue);
+}

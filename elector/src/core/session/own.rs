@@ -1,0 +1,632 @@
+//! The node's own record: opening, beating, trust, leaving.
+
+mod former;
+
+use std::time::Duration;
+
+use callsign_store::{
+    CommitOutcome, Key, ReadResult, StoreError, Transaction, Value, Version,
+    ids::{Beat, SessionNumber, next_count},
+    keys::read_key,
+    planted,
+    record::{CorruptRecord, Record},
+    time::Time,
+};
+
+use super::{
+    Effect, Phase, RequestId, Session,
+    lineage::{Finding, Standing},
+    watch::{Sight, Watch},
+};
+use crate::core::{
+    past::Fact,
+    record::{Lineage, OpenMark, SessionFloor, SessionRecord},
+    session::{
+        event::{Obstacle, SessionEvent, SessionFailure},
+        timing::MIN_EVERY,
+    },
+};
+
+/// How many unsettled attempts are remembered. One that is forgotten may still land; it extends no trust then.
+const MOST_ATTEMPTS: usize = 64;
+
+/// What the node knows of its own record, and is doing about it. At most one request is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Own {
+    /// What the key held when last known. `None` before the first read.
+    stored: Option<Stored>,
+    /// The floor, as it was read with `stored`. It counts while there is no record.
+    floor: Option<Value>,
+    /// `stored` may be out of date: read before writing.
+    pub(super) stale: bool,
+    /// The session that is open, or was last tried to open.
+    pub(super) number: Option<SessionNumber>,
+    /// The greatest number of a session that was this core's own.
+    used: SessionNumber,
+    /// The greatest beat ever tried in that session, so that no value is written twice.
+    beat: Beat,
+    /// Openings and beats that build on `stored`, and may still land. At most one of them can: each checks for the
+    /// value that the first to land replaces for ever.
+    attempts: Vec<Attempt>,
+    pending: Option<Pending>,
+    /// When to act next, if nothing is pending.
+    pub(super) due: Time,
+    /// When the last commit that builds on `stored` was started.
+    last_commit: Option<Time>,
+    /// End of the last read.
+    read_at: Option<Time>,
+    /// When the last read was begun.
+    read_from: Time,
+    pub(super) trusted_until: Option<Time>,
+    /// Whether the session was ever trusted, and subscribers know of it.
+    pub(super) announced: bool,
+    /// Whether any session of this incarnation was ever trusted.
+    has_served: bool,
+    /// What is wrong with the record, if the last read could not make sense of it.
+    unreadable: Option<CorruptRecord>,
+    /// The open session of another incarnation that is in the way.
+    former: Option<Watch>,
+    pub(super) obstacle: Obstacle,
+    /// Which store this is, as far as is known.
+    pub(super) standing: Standing,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Stored {
+    value: Option<Value>,
+    record: Option<SessionRecord>,
+    version: Version,
+    /// The last request that was begun when this was known: a later one has to show as much.
+    known_at: RequestId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Attempt {
+    /// What it makes of the lineage's record, if it changes that.
+    lineage: Option<Lineage>,
+    id: RequestId,
+    beat: Beat,
+    start: Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Pending {
+    id: RequestId,
+    deadline: Time,
+    asks: Request,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Request {
+    /// With what is doubted.
+    Read(Vec<(Key, Fact)>),
+    Write(SessionRecord),
+    /// A greater lineage.
+    Raise(Lineage),
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Self {
+            stored: None,
+            floor: None,
+            stale: true,
+            number: None,
+            used: SessionNumber(0),
+            beat: Beat(0),
+            attempts: Vec::new(),
+            pending: None,
+            due: Time::ZERO,
+            last_commit: None,
+            read_at: None,
+            read_from: Time::ZERO,
+            trusted_until: None,
+            announced: false,
+            has_served: false,
+            unreadable: None,
+            former: None,
+            obstacle: Obstacle::Nothing,
+            standing: Standing::default(),
+        }
+    }
+}
+
+impl Own {
+    /// When the session that is in the way is over and the next one open, if it stays silent.
+    pub(super) fn former_is_over_at(&self) -> Option<Time> {
+        let lease = self.stored.as_ref()?.record.as_ref()?.lease;
+        self.former.as_ref().map(|watch| watch.overdue_at() + lease / 2)
+    }
+
+    pub(super) fn is_reading(&self, id: RequestId) -> bool {
+        self.pending.as_ref().is_some_and(|p| p.id == id && matches!(p.asks, Request::Read(_)))
+    }
+}
+
+impl Session {
+    pub(super) fn on_own_read(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        result: Result<ReadResult, StoreError>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let asked = match self.own.pending.take().map(|pending| pending.asks) {
+            Some(Request::Read(asked)) => asked,
+            _ => Vec::new(),
+        };
+        let read = match result {
+            Ok(read) => read,
+            Err(StoreError::Unavailable(why)) => {
+                self.own.obstacle = Obstacle::Unavailable(why);
+                self.own.due = now + self.pause();
+                return;
+            }
+        };
+        let is_older = self.own.stored.as_ref().is_some_and(|s| read.version < s.version);
+        let is_fresh = self.own.stored.as_ref().is_none_or(|s| s.known_at < id);
+        if is_older && !is_fresh {
+            // Older than what is known already. It would bring a beat back that was replaced.
+            self.own.due = now + self.pause();
+            return;
+        }
+        let value = read.value(0).cloned();
+        let floor = read.value(1);
+        let record = value.as_deref().map(SessionRecord::from_value).transpose();
+        let record = match record.and_then(|r| floor_of(floor).map(|_| r)) {
+            Ok(record) => record,
+            // It did not come about in this life: whoever starts the node is told, and can see to it.
+            Err(corrupt) if !self.own.has_served => {
+                return self.fail(SessionFailure::Corrupt(corrupt), effects);
+            }
+            // Neither open nor closed: nothing is written, and trust runs out by itself. Once the record is repaired
+            // the node goes on, or learns that it has lost its session.
+            Err(corrupt) => return self.on_unreadable(now, corrupt, effects),
+        };
+        match self.judge(now, &read, record.as_ref(), &asked, is_fresh) {
+            Ok(Finding::Whole) => {}
+            Ok(Finding::Greater(lineage)) => {
+                self.begin_anew(now, read.value(2).cloned(), lineage, effects);
+            }
+            Ok(Finding::Gone(gone)) => {
+                self.own.stale = true;
+                self.on_gone(now, &read, gone, effects);
+                if self.own.standing.is_in_doubt() {
+                    return;
+                }
+            }
+            Err(corrupt) if !self.own.has_served => {
+                return self.fail(SessionFailure::Corrupt(corrupt), effects);
+            }
+            Err(corrupt) => return self.on_unreadable(now, corrupt, effects),
+        }
+        if is_older {
+            // Nothing is lost that anybody here knows of; but what is known of versions is worth nothing any more.
+            self.observer.forget_versions();
+        }
+        self.own.unreadable = None;
+        if self.own.floor.as_ref() != floor {
+            self.own.floor = floor.cloned();
+            if value.is_none() {
+                // What was tried checks the floor that was, and cannot land any more.
+                self.own.attempts.clear();
+                self.own.last_commit = None;
+            }
+        }
+        self.own.read_at = Some(now);
+        self.learn(now, value, record, read.version, effects);
+        if self.phase == Phase::Opening {
+            self.watch_former(now, effects);
+        }
+        if self.own.standing.is_in_doubt() {
+            // More was said meanwhile.
+            (self.own.stale, self.own.due) = (true, now);
+        }
+    }
+
+    pub(super) fn on_own_commit(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        outcome: CommitOutcome,
+        effects: &mut Vec<Effect>,
+    ) {
+        let pending = self.own.pending.take_if(|p| p.id == id);
+        let is_current = pending.is_some();
+        let is_raise = pending.as_ref().and_then(|pending| match pending.asks {
+            Request::Raise(lineage) => Some(lineage),
+            _ => None,
+        });
+        let outcome = match (outcome, &self.own.stored) {
+            (CommitOutcome::Unknown, Some(stored)) if planted!("unknown-beat-trusted") => {
+                CommitOutcome::Committed(stored.version)
+            }
+            (outcome, _) => outcome,
+        };
+        match outcome {
+            CommitOutcome::Committed(_) if is_raise.is_some() => {
+                self.on_raised(now, is_raise.unwrap_or_default(), effects);
+                self.own.stale = true;
+                self.own.due = now;
+            }
+            CommitOutcome::Committed(version) => {
+                let lineage = self.own.attempts.iter().find(|a| a.id == id).and_then(|a| a.lineage);
+                if let Some(lineage) = lineage {
+                    self.on_lineage_opened(now, lineage);
+                }
+                let written = match pending.map(|p| p.asks) {
+                    Some(Request::Write(record)) => Some(record),
+                    // Given up, but nothing has happened since that would rule it out: this is news.
+                    _ => self.own.attempts.iter().find(|a| a.id == id).map(|a| self.record(a.beat)),
+                };
+                if let Some(record) = written {
+                    self.learn(now, Some(record.to_value()), Some(record), version, effects);
+                }
+            }
+            CommitOutcome::Conflict => {
+                self.own.attempts.retain(|a| a.id != id);
+                self.own.stale |= is_current;
+            }
+            CommitOutcome::Unknown => {
+                self.own.stale |= is_current;
+                if is_current {
+                    self.own.obstacle = Obstacle::NoAnswer;
+                }
+            }
+            CommitOutcome::Unavailable(why) => {
+                self.own.attempts.retain(|a| a.id != id);
+                if is_current {
+                    self.own.obstacle = Obstacle::Unavailable(why);
+                    self.own.due = now + self.pause();
+                }
+                return;
+            }
+            CommitOutcome::TooLarge(limit) => {
+                if is_current {
+                    self.fail(SessionFailure::TooLarge(limit), effects);
+                }
+                return;
+            }
+        }
+        if is_current && self.own.stale {
+            self.own.due = now;
+        }
+    }
+
+    fn on_unreadable(&mut self, now: Time, error: CorruptRecord, effects: &mut Vec<Effect>) {
+        self.own.stale = true;
+        self.own.due = now + self.pause();
+        if self.own.unreadable.replace(error.clone()).as_ref() != Some(&error) {
+            effects.push(Effect::Emit(SessionEvent::Unreadable { error }));
+        }
+    }
+
+    /// Takes what the key holds at `version`.
+    fn learn(
+        &mut self,
+        now: Time,
+        value: Option<Value>,
+        record: Option<SessionRecord>,
+        version: Version,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.own.stale = self.own.standing.is_in_doubt();
+        self.own.due = now;
+        let known_at = self.last_id();
+        if let Some(stored) = self.own.stored.as_mut().filter(|s| s.value == value) {
+            // The attempts may still land.
+            (stored.version, stored.known_at) = (version, known_at);
+            return;
+        }
+        let is_mine = record.as_ref().is_some_and(|r| self.is_mine(r));
+        let attempt =
+            self.own.attempts.iter().find(|a| is_mine && record.as_ref().map(|r| r.beat) == Some(a.beat));
+        let start = attempt.map(|a| a.start);
+        self.own.attempts.clear();
+        self.own.pending = None;
+        self.own.last_commit = None;
+        if let Some(record) = record.as_ref().filter(|_| is_mine) {
+            self.own.beat = self.own.beat.max(record.beat);
+            self.own.used = self.own.used.max(record.number);
+        }
+        let same_session = |s: &Stored| {
+            s.record.as_ref().map(|r| (r.incarnation, r.number))
+                == record.as_ref().map(|r| (r.incarnation, r.number))
+        };
+        if !self.own.stored.as_ref().is_some_and(same_session) {
+            self.own.former = None;
+        }
+        self.own.stored = Some(Stored { value, record, version, known_at });
+        if is_mine && self.phase == Phase::Opening {
+            // Its own opening, answered or found.
+            self.phase = Phase::Open;
+        }
+        if self.phase != Phase::Open {
+            return;
+        }
+        if !is_mine {
+            self.lose(now, effects);
+            return;
+        }
+        if let Some(start) = start {
+            self.trust(now, start, effects);
+            let every = self.config.timing.beat_every;
+            self.own.due = start + every.saturating_sub(self.jitter.below(every / 10));
+        }
+    }
+
+    /// Trusts the session as far as a beat that was started at `start` and committed allows.
+    fn trust(&mut self, now: Time, start: Time, effects: &mut Vec<Effect>) {
+        if self.own.standing.is_in_doubt() {
+            return;
+        }
+        let start = if planted!("trust-from-end-of-beat") { now } else { start };
+        let until = start + self.config.timing.trust_window();
+        let Some(number) = self.own.number.filter(|_| now < until) else { return };
+        let session = self.id(number);
+        self.own.standing.trusted(until);
+        let was_trusted = self.own.trusted_until.replace(until).is_some();
+        self.own.obstacle = Obstacle::Nothing;
+        effects.push(Effect::Trust { number, until });
+        if !self.own.announced {
+            self.own.announced = true;
+            self.own.has_served = true;
+            effects.push(Effect::Emit(SessionEvent::Opened { session }));
+        } else if !was_trusted {
+            effects.push(Effect::Emit(SessionEvent::Resumed { session }));
+        }
+        if !was_trusted {
+            self.observer.begin(now);
+            if !self.config.timing.sweep_after.is_zero() {
+                self.sweeper.begin(now, self.config.timing.sweep_after);
+            }
+        }
+    }
+
+    pub(super) fn lapse_if_due(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.own.trusted_until.is_some_and(|until| until <= now) {
+            self.lapse(now, effects);
+            // Every beat counts now: do not wait for the next regular one.
+            self.own.due = self.own.due.min(now);
+        }
+    }
+
+    pub(super) fn lapse(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let Some(until) = self.own.trusted_until.take() else { return };
+        self.own.standing.trusted(until.min(now));
+        effects.push(Effect::Lapse);
+        self.observer.interrupt();
+        if let Some(number) = self.own.number {
+            effects.push(Effect::Emit(SessionEvent::Lapsed { session: self.id(number) }));
+        }
+    }
+
+    /// The session is closed, or gone: opens the next.
+    pub(super) fn lose(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        self.lapse(now, effects);
+        self.phase = Phase::Opening;
+        if let Some(number) = self.own.number.filter(|_| std::mem::take(&mut self.own.announced)) {
+            effects.push(Effect::Emit(SessionEvent::Lost { session: self.id(number) }));
+        }
+    }
+
+    pub(super) fn leave(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        match self.phase {
+            Phase::Leaving(_) | Phase::Over(_) => {}
+            Phase::Opening if !self.own.attempts.is_empty() => self.begin_to_leave(now),
+            Phase::Open => {
+                if !planted!("closes-before-lapsing") {
+                    self.lapse(now, effects);
+                }
+                self.begin_to_leave(now);
+            }
+            Phase::Idle | Phase::Opening => self.end(effects),
+        }
+    }
+
+    /// What is open under its number is this node's own, whoever opened it.
+    pub(super) fn close_inherited(&mut self, now: Time, number: SessionNumber) {
+        if self.phase == Phase::Idle {
+            self.own.number = Some(number);
+            self.begin_to_leave(now);
+            if planted!("inherited-session-not-closed") {
+                self.phase = Phase::Over(None);
+            }
+        }
+    }
+
+    fn begin_to_leave(&mut self, now: Time) {
+        // Longer makes no sense: after its lease the others close the session anyway.
+        self.phase = Phase::Leaving(now + self.config.timing.lease / 2);
+        self.own.due = now;
+    }
+
+    fn end(&mut self, effects: &mut Vec<Effect>) {
+        self.phase = Phase::Over(None);
+        effects.push(Effect::Emit(SessionEvent::Left));
+    }
+
+    fn fail(&mut self, failure: SessionFailure, effects: &mut Vec<Effect>) {
+        self.lapse(Time(Duration::MAX), effects);
+        self.phase = Phase::Over(Some(failure.clone()));
+        effects.push(Effect::Emit(SessionEvent::Failed(failure)));
+    }
+
+    /// Whether it is the session that this core opened or tried to open, and open.
+    fn is_mine(&self, record: &SessionRecord) -> bool {
+        self.own.number.is_some_and(|number| record.is_open_as(&self.id(number)))
+    }
+
+    fn record(&self, beat: Beat) -> SessionRecord {
+        SessionRecord {
+            incarnation: self.config.incarnation,
+            number: self.own.number.unwrap_or_default(),
+            lease: self.config.timing.lease,
+            beat,
+            open: true,
+        }
+    }
+
+    /// Does what is due to the node's own record.
+    pub(super) fn act_own(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Leaving(until) if until <= now) {
+            let obstacle = self.own.obstacle.clone();
+            return self.fail(SessionFailure::LeaveUnconfirmed { obstacle }, effects);
+        }
+        if let Some(pending) = &self.own.pending {
+            if now < pending.deadline || planted!("beat-waited-for-ever") {
+                return;
+            }
+            // An attempt that never answers is an unknown outcome.
+            self.own.pending = None;
+            self.own.stale = true;
+            self.own.due = now;
+            self.own.obstacle = Obstacle::NoAnswer;
+        }
+        if now < self.own.due {
+            return;
+        }
+        match self.phase {
+            Phase::Idle | Phase::Over(_) => {}
+            _ if self.own.stale => self.read_own(now, effects),
+            Phase::Opening if self.left_open().is_some() => self.close_left(now, effects),
+            Phase::Opening => match self.former_open().filter(|_| !planted!("former-not-waited-for")) {
+                Some((_, record)) => self.wait_for_former(now, &record, effects),
+                None => self.open_next(now, effects),
+            },
+            Phase::Open => self.attempt(now, effects),
+            Phase::Leaving(_) => self.close_own(now, effects),
+        }
+    }
+
+    fn open_next(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let stored = self.own.stored.as_ref().and_then(|s| s.record.as_ref());
+        // Without a record the floor says which numbers may have been used. Its own ones the node knows itself.
+        let floor = floor_of(self.own.floor.as_ref()).unwrap_or_default();
+        let floor = if planted!("opens-below-floor") { SessionNumber(0) } else { floor };
+        let before = stored.map_or(floor, |record| record.number).max(self.own.used).0;
+        let next = next_count(before).map(|_| self.own.standing.after(before));
+        let Some(number) =
+            if planted!("session-number-reused") { Some(before) } else { next }.map(SessionNumber)
+        else {
+            return self.fail(SessionFailure::Exhausted, effects);
+        };
+        if self.own.number != Some(number) {
+            self.own.number = Some(number);
+            self.own.beat = Beat(0);
+            // They were to open another session, and what they built on is gone.
+            self.own.attempts.clear();
+        }
+        self.attempt(now, effects);
+    }
+
+    /// Writes the next beat. The first one of a session opens it.
+    fn attempt(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let Some(beat) = next_count(self.own.beat.0).map(Beat) else {
+            return self.fail(SessionFailure::Exhausted, effects);
+        };
+        let lineage = self.lineage_to_open().filter(|_| self.phase == Phase::Opening);
+        if let Some(id) = self.write_own(now, self.record(beat), lineage, effects) {
+            self.own.beat = beat;
+            if self.own.attempts.len() == MOST_ATTEMPTS {
+                self.own.attempts.remove(0);
+            }
+            self.own.attempts.push(Attempt { lineage, id, beat, start: now });
+        }
+    }
+
+    fn close_own(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let stored = self.own.stored.as_ref().and_then(|s| s.record.clone());
+        match stored {
+            Some(record) if self.is_mine(&record) => {
+                self.write_own(now, SessionRecord { open: false, ..record }, None, effects);
+            }
+            // An opening may still land. Closing over what it builds on, under its number, rules that out.
+            _ if !self.own.attempts.is_empty() => {
+                let closed = SessionRecord { open: false, ..self.record(self.own.beat) };
+                self.write_own(now, closed, None, effects);
+            }
+            _ => self.end(effects),
+        }
+    }
+
+    /// Commits a change of the own key, conditional on what it held when last known. `None`: not yet, too soon
+    /// after the last one.
+    fn write_own(
+        &mut self,
+        now: Time,
+        record: SessionRecord,
+        lineage: Option<Lineage>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<RequestId> {
+        let stored = self.own.stored.as_ref()?;
+        let earliest = self.own.last_commit.map_or(now, |at| at + self.config.timing.retry());
+        if now < earliest {
+            self.own.due = earliest;
+            return None;
+        }
+        let key = self.keys.session(&self.config.node);
+        let mut transaction =
+            Transaction::new().check(key.clone(), stored.value.clone()).put(key, record.to_value());
+        if stored.value.is_none() {
+            // A record that was not there may have come and gone since.
+            transaction = transaction.check(self.keys.session_floor(), self.own.floor.clone());
+        }
+        transaction = self.check_lineage(transaction);
+        let mark = self.keys.open_mark(&self.config.node);
+        if !record.open {
+            transaction = transaction.clear(mark);
+        } else if self.phase == Phase::Opening {
+            transaction = transaction.put(mark, OpenMark(record.number).to_value());
+            if let Some(lineage) = lineage {
+                transaction = transaction.put(self.keys.lineage(), lineage.to_value());
+            }
+        }
+        if planted!("beat-unconditional") {
+            transaction.checks.clear();
+        }
+        let id = self.next_id();
+        self.own.last_commit = Some(now);
+        self.ask_own(now, id, Request::Write(record));
+        effects.push(Effect::Commit { id, transaction });
+        Some(id)
+    }
+
+    fn read_own(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let id = self.next_id();
+        self.own.read_from = now;
+        self.ask_own(now, id, Request::Read(self.doubted()));
+        let mut reads =
+            vec![read_key(self.keys.session(&self.config.node)), read_key(self.keys.session_floor())];
+        reads.extend(self.lineage_keys().into_iter().map(read_key));
+        effects.push(Effect::Read { id, reads });
+    }
+
+    /// A commit that raises the lineage is under way.
+    pub(super) fn ask_raise(&mut self, now: Time, id: RequestId, lineage: Lineage) {
+        self.ask_own(now, id, Request::Raise(lineage));
+    }
+
+    fn ask_own(&mut self, now: Time, id: RequestId, asks: Request) {
+        self.own.pending = Some(Pending { id, deadline: self.patience(now), asks });
+    }
+
+    fn patience(&self, now: Time) -> Time {
+        now + self.config.timing.attempt().max(Duration::from_millis(1))
+    }
+
+    pub(super) fn own_wake_at(&self) -> Option<Time> {
+        let next = self.own.pending.as_ref().map_or(self.own.due, |p| p.deadline);
+        match self.phase {
+            Phase::Idle | Phase::Over(_) => None,
+            Phase::Leaving(until) => Some(next.min(until)),
+            Phase::Opening => Some(next),
+            Phase::Open => Some(self.own.trusted_until.map_or(next, |until| until.min(next))),
+        }
+    }
+}
+
+/// The floor that a value says; without one, 0.
+pub(super) fn floor_of(value: Option<&Value>) -> Result<SessionNumber, CorruptRecord> {
+    value.map_or(Ok(SessionNumber(0)), |value| SessionFloor::from_value(value).map(|floor| floor.0))
+}

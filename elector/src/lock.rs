@@ -1,9 +1,0 @@
-//! Locks of drivers. Whether somebody panicked under one is not asked: nothing that could panic half-way is done under them, and
-//! what ends a node after a panic elsewhere needs them, too.
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Takes a lock.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

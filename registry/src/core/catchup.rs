@@ -1,0 +1,433 @@
+//! Getting what a replica lacks.
+//!
+//! From the leader's memory if it is linked; from the store's log if it is silent, does not have it, or is this
+//! member itself before its epoch is open; as a snapshot if the log no longer goes back so far, or there is no base.
+//! One request at a time. A source that does not answer is given up, and another one is asked.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use callsign_elector::{
+    lineage::LineageNumber,
+    record::{LogEnd, PositionRecord},
+};
+use callsign_store::{
+    Key, Read, ReadResult, Time, Value,
+    ids::{Epoch, NodeName, Position},
+    keys::{RegistryKeys, read_key, read_range},
+    planted,
+    random::splitmix,
+    record::Record,
+};
+
+use crate::core::{
+    input::{Effect, Event, OpId, Turn},
+    log::{Batch, CorruptBatch, Op},
+    message::{Chunk, Message},
+    replica::{Applied, Replica, Staged},
+    table::Table,
+};
+
+/// How long a source may take. Shorter: a busy leader is asked twice. Longer: a gap stays open behind a dead one.
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How far behind for how long before something is asked for without a gap being proven: batches are on the way.
+const LAG_ALLOWED: Duration = Duration::from_millis(150);
+
+/// How long to wait when there is nobody to ask.
+const NOBODY: Duration = Duration::from_millis(100);
+
+/// How long to wait when what is lacking cannot be read: it takes an operator, so this only must not cost much.
+const UNREADABLE: Duration = Duration::from_secs(1);
+
+/// How many batches are read from the store's log at a time.
+const LOG_READ: usize = 32;
+
+/// Who can be asked, at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Sources {
+    /// The leader, if it is another node and linked.
+    pub(crate) leader: Option<NodeName>,
+    /// Whether this member was elected and has not opened its epoch yet: nothing is on the way to it.
+    pub(crate) is_taking_over: bool,
+    /// Other linked members that are synced.
+    pub(crate) synced: Vec<NodeName>,
+    /// Other linked members. One may have a base although its row does not say so.
+    pub(crate) others: Vec<NodeName>,
+    /// The epoch of the term.
+    pub(crate) epoch: Epoch,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Asked<T> {
+    Nothing,
+    Leader { since: Time },
+    Log { id: OpId, since: Time },
+    Snapshot { from: NodeName, id: u64, index: u64, since: Time, staged: Option<Staged<T>> },
+}
+
+/// What a replica lacks, and whom it asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CatchUp<T> {
+    wanted: Position,
+    wanted_since: Time,
+    asked: Asked<T>,
+    /// The leader did not have it in memory, or did not answer.
+    prefer_log: bool,
+    /// The log does not go back so far.
+    too_far: bool,
+    /// The number of the last snapshot. Drawn: a former incarnation of this node asked under others.
+    last_snapshot: u64,
+    /// Counts the donors that failed, so that the next is tried.
+    turn: usize,
+    /// In which lineage the log begins for who has no base: with a batch that resets, unless it is the first one.
+    begin: LineageNumber,
+    /// What was read of the log that does not follow what was applied.
+    contradiction: Option<(Key, Value)>,
+    /// Nothing is asked before: whoever was asked had nothing, and would have nothing at once again.
+    not_before: Time,
+}
+
+impl<T: Table> CatchUp<T> {
+    /// `seed`: where the numbers of its snapshots begin.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self::beginning(seed, LineageNumber::default())
+    }
+
+    /// As [`new`](Self::new), in a lineage.
+    pub(crate) fn beginning(seed: u64, lineage: LineageNumber) -> Self {
+        Self {
+            begin: lineage,
+            contradiction: None,
+            wanted: Position(0),
+            wanted_since: Time::ZERO,
+            asked: Asked::Nothing,
+            prefer_log: false,
+            too_far: false,
+            last_snapshot: seed,
+            turn: 0,
+            not_before: Time::ZERO,
+        }
+    }
+
+    /// The lineage that the store is in.
+    pub(crate) fn begin_at(&mut self, lineage: LineageNumber) {
+        self.begin = lineage;
+    }
+
+    /// What was read of the log that does not follow what was applied, once.
+    pub(crate) fn take_contradiction(&mut self) -> Option<(Key, Value)> {
+        self.contradiction.take()
+    }
+
+    /// The log is known to go at least to `position`.
+    pub(crate) fn want(&mut self, now: Time, position: Position) {
+        if position > self.wanted {
+            self.wanted = position;
+            self.wanted_since = now;
+        }
+    }
+
+    /// Whether the log was found not to go back to where the replica is.
+    pub(crate) fn is_too_far(&self) -> bool {
+        self.too_far
+    }
+
+    /// Whether the replica lacks nothing that is known of.
+    pub(crate) fn is_complete(&self, replica: &Replica<T>) -> bool {
+        replica.is_based() && replica.position() >= self.wanted
+    }
+
+    /// Asks for what is lacking, if anything is. Returns when to be called again at the latest.
+    pub(crate) fn drive(&mut self, turn: Turn<'_>, replica: &Replica<T>, sources: &Sources) -> Option<Time> {
+        let now = turn.now;
+        if self.is_complete(replica) {
+            self.asked = Asked::Nothing;
+            self.prefer_log = false;
+            self.too_far = false;
+            return None;
+        }
+        let waiting_since = match &self.asked {
+            Asked::Nothing => None,
+            Asked::Leader { since } | Asked::Log { since, .. } | Asked::Snapshot { since, .. } => {
+                Some(*since)
+            }
+        };
+        if let Some(since) = waiting_since {
+            let is_log = matches!(self.asked, Asked::Log { .. });
+            if now < since + SOURCE_TIMEOUT || (is_log && planted!("log-waited-for-ever")) {
+                return Some(since + SOURCE_TIMEOUT);
+            }
+            self.give_up();
+        }
+        if now < self.not_before {
+            return Some(self.not_before);
+        }
+        let needs_snapshot = !replica.is_based() || self.too_far || planted!("replica-goes-back");
+        let certain = needs_snapshot
+            || sources.is_taking_over
+            || sources.leader.is_none()
+            || replica.gap_before().is_some();
+        if !certain && now < self.wanted_since + LAG_ALLOWED {
+            return Some(self.wanted_since + LAG_ALLOWED);
+        }
+        if needs_snapshot {
+            let mut donors: Vec<&NodeName> = sources.leader.iter().chain(&sources.synced).collect();
+            donors.dedup();
+            if donors.is_empty() && self.too_far {
+                // Not to wait for ever for who may never be synced: a member that was elected meanwhile, say.
+                donors.extend(&sources.others);
+            }
+            if donors.is_empty() {
+                // Nobody has a base to give. The log may still go back to its beginning.
+                self.ask_log(turn, replica);
+                self.not_before = now + NOBODY;
+                return Some(now + SOURCE_TIMEOUT);
+            }
+            let from = donors[self.turn % donors.len()].clone();
+            self.last_snapshot = splitmix(self.last_snapshot);
+            let id = self.last_snapshot;
+            turn.effects.push(Effect::send(from.clone(), Message::SnapshotWanted { id }));
+            self.asked = Asked::Snapshot { from, id, index: 0, since: now, staged: None };
+            return Some(now + SOURCE_TIMEOUT);
+        }
+        match &sources.leader {
+            Some(leader) if !self.prefer_log => {
+                let message = Message::Fetch { epoch: sources.epoch, after: replica.position() };
+                turn.effects.push(Effect::send(leader.clone(), message));
+                self.asked = Asked::Leader { since: now };
+            }
+            _ => self.ask_log(turn, replica),
+        }
+        Some(now + SOURCE_TIMEOUT)
+    }
+
+    fn ask_log(&mut self, mut turn: Turn<'_>, replica: &Replica<T>) {
+        let keys = turn.keys;
+        let begin = Position(self.begin.after(0));
+        let from = if replica.is_based() { replica.position().next() } else { begin };
+        let range = keys.log_range(from..Position(u64::MAX));
+        let reads: Vec<Read> =
+            vec![read_key(keys.floor()), read_key(keys.commit()), read_range(range, LOG_READ)];
+        self.asked = Asked::Log { id: turn.read(reads), since: turn.now };
+    }
+
+    fn give_up(&mut self) {
+        match std::mem::replace(&mut self.asked, Asked::Nothing) {
+            Asked::Leader { .. } => self.prefer_log = true,
+            Asked::Snapshot { .. } => self.turn += usize::from(!planted!("donors-take-no-turns")),
+            Asked::Log { .. } | Asked::Nothing => {}
+        }
+    }
+
+    /// The replica is the leader's own from here on: what was asked for is not wanted any more.
+    pub(crate) fn stop(&mut self) {
+        self.asked = Asked::Nothing;
+    }
+
+    /// A node cannot be asked any more.
+    pub(crate) fn lost(&mut self, node: &NodeName, leader: Option<&NodeName>) {
+        let asked = match &self.asked {
+            Asked::Snapshot { from, .. } => from == node,
+            Asked::Leader { .. } => leader == Some(node),
+            Asked::Nothing | Asked::Log { .. } => false,
+        };
+        if asked {
+            self.give_up();
+        }
+    }
+
+    /// The term changed: the new leader may have what the old one did not.
+    pub(crate) fn term_changed(&mut self) {
+        self.prefer_log = false;
+        if matches!(self.asked, Asked::Leader { .. }) {
+            self.asked = Asked::Nothing;
+        }
+    }
+
+    /// The leader answered from its memory.
+    pub(crate) fn on_fetched(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        epoch: Epoch,
+        batches: &[(Position, Bytes)],
+    ) -> Result<Applied, CorruptBatch> {
+        if !matches!(self.asked, Asked::Leader { .. }) {
+            return Ok(Applied::default());
+        }
+        self.asked = Asked::Nothing;
+        self.prefer_log = batches.is_empty();
+        let result = offer_all(replica, epoch, batches);
+        if let Err(corrupt) = &result {
+            self.not_before = now + UNREADABLE;
+            // The log says whether it is the leader's word or what was applied that is not so any more.
+            self.prefer_log |= matches!(corrupt, CorruptBatch::Diverged { .. });
+        }
+        result
+    }
+
+    /// The store's log was read.
+    pub(crate) fn on_log(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        id: OpId,
+        result: Option<&ReadResult>,
+        keys: &RegistryKeys,
+    ) -> Result<Applied, CorruptBatch> {
+        let Asked::Log { id: asked, .. } = &self.asked else { return Ok(Applied::default()) };
+        if *asked != id {
+            return Ok(Applied::default());
+        }
+        let Some(result) = result else {
+            self.asked = Asked::Nothing;
+            self.not_before = now + NOBODY;
+            return Ok(Applied::default());
+        };
+        self.asked = Asked::Nothing;
+        // Unless it brings the replica on, nothing else would come of reading it again at once.
+        self.not_before = now + NOBODY;
+        let corrupt = |e: callsign_store::record::CorruptRecord| CorruptBatch::Malformed(e.to_string());
+        let floor = result.value(0).map(|v| PositionRecord::from_value(v)).transpose().map_err(corrupt)?;
+        let floor = floor.map_or(Position(1), |floor| floor.0);
+        let commit = result.value(1).map(|v| LogEnd::from_value(v)).transpose().map_err(corrupt)?;
+        let commit = commit.unwrap_or_default().position;
+        self.want(now, commit);
+        if !replica.is_based() {
+            if floor > Position(self.begin.after(0)) {
+                self.too_far = true;
+                return Ok(Applied::default());
+            }
+            if self.begin == LineageNumber::default() {
+                replica.base_on_nothing();
+            }
+        }
+        if replica.is_based() && floor > replica.position().next() && commit > replica.position() {
+            self.too_far = true;
+            return Ok(Applied::default());
+        }
+        let mut applied = Applied::default();
+        let before = replica.position();
+        for (key, value) in result.entries(2) {
+            let Some(at) = keys.log_position(key) else { continue };
+            if at > commit {
+                break;
+            }
+            let follows = |batch: &Batch| {
+                if replica.is_based() {
+                    return replica.is_next(batch);
+                }
+                // The first one of its lineage needs none before it.
+                Ok(batch.ops.contains(&Op::Reset))
+            };
+            let batch = match Batch::decode_at(at, value).and_then(|b| Ok((follows(&b)?, b))) {
+                Ok((true, batch)) => batch,
+                Ok((false, _)) => break,
+                // What was applied before it has to be told. The next reading begins with this one.
+                Err(_) if replica.position() > before => break,
+                Err(corrupt) => {
+                    self.not_before = now + UNREADABLE;
+                    if matches!(corrupt, CorruptBatch::Diverged { .. }) {
+                        self.contradiction = Some((key.clone(), value.clone()));
+                    }
+                    return Err(corrupt);
+                }
+            };
+            let mut one = replica.apply(&batch);
+            applied.own_freed.append(&mut one.own_freed);
+            applied.gone.append(&mut one.gone);
+            self.not_before = now;
+        }
+        Ok(applied)
+    }
+
+    /// A chunk of a snapshot arrived. Returns what the batches that waited for the whole have changed.
+    pub(crate) fn on_chunk(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        from: &NodeName,
+        chunk: ArrivedChunk,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Applied, CorruptBatch> {
+        let Asked::Snapshot { from: asked, id, index, since, staged } = &mut self.asked else {
+            return Ok(Applied::default());
+        };
+        let is_next = asked == from && *id == chunk.id && *index == chunk.index;
+        if !is_next && !planted!("chunk-of-another-snapshot") {
+            return Ok(Applied::default());
+        }
+        let expected = usize::try_from(chunk.names).unwrap_or(0).min(1 << 24);
+        let arriving = staged.get_or_insert_with(|| Staged::new(replica, expected));
+        if let Err(corrupt) = arriving.take(chunk.chunk) {
+            self.not_before = now + NOBODY;
+            self.give_up();
+            return Err(corrupt);
+        }
+        let Some((epoch, end)) = chunk.end else {
+            *index += 1;
+            if !planted!("snapshot-timed-as-a-whole") {
+                *since = now;
+            }
+            let message = Message::SnapshotNext { id: *id, index: *index };
+            effects.push(Effect::send(from.clone(), message));
+            return Ok(Applied::default());
+        };
+        let Some(complete) = staged.take() else { return Ok(Applied::default()) };
+        let names = complete.count();
+        self.asked = Asked::Nothing;
+        // Its donor has not heard yet that the store went back.
+        let is_of_ours = !self.begin.is_after(end.position.0);
+        let Some(applied) = is_of_ours.then(|| replica.install(complete, epoch, end)).flatten() else {
+            self.turn += 1;
+            self.not_before = now + NOBODY;
+            return Ok(Applied::default());
+        };
+        self.too_far = false;
+        effects.push(Effect::Event(Event::SnapshotInstalled { position: end.position, names }));
+        Ok(applied)
+    }
+
+    /// The one asked for a snapshot has none.
+    pub(crate) fn on_refused(&mut self, now: Time, from: &NodeName, id: u64) {
+        if matches!(&self.asked, Asked::Snapshot { from: asked, id: ours, .. } if asked == from && *ours == id)
+        {
+            self.not_before = now + NOBODY;
+            self.give_up();
+        }
+    }
+}
+
+/// A chunk as it came over the link.
+pub(crate) struct ArrivedChunk {
+    pub(crate) id: u64,
+    pub(crate) index: u64,
+    pub(crate) names: u64,
+    pub(crate) chunk: Chunk,
+    pub(crate) end: Option<(Epoch, LogEnd)>,
+}
+
+/// Offers batches that follow one another.
+pub(crate) fn offer_all<T: Table>(
+    replica: &mut Replica<T>,
+    epoch: Epoch,
+    batches: &[(Position, Bytes)],
+) -> Result<Applied, CorruptBatch> {
+    let mut applied = Applied::default();
+    for (nth, (position, batch)) in batches.iter().enumerate() {
+        // A batch keeps the epoch of its author; `epoch` is that of the leader who passed it on.
+        let mut one = match replica.offer(epoch, *position, batch) {
+            Ok(one) => one,
+            // What was applied before it has to be told. It is missing then, and asked for again.
+            Err(_) if nth > 0 => break,
+            Err(corrupt) => return Err(corrupt),
+        };
+        applied.own_freed.append(&mut one.own_freed);
+        applied.gone.append(&mut one.gone);
+    }
+    Ok(applied)
+}

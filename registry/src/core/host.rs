@@ -1,0 +1,358 @@
+//! The host: the names that this node's own actors hold, and what they ask for.
+//!
+//! A name goes from *asked* (a request with a number, at most one undecided per name) over *decided* (the verdict is
+//! here, the replica or the session's trust is not) to *claimed*. A claim is this node's own record; it never puts a
+//! row back into the log, and it ends before the name is given up. Whoever was granted a name may act on the claim until it
+//! is flagged, which is the first thing that happens to a claim that ends.
+//!
+//! Promises: exactly one verdict per request; a grant is passed on only in the session that asked, while that is
+//! trusted, and when the own replica has it (P1, P4); an actor that ends is unregistered, also when its verdict is
+//! still to come.
+
+mod asking;
+mod away;
+mod decided;
+mod queued;
+mod reconcile;
+mod session;
+mod verdicts;
+mod waiting;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use callsign_store::{
+    Time,
+    ids::{Epoch, NodeName, Position, SessionId},
+    planted,
+};
+use callsign_transport::Kind;
+
+use self::{
+    asking::Asking,
+    decided::AllDecided,
+    queued::{Queued, Queues},
+};
+use crate::{
+    core::{
+        entry::Entry,
+        input::{Answer, CallId, Effect, Event, Granted, Notice, Now, OnLapse},
+        message::{Message, Request, Verdict, Wish},
+        name::Name,
+        replica::{Applied, Replica, digest},
+        table::{RequestNumber, Row, Table},
+    },
+    error::{Elsewhere, RegisterError, UnregisterError},
+};
+
+/// A request without a verdict is sent again after so long, in case the leader forgot it. Copies are recognised.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// How many requests may be undecided, or wait for one that is. More are refused at once.
+const MAX_UNDECIDED: usize = 100_000;
+
+/// A name that an actor of this node holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Claim {
+    /// The call that it began with.
+    pub(crate) id: CallId,
+    pub(crate) actor: u64,
+    pub(crate) kind: Kind,
+    pub(crate) position: Position,
+    on_lapse: OnLapse,
+}
+
+/// A client that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Caller {
+    call: CallId,
+    began: Time,
+    deadline: Time,
+}
+
+impl Caller {
+    /// One that asks now, and waits so long.
+    pub(crate) fn new(now: Time, call: CallId, wait: Duration) -> Self {
+        Self { call, began: now, deadline: now + wait }
+    }
+}
+
+/// An undecided request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Open {
+    name: Name,
+    wish: Wish,
+    on_lapse: OnLapse,
+    /// The call that asked for a name, also when it does not wait any more: what is granted is its claim.
+    claim: Option<CallId>,
+    caller: Option<Caller>,
+    /// The epoch whose leader was asked last, and when.
+    sent: Option<(Epoch, Time)>,
+    /// Its actor ended: what is granted is given up.
+    is_orphan: bool,
+}
+
+/// What a host needs to know of its surroundings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Surroundings<'a> {
+    /// The epoch and its leader, if it can be reached from here.
+    pub(crate) leader: Option<(Epoch, &'a NodeName)>,
+    /// Whether this member's row says that it is synced.
+    pub(crate) is_synced: bool,
+    /// Whether somebody leads, reachable or not.
+    pub(crate) has_leader: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Host {
+    session: Option<Arc<SessionId>>,
+    claims: BTreeMap<Name, Claim>,
+    claims_digest: u64,
+    by_actor: BTreeMap<u64, BTreeSet<Name>>,
+    undecided: BTreeMap<RequestNumber, Open>,
+    decided: AllDecided,
+    /// Of both, the registrations.
+    asking: Asking,
+    by_name: BTreeMap<Name, RequestNumber>,
+    queued: Queues,
+    next_number: RequestNumber,
+    outbox: BTreeSet<RequestNumber>,
+    is_lapsed: bool,
+    differ_since: Option<Time>,
+    /// Set when the node is about to leave: who is to be asked for new names.
+    turned_away: Option<Vec<Elsewhere>>,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        Self {
+            session: None,
+            claims: BTreeMap::new(),
+            claims_digest: 0,
+            by_actor: BTreeMap::new(),
+            undecided: BTreeMap::new(),
+            decided: AllDecided::default(),
+            asking: Asking::default(),
+            by_name: BTreeMap::new(),
+            queued: Queues::default(),
+            next_number: RequestNumber(1),
+            outbox: BTreeSet::new(),
+            is_lapsed: false,
+            differ_since: None,
+            turned_away: None,
+        }
+    }
+
+    pub(crate) fn claims(&self) -> &BTreeMap<Name, Claim> {
+        &self.claims
+    }
+
+    /// Differs whenever the claims do.
+    #[cfg(feature = "cores")]
+    pub(crate) fn claims_digest(&self) -> u64 {
+        self.claims_digest
+    }
+
+    #[cfg(any(test, feature = "cores"))]
+    pub(crate) fn session(&self) -> Option<&SessionId> {
+        self.session.as_deref()
+    }
+
+    pub(crate) fn is_trusted(&self, now: Now) -> bool {
+        self.session.as_ref().is_some_and(|session| now.trusted == Some(session.number))
+    }
+
+    // ---- calls
+
+    pub(crate) fn register(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        name: Name,
+        actor: u64,
+        kind: Kind,
+        on_lapse: OnLapse,
+        effects: &mut Vec<Effect>,
+    ) {
+        let call = caller.call;
+        if let Some(error) = self.refusal_of(&name) {
+            return refuse(call, error, effects);
+        }
+        let Some(session) = self.session.clone().filter(|_| self.is_trusted(now)) else {
+            return refuse(call, RegisterError::Lapsed, effects);
+        };
+        let pending = self.undecided.len() + self.decided.len() + self.queued.count();
+        if pending >= MAX_UNDECIDED {
+            return refuse(call, RegisterError::Overloaded { pending }, effects);
+        }
+        if self.by_name.contains_key(&name) {
+            return self.queued.push(name, Queued::Register { caller, actor, kind, on_lapse });
+        }
+        // What this node holds while it is trusted nobody else can hold: no need to ask.
+        if let Some(claim) = self.claims.get(&name) {
+            if claim.actor == actor && claim.kind == kind {
+                let granted = Granted { token: claim.position, session: session.number, claim: claim.id };
+                effects.push(Effect::Same { claim: claim.id, again: call });
+                effects.push(Effect::Answer { call, answer: Answer::Registered(Ok(granted)) });
+                return;
+            }
+            let holder = Entry {
+                node: session.node.clone(),
+                incarnation: session.incarnation,
+                session: session.number,
+                actor: claim.actor,
+                kind: claim.kind,
+                token: claim.position,
+            };
+            return refuse(call, RegisterError::Taken { name: name.to_string(), holder }, effects);
+        }
+        if !self.by_actor.contains_key(&actor) {
+            effects.push(Effect::Watch { actor });
+        }
+        let open = Open {
+            name,
+            wish: Wish::Register { actor, kind },
+            on_lapse,
+            claim: Some(call),
+            caller: Some(caller),
+            sent: None,
+            is_orphan: false,
+        };
+        self.ask(open);
+    }
+
+    pub(crate) fn unregister<T: Table>(
+        &mut self,
+        caller: Caller,
+        name: Name,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(number) = self.by_name.get(&name) {
+            // It is being given up already, because its actor ended: whoever asks for just that waits for the same verdict.
+            let open = self.undecided.get_mut(number).or_else(|| self.decided.get_mut(*number));
+            if !self.queued.is_waiting(&name)
+                && let Some(open) = open
+                && open.caller.is_none()
+                && matches!(open.wish, Wish::Unregister { .. })
+            {
+                open.caller = Some(caller);
+                return;
+            }
+            return self.queued.push(name, Queued::Unregister { caller });
+        }
+        let claim = if planted!("claim-outlives-unregister") {
+            self.claims.get(&name).cloned()
+        } else {
+            self.end_claim(&name, None, effects)
+        };
+        let Some(claim) = claim else {
+            let answer = not_held(&name, replica.table().row(&name).as_ref());
+            effects.push(Effect::Answer { call: caller.call, answer });
+            return;
+        };
+        self.give_up(name, claim.position, Some(caller));
+    }
+
+    /// Asks the leader to free a name whose claim is dropped already.
+    fn give_up(&mut self, name: Name, position: Position, caller: Option<Caller>) {
+        let wish = Wish::Unregister { position };
+        let on_lapse = OnLapse::Stop;
+        self.ask(Open { name, wish, on_lapse, claim: None, caller, sent: None, is_orphan: false });
+    }
+
+    fn ask(&mut self, open: Open) {
+        let number = self.next_number;
+        self.next_number = RequestNumber(number.0 + 1);
+        self.by_name.insert(open.name.clone(), number);
+        self.outbox.insert(number);
+        self.asking.begins(&open.wish, number);
+        self.undecided.insert(number, open);
+    }
+
+    fn claim(&mut self, name: Name, claim: Claim) {
+        self.claims_digest ^= digest(&name, claim.position);
+        self.by_actor.entry(claim.actor).or_default().insert(name.clone());
+        self.claims.insert(name, claim);
+    }
+
+    /// Ends a claim: first of all it is flagged, so that nobody acts on it any more. Its actor is stopped or told if there is
+    /// something to say.
+    fn end_claim(&mut self, name: &Name, say: Option<Notice>, effects: &mut Vec<Effect>) -> Option<Claim> {
+        let claim = self.claims.remove(name)?;
+        let is_lost = say.is_some();
+        let mut is_flagged = true;
+        if is_lost && planted!("lost-claim-not-flagged") {
+            is_flagged = false;
+        }
+        if !is_lost && planted!("freed-claim-not-flagged") {
+            is_flagged = false;
+        }
+        if is_flagged {
+            effects.push(Effect::Flag { claim: claim.id });
+        }
+        // Before it is not watched any more: such an actor is not stopped.
+        if let Some(notice) = say {
+            let actor = claim.actor;
+            effects.push(match claim.on_lapse {
+                OnLapse::Stop => Effect::Stop { actor },
+                OnLapse::Suspend => Effect::Notify { actor, claims: vec![claim.id], notice },
+            });
+        }
+        self.claims_digest ^= digest(name, claim.position);
+        if let Some(names) = self.by_actor.get_mut(&claim.actor) {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_actor.remove(&claim.actor);
+                self.unwatch(claim.actor, effects);
+            }
+        }
+        effects.push(Effect::Forget { claim: claim.id });
+        Some(claim)
+    }
+
+    /// Stops watching an actor, unless it holds or asks for another name.
+    fn unwatch(&self, actor: u64, effects: &mut Vec<Effect>) {
+        if !self.by_actor.contains_key(&actor)
+            && (!self.asking.is_for(actor) || planted!("unwatched-while-asking"))
+        {
+            effects.push(Effect::Unwatch { actor });
+        }
+    }
+
+    pub(crate) fn on_actor_ended(&mut self, actor: u64, effects: &mut Vec<Effect>) {
+        let names: Vec<Name> = self.by_actor.get(&actor).into_iter().flatten().cloned().collect();
+        for name in names {
+            let Some(claim) = self.end_claim(&name, None, effects) else { continue };
+            // Another request on a claimed name is an unregister already.
+            if !self.by_name.contains_key(&name) {
+                self.give_up(name, claim.position, None);
+            }
+        }
+        for number in self.asking.numbers_of(actor) {
+            let open = self.undecided.get_mut(&number).or_else(|| self.decided.get_mut(number));
+            if let Some(open) = open {
+                open.is_orphan = !planted!("actor-end-forgotten");
+            }
+        }
+    }
+
+    /// Whether time has to pass for something to happen.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.undecided.is_empty() || !self.decided.is_empty() || !self.queued.is_empty()
+    }
+}
+
+/// Tells a caller that it gets no name. Nothing more will be said of what it asked for.
+fn refuse(call: CallId, error: RegisterError, effects: &mut Vec<Effect>) {
+    effects.push(Effect::Forget { claim: call });
+    effects.push(Effect::Answer { call, answer: Answer::Registered(Err(error)) });
+}
+
+fn not_held(name: &Name, row: Option<&Row>) -> Answer {
+    let holder = row.map(Row::entry);
+    Answer::Unregistered(Err(UnregisterError::NotHeldHere { name: name.to_string(), holder }))
+}

@@ -1,0 +1,52 @@
+//! Which registrations are undecided, by the actor that they are for: an actor's end, and whether it is still needed, are
+//! found without a look at anybody else's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::{message::Wish, table::RequestNumber};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Asking {
+    by_actor: BTreeMap<u64, BTreeSet<RequestNumber>>,
+}
+
+impl Asking {
+    /// A request is undecided from here on. Only registrations are kept.
+    pub(super) fn begins(&mut self, wish: &Wish, number: RequestNumber) {
+        if let Wish::Register { actor, .. } = wish {
+            self.by_actor.entry(*actor).or_default().insert(number);
+        }
+    }
+
+    /// It is not any more.
+    pub(super) fn ends(&mut self, wish: &Wish, number: RequestNumber) {
+        let Wish::Register { actor, .. } = wish else { return };
+        let Some(numbers) = self.by_actor.get_mut(actor) else { return };
+        numbers.remove(&number);
+        if numbers.is_empty() {
+            self.by_actor.remove(actor);
+        }
+    }
+
+    pub(super) fn is_for(&self, actor: u64) -> bool {
+        self.by_actor.contains_key(&actor)
+    }
+
+    /// The registrations for an actor.
+    pub(super) fn numbers_of(&self, actor: u64) -> impl Iterator<Item = RequestNumber> + '_ {
+        self.by_actor.get(&actor).into_iter().flatten().copied()
+    }
+
+    /// All actors that something is asked for.
+    pub(super) fn actors(&self) -> impl Iterator<Item = u64> + '_ {
+        self.by_actor.keys().copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_actor.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.by_actor.clear();
+    }
+}

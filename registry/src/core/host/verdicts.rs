@@ -1,0 +1,173 @@
+//! Asking the leader, and what its verdicts come to.
+
+use callsign_store::planted;
+
+use super::{
+    ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, Granted, Host, Message, Name, Now, Position, Queued,
+    RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, Verdict, Wish,
+    decided::Decided,
+};
+
+impl Host {
+    /// The epoch changed: every undecided request is asked again in the new one.
+    pub(crate) fn on_epoch(&mut self) {
+        if planted!("not-asked-again-in-new-epoch") {
+            return;
+        }
+        self.outbox.extend(self.undecided.keys().copied());
+    }
+
+    /// The leader was linked anew: what was on the old link may be lost.
+    pub(crate) fn on_leader_linked(&mut self) {
+        if planted!("not-asked-again-in-new-epoch") {
+            return;
+        }
+        self.outbox.extend(self.undecided.keys().copied());
+    }
+
+    pub(crate) fn on_send_failed(&mut self, now: Time) {
+        for open in self.undecided.values_mut() {
+            // Asked again soon, not at once: the link's queue is full, or its end is on the way.
+            if let Some((_, at)) = &mut open.sent {
+                *at = now - ASK_AGAIN + Duration::from_millis(100);
+            }
+        }
+    }
+
+    /// Sends what waits to be sent.
+    pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
+        let (Some((epoch, leader)), Some(session)) = (around.leader, self.session.clone()) else { return };
+        if self.outbox.is_empty() || (!around.is_synced && !planted!("unsynced-member-registers")) {
+            return;
+        }
+        let mut requests = Vec::with_capacity(self.outbox.len());
+        for number in std::mem::take(&mut self.outbox) {
+            let Some(open) = self.undecided.get_mut(&number) else { continue };
+            open.sent = Some((epoch, now));
+            requests.push(Request { number, name: open.name.clone(), wish: open.wish.clone() });
+        }
+        let acknowledged = self.acknowledged();
+        // Bounded, so that no message comes near the frame limit.
+        for requests in requests.chunks(2048) {
+            let requests = requests.to_vec();
+            let message = Message::Requests { epoch, session: session.clone(), acknowledged, requests };
+            effects.push(Effect::send(leader.clone(), message));
+        }
+    }
+
+    /// All below are decided, and their verdicts are here.
+    pub(super) fn acknowledged(&self) -> RequestNumber {
+        self.undecided.keys().next().copied().unwrap_or(self.next_number)
+    }
+
+    pub(crate) fn on_verdicts(
+        &mut self,
+        epoch: Epoch,
+        session: &SessionId,
+        position: Position,
+        verdicts: Vec<(RequestNumber, Verdict)>,
+    ) {
+        if self.session.as_deref() != Some(session) && !planted!("foreign-session-verdict") {
+            return;
+        }
+        for (number, verdict) in verdicts {
+            // An answer of an epoch other than the one asked last is not for this question any more.
+            if self.undecided.get(&number).is_none_or(|open| {
+                open.sent.is_none_or(|(asked, _)| asked != epoch && !planted!("verdict-of-old-epoch"))
+            }) {
+                continue;
+            }
+            if let Some(open) = self.undecided.remove(&number) {
+                self.outbox.remove(&number);
+                self.decided.insert(number, Decided { open, verdict, position });
+            }
+        }
+    }
+
+    /// Passes on the verdicts whose time has come: the replica has them, and the session is trusted.
+    pub(crate) fn settle<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        if self.decided.is_empty() {
+            return;
+        }
+        // A grant waits for the beat's answer; a refusal grants nothing, and need not.
+        let with_grants = self.is_trusted(now) || planted!("grant-believed-while-lapsed");
+        let reached = if planted!("grant-before-replica") { Position(u64::MAX) } else { replica.position() };
+        // Grants first, so that an actor that is refused one name and gets another stays watched.
+        let due = self.decided.take_due(reached, with_grants);
+        let mut names = Vec::with_capacity(if self.queued.is_empty() { 0 } else { due.len() });
+        for (number, one) in due {
+            if !self.queued.is_empty() {
+                names.push(one.open.name.clone());
+            }
+            self.settle_one(now.time, number, one, effects);
+        }
+        for name in names {
+            self.next_queued(now, &name, replica, effects);
+        }
+    }
+
+    fn settle_one(&mut self, now: Time, number: RequestNumber, one: Decided, effects: &mut Vec<Effect>) {
+        let Decided { open, verdict, position } = one;
+        self.asking.ends(&open.wish, number);
+        if self.by_name.get(&open.name) == Some(&number) {
+            self.by_name.remove(&open.name);
+        }
+        let Some(session) = self.session.clone() else { return };
+        let (answer, orphaned) = match (open.wish, verdict) {
+            (Wish::Register { actor, kind }, Verdict::Granted { token }) => {
+                let orphaned = open.is_orphan.then_some(token);
+                let orphaned = orphaned.filter(|_| !planted!("orphan-not-given-up"));
+                // A register always says which call it came from.
+                if let Some(id) = open.claim.filter(|_| !open.is_orphan) {
+                    let claim = Claim { id, actor, kind, position: token, on_lapse: open.on_lapse };
+                    self.tell_of_leaving(&claim, effects);
+                    self.claim(open.name.clone(), claim);
+                    (Answer::Registered(Ok(Granted { token, session: session.number, claim: id })), None)
+                } else {
+                    effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
+                    (Answer::Registered(Err(RegisterError::ActorEnded)), orphaned)
+                }
+            }
+            (Wish::Register { actor, .. }, verdict) => {
+                self.unwatch(actor, effects);
+                effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
+                let error = match verdict {
+                    Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
+                    // No answer to this question, so nothing is known by it.
+                    Verdict::Granted { .. } | Verdict::Released => RegisterError::Unknown {
+                        name: open.name.to_string(),
+                        waited: open.caller.map(|caller| now.since(caller.began)).unwrap_or_default(),
+                    },
+                };
+                (Answer::Registered(Err(error)), None)
+            }
+            (Wish::Unregister { .. }, _) => (Answer::Unregistered(Ok(position)), None),
+        };
+        if let Some(caller) = open.caller {
+            effects.push(Effect::Answer { call: caller.call, answer });
+        }
+        if let Some(token) = orphaned {
+            self.give_up(open.name, token, None);
+        }
+    }
+
+    pub(super) fn next_queued<T: Table>(
+        &mut self,
+        now: Now,
+        name: &Name,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        while !self.by_name.contains_key(name) {
+            let Some(next) = self.queued.pop(name) else { return };
+            match next {
+                Queued::Register { caller, actor, kind, on_lapse } => {
+                    self.register(now, caller, name.clone(), actor, kind, on_lapse, effects);
+                }
+                Queued::Unregister { caller } => {
+                    self.unregister(caller, name.clone(), replica, effects);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,646 @@
+//! A member: one node's part in one registry.
+//!
+//! Holds the cores and lets each input find the one it is for: [`Replica`] and [`CatchUp`] follow the log,
+//! [`Handoff`] and [`Leader`] are there while this member is elected, [`Host`] speaks for the node's own actors.
+//! The role follows from the state that the elector read, not from the path by which it came.
+
+mod ahead;
+mod drain;
+mod leaving;
+mod lineage;
+mod messages;
+mod seat;
+mod standing;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use callsign_elector::{
+    elector::View,
+    lineage::{LineageId, LineageNumber},
+    record::{LogEnd, Term},
+    sessions::Sessions,
+    settings::InForce,
+};
+use callsign_store::{
+    CommitOutcome, ReadResult, StoreError, Time, Version,
+    ids::{Epoch, Incarnation, NodeName, Position},
+    keys::RegistryKeys,
+    planted,
+    random::splitmix,
+};
+
+use self::{ahead::Ahead, drain::Drain, lineage::Told};
+use crate::core::{
+    catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
+    handoff::{Handoff, Step, reset_conditions},
+    host::{Caller, Host, Surroundings},
+    input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
+    leader::{Leader, Outcome},
+    log::CorruptBatch,
+    message::Message,
+    reads::{Reads, WentBack},
+    replica::{Applied, Replica},
+    snapshot::Walks,
+    table::Table,
+    trim::Trim,
+    tuning::Tuning,
+};
+
+/// How often time is looked at while somebody waits. Deadlines are kept to within this.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How often the elector is told that the leader is heard, at most. A small part of its silence limit.
+const HEARD_EVERY: Duration = Duration::from_millis(250);
+
+/// How often a member without the flag says that it is synced; the elector repeats nothing that is still queued.
+const SYNCED_EVERY: Duration = Duration::from_millis(500);
+
+/// How long nobody may be there to give a base before it is given up. Shorter: a synced member on its way back loses
+/// its names for nothing. Longer: the registry stands still.
+const HOPELESS_FOR: Duration = Duration::from_secs(3);
+
+/// Keeps the numbers of snapshots apart from the nonces of batches, which begin at the same seed.
+const SNAPSHOTS: u64 = 0x736e_6170;
+
+/// What a member is made with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MemberConfig {
+    pub me: NodeName,
+    pub incarnation: Incarnation,
+    pub keys: RegistryKeys,
+    /// Drawn at random for each incarnation: where nonces, and numbers of snapshots, begin.
+    pub seed: u64,
+    /// Sizes.
+    pub tuning: Tuning,
+}
+
+/// The view before the first: no member, no term.
+fn nothing_known() -> View {
+    View {
+        version: Version(0),
+        lineage: LineageId::default(),
+        term: Term::vacant(),
+        lock: None,
+        members: BTreeMap::new(),
+        settings: InForce::default(),
+        sessions: Sessions::default(),
+        commit: None,
+        floor: Position(1),
+        me: None,
+        raw: Arc::default(),
+        queued: None,
+    }
+}
+
+/// A link that is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Linked {
+    incarnation: Incarnation,
+    /// The transport's number for it.
+    number: u64,
+}
+
+/// One node's part in one registry: see the top of this file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member<T> {
+    config: MemberConfig,
+    /// The lineage that the node said it is in. `None`: it never went back since this member began.
+    lineage: Option<LineageId>,
+    /// What the elector was told of the log.
+    told: Told,
+    view: Arc<View>,
+    links: BTreeMap<NodeName, Linked>,
+    /// Members that are linked, without this one.
+    linked: Vec<NodeName>,
+    /// The leader that was heard last, and its epoch. It has opened that epoch.
+    heard: Option<(Epoch, NodeName)>,
+    ahead: Ahead,
+    replica: Replica<T>,
+    catchup: CatchUp<T>,
+    walks: Walks,
+    handoff: Option<Handoff>,
+    leader: Option<Leader>,
+    trim: Trim,
+    host: Host,
+    reads: Reads,
+    ready: Vec<(CallId, Time)>,
+    /// Who asked for this member's handoff, and of which epoch. This node is its own elector.
+    to_run: BTreeMap<NodeName, Epoch>,
+    /// Who was told to step down for which epoch, and waits for the end.
+    transfer_to: Option<(NodeName, Epoch)>,
+    next_op: u64,
+    next_tick: Time,
+    heard_told: Option<(Epoch, Time)>,
+    synced_told: Time,
+    hopeless_since: Option<Time>,
+    drain: Drain,
+    /// Messages to itself.
+    own: VecDeque<Message>,
+}
+
+impl<T: Table> Member<T> {
+    pub fn new(config: MemberConfig, table: T) -> Self {
+        Self {
+            replica: Replica::new(config.me.clone(), table),
+            lineage: None,
+            told: Told::default(),
+            view: Arc::new(nothing_known()),
+            links: BTreeMap::new(),
+            linked: Vec::new(),
+            heard: None,
+            ahead: Ahead::default(),
+            catchup: CatchUp::new(splitmix(config.seed ^ SNAPSHOTS)),
+            walks: Walks::new(config.tuning.chunk_names),
+            handoff: None,
+            leader: None,
+            trim: Trim::new(config.tuning.cut_worth, config.tuning.max_lag),
+            host: Host::new(),
+            reads: Reads::default(),
+            ready: Vec::new(),
+            to_run: BTreeMap::new(),
+            transfer_to: None,
+            next_op: 0,
+            next_tick: Time::ZERO,
+            heard_told: None,
+            synced_told: Time::ZERO,
+            hopeless_since: None,
+            drain: Drain::new(),
+            own: VecDeque::new(),
+            config,
+        }
+    }
+
+    pub fn replica(&self) -> &Replica<T> {
+        &self.replica
+    }
+
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub fn me(&self) -> &NodeName {
+        &self.config.me
+    }
+
+    pub fn is_linked(&self, node: &NodeName) -> bool {
+        self.links.contains_key(node)
+    }
+
+    /// How many links are up.
+    pub fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    /// How many names this node's own actors hold.
+    pub fn claims(&self) -> usize {
+        self.host.claims().len()
+    }
+
+    /// The names that this node's own actors hold.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn claimed(&self) -> impl Iterator<Item = &crate::core::name::Name> {
+        self.host.claims().keys()
+    }
+
+    /// The names that this node's own actors hold, each with its actor and its token.
+    #[cfg(feature = "cores")]
+    pub fn holds(&self) -> impl Iterator<Item = (&crate::core::name::Name, u64, Position)> {
+        self.host.claims().iter().map(|(name, claim)| (name, claim.actor, claim.position))
+    }
+
+    /// How many names they hold, and a digest of these and their tokens: whether they changed, at no cost.
+    #[cfg(feature = "cores")]
+    pub fn claims_mark(&self) -> (usize, u64) {
+        (self.host.claims().len(), self.host.claims_digest())
+    }
+
+    /// The session that they belong to.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn session(&self) -> Option<&callsign_store::ids::SessionId> {
+        self.host.session()
+    }
+
+    /// How many snapshots it is sending to others.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn snapshots_under_way(&self) -> usize {
+        self.walks.count()
+    }
+
+    /// The actors that hold them.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn claimants(&self) -> impl Iterator<Item = u64> {
+        self.host.claims().values().map(|claim| claim.actor)
+    }
+
+    /// Whether this member leads and its epoch is open.
+    pub fn is_serving(&self) -> bool {
+        self.leader.as_ref().is_some_and(Leader::is_open)
+    }
+
+    /// Whether this leader knows that the session is open, or that it is closed.
+    #[cfg(feature = "cores")]
+    pub fn leader_has_read(&self, session: &callsign_store::ids::SessionId) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.has_read(session))
+    }
+
+    /// Whether its row says that its replica holds the end of the log.
+    pub fn is_synced(&self) -> bool {
+        let row = self.view.members.get(&self.config.me);
+        row.is_some_and(|row| row.synced && Some(row.token) == self.view.me) && self.replica.is_based()
+    }
+
+    /// The leader that can be asked, and its epoch: it has opened it, and it is linked or this member.
+    pub fn leader(&self) -> Option<(Epoch, &NodeName)> {
+        let (epoch, node) = self.heard.as_ref()?;
+        let is_current = *epoch >= self.view.term.epoch;
+        let is_reachable = if *node == self.config.me {
+            self.leader.as_ref().is_some_and(|leader| leader.is_open() && leader.epoch() == *epoch)
+        } else {
+            self.links.contains_key(node)
+        };
+        (is_current && is_reachable).then_some((*epoch, node))
+    }
+
+    /// Takes one input and appends what to do about it.
+    ///
+    /// What follows from several inputs together is done at [`Input::Idle`], which has to come after them.
+    pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        let is_by_name = matches!(input, Input::Idle) && planted!("effect-by-bare-name");
+        let begin = effects.len();
+        self.dispatch(now, input, effects);
+        self.take_own(now, begin, effects);
+        self.bind(if is_by_name { 0 } else { begin }, effects);
+    }
+
+    /// Binds the messages among the effects from `begin` on to the links that are up now. An effect may be carried out when the
+    /// same name is another process already. What is for a node without a link goes nowhere.
+    fn bind(&self, begin: usize, effects: &mut Vec<Effect>) {
+        let mut at = begin;
+        while let Some(effect) = effects.get_mut(at) {
+            if let Effect::Send { to, link, .. } = effect {
+                *link = self.links.get(to).map(|linked| linked.number);
+                if link.is_none() {
+                    effects.remove(at);
+                    continue;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Takes the messages to itself among the effects from `begin` on, and those that follow from them.
+    fn take_own(&mut self, now: Now, begin: usize, effects: &mut Vec<Effect>) {
+        self.keep_own(begin, effects);
+        while let Some(message) = self.own.pop_front() {
+            let begin = effects.len();
+            let me = self.config.me.clone();
+            self.on_message(now, &me, message, effects);
+            self.keep_own(begin, effects);
+        }
+    }
+
+    /// Messages to this member do not travel.
+    fn keep_own(&mut self, begin: usize, effects: &mut Vec<Effect>) {
+        if !effects[begin..].iter().any(|e| matches!(e, Effect::Send { to, .. } if *to == self.config.me)) {
+            return;
+        }
+        for effect in effects.split_off(begin) {
+            match effect {
+                Effect::Send { to, message, .. } if to == self.config.me => self.own.push_back(message),
+                other => effects.push(other),
+            }
+        }
+    }
+
+    fn dispatch(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::View(view) => self.on_view(now, view, effects),
+            Input::SessionOpened(session) => self.host.on_session_opened(session),
+            Input::SessionLapsed(session) => self.host.on_session_lapsed(session, effects),
+            Input::SessionResumed(session) => self.host.on_session_resumed(session, effects),
+            Input::SessionLost => self.host.on_session_lost(now.time, effects),
+            Input::Lineage(lineage) => self.begin_lineage(now, lineage, effects),
+            Input::LinkUp { node, incarnation, link } => {
+                self.on_link_up(&node, Linked { incarnation, number: link }, effects);
+            }
+            Input::LinkDown { node, incarnation } => self.on_link_down(now, &node, incarnation, effects),
+            Input::Message { from, message } => {
+                if self.links.contains_key(&from) {
+                    self.on_message(now, &from, message, effects);
+                }
+            }
+            Input::SendFailed { to } => {
+                if self.heard.as_ref().is_some_and(|(_, leader)| *leader == to) {
+                    self.host.on_send_failed(now.time);
+                }
+            }
+            Input::ReadDone { id, result } => self.on_read(now, id, &result, effects),
+            Input::CommitDone { id, outcome } => self.on_commit(now, id, &outcome, effects),
+            Input::RunHandoff { leader, epoch } => self.on_run_handoff(leader, epoch, effects),
+            Input::Call { id, call, wait } => self.on_call(now, id, call, wait, effects),
+            Input::ActorEnded { actor } => self.host.on_actor_ended(actor, effects),
+            Input::Wake => self.on_wake(now, effects),
+            Input::Idle => self.on_idle(now, effects),
+        }
+    }
+
+    // ---- the state of the registry
+
+    fn on_view(&mut self, now: Now, view: Arc<View>, effects: &mut Vec<Effect>) {
+        let is_new_term = view.term.epoch > self.view.term.epoch;
+        // They come in the order in which they were read. One of another lineage was read before the node knew of this one.
+        if self.lineage.is_some_and(|ours| !ours.is_same(view.lineage)) {
+            return;
+        }
+        self.catchup.begin_at(view.lineage.number);
+        let old_leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
+        let former = std::mem::replace(&mut self.view, view);
+        self.find_linked();
+        self.redirect_requests();
+        if is_new_term {
+            let leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
+            effects.push(Effect::Event(Event::Term { epoch: self.view.term.epoch, leader }));
+            self.catchup.term_changed();
+            self.depose_if_over(effects);
+            self.to_run.retain(|_, epoch| *epoch >= self.view.term.epoch);
+        }
+        self.begin_handoff(now, old_leader, effects);
+        if is_new_term && let Some(handoff) = &mut self.handoff {
+            handoff.presume_end(&former, &self.config.keys);
+        }
+        if let Some(leader) = &mut self.leader
+            && leader.epoch() == self.view.term.epoch
+        {
+            leader.on_view(&self.view, &self.replica, effects);
+        }
+        // Batches are on the way from a leader that is heard; without one, the store is the only news.
+        if self.leader().is_none()
+            && let Some(end) = self.view.commit
+        {
+            self.catchup.want(now.time, end.position);
+        }
+        for (from, message) in self.ahead.take(self.view.term.epoch) {
+            self.on_message(now, &from, message, effects);
+        }
+    }
+
+    fn find_linked(&mut self) {
+        let is_linked = |node: &&NodeName| **node != self.config.me && self.links.contains_key(*node);
+        self.linked = self.view.members.keys().filter(is_linked).cloned().collect();
+    }
+
+    fn is_elected(&self) -> bool {
+        if planted!("epoch-only-fence") {
+            return self.view.term.leader.as_ref().is_some_and(|leader| leader.node == self.config.me);
+        }
+        let (Some(leader), Some(token)) = (&self.view.term.leader, self.view.me) else { return false };
+        leader.node == self.config.me
+            && leader.incarnation == self.config.incarnation
+            && leader.token == token
+    }
+
+    // ---- links
+
+    fn on_link_up(&mut self, node: &NodeName, linked: Linked, effects: &mut Vec<Effect>) {
+        self.links.insert(node.clone(), linked);
+        self.find_linked();
+        self.redirect_requests();
+        effects.push(Effect::Tell(Tell::LinkUp(node.clone())));
+        if let Some(leader) = &self.leader {
+            leader.welcome(&self.replica, node, effects);
+        }
+        if self.heard.as_ref().is_some_and(|(_, leader)| leader == node) {
+            self.host.on_leader_linked();
+        }
+    }
+
+    fn on_link_down(
+        &mut self,
+        now: Now,
+        node: &NodeName,
+        incarnation: Incarnation,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.links.get(node).is_none_or(|linked| linked.incarnation != incarnation) {
+            return;
+        }
+        self.links.remove(node);
+        self.find_linked();
+        self.redirect_requests();
+        effects.push(Effect::Tell(Tell::LinkDown(node.clone())));
+        effects.push(Effect::Suspect { node: node.clone(), incarnation });
+        self.walks.drop_node(&mut self.replica, node);
+        let leader = self.view.term.leader.as_ref().map(|leader| &leader.node);
+        self.catchup.lost(node, leader);
+        if let Some(handoff) = &mut self.handoff {
+            handoff.on_link_down(now.time, node);
+        }
+        if let Some(leader) = &mut self.leader {
+            leader.forget_follower(node);
+            leader.presume_gone(&self.replica, node);
+        }
+        self.to_run.remove(node);
+        self.ahead.forget(node);
+    }
+
+    // ---- the store's answers
+
+    fn on_read(
+        &mut self,
+        now: Now,
+        id: OpId,
+        result: &Result<ReadResult, StoreError>,
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.reads.on_read(now.time, id, result) {
+            Ok(wanted) => wanted.into_iter().for_each(|wanted| self.catchup.want(now.time, wanted)),
+            Err(WentBack) => self.doubt(now.time, effects),
+        }
+        if let Some(handoff) = &mut self.handoff {
+            handoff.on_read(now.time, id, result);
+        }
+        let read = result.as_ref().ok();
+        let applied = self.catchup.on_log(now.time, &mut self.replica, id, read, &self.config.keys);
+        self.take_applied(now, applied, effects);
+        if let Some((key, value)) = self.catchup.take_contradiction() {
+            let lineage = LineageNumber::of(self.replica.position().0);
+            effects.push(Effect::Tell(Tell::Contradicted { lineage, key, value }));
+        }
+        if let Some(leader) = &mut self.leader {
+            let turn = &mut Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
+            let outcome = leader.on_read(turn, &mut self.replica, id, result, &self.linked);
+            self.on_outcome(now, &outcome, effects);
+        }
+    }
+
+    fn on_commit(&mut self, now: Now, id: OpId, outcome: &CommitOutcome, effects: &mut Vec<Effect>) {
+        let Some(leader) = &mut self.leader else { return };
+        if let Some(floor) = self.trim.on_commit(id, outcome) {
+            leader.forget_below(floor);
+            return;
+        }
+        let turn = &mut Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
+        let outcome = leader.on_commit(turn, &mut self.replica, id, outcome, &self.linked);
+        self.on_outcome(now, &outcome, effects);
+    }
+
+    fn on_outcome(&mut self, now: Now, outcome: &Outcome, effects: &mut Vec<Effect>) {
+        self.on_applied(&outcome.applied, effects);
+        if outcome.opened
+            && let Some(leader) = &mut self.leader
+        {
+            let (epoch, position) = (leader.epoch(), self.replica.position());
+            leader.on_view(&self.view, &self.replica, effects);
+            effects.push(Effect::Event(Event::Serving { epoch, position }));
+            let me = self.config.me.clone();
+            self.hear(now, &me, epoch, effects);
+            self.answer_assume(effects);
+        }
+        if outcome.deposed {
+            self.depose(effects);
+            effects.push(Effect::Tell(Tell::Applied(self.replica.end())));
+            effects.push(Effect::Tell(Tell::Refresh));
+        }
+    }
+
+    // ---- calls and time
+
+    fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
+        if self.drain.is_closing() {
+            // Its claims are gone, or will be, and why: no caller may be told that it never held a name.
+            if matches!(call, Call::Register { .. }) {
+                effects.push(Effect::Forget { claim: id });
+            }
+            effects.push(Effect::Answer { call: id, answer: Answer::Left });
+            return;
+        }
+        let caller = Caller::new(now.time, id, wait);
+        match call {
+            Call::Register { name, actor, kind, on_lapse } => {
+                self.host.register(now, caller, name, actor, kind, on_lapse, effects);
+            }
+            Call::Unregister { name } => self.host.unregister(caller, name, &self.replica, effects),
+            Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),
+            Call::WaitFor { position } => self.reads.wait_for(now.time, id, position, wait),
+            Call::Ready => self.ready.push((id, now.time + wait)),
+            Call::Drain => self.begin_to_drain(now, id, wait, effects),
+            Call::Leave => {
+                let next = self.drain.close(id, now.time + wait);
+                self.go_on_draining(now, next, effects);
+            }
+        }
+    }
+
+    fn on_wake(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        // Also without a new view: a leader whose opening failed is elected as before.
+        self.begin_handoff(now, None, effects);
+        if let Some(leader) = &mut self.leader {
+            let mut turn = Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
+            leader.on_wake(&mut turn, &self.replica, &self.linked);
+            self.trim.on_wake(turn, &self.config.me, self.replica.position(), leader, &self.view);
+        }
+        if now.time >= self.next_tick {
+            self.next_tick = now.time + TICK;
+            let around = self.surroundings();
+            self.host.on_wake(now, around, &self.replica, effects);
+        }
+    }
+
+    fn surroundings(&self) -> Surroundings<'static> {
+        // The leader's name is only needed to send; see `on_idle`.
+        Surroundings {
+            leader: None,
+            is_synced: self.is_synced(),
+            has_leader: self.view.term.leader.is_some(),
+        }
+    }
+
+    /// Nothing more waits: what was collected is sent, the next batch is begun, and who waited is answered.
+    fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if self.drain.has_left() {
+            return;
+        }
+        // Not when it is woken: where messages keep coming that may be never.
+        self.walks.forget_abandoned(now.time, &mut self.replica);
+        self.drive_handoff(now, effects);
+        let end = self.replica.is_based().then(|| self.replica.end());
+        self.reads.proceed(Turn::new(now.time, &self.config.keys, &mut self.next_op, effects), end);
+        // Before anything is sent: what waited for a verdict that has come is asked for with the rest.
+        self.host.settle(now, &self.replica, effects);
+        let begin = effects.len();
+        let leader = self.leader().map(|(epoch, node)| (epoch, node.clone()));
+        let around = Surroundings {
+            leader: leader.as_ref().map(|(epoch, node)| (*epoch, node)),
+            ..self.surroundings()
+        };
+        self.host.flush(now.time, around, effects);
+        // What the host just asked this very member is in the same batch.
+        self.take_own(now, begin, effects);
+        if let Some(leader) = &mut self.leader {
+            leader.proceed(
+                &mut Turn::new(now.time, &self.config.keys, &mut self.next_op, effects),
+                &self.replica,
+            );
+        }
+        // A leader's own commit brings it to its end. Whoever took that from the log before the commit has answered
+        // would take it for a successor's.
+        if self.leader.is_none() && !self.is_behind_lineage() {
+            let sources = self.sources();
+            let turn = Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
+            self.catchup.drive(turn, &self.replica, &sources);
+        }
+        self.say_applied(now.time, effects);
+        self.say_synced(now, effects);
+        self.give_up_base(now, effects);
+        self.host.settle(now, &self.replica, effects);
+        self.reads.settle(now.time, &self.replica, effects);
+        let drains = self.drain.has_begun();
+        // Trusted by the same rule as a registration: `ready` must not say yes where `register` says "lapsed".
+        let is_trusted = self.host.is_trusted(now);
+        let is_ready = self.is_synced() && self.leader().is_some() && is_trusted && !drains;
+        self.ready.retain(|(call, deadline)| {
+            let is_over = now.time >= *deadline || drains;
+            if is_ready || is_over {
+                effects.push(Effect::Answer { call: *call, answer: Answer::Ready(is_ready) });
+            }
+            !is_ready && !is_over
+        });
+        self.drive_drain(now, effects);
+    }
+
+    fn sources(&self) -> Sources {
+        let leader = self.leader().filter(|(_, node)| **node != self.config.me).map(|(_, node)| node.clone());
+        let is_synced = |node: &&NodeName| {
+            self.view.members.get(*node).is_some_and(|row| row.synced) && leader.as_ref() != Some(*node)
+        };
+        let synced = self.linked.iter().filter(is_synced).cloned().collect();
+        let epoch = self.heard.as_ref().map_or(Epoch(0), |(epoch, _)| *epoch);
+        let others = self.linked.clone();
+        Sources { leader, is_taking_over: self.handoff.is_some(), synced, others, epoch }
+    }
+
+    /// When to be woken at the latest.
+    pub fn wakes_at(&self, now: Time) -> Time {
+        let mut at = now + Duration::from_secs(1);
+        if let Some(leader) = &self.leader {
+            at = at.min(self.trim.wakes_at().max(now)).min(leader.wakes_at().unwrap_or(at));
+        }
+        if let Some(handoff) = &self.handoff {
+            at = at.min(handoff.wakes_at().unwrap_or(at));
+        }
+        let is_waiting = self.host.is_waiting()
+            || self.reads.is_waiting()
+            || self.says_applied_at().is_some()
+            || !self.ready.is_empty()
+            || self.drain.is_waiting()
+            || !self.catchup.is_complete(&self.replica)
+            || (!self.is_synced() && self.view.me.is_some());
+        if is_waiting { at.min(now + TICK) } else { at }
+    }
+}

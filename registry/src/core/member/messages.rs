@@ -1,0 +1,174 @@
+//! What a member does about each message.
+
+use callsign_store::planted;
+
+use super::{
+    Applied, ArrivedChunk, CorruptBatch, Effect, Epoch, Event, HEARD_EVERY, Leader, Member, Message,
+    NodeName, Now, Table, Tell, Time, offer_all,
+};
+
+impl<T: Table> Member<T> {
+    pub(super) fn on_message(
+        &mut self,
+        now: Now,
+        from: &NodeName,
+        message: Message,
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_ahead = message.says_epoch().is_some_and(|epoch| epoch > self.view.term.epoch);
+        if is_ahead && !planted!("peer-epoch-believed") {
+            if self.ahead.keep(now.time, from, message) {
+                effects.push(Effect::Tell(Tell::Refresh));
+            }
+            return;
+        }
+        if self.is_of_former_lineage(&message) {
+            return;
+        }
+        match message {
+            Message::Requests { epoch, session, acknowledged, requests } => {
+                // A request addressed to another epoch is asked again by its host when it hears of this one.
+                if session.node != *from {
+                    return;
+                }
+                let is_ours =
+                    |leader: &&mut Leader| leader.epoch() == epoch || planted!("request-of-any-epoch");
+                if let Some(leader) = self.leader.as_mut().filter(is_ours) {
+                    leader.on_requests(&self.replica, session, acknowledged, requests, &self.view, effects);
+                }
+            }
+            Message::Verdicts { epoch, session, position, verdicts } => {
+                self.host.on_verdicts(epoch, &session, position, verdicts);
+                if self.heard.as_ref().is_some_and(|heard| *heard == (epoch, from.clone())) {
+                    self.catchup.want(now.time, position);
+                }
+            }
+            Message::Replicate { epoch, position, batch } => {
+                if self.hear(now, from, epoch, effects) {
+                    self.catchup.want(now.time, position);
+                }
+                let result = self.replica.offer(epoch, position, &batch);
+                self.take_applied(now, result, effects);
+            }
+            Message::ApplyNamesSnapshot { epoch, batches } => {
+                let is_heard = self.hear(now, from, epoch, effects);
+                let Some((last, _)) = batches.last() else { return };
+                if is_heard {
+                    self.catchup.want(now.time, *last);
+                }
+                let result = offer_all(&mut self.replica, epoch, &batches);
+                self.take_applied(now, result, effects);
+                self.say_progress(effects);
+            }
+            Message::Heartbeat { epoch, end } => {
+                if self.hear(now, from, epoch, effects) && !planted!("gap-seen-by-traffic-only") {
+                    self.catchup.want(now.time, end.position);
+                    if end.position == self.replica.position() && end != self.replica.end() {
+                        self.doubt(now.time, effects);
+                    }
+                }
+                self.say_progress(effects);
+            }
+            Message::Progress { epoch, position } => {
+                if let Some(leader) = self.leader.as_mut().filter(|leader| leader.epoch() == epoch) {
+                    leader.on_progress(from, position);
+                }
+            }
+            Message::Fetch { epoch, after } => {
+                if let Some(leader) = self.leader.as_ref().filter(|leader| leader.epoch() == epoch) {
+                    let batches = leader.remembered(after);
+                    let message = Message::Fetched { epoch, after, batches };
+                    effects.push(Effect::send(from.clone(), message));
+                }
+            }
+            Message::Fetched { epoch, batches, .. } => {
+                let result = self.catchup.on_fetched(now.time, &mut self.replica, epoch, &batches);
+                self.take_applied(now, result, effects);
+            }
+            Message::SnapshotWanted { id } => {
+                let message = self.walks.begin(now.time, &mut self.replica, from, id);
+                effects.push(Effect::send(from.clone(), message));
+            }
+            Message::SnapshotNext { id, index } => {
+                let message = self.walks.next(now.time, &mut self.replica, from, id, index);
+                effects.push(Effect::send(from.clone(), message));
+            }
+            Message::SnapshotChunk { id, index, names, chunk, end } => {
+                let arrived = ArrivedChunk { id, index, names, chunk, end };
+                let result = self.catchup.on_chunk(now.time, &mut self.replica, from, arrived, effects);
+                self.take_applied(now, result, effects);
+            }
+            Message::SnapshotRefused { id } => self.catchup.on_refused(now.time, from, id),
+            Message::TransferSnapshot { epoch } => self.on_transfer(from, epoch, effects),
+            Message::Transferred { epoch, position } => {
+                self.catchup.want(now.time, position);
+                if let Some(handoff) = &mut self.handoff {
+                    handoff.on_transferred(now.time, from, epoch);
+                }
+            }
+            Message::RunHandoff { epoch } => {
+                self.to_run.insert(from.clone(), epoch);
+                self.answer_assume(effects);
+            }
+            Message::HandoffDone { epoch } => effects.push(Effect::Tell(Tell::HandoffDone(epoch))),
+        }
+    }
+
+    /// The new leader asks where this one ended. By now its term was read, and this member leads no more.
+    pub(super) fn on_transfer(&mut self, from: &NodeName, epoch: Epoch, effects: &mut Vec<Effect>) {
+        self.transfer_to = Some((from.clone(), epoch));
+        self.answer_transfer(effects);
+    }
+
+    /// A node speaks as a leader that has opened this epoch. Says whether it is the one that the store names.
+    pub(super) fn hear(
+        &mut self,
+        now: Now,
+        from: &NodeName,
+        epoch: Epoch,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let term = &self.view.term;
+        let is_named = epoch == term.epoch && term.leader.as_ref().is_some_and(|leader| leader.node == *from);
+        if !is_named && !planted!("peer-epoch-believed") {
+            return false;
+        }
+        if self.heard.as_ref().is_none_or(|(heard, _)| *heard < epoch) {
+            self.heard = Some((epoch, from.clone()));
+            self.host.on_epoch();
+        }
+        let is_due = |(told, at): (Epoch, Time)| told != epoch || now.time.since(at) >= HEARD_EVERY;
+        if epoch >= self.view.term.epoch && self.heard_told.is_none_or(is_due) {
+            self.heard_told = Some((epoch, now.time));
+            effects.push(Effect::Tell(Tell::Heard(epoch)));
+        }
+        true
+    }
+
+    pub(super) fn say_progress(&mut self, effects: &mut Vec<Effect>) {
+        if let Some((epoch, to)) = self.leader().filter(|(_, leader)| **leader != self.config.me) {
+            let message = Message::Progress { epoch, position: self.replica.position() };
+            effects.push(Effect::send(to.clone(), message));
+        }
+    }
+
+    pub(super) fn take_applied(
+        &mut self,
+        now: Now,
+        result: Result<Applied, CorruptBatch>,
+        effects: &mut Vec<Effect>,
+    ) {
+        match result {
+            Ok(applied) => self.on_applied(&applied, effects),
+            Err(CorruptBatch::Diverged { .. }) => self.doubt(now.time, effects),
+            Err(corrupt) => effects.push(Effect::Event(Event::Corrupt { reason: corrupt.to_string() })),
+        }
+    }
+
+    pub(super) fn on_applied(&mut self, applied: &Applied, effects: &mut Vec<Effect>) {
+        self.host.on_applied(applied, effects);
+        for (session, names) in &applied.gone {
+            effects.push(Effect::Event(Event::HostGone { session: session.clone(), names: *names }));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a member says of its replica: that it is synced, or that it has none.
+
+use callsign_store::planted;
+
+use super::{Effect, Event, HOPELESS_FOR, Leader, Member, Now, SYNCED_EVERY, Table, Tell, Time};
+
+impl<T: Table> Member<T> {
+    /// How many operations the batch has that is on its way into the log. For counts.
+    pub(crate) fn batch_operations(&self) -> Option<usize> {
+        self.leader.as_ref().and_then(Leader::batch_operations)
+    }
+
+    pub(super) fn say_synced(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let term = &self.view.term;
+        let (epoch, is_at_end) = match self.leader() {
+            // The leader's own entry of this epoch is applied, and nothing known is missing.
+            Some((epoch, _)) => (epoch, self.replica.epoch() == epoch),
+            // While nobody leads nothing is written: what the view saw is the end.
+            None if term.leader.is_none() && self.view.commit.is_some() => {
+                (term.epoch, self.view.commit.is_some_and(|end| self.replica.position() >= end.position))
+            }
+            None => return,
+        };
+        let is_complete = is_at_end && self.catchup.is_complete(&self.replica);
+        let is_complete = is_complete || planted!("synced-before-end");
+        let is_told = now.time < self.synced_told + SYNCED_EVERY && self.synced_told > Time::ZERO;
+        if self.is_synced() || self.view.me.is_none() || !is_complete || is_told {
+            return;
+        }
+        self.synced_told = now.time;
+        let position = self.replica.position();
+        effects.push(Effect::Event(Event::Synced { position }));
+        effects.push(Effect::Tell(Tell::Synced(epoch, position)));
+    }
+
+    /// The log does not go back to where this replica is, nobody leads, and no synced member is left to give a
+    /// base: what this replica lacks is lost. To let the registry go on, the member says that it has none either,
+    /// and drops its claims, so that a `Reset` may be written.
+    ///
+    /// Also if it is the leader itself that has nothing to open its epoch with: somebody who has a base joined after it was
+    /// elected to write a `Reset`. Nobody can depose it, as nobody is synced. By joining again it leaves the seat.
+    pub(super) fn give_up_base(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        // While the lock is held, whoever wants to join waits for it: nothing is lost before it was given up.
+        let cannot_open = self.is_elected() && self.handoff.is_some() && self.view.lock.is_none();
+        let is_lost = self.catchup.is_too_far() || (cannot_open && !self.replica.is_based());
+        let is_hopeless = (self.view.term.leader.is_none() || cannot_open)
+            && self.view.me.is_some_and(|token| {
+                let row = self.view.members.get(&self.config.me);
+                row.is_some_and(|row| row.token == token && !row.synced && (!row.empty || cannot_open))
+            })
+            && self
+                .view
+                .members
+                .values()
+                .all(|row| !row.synced || self.view.sessions.is_closed(&row.session))
+            && is_lost;
+        if !is_hopeless {
+            self.hopeless_since = None;
+            return;
+        }
+        let since = *self.hopeless_since.get_or_insert(now.time);
+        if now.time.since(since) < HOPELESS_FOR {
+            return;
+        }
+        self.hopeless_since = None;
+        self.replica.give_up_base();
+        if !planted!("base-given-up-with-claims") {
+            self.host.drop_all_claims(effects);
+        }
+        effects.push(Effect::Tell(Tell::Rejoin { empty: true }));
+    }
+}

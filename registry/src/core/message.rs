@@ -1,0 +1,218 @@
+//! What members of a registry tell each other over links.
+//!
+//! All of it is in this file, with its version. A message of an older epoch changes nothing.
+//!
+//! The fields of a message never change within a version; what a later one adds is behind the message, where older nodes do
+//! not look. A message that this version does not have is dropped and counted, as if it had been lost.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use callsign_elector::record::LogEnd;
+use callsign_store::ids::{Epoch, Position, SessionId};
+use callsign_transport::{Kind, VariantName};
+use serde::{Deserialize, Serialize};
+
+use crate::core::{
+    entry::Entry,
+    name::Name,
+    table::{RequestNumber, Row},
+};
+
+/// The version of the messages that this version writes, and the only one that it reads.
+const VERSION: u8 = 1;
+
+/// What a host wants of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Wish {
+    /// To hold it with this actor.
+    Register { actor: u64, kind: Kind },
+    /// To give it up, if the registration is the one at `position`.
+    Unregister { position: Position },
+}
+
+/// One request of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Request {
+    pub number: RequestNumber,
+    pub name: Name,
+    pub wish: Wish,
+}
+
+/// The leader's answer to a request. It holds at `position` of the log, and the host passes it on when its own
+/// replica is there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The name is the actor's, by the registration at `token`.
+    Granted { token: Position },
+    /// Somebody holds it.
+    Taken { holder: Entry },
+    /// The registration that was to be given up is not there, or not any more.
+    Released,
+}
+
+/// One row of a snapshot, or the absence of one. `session` is an index into the chunk's sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ChunkRow {
+    pub name: Name,
+    pub row: Option<(Position, u32, RequestNumber, u64, Kind)>,
+}
+
+/// Part of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Chunk {
+    pub sessions: Vec<Arc<SessionId>>,
+    pub rows: Vec<ChunkRow>,
+}
+
+impl Chunk {
+    pub fn push(&mut self, name: Name, row: Option<Row>) {
+        let row = row.map(|row| {
+            let found = self.sessions.iter().rposition(|s| Arc::ptr_eq(s, &row.session) || *s == row.session);
+            let index = found.unwrap_or_else(|| {
+                self.sessions.push(row.session.clone());
+                self.sessions.len() - 1
+            });
+            (row.position, u32::try_from(index).unwrap_or(u32::MAX), row.request, row.actor, row.kind)
+        });
+        self.rows.push(ChunkRow { name, row });
+    }
+}
+
+/// A message between members.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// Host to leader. All requests of this session with a number below `acknowledged` are decided and known.
+    Requests { epoch: Epoch, session: Arc<SessionId>, acknowledged: RequestNumber, requests: Vec<Request> },
+    /// Leader to host. Each verdict holds at `position`.
+    Verdicts {
+        epoch: Epoch,
+        session: Arc<SessionId>,
+        position: Position,
+        verdicts: Vec<(RequestNumber, Verdict)>,
+    },
+
+    /// Leader to member: the batch at `position`, to be applied by whoever holds the batch that it names as the one before.
+    Replicate { epoch: Epoch, position: Position, batch: Bytes },
+    /// Leader to member, when a new epoch is open: the batches from what the member is known to have up to the
+    /// opening entry. Ahead of anything newer on the link.
+    ApplyNamesSnapshot { epoch: Epoch, batches: Vec<(Position, Bytes)> },
+    /// Leader to member, when idle: where the log ends.
+    Heartbeat { epoch: Epoch, end: LogEnd },
+    /// Member to leader: what its replica has applied.
+    Progress { epoch: Epoch, position: Position },
+
+    /// Member to leader: it lacks what follows `after`.
+    Fetch { epoch: Epoch, after: Position },
+    /// Leader to member: some of what follows `after`, from memory. Empty: it is not in memory.
+    Fetched { epoch: Epoch, after: Position, batches: Vec<(Position, Bytes)> },
+
+    /// Member to a synced member: it lacks a base. `id` is the asker's own number for this snapshot.
+    SnapshotWanted { id: u64 },
+    /// Asker to sender: the chunk with this index, please.
+    SnapshotNext { id: u64, index: u64 },
+    /// One chunk. If `end` is set it is the last one: with it the snapshot is exact at that batch.
+    SnapshotChunk { id: u64, index: u64, names: u64, chunk: Chunk, end: Option<(Epoch, LogEnd)> },
+    /// The sender has no base itself, or has forgotten this snapshot.
+    SnapshotRefused { id: u64 },
+
+    /// New leader to the one before: step down, say where you ended.
+    TransferSnapshot { epoch: Epoch },
+    /// The answer: it leads no more, and its log ended here.
+    Transferred { epoch: Epoch, position: Position },
+
+    /// An elector's, to the leader that it sees a lock for: run your handoff, and say when it is done.
+    RunHandoff { epoch: Epoch },
+    /// The answer: the epoch is open.
+    HandoffDone { epoch: Epoch },
+}
+
+/// Why a message could not be read. Nothing of it was acted on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum BadMessage {
+    /// It is written in another version's words, or in none.
+    #[error("a message of version {found:?}, this node reads {VERSION}")]
+    Version { found: Option<u8> },
+    /// A newer version has this message. It is to be dropped: nobody relies on its arrival.
+    #[error("a message that this version does not know: {0}")]
+    Unknown(String),
+    /// It does not have the form that its version has.
+    #[error("a message cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl Message {
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = vec![VERSION];
+        // Writing to memory does not fail, and a message has nothing that MessagePack cannot write.
+        rmp_serde::encode::write(&mut bytes, self).expect("messages are serializable");
+        bytes.into()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, BadMessage> {
+        let Some((&VERSION, body)) = bytes.split_first() else {
+            return Err(BadMessage::Version { found: bytes.first().copied() });
+        };
+        rmp_serde::from_slice(body).map_err(|error| {
+            let name = rmp_serde::from_slice::<VariantName>(body).ok();
+            match name.and_then(VariantName::unknown_to::<Self>) {
+                Some(name) => BadMessage::Unknown(name),
+                None => BadMessage::Malformed(error.to_string()),
+            }
+        })
+    }
+
+    /// The epoch that it says has begun, if that is what it says: by it alone nobody knows so.
+    pub fn says_epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::Replicate { epoch, .. }
+            | Self::ApplyNamesSnapshot { epoch, .. }
+            | Self::Heartbeat { epoch, .. }
+            | Self::SnapshotChunk { end: Some((epoch, _)), .. }
+            | Self::TransferSnapshot { epoch }
+            | Self::RunHandoff { epoch } => Some(*epoch),
+            _ => None,
+        }
+    }
+
+    /// The epoch that it belongs to, if it belongs to one.
+    pub fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::Requests { epoch, .. }
+            | Self::Verdicts { epoch, .. }
+            | Self::Progress { epoch, .. }
+            | Self::Fetch { epoch, .. }
+            | Self::Fetched { epoch, .. }
+            | Self::Transferred { epoch, .. }
+            | Self::HandoffDone { epoch } => Some(*epoch),
+            other => other.says_epoch(),
+        }
+    }
+
+    /// What it is, for counts and drawings.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Requests { .. } => "requests",
+            Self::Verdicts { .. } => "verdicts",
+            Self::Replicate { .. } => "replicate",
+            Self::ApplyNamesSnapshot { .. } => "apply_names_snapshot",
+            Self::Heartbeat { .. } => "heartbeat",
+            Self::Progress { .. } => "progress",
+            Self::Fetch { .. } => "fetch",
+            Self::Fetched { .. } => "fetched",
+            Self::SnapshotWanted { .. } => "snapshot_wanted",
+            Self::SnapshotNext { .. } => "snapshot_next",
+            Self::SnapshotChunk { .. } => "snapshot_chunk",
+            Self::SnapshotRefused { .. } => "snapshot_refused",
+            Self::TransferSnapshot { .. } => "transfer_snapshot",
+            Self::Transferred { .. } => "transferred",
+            Self::RunHandoff { .. } => "run_handoff",
+            Self::HandoffDone { .. } => "handoff_done",
+        }
+    }
+
+    /// Whether it may take the lane that cannot delay the others.
+    pub fn is_bulk(&self) -> bool {
+        matches!(self, Self::SnapshotChunk { .. } | Self::Fetched { .. })
+    }
+}

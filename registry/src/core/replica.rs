@@ -1,0 +1,423 @@
+//! The replica: the log, applied in order.
+//!
+//! Takes as given: what a leader sends was committed. Not given: that it is complete, or that the leader still leads.
+//!
+//! Promises: the table is always the result of a prefix of the log (P5); it never goes back, and while a snapshot
+//! arrives readers see the old content. A gap is noticed, by the next batch or the next heartbeat; closing it is
+//! the business of [`catchup`](crate::core::catchup).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use callsign_elector::record::LogEnd;
+use callsign_store::ids::{Epoch, NodeName, Position, SessionId};
+use callsign_store::planted;
+
+use crate::core::{
+    log::{Batch, CorruptBatch, Op},
+    message::Chunk,
+    name::Name,
+    table::{Row, Table},
+};
+
+/// The most bytes of batches that wait for a gap to close. More are dropped, and fetched later.
+const MAX_WAITING_BYTES: usize = 16 << 20;
+
+/// What the log says of one session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// The one copy of the id that all its rows share.
+    pub id: Arc<SessionId>,
+    /// How many names it has.
+    pub names: u64,
+    /// Combines all its (name, position), in no order.
+    pub digest: u64,
+}
+
+/// Combines a name and a position into 64 bits (FNV-1a, Fowler, Noll and Vo). To compare, not to protect.
+pub fn digest(name: &str, position: Position) -> u64 {
+    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().chain(position.0.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, fold)
+}
+
+/// What a batch changed that others have to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Applied {
+    /// Rows of this node that are gone.
+    pub own_freed: Vec<(Name, Row)>,
+    /// Sessions all of whose names are gone, with their number.
+    pub gone: Vec<(SessionId, u64)>,
+}
+
+impl Applied {
+    fn merge(&mut self, mut other: Self) {
+        self.own_freed.append(&mut other.own_freed);
+        self.gone.append(&mut other.gone);
+    }
+}
+
+/// A batch that came too early.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    epoch: Epoch,
+    batch: Batch,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Replica<T> {
+    me: NodeName,
+    table: T,
+    sessions: BTreeMap<SessionId, Held>,
+    epoch: Epoch,
+    end: LogEnd,
+    based: bool,
+    waiting: BTreeMap<Position, Waiting>,
+    waiting_bytes: usize,
+    /// Names changed since the start of each snapshot that is being sent. One that has too many to remember is forgotten.
+    pub touched: BTreeMap<(NodeName, u64), Touched>,
+}
+
+/// Names that were changed while a snapshot is being sent, since they were last walked over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Touched {
+    names: BTreeSet<Name>,
+    limit: usize,
+}
+
+impl Touched {
+    /// None yet, and so many in the end.
+    pub fn at_most(limit: usize) -> Self {
+        Self { names: BTreeSet::new(), limit }
+    }
+
+    /// Adds one. False: it is one too many.
+    fn insert(&mut self, name: &Name) -> bool {
+        self.names.insert(name.clone());
+        self.names.len() <= self.limit
+    }
+
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Those that are to be walked over anew.
+    pub fn take(&mut self) -> Vec<Name> {
+        std::mem::take(&mut self.names).into_iter().collect()
+    }
+}
+
+impl<T: Table> Replica<T> {
+    pub fn new(me: NodeName, table: T) -> Self {
+        Self {
+            me,
+            table,
+            sessions: BTreeMap::new(),
+            epoch: Epoch(0),
+            end: LogEnd::default(),
+            based: false,
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            touched: BTreeMap::new(),
+        }
+    }
+
+    pub fn table(&self) -> &T {
+        &self.table
+    }
+
+    /// The last batch applied.
+    pub fn position(&self) -> Position {
+        self.end.position
+    }
+
+    /// The last batch applied, with its nonce: only what names it may follow.
+    pub fn end(&self) -> LogEnd {
+        self.end
+    }
+
+    /// The greatest epoch of which something was applied.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whether the table is a prefix of the log, and not just nothing yet.
+    pub fn is_based(&self) -> bool {
+        self.based
+    }
+
+    /// Empties the table, and takes it for the prefix of no batch. Right only if the log still has its first one.
+    pub fn base_on_nothing(&mut self) {
+        // Of a replica that has forgotten what it applied there may be rows left.
+        if self.table.count() > 0 {
+            let empty = self.table.staged(0);
+            self.table.switch_to(empty);
+        }
+        self.sessions.clear();
+        self.end = LogEnd::default();
+        self.based = true;
+    }
+
+    /// The table is a prefix of the log that nobody can continue. Readers learn that it is not complete.
+    pub fn give_up_base(&mut self) {
+        self.based = false;
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        // Nor does it give others a base any more.
+        self.touched.clear();
+    }
+
+    /// What was applied is of a store that went back. Only a batch that resets can be applied, or a snapshot installed.
+    pub fn forget(&mut self) {
+        self.give_up_base();
+        self.end = LogEnd::default();
+        if !planted!("epoch-of-the-lost-log") {
+            self.epoch = Epoch(0);
+        }
+    }
+
+    /// Passes over the log up to its end. Right only if the next batch resets.
+    pub fn skip_to(&mut self, end: LogEnd) {
+        self.end = end;
+    }
+
+    pub fn sessions(&self) -> &BTreeMap<SessionId, Held> {
+        &self.sessions
+    }
+
+    /// The first position of a batch that waits for a gap before it to close.
+    pub fn gap_before(&self) -> Option<Position> {
+        self.waiting.keys().next().copied()
+    }
+
+    /// Takes a committed batch that came from a leader: applies it if it is the next, keeps it if it is a later one.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of another log than what was applied. Then nothing was changed.
+    pub fn offer(
+        &mut self,
+        epoch: Epoch,
+        position: Position,
+        batch: &Bytes,
+    ) -> Result<Applied, CorruptBatch> {
+        if position < self.position() || epoch < self.epoch {
+            return Ok(Applied::default());
+        }
+        let bytes = batch.len();
+        let batch = Batch::decode_at(position, batch)?;
+        if !self.based {
+            // Without a base, the only batch that can be applied is one that needs none.
+            if batch.ops.contains(&Op::Reset) && position > self.position() {
+                let mut applied = self.apply(&batch);
+                applied.merge(self.apply_waiting());
+                return Ok(applied);
+            }
+        } else if self.is_next(&batch)? || planted!("no-gap-check") {
+            let mut applied = self.apply(&batch);
+            applied.merge(self.apply_waiting());
+            return Ok(applied);
+        }
+        if position > self.position() && self.waiting_bytes + bytes <= MAX_WAITING_BYTES {
+            self.waiting_bytes += bytes;
+            if let Some(former) = self.waiting.insert(position, Waiting { epoch, batch, bytes }) {
+                self.waiting_bytes -= former.bytes;
+            }
+        }
+        Ok(Applied::default())
+    }
+
+    /// Whether a batch follows the last one applied. An error: it is of another log.
+    pub fn is_next(&self, batch: &Batch) -> Result<bool, CorruptBatch> {
+        let shared = if batch.position == self.position() { batch.end() } else { batch.prev };
+        // A batch that passes over where this replica is leaves out what is applied here.
+        let passes_over = batch.position > self.position() && batch.prev.position < self.position();
+        if passes_over || (shared.position == self.position() && shared != self.end) {
+            return Err(CorruptBatch::Diverged { at: self.end });
+        }
+        Ok(batch.position > self.position() && batch.prev.position == self.position())
+    }
+
+    /// Applies what waits, as far as it goes.
+    fn apply_waiting(&mut self) -> Applied {
+        let mut all = Applied::default();
+        while let Some((position, waiting)) = self.waiting.pop_first() {
+            if waiting.batch.prev.position > self.position() {
+                self.waiting.insert(position, waiting);
+                break;
+            }
+            self.waiting_bytes -= waiting.bytes;
+            // What a newer leader's log passed over was never committed at this position.
+            if self.is_next(&waiting.batch) == Ok(true) && waiting.epoch >= self.epoch {
+                all.merge(self.apply(&waiting.batch));
+            }
+        }
+        all
+    }
+
+    /// Applies the next batch of the log.
+    pub fn apply(&mut self, batch: &Batch) -> Applied {
+        debug_assert!(batch.position > self.position(), "the log is applied forwards");
+        let mut applied = Applied::default();
+        let sessions: Vec<Arc<SessionId>> = batch.sessions.iter().map(|id| self.shared(id)).collect();
+        for op in &batch.ops {
+            match op {
+                Op::Register { name, session, request, actor, kind } => {
+                    let row = Row {
+                        position: batch.position,
+                        session: sessions[*session as usize].clone(),
+                        request: *request,
+                        actor: *actor,
+                        kind: *kind,
+                    };
+                    self.put(name, row);
+                }
+                Op::Unregister { name, position } => {
+                    if self.table.row(name).is_some_and(|row| row.position == *position) {
+                        self.free(name, &mut applied);
+                    }
+                }
+                Op::HostGone { session } => {
+                    let session = &sessions[*session as usize];
+                    let gone = self.free_all_of(session, &mut applied);
+                    applied.gone.push((SessionId::clone(session), gone));
+                }
+                Op::Open => {}
+                Op::Reset => {
+                    for name in self.table.names() {
+                        self.free(&name, &mut applied);
+                    }
+                    self.based = true;
+                }
+            }
+        }
+        self.sessions.retain(|_, held| held.names > 0);
+        self.epoch = self.epoch.max(batch.epoch);
+        self.end = batch.end();
+        applied
+    }
+
+    fn shared(&mut self, id: &Arc<SessionId>) -> Arc<SessionId> {
+        let held = self.sessions.entry(SessionId::clone(id));
+        held.or_insert_with(|| Held { id: id.clone(), names: 0, digest: 0 }).id.clone()
+    }
+
+    fn put(&mut self, name: &Name, row: Row) {
+        count_in(&mut self.sessions, name, &row);
+        self.touch(name);
+        let former = self.table.put(name.clone(), row);
+        debug_assert!(former.is_none(), "the leader grants free names only");
+        if let Some(former) = former {
+            count_out(&mut self.sessions, name, &former);
+        }
+    }
+
+    fn free(&mut self, name: &Name, applied: &mut Applied) {
+        let Some(row) = self.table.take(name) else { return };
+        count_out(&mut self.sessions, name, &row);
+        self.touch(name);
+        if row.session.node == self.me {
+            applied.own_freed.push((name.clone(), row));
+        }
+    }
+
+    /// Frees all names of a session, in one pass, and returns how many they were.
+    fn free_all_of(&mut self, session: &SessionId, applied: &mut Applied) -> u64 {
+        let (touched, is_own) = (&mut self.touched, session.node == self.me);
+        let mut gone = 0;
+        self.table.free_all_of(session, |name, row| {
+            gone += 1;
+            if !planted!("host-gone-not-touched") {
+                touched.retain(|_, touched| touched.insert(name));
+            }
+            if is_own {
+                applied.own_freed.push((name.clone(), row.clone()));
+            }
+        });
+        // They were all that it had.
+        if let Some(held) = self.sessions.get_mut(session) {
+            (held.names, held.digest) = (0, 0);
+        }
+        gone
+    }
+
+    fn touch(&mut self, name: &Name) {
+        self.touched.retain(|_, touched| touched.insert(name));
+    }
+
+    /// Puts a complete snapshot in the table's place, unless the table is further already. Returns what the batches behind it
+    /// changed that had come before it.
+    pub fn install(&mut self, snapshot: Staged<T>, epoch: Epoch, end: LogEnd) -> Option<Applied> {
+        if self.based && end.position <= self.position() && !planted!("replica-goes-back") {
+            return None;
+        }
+        self.table.switch_to(snapshot.table);
+        self.sessions = snapshot.sessions;
+        self.sessions.retain(|_, held| held.names > 0);
+        self.epoch = self.epoch.max(epoch);
+        self.end = end;
+        self.based = true;
+        // What is being sent from here was begun on the former content.
+        self.touched.clear();
+        Some(self.apply_waiting())
+    }
+}
+
+fn count_in(sessions: &mut BTreeMap<SessionId, Held>, name: &str, row: &Row) {
+    if let Some(held) = sessions.get_mut(&*row.session) {
+        held.names += 1;
+        held.digest ^= digest(name, row.position);
+    }
+}
+
+fn count_out(sessions: &mut BTreeMap<SessionId, Held>, name: &str, row: &Row) {
+    if let Some(held) = sessions.get_mut(&*row.session) {
+        held.names -= 1;
+        held.digest ^= digest(name, row.position);
+    }
+}
+
+/// A snapshot that is still arriving. Nobody reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Staged<T> {
+    table: T,
+    sessions: BTreeMap<SessionId, Held>,
+}
+
+impl<T: Table> Staged<T> {
+    pub fn new(like: &Replica<T>, names: usize) -> Self {
+        Self { table: like.table.staged(names), sessions: BTreeMap::new() }
+    }
+
+    /// Takes one chunk: the state of some names, later than that of any chunk before.
+    pub fn take(&mut self, chunk: Chunk) -> Result<(), CorruptBatch> {
+        let mut shared = Vec::with_capacity(chunk.sessions.len());
+        for id in chunk.sessions {
+            let held = self.sessions.entry(SessionId::clone(&id));
+            shared.push(held.or_insert_with(|| Held { id, names: 0, digest: 0 }).id.clone());
+        }
+        for entry in chunk.rows {
+            let former = match entry.row {
+                None => self.table.take(&entry.name),
+                Some((position, session, request, actor, kind)) => {
+                    let session = shared.get(session as usize).ok_or_else(|| {
+                        CorruptBatch::Malformed("a chunk names a session that it does not list".into())
+                    })?;
+                    let row = Row { position, session: session.clone(), request, actor, kind };
+                    count_in(&mut self.sessions, &entry.name, &row);
+                    self.table.put(entry.name.clone(), row)
+                }
+            };
+            if let Some(former) = former {
+                count_out(&mut self.sessions, &entry.name, &former);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn count(&self) -> usize {
+        self.table.count()
+    }
+}

@@ -1,0 +1,146 @@
+//! Sending a snapshot in chunks, while the table changes.
+//!
+//! The walk goes once over the names that were there when it began. What is changed meanwhile is remembered, and
+//! walked over again, until what is left fits in the last chunk; that one is taken at one position, at which the
+//! whole is exact. The receiver asks for each chunk, so that a slow one holds up nobody.
+//!
+//! A receiver that gives up says nothing, and asks somebody else. So a walk is forgotten when nothing was asked of it for a
+//! while, and what it remembers of a table that changes fast is bounded.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use callsign_store::{Time, ids::NodeName, planted};
+
+use crate::core::{
+    message::{Chunk, Message},
+    name::Name,
+    replica::{Replica, Touched},
+    table::Table,
+};
+
+/// A receiver that asks for nothing for so long has gone: it waits a second itself. Shorter: a pause on the way costs it the
+/// snapshot. Longer: its walk costs memory.
+const FORGET_AFTER: Duration = Duration::from_secs(3);
+
+/// How many chunks of changed names a walk remembers at least; more, if it has more names to walk over. A table that changes
+/// faster than the receiver reads comes to this; the receiver is refused, and begins again.
+const TOUCHED_CHUNKS: usize = 16;
+
+/// How many snapshots are sent at a time. More wait, by being refused and asking again.
+const MAX_WALKS: usize = 16;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Walk {
+    names: Vec<Name>,
+    cursor: usize,
+    total: u64,
+    next_index: u64,
+    last_asked: Time,
+}
+
+/// All snapshots that are being sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Walks {
+    /// How many names a chunk has at most.
+    chunk: usize,
+    walks: BTreeMap<(NodeName, u64), Walk>,
+}
+
+impl Walks {
+    pub(crate) fn new(chunk: usize) -> Self {
+        Self { chunk, walks: BTreeMap::new() }
+    }
+
+    /// Begins a snapshot for a member, in place of any former one of its. Returns the first chunk.
+    pub(crate) fn begin<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        to: &NodeName,
+        id: u64,
+    ) -> Message {
+        self.forget(replica, |(node, _), walk| node == to || now.since(walk.last_asked) > FORGET_AFTER);
+        if !replica.is_based() || self.walks.len() >= MAX_WALKS {
+            return Message::SnapshotRefused { id };
+        }
+        let names = replica.table().names();
+        let total = names.len() as u64;
+        self.walks.insert((to.clone(), id), Walk { names, cursor: 0, total, next_index: 0, last_asked: now });
+        let limit = replica.table().count().max(TOUCHED_CHUNKS * self.chunk);
+        replica.touched.insert((to.clone(), id), Touched::at_most(limit));
+        self.next(now, replica, to, id, 0)
+    }
+
+    /// Forgets the snapshots that nobody has asked for any more.
+    pub(crate) fn forget_abandoned<T>(&mut self, now: Time, replica: &mut Replica<T>) {
+        if !planted!("abandoned-walk-kept") {
+            self.forget(replica, |_, walk| now.since(walk.last_asked) > FORGET_AFTER);
+        }
+    }
+
+    /// How many are being sent.
+    #[cfg(any(test, feature = "cores"))]
+    pub(crate) fn count(&self) -> usize {
+        self.walks.len()
+    }
+
+    /// The chunk asked for.
+    pub(crate) fn next<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        to: &NodeName,
+        id: u64,
+        index: u64,
+    ) -> Message {
+        let key = (to.clone(), id);
+        // The replica forgets what was touched when another snapshot took its own place, and when it became too much.
+        let (Some(walk), Some(touched)) = (self.walks.get_mut(&key), replica.touched.get_mut(&key)) else {
+            self.walks.remove(&key);
+            return Message::SnapshotRefused { id };
+        };
+        if walk.next_index != index {
+            return Message::SnapshotRefused { id };
+        }
+        walk.next_index += 1;
+        walk.last_asked = now;
+        let mut taken: Vec<Name> = Vec::new();
+        while taken.len() < self.chunk && walk.cursor < walk.names.len() {
+            taken.push(walk.names[walk.cursor].clone());
+            walk.cursor += 1;
+        }
+        let mut end = None;
+        if walk.cursor == walk.names.len() {
+            if planted!("snapshot-without-touched") {
+                end = Some((replica.epoch(), replica.end()));
+            } else if taken.len() + touched.count() <= self.chunk {
+                taken.extend(touched.take());
+                end = Some((replica.epoch(), replica.end()));
+            } else {
+                walk.names = touched.take();
+                walk.cursor = 0;
+            }
+        }
+        let names = walk.total;
+        let mut chunk = Chunk::default();
+        for name in taken {
+            let row = replica.table().row(&name);
+            chunk.push(name, row);
+        }
+        if end.is_some() {
+            self.walks.remove(&key);
+            replica.touched.remove(&key);
+        }
+        Message::SnapshotChunk { id, index, names, chunk, end }
+    }
+
+    /// Drops the walks for a node that is gone.
+    pub(crate) fn drop_node<T>(&mut self, replica: &mut Replica<T>, node: &NodeName) {
+        self.forget(replica, |(to, _), _| to == node);
+    }
+
+    fn forget<T>(&mut self, replica: &mut Replica<T>, gone: impl Fn(&(NodeName, u64), &Walk) -> bool) {
+        self.walks.retain(|key, walk| !gone(key, walk));
+        replica.touched.retain(|key, _| self.walks.contains_key(key));
+    }
+}

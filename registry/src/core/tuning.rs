@@ -1,0 +1,33 @@
+//! The sizes that a member is made with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::log::MAX_BATCH_BYTES;
+
+/// Sizes on which nothing depends but speed and memory. A simulation takes small ones, to get to their ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tuning {
+    /// How many batches have to go for a cut of the log to be worth a transaction.
+    pub cut_worth: u64,
+    /// How many names a chunk of a snapshot has at most.
+    pub chunk_names: usize,
+    /// How many bytes of the log a leader remembers. Smaller: members that lag read the store.
+    pub memory_bytes: usize,
+    /// How far a synced member may lag, in bytes of the log. Smaller: a slow one needs snapshots. Larger: the store
+    /// keeps more.
+    pub max_lag: usize,
+    /// How many bytes a leader puts into a batch at most. Larger: the store may refuse it.
+    pub batch_bytes: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            cut_worth: 256,
+            chunk_names: 4096,
+            memory_bytes: 16 << 20,
+            max_lag: 64 << 20,
+            batch_bytes: MAX_BATCH_BYTES,
+        }
+    }
+}

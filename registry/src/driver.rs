@@ -1,0 +1,14 @@
+//! What carries out what cores ask for, and what applications call.
+
+pub(crate) mod actor;
+pub(crate) mod inbox;
+pub mod metrics;
+pub(crate) mod name_ref;
+pub(crate) mod node;
+#[cfg(feature = "election")]
+pub(crate) mod oracle;
+pub(crate) mod outage;
+pub(crate) mod registry;
+pub(crate) mod shared;
+#[cfg(feature = "election")]
+pub(crate) mod singleton;

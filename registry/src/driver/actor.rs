@@ -1,0 +1,284 @@
+//! Runs a [`RegistryCore`] as an actor.
+//!
+//! Decides nothing: it turns messages, timers and completions into inputs, and carries out effects in order. A rule
+//! of the protocol found here is in the wrong place.
+
+use std::sync::Arc;
+
+use callsign_elector::{
+    elector::{self, ElectorConfig, driver::UnderWay},
+    session::{self, TrustHandle},
+};
+use callsign_store::{
+    Clock, SharedStore, Time,
+    ids::{NodeName, RegistryName},
+    supervision::{Part, Supervisor},
+};
+use callsign_transport::Endpoint;
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor_cluster_derive::RactorMessage;
+use tokio::sync::watch;
+
+use crate::{
+    core::{
+        input::{Input, Now},
+        member::MemberConfig,
+        registry::{RegistryCore, RegistryEffect, Told},
+    },
+    driver::{metrics::OfRegistry, shared::SharedTable},
+    status::Status,
+};
+
+mod callers;
+mod effects;
+mod failing;
+mod pumps;
+mod recorders;
+mod watched;
+
+pub(crate) use callers::{Flag, Listener, Shared};
+pub(crate) use recorders::Recorders;
+
+/// There are inputs to take.
+#[derive(Debug, RactorMessage)]
+pub(crate) struct Kick;
+
+/// Told of every new set of members and their addresses.
+pub(crate) type OnMembers = Box<dyn Fn(Vec<(NodeName, String)>) + Send + Sync>;
+
+/// Told what the session of the node is to be told.
+pub(crate) type OnSession = Box<dyn Fn(session::Input) + Send + Sync>;
+
+/// What a member actor is started with.
+pub(crate) struct Parts {
+    pub(crate) config: MemberConfig,
+    pub(crate) elector: ElectorConfig,
+    pub(crate) registry: RegistryName,
+    pub(crate) channel: String,
+    pub(crate) store: SharedStore,
+    pub(crate) clock: Clock,
+    pub(crate) trust: TrustHandle,
+    pub(crate) endpoint: Endpoint,
+    /// Told of every new set of members, so that the node links to them.
+    pub(crate) on_members: OnMembers,
+    /// Told what the session of the node is to be told.
+    pub(crate) on_session: OnSession,
+    pub(crate) recorders: Option<Recorders>,
+    pub(crate) supervisor: Supervisor,
+}
+
+/// A member that runs.
+pub(crate) struct Started {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) actor: ActorCell,
+    pub(crate) part: Part,
+}
+
+/// Starts a member.
+pub(crate) async fn start(parts: Parts) -> Result<Started, ractor::SpawnErr> {
+    // A recording can be replayed only if the order of the table is in it, or none of it.
+    let seed = parts.config.seed;
+    let table = if parts.recorders.is_some() { SharedTable::in_order(seed) } else { SharedTable::new(seed) };
+    let shared = Arc::new(Shared::new(&parts, &table));
+    let (supervisor, name) = (parts.supervisor.clone(), format!("the member of registry {}", parts.registry));
+    let arguments = (shared.clone(), parts, table);
+    let (actor, part) = supervisor.actor(name, MemberActor, arguments).await?;
+    shared.tell_elector(elector::Input::Wake);
+    shared.runs_in(actor.clone());
+    Ok(Started { shared, actor: actor.get_cell(), part })
+}
+
+struct MemberActor;
+
+/// Everything that the driver keeps besides the core.
+struct Driver {
+    core: RegistryCore<SharedTable>,
+    /// What the elector asked for.
+    under_way: UnderWay,
+    shared: Arc<Shared>,
+    store: SharedStore,
+    endpoint: Endpoint,
+    channel: String,
+    /// How many were up when it was last counted.
+    links: usize,
+    wake: watch::Sender<Time>,
+    effects: Vec<RegistryEffect>,
+    on_members: OnMembers,
+    on_session: OnSession,
+    /// Why the log could not be read, the last time, and how often in a row.
+    corrupt: (String, u64),
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+    recorders: Option<Recorders>,
+    supervisor: Supervisor,
+    metrics: OfRegistry,
+}
+
+/// Also after a panic, when nothing else is run.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.metrics.ended();
+    }
+}
+
+impl Actor for MemberActor {
+    type Msg = Kick;
+    type State = Driver;
+    type Arguments = (Arc<Shared>, Parts, SharedTable);
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Kick>,
+        (shared, parts, table): Self::Arguments,
+    ) -> Result<Driver, ActorProcessingErr> {
+        let (wake, wakes) = watch::channel(Time::ZERO);
+        let metrics = OfRegistry::new(parts.registry.as_str());
+        metrics.links(0);
+        let links = parts.endpoint.subscribe(&parts.channel);
+        let links = pumps::links(shared.clone(), links, metrics.pump());
+        let time = pumps::time(shared.clone(), parts.clock.clone(), wakes);
+        let supervisor = parts.supervisor;
+        let tasks = vec![
+            supervisor.service("what comes over links to a registry", links),
+            supervisor.task("the timer of a registry", time),
+        ];
+        let told = shared.clone();
+        let (store, clock) = (parts.store.clone(), parts.clock.clone());
+        let under_way =
+            UnderWay::new(store, clock, supervisor.clone(), move |input| told.tell_elector(input));
+        Ok(Driver {
+            core: RegistryCore::new(parts.elector, parts.config, table),
+            under_way,
+            shared,
+            store: parts.store,
+            endpoint: parts.endpoint,
+            channel: parts.channel,
+            links: 0,
+            wake,
+            effects: Vec::new(),
+            on_members: parts.on_members,
+            on_session: parts.on_session,
+            corrupt: (String::new(), 0),
+            tasks,
+            recorders: parts.recorders,
+            supervisor,
+            metrics,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Kick>,
+        _kick: Kick,
+        driver: &mut Driver,
+    ) -> Result<(), ActorProcessingErr> {
+        #[cfg(feature = "faults")]
+        {
+            if let Some(time) = driver.shared.hangs() {
+                tokio::time::sleep(time).await;
+            }
+        }
+        driver.take_all(&myself);
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _myself: ActorRef<Kick>,
+        event: SupervisionEvent,
+        driver: &mut Driver,
+    ) -> Result<(), ActorProcessingErr> {
+        // A watched actor is not a child: its end is an input, and never this actor's.
+        if let SupervisionEvent::ActorTerminated(who, ..) | SupervisionEvent::ActorFailed(who, _) = event {
+            let actor = who.get_id().pid();
+            if driver.shared.watched.remove(actor).is_some() {
+                // Not taken at once: ends that come together go together.
+                driver.shared.actor_ended(actor);
+            }
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _myself: ActorRef<Kick>,
+        driver: &mut Driver,
+    ) -> Result<(), ActorProcessingErr> {
+        driver.shared.ends();
+        if let Some(recorders) = &mut driver.recorders {
+            recorders.finish();
+        }
+        driver.shared.answers_nobody();
+        Ok(())
+    }
+}
+
+impl Driver {
+    fn take_all(&mut self, myself: &ActorRef<Kick>) {
+        let inputs = self.shared.inbox.take();
+        let now = self.shared.now();
+        let mut woke = false;
+        for told in inputs {
+            woke |= matches!(told, Told::Member(Input::Wake));
+            self.step(now, told, myself);
+        }
+        while let Some(told) = self.core.next_told() {
+            self.step(now, told, myself);
+        }
+        self.publish();
+        self.metrics.tell();
+        let wakes_at = self.core.member().wakes_at(now.time);
+        self.wake.send_if_modified(|at| {
+            // A timer that has fired waits to be told of the next time, even if it is the same.
+            let is_news = woke || *at != wakes_at;
+            *at = wakes_at;
+            is_news
+        });
+    }
+
+    fn step(&mut self, now: Now, told: Told, myself: &ActorRef<Kick>) {
+        self.count(&told);
+        let mut effects = std::mem::take(&mut self.effects);
+        match &mut self.recorders {
+            None => self.core.step(now, told, &mut effects),
+            Some(recorders) => recorders.step(&mut self.core, now, told, &mut effects),
+        }
+        for effect in effects.drain(..) {
+            self.perform(effect, myself);
+        }
+        self.effects = effects;
+    }
+
+    fn count(&mut self, told: &Told) {
+        match told {
+            Told::Member(Input::LinkUp { .. }) => self.metrics.link("up"),
+            Told::Member(Input::LinkDown { .. }) => self.metrics.link("down"),
+            Told::Member(Input::Message { message, .. }) => self.metrics.received(message),
+            Told::Member(Input::RunHandoff { leader, epoch })
+                if *leader == self.shared.status.load().node =>
+            {
+                self.metrics.handoff_begins(*epoch);
+            }
+            _ => {}
+        }
+    }
+
+    fn publish(&mut self) {
+        if std::mem::replace(&mut self.links, self.core.member().links()) != self.links {
+            self.metrics.links(self.links);
+        }
+        let status = Status::of(self.core.member());
+        self.shared.set_synced(status.synced);
+        let term = &self.core.member().view().term;
+        if **self.shared.term.load() != *term {
+            self.shared.term.store(Arc::new(term.clone()));
+        }
+        if **self.shared.status.load() != status {
+            self.metrics.status(&status, self.shared.table.count());
+            self.shared.status.store(Arc::new(status));
+            self.shared.changed.notify_waiters();
+        }
+    }
+}

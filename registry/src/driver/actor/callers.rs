@@ -1,0 +1,344 @@
+//! What a member shares with those who call it, and how they are answered.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use callsign_elector::{elector, record::Term, session::TrustHandle};
+use callsign_store::{
+    ids::RegistryName,
+    keys::RegistryKeys,
+    lock::lock,
+    planted,
+    supervision::{NodeFailure, foreign},
+};
+use ractor::ActorRef;
+use tokio::sync::{Notify, oneshot};
+
+use super::{Kick, Parts, watched::Watched};
+use crate::{
+    core::{
+        input::{Answer, Call, CallId, Input, Notice, Now},
+        registry::Told,
+    },
+    driver::{
+        inbox::Inbox,
+        shared::{SharedTable, TableReader},
+    },
+    status::Status,
+};
+
+/// How much longer than it may take a member's answer is waited for. Shorter: a busy member is taken for one that hangs.
+const HANGS: Duration = Duration::from_secs(1);
+
+/// Told what becomes of an actor's names.
+pub(crate) type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
+
+/// Raised when a claim has ended, for good.
+pub(crate) type Flag = Arc<AtomicBool>;
+
+/// What is kept for a claim, or for a request that may become one.
+struct Kept {
+    actor: u64,
+    flag: Flag,
+    listeners: Vec<Listener>,
+}
+
+/// What a member shares with its callers.
+pub(crate) struct Shared {
+    pub(crate) inbox: Inbox,
+    pub(crate) table: TableReader,
+    pub(crate) trust: TrustHandle,
+    pub(crate) status: ArcSwap<Status>,
+    actor: Mutex<Option<ActorRef<Kick>>>,
+    answers: Mutex<HashMap<CallId, oneshot::Sender<Answer>>>,
+    /// By the call that asked first. The member says when to forget one.
+    claims: Mutex<HashMap<CallId, Kept>>,
+    /// The actors that hold a name or ask for one.
+    pub(super) watched: Watched,
+    pub(super) failure: OnceLock<NodeFailure>,
+    next_call: AtomicU64,
+    is_synced: AtomicBool,
+    has_ended: AtomicBool,
+    /// The elector has seen this member leave.
+    pub(crate) left: Notify,
+    /// The session is trusted, again or for the first time.
+    pub(crate) trusted: Notify,
+    /// Something that [`Status`] shows is another than before: what the replica holds, say, or a link.
+    pub(crate) changed: Notify,
+    /// Who leads the registry, as this node last read.
+    pub(crate) term: ArcSwap<Term>,
+    /// Which registry this is.
+    pub(crate) registry: RegistryName,
+    /// Where it is in the store.
+    pub(crate) keys: RegistryKeys,
+    /// For how long the member is to take nothing from its mailbox.
+    #[cfg(feature = "faults")]
+    hang: Mutex<Option<Duration>>,
+}
+
+impl Shared {
+    pub(super) fn new(parts: &Parts, table: &SharedTable) -> Self {
+        Self {
+            inbox: Inbox::default(),
+            table: table.reader(),
+            trust: parts.trust.clone(),
+            status: ArcSwap::from_pointee(Status::joining(&parts.config.me)),
+            actor: Mutex::new(None),
+            answers: Mutex::new(HashMap::new()),
+            claims: Mutex::new(HashMap::new()),
+            watched: Watched::default(),
+            failure: OnceLock::new(),
+            next_call: AtomicU64::new(1),
+            is_synced: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            left: Notify::new(),
+            trusted: Notify::new(),
+            changed: Notify::new(),
+            term: ArcSwap::from_pointee(Term::vacant()),
+            registry: parts.registry.clone(),
+            keys: parts.config.keys.clone(),
+            #[cfg(feature = "faults")]
+            hang: Mutex::new(None),
+        }
+    }
+
+    /// The time, and which session is trusted.
+    pub(crate) fn now(&self) -> Now {
+        // The clock after the trust: a trust that ran out in between is not believed at the later time.
+        let trusted = self.trust.check().ok();
+        Now { time: self.trust.clock().now(), trusted }
+    }
+
+    /// The member runs, and takes what was pushed before.
+    pub(super) fn runs_in(&self, actor: ActorRef<Kick>) {
+        *lock(&self.actor) = Some(actor);
+        self.kick();
+    }
+
+    /// The member ends: nothing is known here any more.
+    pub(super) fn ends(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.is_synced.store(false, Ordering::Release);
+        // Nobody would say any more when a claim has ended.
+        for (_, kept) in lock(&self.claims).drain() {
+            kept.flag.store(true, Ordering::SeqCst);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Whoever still waits learns that nobody will answer.
+    pub(super) fn answers_nobody(&self) {
+        lock(&self.answers).clear();
+    }
+
+    pub(super) fn set_synced(&self, is_synced: bool) {
+        self.is_synced.store(is_synced, Ordering::Release);
+    }
+
+    pub(super) fn answer(&self, call: CallId, answer: Answer) {
+        let waiting = lock(&self.answers).remove(&call);
+        if let Some(waiting) = waiting {
+            // A caller that does not wait any more does not mind.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Tells the listeners of these claims, each of them once.
+    pub(super) fn notify(&self, claims: &[CallId], notice: Notice) {
+        let mut told: Vec<Listener> = Vec::new();
+        {
+            let kept = lock(&self.claims);
+            let listeners =
+                claims.iter().filter_map(|claim| kept.get(claim)).flat_map(|kept| &kept.listeners);
+            let mut known = HashSet::new();
+            told.extend(
+                listeners.filter(|listener| known.insert(Arc::as_ptr(listener).cast::<()>())).cloned(),
+            );
+        }
+        tell(&told, notice);
+    }
+
+    /// The node has failed: all claims have ended, and whoever listens is told. Which actors have somebody who does.
+    pub(super) fn end_all_claims(&self, notice: Notice) -> HashSet<u64> {
+        // First: whoever asks from now on sees the end itself.
+        self.has_ended.store(true, Ordering::SeqCst);
+        let claims = std::mem::take(&mut *lock(&self.claims));
+        let (mut told, mut known, mut actors) = (Vec::new(), HashSet::new(), HashSet::new());
+        let mut claims: Vec<_> = claims.into_iter().collect();
+        claims.sort_unstable_by_key(|(claim, _)| *claim);
+        for (_, kept) in claims {
+            kept.flag.store(true, Ordering::SeqCst);
+            if !kept.listeners.is_empty() {
+                actors.insert(kept.actor);
+            }
+            let is_new = |listener: &Listener| known.insert(Arc::as_ptr(listener).cast::<()>());
+            told.extend(kept.listeners.into_iter().filter(is_new));
+        }
+        tell(&told, notice);
+        actors
+    }
+
+    /// The claim ends: no check of it passes any more.
+    pub(super) fn flag(&self, claim: CallId) {
+        if let Some(kept) = lock(&self.claims).get(&claim) {
+            kept.flag.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// The second call found the claim of the first: whoever listens for it listens for that.
+    pub(super) fn same(&self, claim: CallId, again: CallId) {
+        let mut claims = lock(&self.claims);
+        let Some(asked) = claims.remove(&again) else { return };
+        let Some(held) = claims.get_mut(&claim) else { return };
+        for listener in asked.listeners {
+            if !held.listeners.iter().any(|known| Arc::ptr_eq(known, &listener)) {
+                held.listeners.push(listener);
+            }
+        }
+    }
+
+    pub(super) fn forget(&self, claim: CallId) {
+        let mut claims = lock(&self.claims);
+        let Some(kept) = claims.remove(&claim) else { return };
+        let was_held = kept.flag.load(Ordering::SeqCst);
+        // Listeners once belonged to actors.
+        let mut lose = || {
+            let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
+            same_actor.for_each(|other| other.listeners.clear());
+        };
+        if !was_held && planted!("refusal-takes-listeners") {
+            lose();
+        }
+        if was_held && planted!("release-takes-listeners") {
+            lose();
+        }
+    }
+
+    /// The flag of a claim: one that is not known any more has ended.
+    pub(crate) fn flag_of(&self, claim: CallId) -> Flag {
+        let known = lock(&self.claims).get(&claim).map(|kept| kept.flag.clone());
+        known.unwrap_or_else(|| Arc::new(AtomicBool::new(true)))
+    }
+
+    /// How many claims, or requests that may become one, are kept, and how many actors are watched.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        (lock(&self.claims).len(), self.watched.len())
+    }
+
+    /// Has the member hang, from the next message on.
+    #[cfg(feature = "faults")]
+    pub(crate) fn hang(&self, time: Duration) {
+        *lock(&self.hang) = Some(time);
+        self.kick();
+    }
+
+    /// For how long the member is to hang now.
+    #[cfg(feature = "faults")]
+    pub(super) fn hangs(&self) -> Option<Duration> {
+        lock(&self.hang).take()
+    }
+
+    /// Whether the replica is complete.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.is_synced.load(Ordering::Acquire)
+    }
+
+    /// Whether the member has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Hands an input to the member.
+    pub(crate) fn push(&self, input: Input) {
+        self.tell(Told::Member(input));
+    }
+
+    /// Hands an input to the elector.
+    pub(crate) fn tell_elector(&self, input: elector::Input) {
+        self.tell(Told::Elector(input));
+    }
+
+    /// Hands an input to the core that is meant.
+    pub(crate) fn tell(&self, told: Told) {
+        if self.inbox.push(told) {
+            self.kick();
+        }
+    }
+
+    /// Says that an actor has ended, ahead of whatever waits for the member. May be said again.
+    pub(crate) fn actor_ended(&self, actor: u64) {
+        if self.inbox.push_end(actor) {
+            self.kick();
+        }
+    }
+
+    pub(super) fn kick(&self) {
+        let actor = lock(&self.actor);
+        if let Some(actor) = &*actor {
+            // Fails only when the member has ended; whoever waits for it learns that by its dropped channel.
+            let _ = actor.cast(Kick);
+        }
+    }
+
+    /// Calls the member, which answers within `wait`, and is not waited for much longer: it may hang. `None`: it has ended.
+    pub(crate) async fn call(&self, call: Call, wait: Duration) -> Option<Answer> {
+        let id = self.next_call();
+        self.call_as(id, call, wait).await
+    }
+
+    /// Asks for a name. The listener is there before the claim is: a lapse right after the grant is told, too.
+    pub(crate) async fn register(
+        &self,
+        call: Call,
+        wait: Duration,
+        listener: Option<Listener>,
+    ) -> Option<Answer> {
+        let id = self.next_call();
+        let Call::Register { actor, .. } = call else { return None };
+        let kept = Kept { actor, flag: Flag::default(), listeners: listener.into_iter().collect() };
+        lock(&self.claims).insert(id, kept);
+        let answer = self.call_as(id, call, wait).await;
+        if answer.is_none() {
+            self.forget(id);
+        }
+        answer
+    }
+
+    fn next_call(&self) -> CallId {
+        CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn call_as(&self, id: CallId, call: Call, wait: Duration) -> Option<Answer> {
+        let clock = self.trust.clock();
+        let began = clock.now();
+        let at = self.status.load().position;
+        let unanswered = call.unanswered(wait, at);
+        let (answer, answered) = oneshot::channel();
+        lock(&self.answers).insert(id, answer);
+        self.push(Input::Call { id, call, wait });
+        // After the answer is awaited for: either this sees the end, or the end sees the answer that is awaited.
+        if self.has_ended() {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            answer = answered => answer.ok(),
+            () = clock.sleep_until(began + wait + HANGS) => Some(unanswered),
+        }
+    }
+}
+
+/// Calls code of the application, under no lock: it may register something itself. A panic in it costs its call only.
+fn tell(listeners: &[Listener], notice: Notice) {
+    for listener in listeners {
+        let _ = foreign("a listener of a registered actor", || listener(notice));
+    }
+}

@@ -1,0 +1,181 @@
+//! What a member asks of its driver is done here.
+
+use std::future::Future;
+
+use callsign_elector::elector::{self, ElectorEvent};
+use callsign_store::{CommitOutcome, OPERATION_TIMEOUT, ids::NodeName};
+use callsign_transport::{Lane, LinkId, PeerId, SendError};
+use ractor::{ActorCell, ActorId, ActorRef, ActorStatus};
+
+use super::{Driver, Kick};
+use crate::{
+    core::{
+        input::{Effect, Event, Input, OpId},
+        message::Message,
+        registry::RegistryEffect,
+    },
+    driver::metrics::OfCommit,
+};
+
+impl Driver {
+    pub(super) fn perform(&mut self, effect: RegistryEffect, myself: &ActorRef<Kick>) {
+        match effect {
+            RegistryEffect::Elector(elector::Effect::Emit(event)) => self.report_elector(&event),
+            RegistryEffect::Elector(effect) => self.under_way.carry_out(effect),
+            RegistryEffect::Member(effect) => self.perform_for_member(effect, myself),
+            RegistryEffect::Session(input) => (self.on_session)(input),
+            RegistryEffect::Members(members) => (self.on_members)(members),
+            RegistryEffect::Confirmed(node, incarnation) => {
+                self.endpoint.confirm(&PeerId::new(node.as_str(), incarnation.0));
+            }
+        }
+    }
+
+    fn perform_for_member(&mut self, effect: Effect, myself: &ActorRef<Kick>) {
+        match effect {
+            Effect::Send { to, link, message } => self.send(to, link, &message),
+            Effect::Read { id, reads } => {
+                let (read, shared) = (self.store.read(reads), self.shared.clone());
+                // Not awaited here: a slow store must not keep this member from hearing its links.
+                self.supervisor.task("a read of a member", async move {
+                    shared.push(Input::ReadDone { id, result: read.await });
+                });
+            }
+            Effect::Commit { id, transaction } => {
+                let operations = self.core.member().batch_operations();
+                let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
+                let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
+                self.supervisor.task("a commit of a member", async move {
+                    shared.push(commit_done(id, commit, metrics).await);
+                });
+            }
+            Effect::Answer { call, answer } => {
+                self.metrics.answered(&answer);
+                self.shared.answer(call, answer);
+            }
+            Effect::Watch { actor } => self.watch(actor, myself),
+            Effect::Unwatch { actor } => {
+                if let Some(cell) = self.shared.watched.remove(actor) {
+                    myself.get_cell().unmonitor(cell);
+                }
+            }
+            Effect::Stop { actor } => {
+                if let Some(cell) = self.shared.watched.get(actor) {
+                    cell.stop(Some("callsign: its session is not trusted".into()));
+                }
+            }
+            Effect::Notify { actor: _, claims, notice } => self.shared.notify(&claims, notice),
+            Effect::Flag { claim } => self.shared.flag(claim),
+            Effect::Same { claim, again } => self.shared.same(claim, again),
+            Effect::Forget { claim } => self.shared.forget(claim),
+            // Another core of this node has it already.
+            Effect::Tell(_) | Effect::Suspect { .. } => {}
+            Effect::Event(event) => self.report(&event),
+        }
+    }
+
+    fn send(&mut self, to: NodeName, link: Option<u64>, message: &Message) {
+        let Some(link) = link.map(LinkId) else { return };
+        let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
+        let bytes = message.encode();
+        self.metrics.sent(message, bytes.len());
+        match self.endpoint.send(link, lane, &self.channel, bytes) {
+            // Not up: it went down; the input that says so is on its way, or among those that were just taken.
+            Ok(()) | Err(SendError::NotUp { .. }) => {}
+            Err(error) => {
+                tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
+                self.metrics.link("send_failed");
+                self.shared.push(Input::SendFailed { to });
+            }
+        }
+    }
+
+    fn watch(&mut self, actor: u64, myself: &ActorRef<Kick>) {
+        if self.shared.watched.contains(actor) {
+            return;
+        }
+        let ended = || self.shared.actor_ended(actor);
+        let Some(cell) = ractor::registry::where_is_pid(ActorId::Local(actor)) else { return ended() };
+        if !is_monitored(&myself.get_cell(), &cell) {
+            return ended();
+        }
+        self.shared.watched.add(actor, cell);
+    }
+
+    fn report(&mut self, event: &Event) {
+        self.metrics.event(event);
+        let (registry, node) = (&self.channel, &self.shared.status.load().node);
+        match event {
+            Event::Corrupt { reason } => {
+                // It is read again and again, until somebody mends it.
+                let times = if self.corrupt.0 == *reason { self.corrupt.1 + 1 } else { 1 };
+                self.corrupt = (reason.clone(), times);
+                if times.is_power_of_two() {
+                    tracing::error!(registry, %node, reason, times, "the log cannot be read");
+                }
+            }
+            Event::ClaimLost { .. } | Event::BatchTooLarge { .. } => {
+                tracing::warn!(registry, %node, ?event, "registry");
+            }
+            _ => tracing::info!(registry, %node, ?event, "registry"),
+        }
+    }
+
+    fn report_elector(&self, event: &ElectorEvent) {
+        self.metrics.elector(event);
+        match event {
+            ElectorEvent::Missing { facts, .. } => {
+                tracing::warn!(?facts, "the store does not show what was committed");
+            }
+            ElectorEvent::View(_) | ElectorEvent::RunHandoff { .. } => {}
+            ElectorEvent::Left => self.shared.left.notify_waiters(),
+            ElectorEvent::Corrupt { .. }
+            | ElectorEvent::Undecodable { .. }
+            | ElectorEvent::LockBroken { .. }
+            | ElectorEvent::LockGivenUp { .. }
+            | ElectorEvent::Unavailable { .. }
+            | ElectorEvent::TooLarge(_) => tracing::warn!(?event, "elector"),
+            event => tracing::info!(?event, "elector"),
+        }
+    }
+}
+
+/// Has the end of an actor reported to another. `false`: it has ended meanwhile, and nothing is reported.
+fn is_monitored(by: &ActorCell, cell: &ActorCell) -> bool {
+    by.monitor(cell.clone());
+    cell.get_status() < ActorStatus::Stopping
+}
+
+async fn commit_done(id: OpId, commit: impl Future<Output = CommitOutcome>, metrics: OfCommit) -> Input {
+    let outcome = tokio::time::timeout(OPERATION_TIMEOUT, commit).await;
+    let outcome = outcome.unwrap_or(CommitOutcome::Unknown);
+    metrics.ended(&outcome);
+    Input::CommitDone { id, outcome }
+}
+
+#[cfg(test)]
+mod tests {
+    use callsign_store::{Transaction, Version};
+
+    use super::*;
+    use crate::{driver::metrics::OfRegistry, tests::driver::counter};
+
+    #[tokio::test]
+    async fn the_end_of_an_actor_that_ended_between_two_looks_is_not_waited_for() {
+        let (watcher, lives, ended) = (counter().await, counter().await, counter().await);
+        ended.stop_and_wait(None, None).await.unwrap();
+        assert!(!is_monitored(&watcher.get_cell(), &ended.get_cell()));
+        assert!(is_monitored(&watcher.get_cell(), &lives.get_cell()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_commit_that_is_not_answered_may_have_been_done() {
+        let metrics = || OfRegistry::new("x").commits(&Transaction::new(), &Vec::new(), None);
+        let done = commit_done(OpId(1), std::future::pending(), metrics()).await;
+        assert_eq!(done, Input::CommitDone { id: OpId(1), outcome: CommitOutcome::Unknown });
+        for outcome in [CommitOutcome::Committed(Version(1)), CommitOutcome::Unavailable("x".into())] {
+            let done = commit_done(OpId(2), std::future::ready(outcome.clone()), metrics()).await;
+            assert_eq!(done, Input::CommitDone { id: OpId(2), outcome });
+        }
+    }
+}

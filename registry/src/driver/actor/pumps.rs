@@ -1,0 +1,81 @@
+//! What happens beside a member, as inputs for it: a task each.
+
+use std::sync::Arc;
+
+use callsign_store::{
+    Clock, Time,
+    ids::{Incarnation, NodeName},
+};
+use callsign_transport::{LinkEvent, LinkEvents};
+use tokio::sync::watch;
+
+use super::Shared;
+use crate::{
+    core::{input::Input, message::Message, registry::Told},
+    driver::metrics::OfPump,
+};
+
+/// What comes over links.
+pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump) {
+    let mut received = Vec::new();
+    let mut unread = 0_u64;
+    loop {
+        shared.inbox.room().await;
+        if events.recv_many(&mut received, 1024).await == 0 {
+            return;
+        }
+        let bytes = received.iter().map(|event| match event {
+            LinkEvent::Message { body, .. } => body.len(),
+            LinkEvent::Up { .. } | LinkEvent::Down { .. } => 0,
+        });
+        let bytes: usize = bytes.sum();
+        metrics.received(bytes as u64);
+        // Decoded here, beside the member, not in it.
+        let inputs = received.drain(..).filter_map(|event| {
+            let peer = match &event {
+                LinkEvent::Up { peer, .. }
+                | LinkEvent::Message { peer, .. }
+                | LinkEvent::Down { peer, .. } => peer,
+            };
+            // The transport has checked the peer's name by the same rules.
+            let node = NodeName::new(&peer.node).ok()?;
+            let incarnation = Incarnation(peer.incarnation);
+            match event {
+                LinkEvent::Up { link, .. } => Some(Input::LinkUp { node, incarnation, link: link.0 }),
+                LinkEvent::Down { .. } => Some(Input::LinkDown { node, incarnation }),
+                LinkEvent::Message { body, .. } => match Message::decode(&body) {
+                    Ok(message) => Some(Input::Message { from: node, message }),
+                    Err(error) => {
+                        metrics.unread(&error);
+                        // A newer node may send as many as it likes.
+                        unread += 1;
+                        if unread.is_power_of_two() {
+                            tracing::warn!(peer = %node, %error, unread, "messages are dropped");
+                        }
+                        None
+                    }
+                },
+            }
+        });
+        if shared.inbox.extend(inputs.map(Told::Member).collect(), bytes) {
+            shared.kick();
+        }
+    }
+}
+
+/// Wakes the member when it said.
+pub(super) async fn time(shared: Arc<Shared>, clock: Clock, mut wakes: watch::Receiver<Time>) {
+    loop {
+        let at = *wakes.borrow_and_update();
+        tokio::select! {
+            biased;
+            // First, so that a member that always says another time is woken nevertheless.
+            () = clock.sleep_until(at) => {
+                shared.push(Input::Wake);
+                // The member says when next.
+                if wakes.changed().await.is_err() { return }
+            }
+            changed = wakes.changed() => if changed.is_err() { return },
+        }
+    }
+}

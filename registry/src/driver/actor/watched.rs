@@ -1,0 +1,46 @@
+//! The actors of this node that hold names, or ask for them. Also for whoever ends a node whose member is gone.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard},
+};
+
+use callsign_store::lock::lock;
+use ractor::ActorCell;
+
+#[derive(Default)]
+pub(super) struct Watched(Mutex<HashMap<u64, ActorCell>>);
+
+impl Watched {
+    pub(super) fn contains(&self, actor: u64) -> bool {
+        self.lock().contains_key(&actor)
+    }
+
+    pub(super) fn add(&self, actor: u64, cell: ActorCell) {
+        self.lock().insert(actor, cell);
+    }
+
+    pub(super) fn get(&self, actor: u64) -> Option<ActorCell> {
+        self.lock().get(&actor).cloned()
+    }
+
+    pub(super) fn remove(&self, actor: u64) -> Option<ActorCell> {
+        self.lock().remove(&actor)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(super) fn take_all(&self) -> Vec<(u64, ActorCell)> {
+        let mut all: Vec<_> = self.lock().drain().collect();
+        all.sort_unstable_by_key(|(actor, _)| *actor);
+        all
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, ActorCell>> {
+        // Nothing panics under this lock: it guards a plain map.
+        lock(&self.0)
+    }
+}

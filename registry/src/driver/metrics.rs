@@ -1,0 +1,454 @@
+//! What a registry counts on this node, through the [`metrics`] facade: nothing until the application installs a
+//! recorder, and then whatever that makes of it.
+//!
+//! The driver counts, from the inputs and effects of the member; a core knows nothing of it. Labels are bounded: the
+//! registries that this node has joined, and words of this crate. Never a registered name, nor a node.
+//!
+//! A gauge is of this process. Several nodes of one registry in one process, as in tests, write the same ones.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ::metrics::{SharedString, Unit, counter, gauge, histogram};
+use callsign_elector::elector::ElectorEvent;
+use callsign_store::{
+    CommitOutcome, Key, Transaction, Write,
+    ids::Epoch,
+    metrics::{Kind, Metric, commit_outcome},
+};
+use tokio::time::Instant;
+
+use crate::{
+    core::{
+        input::{Answer, Event},
+        message::{BadMessage, Message},
+    },
+    error::{ConsistentError, RegisterError, UnregisterError},
+    status::Status,
+};
+
+/// What this crate counts itself.
+const OWN: &[Metric] = {
+    use Kind::{Counter, Gauge, Histogram};
+    use Unit::{Bytes, Count, Seconds};
+    &[
+        Metric::new(
+            "callsign_registry_calls_total",
+            Counter,
+            Count,
+            &["registry", "call", "outcome"],
+            "register, unregister and consistent reads that this node's member answered, by outcome",
+        ),
+        Metric::new(
+            "callsign_registry_batch_operations",
+            Histogram,
+            Count,
+            &["registry"],
+            "operations of each batch that this node sent to the store, as leader",
+        ),
+        Metric::new(
+            "callsign_registry_batch_bytes",
+            Histogram,
+            Bytes,
+            &["registry"],
+            "bytes of each batch that this node sent to the store, as leader",
+        ),
+        Metric::new(
+            "callsign_registry_commit_seconds",
+            Histogram,
+            Seconds,
+            &["registry", "what", "outcome"],
+            "how long commits of a leader took: batches, and cuts of the log",
+        ),
+        Metric::new(
+            "callsign_registry_log_position",
+            Gauge,
+            Count,
+            &["registry"],
+            "what this node's replica has applied",
+        ),
+        Metric::new("callsign_registry_names", Gauge, Count, &["registry"], "names in this node's replica"),
+        Metric::new(
+            "callsign_registry_claims",
+            Gauge,
+            Count,
+            &["registry"],
+            "names that actors of this node hold",
+        ),
+        Metric::new(
+            "callsign_registry_members",
+            Gauge,
+            Count,
+            &["registry"],
+            "members, as this node last read",
+        ),
+        Metric::new(
+            "callsign_registry_links",
+            Gauge,
+            Count,
+            &["registry"],
+            "links to other nodes that are up",
+        ),
+        Metric::new(
+            "callsign_registry_leader",
+            Gauge,
+            Count,
+            &["registry"],
+            "1 while this node leads, and serves",
+        ),
+        Metric::new(
+            "callsign_registry_synced",
+            Gauge,
+            Count,
+            &["registry"],
+            "1 while the replica is known to be complete",
+        ),
+        Metric::new(
+            "callsign_registry_epoch",
+            Gauge,
+            Count,
+            &["registry"],
+            "the epoch that this node last read",
+        ),
+        Metric::new(
+            "callsign_registry_handoff_seconds",
+            Histogram,
+            Seconds,
+            &["registry"],
+            "from being asked to take over to serving, on the node that did",
+        ),
+        Metric::new(
+            "callsign_registry_events_total",
+            Counter,
+            Count,
+            &["registry", "event"],
+            "term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, claim_lost, batch_too_large, lock_broken, ...",
+        ),
+        Metric::new(
+            "callsign_registry_messages_total",
+            Counter,
+            Count,
+            &["registry", "direction", "kind"],
+            "messages between members, by direction (sent, received) and kind",
+        ),
+        Metric::new(
+            "callsign_registry_message_bytes_total",
+            Counter,
+            Bytes,
+            &["registry", "direction"],
+            "their bytes, before they are encrypted",
+        ),
+        Metric::new(
+            "callsign_registry_messages_unread_total",
+            Counter,
+            Count,
+            &["registry", "why"],
+            "messages that were dropped: of another version, not known to this one, or damaged",
+        ),
+        Metric::new(
+            "callsign_registry_link_events_total",
+            Counter,
+            Count,
+            &["registry", "event"],
+            "links that came up or went down, and messages that could not be queued on one",
+        ),
+    ]
+};
+
+/// Everything that is counted: by registries, and by the sessions and elections below them.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    #[cfg(feature = "election")]
+    let of_elections = callsign_election::metrics::METRICS;
+    #[cfg(not(feature = "election"))]
+    let of_elections = &[];
+    OWN.iter().chain(of_elections).chain(callsign_elector::metrics::METRICS)
+}
+
+/// Tells the recorder that is installed what everything means. Call it once, after installing one.
+pub fn describe() {
+    all().for_each(Metric::describe);
+}
+
+/// What happened how often since it was last told; so that a member that is busy tells once for each wake-up.
+type Tally = BTreeMap<(Counted, &'static str, &'static str), u64>;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Counted {
+    Call,
+    Message,
+    Bytes,
+    Event,
+    Link,
+}
+
+/// A member's.
+pub(crate) struct OfRegistry {
+    registry: SharedString,
+    tally: Tally,
+    /// The handoff that this node was asked for, and since when.
+    handoff_since: Option<(Epoch, Instant)>,
+}
+
+/// Counts what passes through the pumps beside the member.
+#[derive(Clone)]
+pub(crate) struct OfPump(SharedString);
+
+/// A commit under way.
+pub(crate) struct OfCommit {
+    registry: SharedString,
+    what: &'static str,
+    begun: Instant,
+}
+
+impl OfRegistry {
+    pub(crate) fn new(registry: &str) -> Self {
+        Self { registry: SharedString::from(registry.to_owned()), tally: Tally::new(), handoff_since: None }
+    }
+
+    pub(crate) fn elector(&self, event: &ElectorEvent) {
+        let name = match event {
+            // Not an event: what was read.
+            ElectorEvent::View(_) => return,
+            ElectorEvent::RunHandoff { .. } => "run_handoff",
+            ElectorEvent::Applied { .. } => "entry_applied",
+            ElectorEvent::Dropped { .. } => "entry_dropped",
+            ElectorEvent::Filled { .. } => "seat_filled",
+            ElectorEvent::Undecodable { .. } => "entry_undecodable",
+            ElectorEvent::Corrupt { .. } => "record_corrupt",
+            ElectorEvent::LockBroken { .. } => "lock_broken",
+            ElectorEvent::LockGivenUp { .. } => "lock_given_up",
+            ElectorEvent::Left => "left",
+            ElectorEvent::Unavailable { .. } => "store_unavailable",
+            ElectorEvent::TooLarge(_) => "too_large",
+            ElectorEvent::Missing { .. } => "missing",
+        };
+        counter!("callsign_registry_events_total", "registry" => self.registry.clone(), "event" => name)
+            .increment(1);
+    }
+
+    pub(crate) fn pump(&self) -> OfPump {
+        OfPump(self.registry.clone())
+    }
+
+    fn count(&mut self, what: Counted, first: &'static str, second: &'static str, by: u64) {
+        *self.tally.entry((what, first, second)).or_default() += by;
+    }
+
+    pub(crate) fn answered(&mut self, answer: &Answer) {
+        let (call, outcome) = match answer {
+            Answer::Registered(Ok(_)) => ("register", "granted"),
+            Answer::Registered(Err(error)) => ("register", refusal(error)),
+            Answer::Unregistered(Ok(_)) => ("unregister", "freed"),
+            Answer::Unregistered(Err(error)) => ("unregister", not_freed(error)),
+            Answer::Consistent(Ok((_, Some(_)))) => ("lookup_consistent", "found"),
+            Answer::Consistent(Ok((_, None))) => ("lookup_consistent", "not_found"),
+            Answer::Consistent(Err(error)) => ("lookup_consistent", not_read(error)),
+            Answer::Reached(_) | Answer::Ready(_) | Answer::Drained(_) | Answer::Left => return,
+        };
+        self.count(Counted::Call, call, outcome, 1);
+    }
+
+    pub(crate) fn sent(&mut self, message: &Message, bytes: usize) {
+        self.count(Counted::Message, "sent", message.kind(), 1);
+        self.count(Counted::Bytes, "sent", "", bytes as u64);
+    }
+
+    pub(crate) fn received(&mut self, message: &Message) {
+        self.count(Counted::Message, "received", message.kind(), 1);
+    }
+
+    pub(crate) fn link(&mut self, event: &'static str) {
+        self.count(Counted::Link, event, "", 1);
+    }
+
+    /// This node is asked to take over. Asked again, it is still the same handoff.
+    pub(crate) fn handoff_begins(&mut self, epoch: Epoch) {
+        if self.handoff_since.is_none_or(|(known, _)| known != epoch) {
+            self.handoff_since = Some((epoch, Instant::now()));
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        let name = match event {
+            Event::Term { .. } => "term",
+            Event::Serving { .. } => "serving",
+            Event::Deposed { .. } => "deposed",
+            Event::Synced { .. } => "synced",
+            Event::Draining => "draining",
+            Event::Drained { .. } => "drained",
+            Event::SnapshotInstalled { .. } => "snapshot_installed",
+            Event::HostGone { .. } => "host_gone",
+            Event::ClaimLost { .. } => "claim_lost",
+            Event::Orphan { .. } => "orphan",
+            Event::BatchTooLarge { .. } => "batch_too_large",
+            Event::Corrupt { .. } => "corrupt",
+        };
+        self.count(Counted::Event, name, "", 1);
+        if let Event::Serving { epoch, .. } = event
+            && let Some((_, since)) = self.handoff_since.take_if(|(known, _)| known == epoch)
+        {
+            histogram!("callsign_registry_handoff_seconds", "registry" => self.registry.clone())
+                .record(since.elapsed());
+        }
+    }
+
+    /// A commit begins. `end` is the key of the log's end, which every batch moves.
+    pub(crate) fn commits(
+        &self,
+        transaction: &Transaction,
+        end: &Key,
+        operations: Option<usize>,
+    ) -> OfCommit {
+        let mut what = "cut";
+        for write in &transaction.writes {
+            if matches!(write, Write::Put { key, .. } if key == end) {
+                what = "batch";
+            }
+        }
+        if what == "batch" {
+            // The batch itself is the largest of what is written.
+            let bytes = transaction.writes.iter().map(|write| match write {
+                Write::Put { value, .. } => value.len(),
+                _ => 0,
+            });
+            #[allow(clippy::cast_precision_loss)] // far below 2^52
+            let measure = |number: usize| number as f64;
+            histogram!("callsign_registry_batch_bytes", "registry" => self.registry.clone())
+                .record(measure(bytes.max().unwrap_or(0)));
+            if let Some(operations) = operations {
+                histogram!("callsign_registry_batch_operations", "registry" => self.registry.clone())
+                    .record(measure(operations));
+            }
+        }
+        OfCommit { registry: self.registry.clone(), what, begun: Instant::now() }
+    }
+
+    /// What the node knows is another than before.
+    pub(crate) fn status(&self, status: &Status, names: usize) {
+        let set = |name: &'static str, value: f64| {
+            gauge!(name, "registry" => self.registry.clone()).set(value);
+        };
+        #[allow(clippy::cast_precision_loss)] // above 2^53 it is shown rounded
+        let number = |number: u64| number as f64;
+        set("callsign_registry_log_position", number(status.position.0));
+        set("callsign_registry_names", number(names as u64));
+        set("callsign_registry_claims", number(status.claims as u64));
+        set("callsign_registry_members", number(status.members.len() as u64));
+        set("callsign_registry_leader", f64::from(u8::from(status.leads)));
+        set("callsign_registry_synced", f64::from(u8::from(status.synced)));
+        set("callsign_registry_epoch", number(status.epoch.0));
+    }
+
+    pub(crate) fn links(&self, links: usize) {
+        #[allow(clippy::cast_precision_loss)] // a cluster has few nodes
+        gauge!("callsign_registry_links", "registry" => self.registry.clone()).set(links as f64);
+    }
+
+    /// Tells what was tallied.
+    pub(crate) fn tell(&mut self) {
+        for ((what, first, second), by) in std::mem::take(&mut self.tally) {
+            let registry = self.registry.clone();
+            match what {
+                Counted::Call => {
+                    counter!("callsign_registry_calls_total",
+                        "registry" => registry, "call" => first, "outcome" => second)
+                }
+                Counted::Message => {
+                    counter!("callsign_registry_messages_total",
+                        "registry" => registry, "direction" => first, "kind" => second)
+                }
+                Counted::Bytes => {
+                    counter!("callsign_registry_message_bytes_total",
+                        "registry" => registry, "direction" => first)
+                }
+                Counted::Event => {
+                    counter!("callsign_registry_events_total", "registry" => registry, "event" => first)
+                }
+                Counted::Link => {
+                    counter!("callsign_registry_link_events_total", "registry" => registry, "event" => first)
+                }
+            }
+            .increment(by);
+        }
+    }
+
+    /// The member has ended.
+    pub(crate) fn ended(&mut self) {
+        self.tell();
+        for name in ["callsign_registry_leader", "callsign_registry_synced", "callsign_registry_links"] {
+            gauge!(name, "registry" => self.registry.clone()).set(0.0);
+        }
+    }
+}
+
+impl OfPump {
+    /// A message could not be read, and was dropped.
+    pub(crate) fn unread(&self, why: &BadMessage) {
+        let why = match why {
+            BadMessage::Version { .. } => "version",
+            BadMessage::Unknown(_) => "unknown",
+            BadMessage::Malformed(_) => "malformed",
+        };
+        counter!("callsign_registry_messages_unread_total", "registry" => self.0.clone(), "why" => why)
+            .increment(1);
+    }
+
+    /// Bytes came over links.
+    pub(crate) fn received(&self, bytes: u64) {
+        counter!("callsign_registry_message_bytes_total",
+            "registry" => self.0.clone(), "direction" => "received")
+        .increment(bytes);
+    }
+}
+
+impl OfCommit {
+    pub(crate) fn ended(self, outcome: &CommitOutcome) {
+        let took: Duration = self.begun.elapsed();
+        histogram!("callsign_registry_commit_seconds",
+            "registry" => self.registry, "what" => self.what, "outcome" => commit_outcome(outcome))
+        .record(took);
+    }
+}
+
+fn refusal(error: &RegisterError) -> &'static str {
+    match error {
+        RegisterError::BadName(_) => "bad_name",
+        RegisterError::Taken { .. } => "taken",
+        RegisterError::ActorEnded => "actor_ended",
+        RegisterError::NotLocal { .. } => "not_local",
+        RegisterError::NotSynced => "not_synced",
+        RegisterError::NoLeader => "no_leader",
+        RegisterError::Lapsed => "lapsed",
+        RegisterError::StoreUnavailable { .. } => "store_unavailable",
+        RegisterError::SessionLost { .. } => "session_lost",
+        RegisterError::Unknown { .. } => "unknown",
+        RegisterError::Overloaded { .. } => "overloaded",
+        RegisterError::Draining { .. } => "draining",
+        RegisterError::Left => "left",
+        RegisterError::Failed(_) => "failed",
+    }
+}
+
+fn not_freed(error: &UnregisterError) -> &'static str {
+    match error {
+        UnregisterError::BadName(_) => "bad_name",
+        UnregisterError::NotHeldHere { .. } => "not_held_here",
+        UnregisterError::Pending { .. } => "unknown",
+        UnregisterError::StoreUnavailable { .. } => "store_unavailable",
+        UnregisterError::Left => "left",
+        UnregisterError::Failed(_) => "failed",
+    }
+}
+
+fn not_read(error: &ConsistentError) -> &'static str {
+    match error {
+        ConsistentError::BadName(_) => "bad_name",
+        ConsistentError::StoreUnavailable { .. } => "store_unavailable",
+        ConsistentError::Behind { .. } => "behind",
+        ConsistentError::Unanswered { .. } => "unanswered",
+        ConsistentError::Left => "left",
+        ConsistentError::Failed(_) => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests;

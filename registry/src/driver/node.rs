@@ -1,0 +1,316 @@
+//! A node: what all registries of one process share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use callsign_elector::{
+    elector::{self, ElectorConfig, Notice},
+    session::{NodeSession, OpenSessionError, Patience, SessionConfig},
+    settings::Settings,
+};
+use callsign_store::{
+    SharedStore,
+    ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName},
+    keys::ClusterKeys,
+    lock::lock,
+    supervision::{Part, Supervisor},
+};
+use callsign_transport::{Endpoint, EndpointConfig, Tasks};
+
+use crate::{
+    config::{Config, StoreSource},
+    core::{
+        member::MemberConfig,
+        node::{NodeCore, NodeEffect, NodeInput},
+        tuning::Tuning,
+    },
+    driver::{
+        actor::{self, Parts, Recorders, Shared, Started},
+        outage::{Observed, Outage},
+    },
+    error::JoinError,
+};
+
+mod failing;
+mod leaving;
+mod pump;
+
+use leaving::Leaves;
+
+/// How long a join waits for the store.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// One registry that the node has joined.
+struct Joined {
+    shared: Arc<Shared>,
+    stop: Stop,
+}
+
+/// What of a registry has to be stopped.
+#[derive(Clone)]
+struct Stop {
+    actor: ractor::ActorCell,
+    part: Part,
+}
+
+impl Stop {
+    fn stop(&self, why: &str) {
+        self.part.may_end();
+        self.actor.stop(Some(format!("callsign: {why}")));
+    }
+}
+
+/// What all registries of one process share: store, session, links.
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    pub(crate) name: NodeName,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) cluster: ClusterName,
+    pub(crate) store: SharedStore,
+    pub(crate) outage: Arc<Outage>,
+    pub(crate) session: NodeSession,
+    pub(crate) endpoint: Endpoint,
+    address: String,
+    /// Starts everything that runs here, and learns when it ends.
+    pub(crate) supervisor: Supervisor,
+    /// Registries that are joined, or being joined.
+    reserved: Mutex<BTreeSet<RegistryName>>,
+    joined: Mutex<BTreeMap<RegistryName, Joined>>,
+    core: Mutex<NodeCore>,
+    leaves: Leaves,
+}
+
+impl Node {
+    pub(crate) async fn start(config: Config) -> Result<Arc<Self>, JoinError> {
+        let name = NodeName::new(&config.node)?;
+        let cluster = ClusterName::new(&config.cluster)?;
+        RegistryName::new(&config.registry)?;
+        let store = match &config.store {
+            StoreSource::Open(store) => store.clone(),
+            StoreSource::Url(url) => callsign_store::open(url)?,
+        };
+        let outage = Outage::new(config.clock.clone());
+        let store = Observed::over(store, outage.clone());
+        let supervisor = Supervisor::in_turns("the node", config.turns.clone());
+        let entropy = config.entropy.clone();
+        let (starts, steps) = (supervisor.clone(), supervisor.clone());
+        // Nobody else has it: not a former self, nor a process that took the same name.
+        let incarnation = Incarnation((entropy.draw() >> 1).max(1));
+        let endpoint = Endpoint::start(EndpointConfig {
+            cluster: cluster.to_string(),
+            node: name.as_str().into(),
+            incarnation: incarnation.0,
+            listen: config.listen,
+            keys: config.keys.clone(),
+            timing: config.link,
+            limits: config.limits,
+            network: config.network.clone(),
+            seed: entropy.draw(),
+            entropy: entropy.clone(),
+            tasks: Tasks::started_by(move |part, work| drop(starts.task(part, work))).stepped_by(
+                move |part, work| {
+                    steps.step(part, work);
+                },
+            ),
+        })
+        .await?;
+        let session = SessionConfig {
+            cluster: cluster.clone(),
+            node: name.clone(),
+            incarnation,
+            timing: config.session,
+            seed: entropy.draw(),
+        };
+        let (clock, record) = (config.clock.clone(), config.record.as_deref());
+        let wait = config.join_timeout.map_or(Patience::ForFormer(JOIN_TIMEOUT), Patience::AtMost);
+        let opened =
+            NodeSession::open_supervised(store.clone(), clock, session, wait, record, supervisor.clone())
+                .await;
+        let session = match opened {
+            Ok(session) => session,
+            Err(error) => {
+                supervisor.end();
+                endpoint.leave().await;
+                return Err(error.into());
+            }
+        };
+        let address = config.advertise.clone().unwrap_or_else(|| endpoint.local_addr().to_string());
+        let events = session.subscribe();
+        let core = Mutex::new(NodeCore::new(name.clone(), leaving::times(config.drain_timeout)));
+        let node = Arc::new(Self {
+            config,
+            name,
+            core,
+            leaves: Leaves::default(),
+            incarnation,
+            cluster,
+            store,
+            outage,
+            session,
+            endpoint,
+            address,
+            supervisor,
+            reserved: Mutex::new(BTreeSet::new()),
+            joined: Mutex::new(BTreeMap::new()),
+        });
+        failing::supervise(&node);
+        pump::session(&node, events);
+        Ok(node)
+    }
+
+    /// Joins a registry: starts its elector and its member.
+    pub(crate) async fn join(self: &Arc<Self>, registry: &str) -> Result<Arc<Shared>, JoinError> {
+        let registry = RegistryName::new(registry)?;
+        // Taken before anything is started, so that of two who join at once one is refused.
+        if !lock(&self.reserved).insert(registry.clone()) {
+            return Err(JoinError::AlreadyJoined { registry: registry.to_string() });
+        }
+        let joined = self.start_member(registry.clone()).await;
+        if joined.is_err() {
+            lock(&self.reserved).remove(&registry);
+        }
+        joined
+    }
+
+    async fn start_member(self: &Arc<Self>, registry: RegistryName) -> Result<Arc<Shared>, JoinError> {
+        // A node that has lost its session opens another, of which the registry will hear.
+        if let Some(failure) = self.supervisor.failure() {
+            return Err(JoinError::Failed(failure));
+        }
+        if self.is_draining() {
+            return Err(JoinError::Left);
+        }
+        let elector = ElectorConfig {
+            registry: registry.clone(),
+            cluster: self.cluster.clone(),
+            node: self.name.clone(),
+            address: self.address.clone(),
+            priority: self.config.priority,
+            timing: self.config.elector,
+            seed: self.config.entropy.draw(),
+        };
+        let config = MemberConfig {
+            me: self.name.clone(),
+            incarnation: self.incarnation,
+            keys: ClusterKeys::new(&self.cluster).registry(&registry),
+            seed: self.config.entropy.draw(),
+            tuning: Tuning { chunk_names: self.config.snapshot_chunk, ..Tuning::default() },
+        };
+        let begin = |dir: &std::path::Path| {
+            let (of, by) = ((&self.cluster, &registry), (&self.name, self.incarnation));
+            Recorders::begin(dir, of, by, (&elector, &config))
+        };
+        let recorders = self.config.record.as_deref().map(begin);
+        let (of_members, of_session) = (Arc::downgrade(self), Arc::downgrade(self));
+        let (members_of, session_of) = (registry.clone(), registry.clone());
+        let parts = Parts {
+            recorders,
+            supervisor: self.supervisor.clone(),
+            config,
+            elector,
+            registry: registry.clone(),
+            channel: format!("registry/{registry}"),
+            store: self.store.clone(),
+            clock: self.config.clock.clone(),
+            trust: self.session.trust(),
+            endpoint: self.endpoint.clone(),
+            on_members: Box::new(move |members| {
+                if let Some(node) = of_members.upgrade() {
+                    node.step(NodeInput::Members(members_of.clone(), members));
+                }
+            }),
+            on_session: Box::new(move |input| {
+                if let Some(node) = of_session.upgrade() {
+                    node.step(NodeInput::Tells(session_of.clone(), input));
+                }
+            }),
+        };
+        let ended = |_| JoinError::Left;
+        let Started { shared, actor, part } = actor::start(parts).await.map_err(ended)?;
+        let stop = Stop { actor, part };
+        let (fails, stops) = (shared.clone(), stop.clone());
+        self.supervisor.on_failure(move |failure| {
+            fails.fails(failure);
+            stops.stop("the node has failed");
+        });
+        let joined = Joined { shared: shared.clone(), stop: stop.clone() };
+        lock(&self.joined).insert(registry.clone(), joined);
+        let joins = {
+            let (mut core, mut effects) = (lock(&self.core), Vec::new());
+            let joins = core.join(&registry, &mut effects);
+            self.carry_out(effects);
+            joins
+        };
+        if !joins {
+            // The node has begun to leave meanwhile, and does not wait for this one.
+            lock(&self.joined).remove(&registry);
+            stop.stop("the node leaves");
+            return Err(self.supervisor.failure().map_or(JoinError::Left, JoinError::Failed));
+        }
+        Ok(shared)
+    }
+
+    /// Tells the core what has happened, and does what it asks for.
+    fn step(self: &Arc<Self>, input: NodeInput) {
+        // Under the lock, so that effects are carried out in their order.
+        let (mut core, mut effects) = (lock(&self.core), Vec::new());
+        let known = core.leaving().wakes_at();
+        core.step(self.config.clock.now(), input, &mut effects);
+        if let Some(at) = core.leaving().wakes_at().filter(|at| Some(*at) != known) {
+            self.wake_leaving(at);
+        }
+        self.carry_out(effects);
+    }
+
+    fn carry_out(self: &Arc<Self>, effects: Vec<NodeEffect>) {
+        for effect in effects {
+            match effect {
+                NodeEffect::ToSession(input) => self.session.tell(input),
+                NodeEffect::ToRegistry(registry, told) => {
+                    if let Some(shared) = self.shared_of(&registry) {
+                        shared.tell(told);
+                    }
+                }
+                NodeEffect::Trusted(registry) => {
+                    if let Some(shared) = self.shared_of(&registry) {
+                        shared.trusted.notify_waiters();
+                    }
+                }
+                NodeEffect::Peers(peers) => {
+                    let peers = peers.into_iter().map(|(node, address)| (node.as_str().into(), address));
+                    self.endpoint.set_peers(peers.collect());
+                }
+                NodeEffect::Leaving(effect) => self.carry_out_leaving(effect),
+            }
+        }
+    }
+
+    /// Has the own member say what is to be set for all members of a registry.
+    pub(crate) fn configure(&self, registry: &RegistryName, change: Settings) {
+        if let Some(joined) = lock(&self.joined).get(registry) {
+            joined.shared.tell_elector(elector::Input::Notice(Notice::Configure(change)));
+        }
+    }
+
+    /// Has the own member give up the seat of a registry, and stay a member. Nothing, unless it leads in that epoch.
+    pub(crate) fn resign(&self, registry: &RegistryName, epoch: Epoch) {
+        if let Some(joined) = lock(&self.joined).get(registry) {
+            joined.shared.tell_elector(elector::Input::Notice(Notice::Resign { epoch }));
+        }
+    }
+}
+
+impl From<OpenSessionError> for JoinError {
+    fn from(error: OpenSessionError) -> Self {
+        match error {
+            OpenSessionError::NameInUse { node, incarnation } => Self::NameInUse { node, incarnation },
+            OpenSessionError::FormerOpen { node, incarnation } => Self::FormerOpen { node, incarnation },
+            OpenSessionError::Timing(error) => Self::Timing(error.to_string()),
+            OpenSessionError::Corrupt(error) => Self::Corrupt(error.to_string()),
+            other => Self::StoreUnavailable(other.to_string()),
+        }
+    }
+}

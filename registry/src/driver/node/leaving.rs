@@ -1,0 +1,230 @@
+//! Carries out how a node leaves, and how one that has failed ends: the core says what comes when.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use callsign_elector::session;
+use callsign_store::{Time, ids::RegistryName, lock::lock};
+use futures::future::{BoxFuture, join_all};
+use tokio::sync::oneshot;
+
+use super::Node;
+use crate::{
+    core::{
+        input::{Answer, Call, Drained},
+        leaving::{LeavingCaller, LeavingEffect, LeavingInput, LeavingTimes},
+        node::NodeInput,
+    },
+    driver::actor::Shared,
+    error::LeaveError,
+};
+
+/// How long a node waits for what it asked before to be decided, and for the others to have heard that it leaves.
+const SAY: Duration = Duration::from_secs(1);
+
+/// How long a node that leaves waits for the store.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// Ends something that is to end before the names do. `None`: it has ended.
+pub(crate) type Ending = Box<dyn Fn() -> Option<BoxFuture<'static, ()>> + Send + Sync>;
+
+/// Who waits for a node to leave, and what became of it.
+#[derive(Default)]
+pub(super) struct Leaves {
+    waiting: Mutex<Waiting>,
+    /// What became of the session. `None`: the store has not answered.
+    closed: Mutex<Option<Result<(), session::LeaveError>>>,
+    /// What ends before the names do.
+    endings: Mutex<Vec<Ending>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    last: LeavingCaller,
+    drainers: BTreeMap<LeavingCaller, oneshot::Sender<Drained>>,
+    leavers: BTreeMap<LeavingCaller, oneshot::Sender<()>>,
+}
+
+impl Waiting {
+    fn caller(&mut self) -> LeavingCaller {
+        self.last += 1;
+        self.last
+    }
+}
+
+/// How long each step may take, where another is waited for so long to serve.
+pub(super) fn times(drain: Duration) -> LeavingTimes {
+    LeavingTimes { drain, decide: SAY, say: SAY, close: CLOSE }
+}
+
+impl Node {
+    /// Has something end when the node begins to drain. False: it has begun, and that will not be asked.
+    #[cfg(feature = "election")]
+    pub(crate) fn end_with(&self, ending: Ending) -> bool {
+        // Under the lock: whoever begins to drain takes all, or this sees that it has.
+        let core = lock(&self.core);
+        let joins = !core.leaving().has_begun();
+        if joins {
+            lock(&self.leaves.endings).push(ending);
+        }
+        joins
+    }
+
+    /// Whether the node has begun to leave.
+    pub(crate) fn is_draining(&self) -> bool {
+        lock(&self.core).leaving().has_begun()
+    }
+
+    /// No new names are registered from here on; what runs on exactly one node ends here, and every seat is handed over.
+    pub(crate) async fn drain(self: &Arc<Self>) -> Drained {
+        let (answer, answered) = oneshot::channel();
+        let caller = {
+            let mut waiting = lock(&self.leaves.waiting);
+            let caller = waiting.caller();
+            waiting.drainers.insert(caller, answer);
+            caller
+        };
+        self.step_leaving(LeavingInput::Drain(caller));
+        answered.await.unwrap_or(Drained::Left)
+    }
+
+    /// Drains, leaves every registry, closes the session, says goodbye. What has begun goes on if the caller gives up.
+    pub(crate) async fn leave(self: &Arc<Self>) -> Result<(), LeaveError> {
+        let (answer, answered) = oneshot::channel();
+        let caller = {
+            let mut waiting = lock(&self.leaves.waiting);
+            let caller = waiting.caller();
+            waiting.leavers.insert(caller, answer);
+            caller
+        };
+        self.step_leaving(LeavingInput::Leave(caller));
+        let _ = answered.await; // dropped with the runtime, which is the end of everything
+        if let Some(failure) = self.supervisor.failure() {
+            return Err(LeaveError::Failed(failure));
+        }
+        match &*lock(&self.leaves.closed) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(LeaveError::StoreUnavailable(error.to_string())),
+            None => Err(LeaveError::StoreUnavailable(format!("no answer within {CLOSE:?}"))),
+        }
+    }
+
+    /// Tells the core of something that matters to a node that leaves.
+    pub(super) fn step_leaving(self: &Arc<Self>, input: LeavingInput) {
+        self.step(NodeInput::Leaving(input));
+    }
+
+    /// Starts what an effect takes, and has the core told what came of it.
+    pub(super) fn carry_out_leaving(self: &Arc<Self>, effect: LeavingEffect) {
+        match effect {
+            LeavingEffect::Drain(registry, wait) => {
+                let shared = self.shared_of(&registry);
+                self.then(async move { LeavingInput::Drained(registry, drain(shared, wait).await) });
+            }
+            LeavingEffect::End => {
+                let endings: Vec<_> = lock(&self.leaves.endings).iter().filter_map(|end| end()).collect();
+                self.then(async move {
+                    join_all(endings).await;
+                    LeavingInput::Ended
+                });
+            }
+            LeavingEffect::Drained(callers, how) => {
+                let mut waiting = lock(&self.leaves.waiting);
+                for answer in callers.iter().filter_map(|caller| waiting.drainers.remove(caller)) {
+                    let _ = answer.send(how.clone()); // who does not wait any more does not mind
+                }
+            }
+            LeavingEffect::Drop(registry, wait) => self.drop_names(registry, wait),
+            LeavingEffect::Close => {
+                let me = self.clone();
+                self.then(async move {
+                    let closed = me.session.close().await;
+                    *lock(&me.leaves.closed) = Some(closed);
+                    LeavingInput::Closed
+                });
+            }
+            LeavingEffect::Part => self.part(),
+            LeavingEffect::Left(callers) => {
+                let mut waiting = lock(&self.leaves.waiting);
+                for answer in callers.iter().filter_map(|caller| waiting.leavers.remove(caller)) {
+                    let _ = answer.send(()); // who does not wait any more does not mind
+                }
+            }
+        }
+    }
+
+    fn drop_names(self: &Arc<Self>, registry: RegistryName, wait: Duration) {
+        let Some(shared) = self.shared_of(&registry) else {
+            return self.then(async move { LeavingInput::Dropped(registry, false) });
+        };
+        let (me, waits) = (self.clone(), registry.clone());
+        self.supervisor.task("what a node waits for that leaves", async move {
+            let left = shared.left.notified();
+            let told = shared.call(Call::Leave, wait).await;
+            me.step_leaving(LeavingInput::Dropped(waits.clone(), told.is_some()));
+            if told.is_none() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = left => me.step_leaving(LeavingInput::Left(waits)),
+                _ = me.supervisor.outcome() => {}
+            }
+        });
+    }
+
+    /// The registries end, and the links are closed.
+    fn part(self: &Arc<Self>) {
+        if self.supervisor.failure().is_some() {
+            match &*lock(&self.leaves.closed) {
+                Some(Ok(())) => tracing::info!("the session of the failed node is closed"),
+                Some(Err(error)) => tracing::warn!(%error, "the session of the failed node may be open"),
+                None => {
+                    tracing::warn!("the session of the failed node may be open: the store does not answer");
+                }
+            }
+        }
+        // From here on everything may end.
+        self.supervisor.end();
+        for joined in std::mem::take(&mut *lock(&self.joined)).into_values() {
+            joined.stop.stop("the node leaves");
+        }
+        let endpoint = self.endpoint.clone();
+        self.then(async move {
+            endpoint.leave().await;
+            LeavingInput::Parted
+        });
+    }
+
+    pub(super) fn shared_of(&self, registry: &RegistryName) -> Option<Arc<Shared>> {
+        lock(&self.joined).get(registry).map(|joined| joined.shared.clone())
+    }
+
+    /// Does something, and tells the core what came of it.
+    fn then(self: &Arc<Self>, work: impl Future<Output = LeavingInput> + Send + 'static) {
+        let me = self.clone();
+        self.supervisor.task("what a node waits for that leaves", async move {
+            let input = work.await;
+            me.step_leaving(input);
+        });
+    }
+
+    pub(super) fn wake_leaving(self: &Arc<Self>, at: Time) {
+        let clock = self.config.clock.clone();
+        self.then(async move {
+            clock.sleep_until(at).await;
+            LeavingInput::Wake
+        });
+    }
+}
+
+async fn drain(shared: Option<Arc<Shared>>, wait: Duration) -> Drained {
+    let Some(shared) = shared else { return Drained::Left };
+    match shared.call(Call::Drain, wait).await {
+        Some(Answer::Drained(drained)) => drained,
+        _ => Drained::Left,
+    }
+}

@@ -1,0 +1,173 @@
+//! Whoever leads the registry leads.
+
+use callsign_election::{
+    Attempt, AuthorityTime, Context, Denial, Fault, Fence, Grant, Init, Oracle, Refusal, Signal, Term,
+    Validity, Verdict,
+    sink::{Domain, FencedCell, RankedRegister},
+};
+use callsign_elector::record;
+use callsign_store::{Read, ids::MemberId, record::Record};
+use futures::stream::{self, BoxStream};
+
+use crate::driver::registry::Registry;
+
+/// Says of a sink that it compares the fence of every write with the greatest that it has seen, and refuses a lesser one, in
+/// the transaction of the write.
+///
+/// To implement it is to promise that. It is what makes an election without a clock safe: the leader need not hear in
+/// time that it has been deposed, because nothing that it still does counts.
+pub trait ChecksFence {}
+impl<D: Domain> ChecksFence for FencedCell<D> {}
+impl<D: Domain> ChecksFence for RankedRegister<D> {}
+
+/// This node leads while its member leads the registry.
+///
+/// The election is the registry's own: sticky, over the durable queue, for all names and for this work alike. The fence is
+/// (epoch, ballot) of its term. **No clock ends a grant** ([`Validity::UntilRevoked`]), so a node that is cut off believes
+/// itself leader until it hears otherwise: the oracle is made with the sink that checks the fence, and with nothing
+/// else.
+///
+/// Claim and refresh read the term from the store, one read each; they write nothing, as the registry elects by itself.
+/// A change of the term that this node's member sees is a signal. Giving back resigns the registry's seat
+/// ([`Registry::resign`]), which another synced member takes; where there is no other, this node is elected again, in a
+/// new epoch. The member of the election is the node: `init` refuses another [`MemberId`] than the node's name.
+pub struct QueueOracle {
+    registry: Registry,
+}
+
+impl QueueOracle {
+    /// An oracle over the seat of a registry that this node has joined, for work that writes to `sink` and nowhere else.
+    ///
+    /// Without a sink that checks the fence there is none:
+    ///
+    /// ```compile_fail,E0277
+    /// struct PlainFile;
+    /// fn over(registry: &callsign::Registry) -> callsign::QueueOracle {
+    ///     callsign::QueueOracle::new(registry, &PlainFile)
+    /// }
+    /// ```
+    /// ```
+    /// struct Ledger; // refuses a write whose fence is below the greatest it has seen
+    /// impl callsign::ChecksFence for Ledger {}
+    /// fn over(registry: &callsign::Registry) -> callsign::QueueOracle {
+    ///     callsign::QueueOracle::new(registry, &Ledger)
+    /// }
+    /// ```
+    pub fn new<S: ChecksFence + ?Sized>(registry: &Registry, sink: &S) -> Self {
+        let _ = sink;
+        Self { registry: registry.clone() }
+    }
+
+    async fn read(&self) -> Result<record::Term, Fault> {
+        let read = self.registry.node.store.read(vec![Read::Key(self.registry.shared.keys.term())]);
+        let read = read.await.map_err(|error| transient(error.to_string()))?;
+        let Some(value) = read.value(0) else { return Ok(record::Term::vacant()) };
+        // A record that cannot be read is not a vacant seat.
+        record::Term::from_value(value).map_err(|error| transient(error.to_string()))
+    }
+
+    fn is_ours(&self, term: &record::Term) -> bool {
+        term.leader.as_ref().is_some_and(|leader| {
+            leader.node == self.registry.node.name && leader.incarnation == self.registry.node.incarnation
+        })
+    }
+
+    fn verdict(&self, record: &record::Term, otherwise: Refusal) -> Verdict<Fence> {
+        let term = term_of(record);
+        match term {
+            Some(term) if self.is_ours(record) => Verdict::Granted(Grant {
+                fence: Fence { epoch: record.epoch, ballot: record.ballot },
+                term,
+                validity: Validity::UntilRevoked,
+                refresh_in: None,
+            }),
+            leader => Verdict::Denied(Denial { why: otherwise, leader, retry_in: None }),
+        }
+    }
+}
+
+fn transient(cause: String) -> Fault {
+    // It only reads.
+    Fault::Transient { maybe_committed: false, cause }
+}
+
+fn term_of(record: &record::Term) -> Option<Term> {
+    let leader = record.leader.as_ref()?;
+    Some(Term {
+        leader: MemberId::new(leader.node.as_str()).ok()?,
+        incarnation: leader.incarnation,
+        epoch: record.epoch,
+        elected_at: AuthorityTime(record.elected_at.0),
+    })
+}
+
+impl Oracle for QueueOracle {
+    type Fence = Fence;
+    type Info = ();
+
+    async fn init(&mut self, context: &Context) -> Result<Init, Fault> {
+        let node = self.registry.node();
+        if context.member.as_str() == node {
+            return Ok(Init::Ready);
+        }
+        Err(Fault::Fatal(format!("the member is {}, and has to be the node, {node}", context.member)))
+    }
+
+    async fn claim(&mut self, _attempt: Attempt) -> Result<Verdict<Fence>, Fault> {
+        let record = self.read().await?;
+        Ok(self.verdict(&record, Refusal::Held))
+    }
+
+    async fn refresh(&mut self, _attempt: Attempt, held: &Grant<Fence>) -> Result<Verdict<Fence>, Fault> {
+        let record = self.read().await?;
+        let leader = term_of(&record);
+        // Not the epoch alone: another registry's has the same numbers.
+        if leader.as_ref() != Some(&held.term) {
+            return Ok(Verdict::Denied(Denial { why: Refusal::TermOver, leader, retry_in: None }));
+        }
+        Ok(self.verdict(&record, Refusal::TermOver))
+    }
+
+    async fn abdicate(&mut self, held: &Grant<Fence>) -> Result<bool, Fault> {
+        let epoch = held.term.epoch;
+        let record = self.read().await?;
+        // Another's term is not this node's to give: its member would be asked in vain, and this would wait for ever.
+        if term_of(&record).as_ref() != Some(&held.term) || !self.is_ours(&record) {
+            return Ok(false);
+        }
+        self.registry.resign(epoch);
+        // Said in the queue, applied by whoever comes first. The campaign limits how long this may take.
+        loop {
+            let changed = self.registry.changed();
+            if self.registry.shared.term.load().epoch > epoch {
+                return Ok(true);
+            }
+            changed.await;
+        }
+    }
+
+    async fn rivals(&mut self) -> Result<bool, Fault> {
+        let me = &self.registry.node.name;
+        Ok(self.registry.members().iter().any(|member| member.synced && member.node != *me))
+    }
+
+    fn signals(&mut self) -> BoxStream<'static, Signal> {
+        let state = (Self { registry: self.registry.clone() }, None::<record::Term>);
+        Box::pin(stream::unfold(state, |(oracle, mut last)| async move {
+            let signal = loop {
+                let changed = oracle.registry.changed();
+                let now = (**oracle.registry.shared.term.load()).clone();
+                if last.as_ref() != Some(&now) {
+                    match last.replace(now) {
+                        Some(before) if oracle.is_ours(&before) => {
+                            break Signal::Revoked { epoch: before.epoch };
+                        }
+                        _ => break Signal::Wakeup,
+                    }
+                }
+                changed.await;
+            };
+            Some((signal, (oracle, last)))
+        }))
+    }
+}

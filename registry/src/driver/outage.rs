@@ -1,0 +1,131 @@
+//! Whether the store takes commits, as far as this node's own commits tell, and what calls do while it does not.
+//!
+//! Decides nothing of the protocol: a call that is refused here was never handed to the member.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use callsign_store::{Clock, CommitOutcome, SharedStore, Store, Transaction};
+use futures::{FutureExt, future::BoxFuture};
+
+/// After so long without an answer, the store counts as gone. Shorter: a slow commit is taken for an outage. Longer:
+/// calls that are to fail at once are sent to a store that hangs.
+const UNANSWERED: Duration = Duration::from_secs(2);
+
+/// What this node's commits say of the store.
+#[derive(Debug)]
+pub(crate) struct Outage {
+    clock: Clock,
+    /// Since when no commit was done, in nanoseconds of the clock, and one more; 0: the last one was.
+    since: AtomicU64,
+}
+
+impl Outage {
+    pub(crate) fn new(clock: Clock) -> Arc<Self> {
+        Arc::new(Self { clock, since: AtomicU64::new(0) })
+    }
+
+    /// For how long no commit was done, though some were tried. `None`: as far as is known, the store takes commits.
+    ///
+    /// The node's session commits once in a fifth of its lease, so that both its end and its beginning are noticed soon.
+    pub(crate) fn lasting(&self) -> Option<Duration> {
+        let since = self.since.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(self.clock.now().0.saturating_sub(Duration::from_nanos(since)))
+    }
+
+    fn begin(&self) {
+        let now = u64::try_from(self.clock.now().0.as_nanos()).unwrap_or(u64::MAX - 1);
+        // Only its first sign counts.
+        let _ = self.since.compare_exchange(0, now + 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn note(&self, outcome: &CommitOutcome) {
+        match outcome {
+            CommitOutcome::Unavailable(_) | CommitOutcome::Unknown => self.begin(),
+            CommitOutcome::Committed(_) | CommitOutcome::Conflict => self.since.store(0, Ordering::Relaxed),
+            // Refused without asking anybody.
+            CommitOutcome::TooLarge(_) => {}
+        }
+    }
+}
+
+/// A store that is listened to.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    store: SharedStore,
+    outage: Arc<Outage>,
+}
+
+impl Observed {
+    pub(crate) fn over(store: SharedStore, outage: Arc<Outage>) -> SharedStore {
+        Arc::new(Self { store, outage })
+    }
+}
+
+impl Store for Observed {
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
+        let (commit, outage) = (self.store.commit(transaction), self.outage.clone());
+        async move {
+            let mut commit = pin!(commit);
+            let outcome = if let Ok(outcome) = tokio::time::timeout(UNANSWERED, commit.as_mut()).await {
+                outcome
+            } else {
+                outage.begin();
+                commit.await
+            };
+            outage.note(&outcome);
+            outcome
+        }
+        .boxed()
+    }
+
+    callsign_store::forward_to_store! { store: read watch nature }
+}
+
+#[cfg(test)]
+mod tests {
+    use callsign_store::memory::{Fate, Fault, MemoryStore};
+
+    use super::*;
+
+    fn put() -> Transaction {
+        Transaction::new().put(b"k".to_vec(), vec![])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_lasts_from_the_first_commit_that_was_not_done_until_one_is() {
+        let memory = MemoryStore::new();
+        let outage = Outage::new(Clock::runtime());
+        let store = Observed::over(Arc::new(memory.connect("a")), outage.clone());
+        store.commit(put()).await;
+        assert_eq!(outage.lasting(), None);
+        memory.outage_for_all();
+        store.commit(put()).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        store.commit(put()).await;
+        assert!(outage.lasting() >= Some(Duration::from_secs(3)));
+        memory.heal_all();
+        store.commit(put().check(b"k".to_vec(), None)).await;
+        assert_eq!(outage.lasting(), None, "a conflict is an answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_too_large_says_nothing_of_the_store_and_an_unknown_outcome_does() {
+        let memory = MemoryStore::new();
+        let outage = Outage::new(Clock::runtime());
+        let connection = memory.connect("a");
+        connection.inject(Fault::Unknown(Fate::Applied));
+        let store = Observed::over(Arc::new(connection), outage.clone());
+        assert_eq!(store.commit(put()).await, CommitOutcome::Unknown);
+        assert!(outage.lasting().is_some());
+        let large = Transaction::new().put(b"k".to_vec(), vec![0; 200_000]);
+        assert!(matches!(store.commit(large).await, CommitOutcome::TooLarge(_)));
+        assert!(outage.lasting().is_some());
+    }
+}

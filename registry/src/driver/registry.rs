@@ -1,0 +1,517 @@
+//! The public face: join a registry, register, look up, leave.
+
+use std::{
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use callsign_elector::settings::{InForce, Settings};
+use callsign_store::{
+    Clock,
+    ids::{Epoch, NodeName, Position, SessionNumber},
+    supervision::NodeFailure,
+};
+use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
+use ractor::{ActorId, ActorRef, ActorStatus};
+
+use crate::{
+    config::Config,
+    core::{
+        caller::{Caller, CallerEffect, CallerInput, OnOutage},
+        entry::Entry,
+        input::{Answer, Call, Drained, Granted, Notice, OnLapse},
+        name::{Name, check_name},
+        table::Row,
+    },
+    driver::{
+        actor::{Flag, Listener, Shared},
+        node::Node,
+    },
+    error::{
+        ConfigureError, ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
+        WhereisError,
+    },
+    status::{LeaderInfo, MemberInfo, Status},
+};
+
+/// A registry that this node has joined.
+///
+/// Cheap to clone. Dropping all clones does not leave: a node leaves by [`leave`](Self::leave), or is found dead.
+#[derive(Clone)]
+pub struct Registry {
+    pub(crate) node: Arc<Node>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What becomes of a registered actor when its node's session is not trusted any more.
+#[derive(Clone, Default)]
+pub enum WhenLapsed {
+    /// It is stopped. The default: who does not hear of it does nothing wrong either.
+    #[default]
+    Stop,
+    /// It is told, on the registry's own task: the call must not block. A function that was given for several names of one
+    /// actor is called once for all of them.
+    Tell(Arc<dyn Fn(Notice) + Send + Sync>),
+}
+
+/// How to register, where the default does not fit.
+#[derive(Clone, Default)]
+pub struct RegisterOptions {
+    /// What becomes of the actor when the session lapses.
+    pub when_lapsed: WhenLapsed,
+    /// How long to wait for the verdict. Default: the node's
+    /// [`request_timeout`](crate::Config::request_timeout).
+    pub wait: Option<Duration>,
+    /// What to do while the store takes no commits. Default: the node's [`on_outage`](crate::Config::on_outage).
+    pub on_outage: Option<OnOutage>,
+}
+
+/// A name that an actor of this node holds, and for how long it may believe so.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    name: Name,
+    token: Position,
+    session: SessionNumber,
+    trust: callsign_elector::session::TrustHandle,
+    /// Shared by all handles of the same claim.
+    ended: Flag,
+}
+
+/// Why an actor may not act under its name now: the name may be another's by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotHeld {
+    /// This node's session is not trusted. The name is held again if the session is found open, which
+    /// [`Notice::Resumed`] says.
+    #[error("the session of this registration is not trusted")]
+    NotTrusted,
+    /// The registration has ended: the name was given up or lost, its actor has ended, or its session was closed. It
+    /// never holds again.
+    #[error("this registration has ended")]
+    Ended,
+}
+
+impl Registration {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The fencing token: where the registration is in the registry's log. It only grows, from holder to holder, so
+    /// that whatever the actor writes to can refuse an older one.
+    pub fn token(&self) -> Position {
+        self.token
+    }
+
+    /// Asks before an act whether the name can still be held by nobody else. Four atomic loads and a reading of the
+    /// clock: no lock, no I/O.
+    ///
+    /// It fails as soon as the session is not trusted, and for good from the moment at which this node begins to give the
+    /// name up, finds it lost, or hears that its actor has ended. All handles of the same registration fail together.
+    pub fn check(&self) -> Result<(), NotHeld> {
+        let trusted = self.trust.check_session(self.session);
+        // After the trust: a flag that is not raised now was not raised then either, so there was a moment at which both held.
+        if self.ended.load(Ordering::SeqCst) {
+            return Err(NotHeld::Ended);
+        }
+        trusted.map_err(|lapsed| match lapsed.session {
+            Some(other) if other > self.session => NotHeld::Ended,
+            _ => NotHeld::NotTrusted,
+        })
+    }
+}
+
+impl Registry {
+    /// Starts a node and joins a registry. Returns when the node's session is open; [`ready`](Self::ready) waits
+    /// until it serves.
+    ///
+    /// Takes milliseconds, but up to the lease (10 s) if a node of this name died without proof.
+    pub async fn join(config: Config) -> Result<Self, JoinError> {
+        let registry = config.registry.clone();
+        let node = Node::start(config).await?;
+        match node.join(&registry).await {
+            Ok(shared) => Ok(Self { node, shared }),
+            Err(error) => {
+                // Nobody holds the node, so its session is given back; if that fails, the others close it.
+                let _ = node.leave().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Joins another registry on the same node: same session, same links.
+    pub async fn join_beside(&self, registry: &str) -> Result<Self, JoinError> {
+        Ok(Self { node: self.node.clone(), shared: self.node.join(registry).await? })
+    }
+
+    /// Registers a running actor of this node under a name, cluster-wide.
+    ///
+    /// When it returns `Ok`, the name is the actor's alone, and this node's own [`whereis`](Self::whereis) sees it.
+    /// It stays so until it is unregistered, the actor ends, or the node's session ends; the actor is stopped when
+    /// the session lapses ([`register_with`](Self::register_with) to be told instead). Registering the same actor
+    /// again returns the same token. Costs one commit of the store, shared with whatever else is registered
+    /// meanwhile.
+    pub async fn register<M: RemoteMessage>(
+        &self,
+        name: &str,
+        actor: &ActorRef<M>,
+    ) -> Result<Registration, RegisterError> {
+        self.register_with(name, actor, RegisterOptions::default()).await
+    }
+
+    /// As [`register`](Self::register), with options.
+    pub async fn register_with<M: RemoteMessage>(
+        &self,
+        name: &str,
+        actor: &ActorRef<M>,
+        options: RegisterOptions,
+    ) -> Result<Registration, RegisterError> {
+        check_name(name)?;
+        let address = self.node.endpoint.address_of(actor);
+        if !actor.get_id().is_local() {
+            return Err(RegisterError::NotLocal { node: NodeName::new(&address.node).ok() });
+        }
+        if actor.get_status() >= ActorStatus::Stopping {
+            return Err(RegisterError::ActorEnded);
+        }
+        let (on_lapse, listener) = match options.when_lapsed {
+            WhenLapsed::Stop => (OnLapse::Stop, None),
+            WhenLapsed::Tell(listener) => (OnLapse::Suspend, Some(listener)),
+        };
+        let name: Name = name.into();
+        self.tell_of_ended_holder(&name);
+        let call = Call::Register { name: name.clone(), actor: address.pid, kind: address.kind, on_lapse };
+        let wait = options.wait.unwrap_or(self.node.config.request_timeout);
+        let on_outage = options.on_outage.unwrap_or(self.node.config.on_outage);
+        let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
+        let Granted { token, session, claim } = self.ask_to_register(caller, call, listener).await?;
+        let (trust, ended) = (self.shared.trust.clone(), self.shared.flag_of(claim));
+        Ok(Registration { name, token, session, trust, ended })
+    }
+
+    /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,
+    /// ahead of the request, which then waits until the name is released.
+    fn tell_of_ended_holder(&self, name: &str) {
+        let held_here = self.shared.table.with(name, |row| {
+            let is_ours =
+                row.session.incarnation == self.node.incarnation && row.session.node == self.node.name;
+            is_ours.then_some(row.actor)
+        });
+        if let Some(actor) = held_here.flatten()
+            && ractor::registry::where_is_pid(ActorId::Local(actor)).is_none()
+        {
+            self.shared.actor_ended(actor);
+        }
+    }
+
+    /// Has the member ask, when the core says so, and tells the core what came of it.
+    async fn ask_to_register(
+        &self,
+        mut caller: Caller,
+        call: Call,
+        listener: Option<Listener>,
+    ) -> Result<Granted, RegisterError> {
+        let mut trusted = Box::pin(self.shared.trusted.notified());
+        let mut input = CallerInput::Begin;
+        while let Some(effect) = caller.step(self.shared.now(), self.node.outage.lasting(), input) {
+            input = match effect {
+                CallerEffect::Ask(wait) => {
+                    // Before the call: trust that comes back while it is being refused is not missed.
+                    trusted.set(self.shared.trusted.notified());
+                    trusted.as_mut().enable();
+                    CallerInput::Answered(self.ask_once(call.clone(), wait, listener.clone()).await)
+                }
+                CallerEffect::AwaitTrust(until) => tokio::select! {
+                    biased;
+                    () = trusted.as_mut() => CallerInput::Trusted,
+                    () = self.clock().sleep_until(until) => CallerInput::Wake,
+                },
+                CallerEffect::Done(how) => return how,
+            };
+        }
+        // It was told of nothing else than what it waited for.
+        Err(caller.unknown(self.clock().now()))
+    }
+
+    async fn ask_once(
+        &self,
+        call: Call,
+        wait: Duration,
+        listener: Option<Listener>,
+    ) -> Result<Granted, RegisterError> {
+        match self.shared.register(call, wait, listener).await {
+            Some(Answer::Registered(answer)) => answer,
+            _ => Err(self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)),
+        }
+    }
+
+    /// Gives up a name that an actor of this node holds. Returns the position from which it is free.
+    pub async fn unregister(&self, name: &str) -> Result<Position, UnregisterError> {
+        check_name(name)?;
+        if self.node.config.on_outage == OnOutage::Fail
+            && let Some(lasting) = self.node.outage.lasting()
+        {
+            return Err(UnregisterError::StoreUnavailable { lasting });
+        }
+        let call = Call::Unregister { name: name.into() };
+        match self.shared.call(call, self.node.config.request_timeout).await {
+            Some(Answer::Unregistered(result)) => result,
+            _ => Err(self.shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
+        }
+    }
+
+    /// Who holds a name, by this node's own replica. A read of a map: no mailbox, no await, no I/O.
+    ///
+    /// `Ok(None)` is a "no": the replica is complete, and nobody held the name in the prefix of the log that it has.
+    /// It may lag by what is on the way; [`lookup_consistent`](Self::lookup_consistent) does not. Once the
+    /// session has lapsed, and the node's actors are stopped or told, the answer says so.
+    pub fn lookup(&self, name: &str) -> Result<Option<Entry>, LookupError> {
+        let found = self.shared.table.with(name, Row::entry);
+        // A lapsed node's member does not count as synced either: what it had is still worth telling.
+        if self.shared.trust.has_lapsed() {
+            return Err(self.lapsed(found));
+        }
+        if !self.shared.is_synced() {
+            return Err(LookupError::NotSynced);
+        }
+        if found.is_none() {
+            check_name(name)?;
+        }
+        Ok(found)
+    }
+
+    /// The actor that holds a name, as a typed reference, by this node's own replica.
+    ///
+    /// For an actor of another node the reference goes over the link to it; it is bound to the incarnation of that
+    /// node, and dead for good when that is gone: then ask again by name.
+    pub fn whereis<M: RemoteMessage>(&self, name: &str) -> Result<ActorRef<M>, WhereisError> {
+        let entry = self.lookup(name)?;
+        self.resolve(name, entry)
+    }
+
+    fn resolve<M: RemoteMessage>(
+        &self,
+        name: &str,
+        entry: Option<Entry>,
+    ) -> Result<ActorRef<M>, WhereisError> {
+        let entry = entry.ok_or_else(|| WhereisError::NotFound { name: name.to_owned() })?;
+        let endpoint: &Endpoint = &self.node.endpoint;
+        let resolved = endpoint.resolve::<M>(&entry.address());
+        resolved.map_err(|source| WhereisError::Unreachable { name: name.to_owned(), entry, source })
+    }
+
+    /// Who holds a name at a moment after the call began: linearizable, on any member. Costs one read of the store,
+    /// shared with others who ask at the same time.
+    pub async fn lookup_consistent(
+        &self,
+        name: &str,
+        wait: Duration,
+    ) -> Result<Option<Entry>, ConsistentError> {
+        check_name(name)?;
+        match self.shared.call(Call::Consistent { name: name.into() }, wait).await {
+            Some(Answer::Consistent(result)) => result.map(|(_, entry)| entry),
+            _ => Err(self.shared.failure().cloned().map_or(ConsistentError::Left, ConsistentError::Failed)),
+        }
+    }
+
+    /// As [`whereis`](Self::whereis), by a [`lookup_consistent`](Self::lookup_consistent).
+    pub async fn whereis_consistent<M: RemoteMessage>(
+        &self,
+        name: &str,
+        wait: Duration,
+    ) -> Result<ActorRef<M>, WhereisError> {
+        let entry = self.lookup_consistent(name, wait).await?;
+        self.resolve(name, entry)
+    }
+
+    /// Waits until this node's replica has applied the log up to `position`: a token of another node's registration,
+    /// say. `Err` says how far it came.
+    pub async fn wait_for(&self, position: Position, wait: Duration) -> Result<(), Position> {
+        match self.shared.call(Call::WaitFor { position }, wait).await {
+            Some(Answer::Reached(result)) => result,
+            _ => Err(self.shared.status.load().position),
+        }
+    }
+
+    /// All names, in any order, by this node's own replica. Cost: their number.
+    pub fn names(&self) -> Result<Vec<Name>, LookupError> {
+        self.readable()?;
+        Ok(self.shared.table.names())
+    }
+
+    /// How many names there are, by this node's own replica.
+    pub fn count(&self) -> Result<usize, LookupError> {
+        self.readable()?;
+        Ok(self.shared.table.count())
+    }
+
+    /// What a read is told while nothing is trusted: for now, or because the node has failed.
+    fn lapsed(&self, last_known: Option<Entry>) -> LookupError {
+        self.shared.failure().cloned().map_or(LookupError::Lapsed { last_known }, LookupError::Failed)
+    }
+
+    fn readable(&self) -> Result<(), LookupError> {
+        if self.shared.trust.has_lapsed() {
+            return Err(self.lapsed(None));
+        }
+        if self.shared.is_synced() { Ok(()) } else { Err(LookupError::NotSynced) }
+    }
+
+    /// The members, as this node last read them.
+    pub fn members(&self) -> Vec<MemberInfo> {
+        self.status().members
+    }
+
+    /// Who leads, as this node last read.
+    pub fn leader(&self) -> Option<LeaderInfo> {
+        self.status().leader
+    }
+
+    /// Gives up the seat of the registry, if this node leads in that epoch. It stays a member, and may be chosen again if
+    /// there is no other. Returns at once; [`leader`](Self::leader) shows what came of it.
+    pub fn resign(&self, epoch: Epoch) {
+        self.node.resign(&self.shared.registry, epoch);
+    }
+
+    /// Sets something of the registry's elections for all its members alike, while it runs: the lock timeout, the silence after
+    /// which a leader is deposed, who takes a vacant seat. What `change` does not name stays as it is. Returns what holds then,
+    /// as this node read it. Any member may ask; nobody needs to lead.
+    ///
+    /// `OutOfBounds` if a time is not from 1 s to 10 min: nothing was asked. `Unknown` if it was not seen to be set within
+    /// `wait`: it may be set yet, or was, and something else after it.
+    pub async fn configure(&self, change: Settings, wait: Duration) -> Result<InForce, ConfigureError> {
+        change.check()?;
+        let clock = self.clock();
+        let deadline = clock.now() + wait;
+        let mut is_asked = false;
+        loop {
+            let mut changed = pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            if let Some(failure) = self.shared.failure() {
+                return Err(ConfigureError::Failed(failure.clone()));
+            }
+            if self.shared.has_ended() {
+                return Err(ConfigureError::Left);
+            }
+            let in_force = self.status().settings;
+            if in_force.set.has(&change) {
+                return Ok(in_force);
+            }
+            if !std::mem::replace(&mut is_asked, true) {
+                self.node.configure(&self.shared.registry, change);
+            }
+            tokio::select! {
+                biased;
+                // First, so that a registry that always changes keeps nobody waiting.
+                () = clock.sleep_until(deadline) => {
+                    return Err(ConfigureError::Unknown { waited: wait, in_force });
+                }
+                () = changed => {}
+            }
+        }
+    }
+
+    /// The clock of the node, by which everything that is built on the registry waits.
+    pub fn clock(&self) -> &Clock {
+        &self.node.config.clock
+    }
+
+    /// Ends when what this node knows of the registry has changed after the call: a name, a link, the leader. Not when the
+    /// session lapses or resumes.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.shared.changed.notified()
+    }
+
+    /// What this node knows of the registry. Does not wait for anything.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Ends when the node has failed: a part of it (an actor, a task or a thread of Callsign) panicked, or ended though nobody
+    /// had asked it to. Nothing of the node goes on then. Its session is not trusted any more, and is closed if the store
+    /// answers; its registered actors are stopped or told that their names are lost; calls that wait are answered, and reads
+    /// say so. A program should end, or [`join`](Self::join) anew. Never ends for a node that leaves.
+    pub async fn failed(&self) -> NodeFailure {
+        self.node.supervisor.failed().await
+    }
+
+    /// Waits until this node serves: it is synced, its session is trusted, and a leader is there. False if that
+    /// did not come about in time.
+    pub async fn ready(&self, wait: Duration) -> bool {
+        matches!(self.shared.call(Call::Ready, wait).await, Some(Answer::Ready(true)))
+    }
+
+    /// Has the member hang for a time, while the process, its session, its elector and its links go on.
+    #[cfg(feature = "faults")]
+    #[doc(hidden)]
+    pub fn hang_member(&self, time: std::time::Duration) {
+        self.shared.hang(time);
+    }
+
+    /// Begins to leave, for every registry of the node: no new names are registered
+    /// ([`RegisterError::Draining`](crate::RegisterError) says whom to ask), singletons of the node end here, and a
+    /// seat that it has is handed over. Everything else goes on: its names are held, may be given up, and looked up. There is
+    /// no way back; [`leave`](Self::leave) comes next.
+    ///
+    /// Actors registered with [`WhenLapsed::Tell`] are told [`Notice::Draining`]; others see
+    /// [`drain_started`](Self::drain_started). Between this and `leave` is the time to hand names over: give them up here
+    /// and register them elsewhere.
+    ///
+    /// Returns when another member serves, or nobody else could, or after
+    /// [`drain_timeout`](crate::Config::drain_timeout) (5 s); later if a singleton takes longer to
+    /// [stop](crate::Singleton::stop). May be called again.
+    pub async fn drain(&self) -> Drained {
+        self.node.drain().await
+    }
+
+    /// Ends when this node has begun to leave: by [`drain`](Self::drain), [`leave`](Self::leave), or because its process was
+    /// asked to end and does so.
+    pub async fn drain_started(&self) {
+        loop {
+            let mut changed = pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            if self.shared.status.load().draining || self.shared.has_ended() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Leaves, in this order: [drains](Self::drain); waits for what is undecided (1 s at the most); drops its names, whose
+    /// actors are stopped or told, as registered; says in the store that it leaves (1 s); closes its session (5 s), which
+    /// frees the names at once; says goodbye on the links (1 s).
+    ///
+    /// At most 9 s more than `drain` takes, also if the store does not answer: then the others close the session when its
+    /// lease has run out. (The ninth is for a member that hangs.)
+    pub async fn leave(&self) -> Result<(), LeaveError> {
+        self.node.leave().await
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        self.node.name.as_str()
+    }
+
+    /// The incarnation of the node, drawn at its start.
+    pub fn incarnation(&self) -> u64 {
+        self.node.incarnation.0
+    }
+
+    /// Where the node listens for links.
+    pub fn local_addr(&self) -> std::net::SocketAddr {
+        self.node.endpoint.local_addr()
+    }
+
+    /// Replaces the secrets and certificates of the node, for all links that are made from now on; those that are there stay.
+    /// Returns whether anything changed. An error changes nothing. See [`Endpoint::set_keys`] for the order of steps in
+    /// which a cluster is never cut.
+    pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
+        self.node.endpoint.set_keys(keys)
+    }
+
+    /// The links of the node, for remote actors that no name leads to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.node.endpoint
+    }
+}

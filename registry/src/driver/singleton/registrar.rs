@@ -1,0 +1,150 @@
+//! The leader child's name: held while it runs, given up before it ends.
+
+use std::{sync::Arc, time::Duration};
+
+use callsign_store::{Clock, ids::Epoch, supervision::foreign_async};
+use callsign_transport::RemoteMessage;
+use ractor::ActorRef;
+use tokio::sync::Notify;
+
+use super::{
+    events::{Publisher, SingletonEvent},
+    hand_over::{Cell, HandOver},
+};
+use crate::{
+    core::{caller::OnOutage, input::Notice, name::Name},
+    driver::registry::{RegisterOptions, Registry, WhenLapsed},
+    error::RegisterError,
+};
+
+/// How long between two tries that failed for another reason than that the name is held.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// At the longest, a name that is held is asked for again after this: what tells of its end may be late.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Keeps a child registered. Ends when it cannot be within the time given, each time anew, and says why.
+pub(super) async fn keep<M: RemoteMessage>(
+    registry: &Registry,
+    name: &Name,
+    child: &ActorRef<M>,
+    within: Duration,
+    events: &Publisher,
+) -> Result<(), String> {
+    let clock = registry.clock();
+    loop {
+        let lost = Arc::new(Notify::new());
+        let until = clock.now() + within;
+        let mut holder = None;
+        let token = loop {
+            let changed = registry.changed();
+            let told = lost.clone();
+            // The leadership says how long the child lives; what ends with the session is only its name.
+            let options = RegisterOptions {
+                when_lapsed: WhenLapsed::Tell(Arc::new(move |notice| {
+                    if notice == Notice::Lost {
+                        told.notify_one();
+                    }
+                })),
+                wait: None,
+                on_outage: Some(OnOutage::Wait),
+            };
+            let (why, pause) = match registry.register_with(name, child, options).await {
+                Ok(registration) => break registration.token(),
+                Err(RegisterError::ActorEnded) => return Ok(()),
+                Err(RegisterError::Taken { holder: now, .. }) => {
+                    if holder.as_ref() != Some(&now) {
+                        events.tell(&SingletonEvent::NameHeld { holder: now.clone() });
+                    }
+                    let why = format!("{name:?} is held by an actor on {}", now.node);
+                    holder = Some(now);
+                    (why, None)
+                }
+                Err(error) => {
+                    events.tell(&SingletonEvent::NotRegistered { why: error.to_string() });
+                    if matches!(error, RegisterError::BadName(_)) {
+                        return Err(error.to_string());
+                    }
+                    (error.to_string(), Some(RETRY))
+                }
+            };
+            let now = clock.now();
+            if now >= until {
+                return Err(format!("not registered within {within:?}: {why}"));
+            }
+            if let Some(pause) = pause {
+                clock.sleep_until(until.min(now + pause)).await;
+            } else {
+                tokio::select! {
+                    biased;
+                    () = changed => {}
+                    () = clock.sleep_until(until.min(now + LOOK_AGAIN)) => {}
+                }
+            }
+        };
+        events.tell(&SingletonEvent::Registered { token });
+        lost.notified().await;
+        events.tell(&SingletonEvent::NameLost);
+    }
+}
+
+/// The clean end of a leader child: its name is free, it has left what it leaves, and done what it was sent.
+pub(super) struct Farewell<M> {
+    pub(super) registry: Registry,
+    pub(super) name: Option<Name>,
+    pub(super) actor: ActorRef<M>,
+    pub(super) epoch: Option<Epoch>,
+    pub(super) hand_over: Option<(HandOver<M>, Duration)>,
+    pub(super) cell: Cell,
+    pub(super) events: Publisher,
+    pub(super) budget: Duration,
+}
+
+impl<M: RemoteMessage> Farewell<M> {
+    /// Each step has a share of the budget, and what does not end in it is left behind. Who does not end at all is killed by
+    /// the supervisor at the end of the budget.
+    pub(super) async fn run(self) {
+        let clock = self.registry.clock().clone();
+        let begun = clock.now();
+        let part = |quarters: u32| begun + self.budget / 4 * quarters;
+        if let Some(name) = &self.name {
+            // First, so that messages wait for the successor instead of being lost with this child.
+            within(&clock, part(1), self.registry.unregister(name)).await;
+        }
+        if let (Some((ask, limit)), Some(epoch)) = (&self.hand_over, self.epoch) {
+            // Behind everything that it was sent before.
+            let asked = foreign_async("a hand-over", async { ask(self.actor.clone()).await });
+            let asked = within(&clock, part(2).min(clock.now() + *limit), asked).await;
+            let left = match asked.flatten().flatten() {
+                None => Err("the child left nothing".to_owned()),
+                Some(data) => {
+                    let bytes = data.len();
+                    let left = within(&clock, part(3), self.cell.leave(epoch, data)).await;
+                    let left = left.unwrap_or_else(|| {
+                        Err(super::hand_over::HandOverError::Store("no answer in time".into()))
+                    });
+                    left.map(|()| bytes).map_err(|error| error.to_string())
+                }
+            };
+            self.events.tell(&match left {
+                Ok(bytes) => SingletonEvent::HandedOver { bytes },
+                Err(why) => SingletonEvent::NotHandedOver { why },
+            });
+            self.actor.stop(Some("callsign: the term is over".into()));
+        } else if self.actor.drain().is_ok() {
+            // It does what it was sent, and ends; if that takes too long, it ends anyway.
+            clock.sleep_until(part(3)).await;
+            self.actor.stop(Some("callsign: the term is over".into()));
+        } else {
+            self.actor.stop(Some("callsign: the term is over".into()));
+        }
+    }
+}
+
+async fn within<T>(clock: &Clock, until: callsign_store::Time, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = clock.sleep_until(until) => None,
+    }
+}

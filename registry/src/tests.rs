@@ -1,0 +1,20 @@
+//! Tests of whole nodes, and of cores that talk to each other.
+
+mod beside;
+mod claims;
+mod configuring;
+mod draining;
+pub(crate) mod driver;
+mod edges;
+mod failing;
+mod faults;
+mod golden;
+mod joining;
+mod lineage;
+mod name_ref;
+#[cfg(feature = "node-server")]
+mod node_server;
+#[cfg(feature = "election")]
+mod singleton;
+pub(crate) mod world;
+mod worlds;

@@ -1,0 +1,288 @@
+//! Claims, as those meet them who registered: who is told of a lapse, and until when a check passes.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use callsign_store::ids::NodeName;
+use callsign_transport::{Kind, P, RactorClusterMessage, remote_message};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use crate::{
+    NotHeld, Notice, RegisterError, RegisterOptions, Registry, WhenLapsed,
+    core::input::{Answer, Call, OnLapse},
+    tests::driver::{Cluster, Counter, SOON, counter, until},
+};
+
+/// What one listener heard.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<Notice>>>);
+
+impl Heard {
+    fn options(&self) -> RegisterOptions {
+        let heard = self.0.clone();
+        let tell = move |notice| heard.lock().unwrap().push(notice);
+        RegisterOptions { when_lapsed: WhenLapsed::Tell(Arc::new(tell)), ..RegisterOptions::default() }
+    }
+
+    fn all(&self) -> Vec<Notice> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// The store goes away until the session has lapsed, and comes back.
+async fn lapse(cluster: &Cluster, node: &Registry) {
+    cluster.store.outage_for_all();
+    until("the session lapses", || node.count().is_err()).await;
+    cluster.store.heal_all();
+    until("it resumes", || node.count().is_ok()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_is_refused_one_name_and_granted_another_at_once_is_told_of_a_lapse() {
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    let token = b.register("x", &counter().await).await.unwrap().token();
+    a.wait_for(token, SOON).await.unwrap();
+    let (actor, heard) = (counter().await, Heard::default());
+    let options = heard.options();
+    let (x, y) = tokio::join!(
+        a.register_with("x", &actor, options.clone()),
+        a.register_with("y", &actor, options.clone())
+    );
+    assert!(matches!(x, Err(RegisterError::Taken { .. })), "{x:?}");
+    let y = y.unwrap();
+    lapse(&cluster, &a).await;
+    until("it was told", || heard.all() == [Notice::Lapsed, Notice::Resumed]).await;
+    assert_eq!(y.check(), Ok(()));
+    // It is still watched.
+    actor.stop(None);
+    until("y is free", || a.lookup("y") == Ok(None)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn giving_up_one_name_takes_no_listener_from_another_of_the_same_actor() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let (actor, old, new) = (counter().await, Heard::default(), Heard::default());
+    node.register_with("old", &actor, old.options()).await.unwrap();
+    let (given_up, granted) =
+        tokio::join!(node.unregister("old"), node.register_with("new", &actor, new.options()));
+    given_up.unwrap();
+    granted.unwrap();
+    lapse(&cluster, &node).await;
+    until("it was told", || new.all() == [Notice::Lapsed, Notice::Resumed]).await;
+    assert_eq!(old.all(), [], "its name was given up before");
+    actor.stop(None);
+    until("the name is free", || node.lookup("new") == Ok(None)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_name_of_an_actor_is_treated_on_a_lapse_as_it_was_registered() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let (actor, one, two) = (counter().await, Heard::default(), Heard::default());
+    let shared = one.options();
+    node.register_with("x", &actor, shared.clone()).await.unwrap();
+    node.register_with("y", &actor, shared.clone()).await.unwrap();
+    node.register_with("z", &actor, two.options()).await.unwrap();
+    // Whoever finds the name held by its own actor is told, too.
+    let three = Heard::default();
+    node.register_with("z", &actor, three.options()).await.unwrap();
+    lapse(&cluster, &node).await;
+    for heard in [&one, &two, &three] {
+        until("it was told, once", || heard.all() == [Notice::Lapsed, Notice::Resumed]).await;
+    }
+    // One that relies on the actor being stopped.
+    node.register("w", &actor).await.unwrap();
+    cluster.store.outage_for_all();
+    actor.wait(Some(SOON)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_check_passes_once_the_name_is_being_given_up() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let actor = counter().await;
+    let first = node.register("x", &actor).await.unwrap();
+    let again = node.register("x", &actor).await.unwrap();
+    assert_eq!((first.check(), again.check()), (Ok(()), Ok(())));
+    // The store takes nothing, so nothing of it is in the log; but from here on it may be at any time.
+    cluster.store.outage_for_all();
+    let given_up = node.unregister("x");
+    tokio::pin!(given_up);
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut given_up).await.is_err());
+    assert_eq!((first.check(), again.check()), (Err(NotHeld::Ended), Err(NotHeld::Ended)));
+    cluster.store.heal_all();
+    given_up.await.unwrap();
+    let later = node.register("x", &actor).await.unwrap();
+    assert_eq!((first.check(), later.check()), (Err(NotHeld::Ended), Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_check_passes_once_the_actor_is_known_to_have_ended_or_the_node_has_left() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let (mortal, other) = (counter().await, counter().await);
+    let ends = node.register("x", &mortal).await.unwrap();
+    let stays = node.register("y", &other).await.unwrap();
+    mortal.stop(None);
+    until("its check fails", || ends.check() == Err(NotHeld::Ended)).await;
+    assert_eq!(stays.check(), Ok(()));
+    node.leave().await.unwrap();
+    assert_eq!(stays.check(), Err(NotHeld::Ended));
+}
+
+/// Panics at what it is sent.
+#[derive(RactorClusterMessage)]
+enum Fuse {
+    Blow(P<u8>),
+}
+remote_message!(Fuse, "test.fuse/1");
+
+struct FuseActor;
+
+impl Actor for FuseActor {
+    type Msg = Fuse;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Fuse>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Fuse>,
+        Fuse::Blow(P(code)): Fuse,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        panic!("blown with {code}, as the test asked");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_panics_is_unregistered() {
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    let (fuse, _) = Actor::spawn(None, FuseActor, ()).await.unwrap();
+    let registration = a.register("x", &fuse).await.unwrap();
+    b.wait_for(registration.token(), SOON).await.unwrap();
+    fuse.cast(Fuse::Blow(P(1))).unwrap();
+    until("the name is free on b", || b.lookup("x") == Ok(None)).await;
+    assert_eq!(registration.check(), Err(NotHeld::Ended));
+    assert!(b.register("x", &counter().await).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_has_ended_when_it_is_to_be_watched_holds_nothing() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let (ended, heir) = (counter().await, counter().await);
+    let actor = ended.get_id().pid();
+    ended.stop_and_wait(None, None).await.unwrap();
+    // `register` looks at the actor before it asks; this one ended right after that.
+    let register = Call::Register { name: "x".into(), actor, kind: Kind(1), on_lapse: OnLapse::Stop };
+    let answer = node.shared.register(register, SOON, None).await;
+    assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
+    assert!(node.register("x", &heir).await.is_ok());
+}
+
+/// Takes its time to end.
+struct Lingering(Arc<tokio::sync::Notify>);
+
+impl Actor for Lingering {
+    type Msg = Fuse;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Fuse>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn post_stop(&self, _: ActorRef<Fuse>, (): &mut ()) -> Result<(), ActorProcessingErr> {
+        self.0.notified().await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_is_ending_when_it_is_to_be_watched_holds_nothing() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let end = Arc::new(tokio::sync::Notify::new());
+    let (ending, task) = Actor::spawn(None, Lingering(end.clone()), ()).await.unwrap();
+    ending.stop(None);
+    until("it is ending", || ending.get_status() >= ractor::ActorStatus::Stopping).await;
+    let actor = ending.get_id().pid();
+    let register = Call::Register { name: "x".into(), actor, kind: Kind(1), on_lapse: OnLapse::Stop };
+    let answer = node.shared.register(register, SOON, None).await;
+    assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
+    assert!(node.register("x", &counter().await).await.is_ok(), "it takes nothing any more");
+    end.notify_one();
+    task.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn actors_that_end_while_they_are_being_registered_leave_no_name_behind() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    for round in 0..200 {
+        let (name, actor) = (format!("n{round}"), counter().await);
+        let ends = async {
+            // At another moment each time.
+            for _ in 0..round % 16 {
+                tokio::task::yield_now().await;
+            }
+            actor.stop(None);
+        };
+        let (registered, ()) = tokio::join!(node.register(&name, &actor), ends);
+        match registered {
+            Ok(_) | Err(RegisterError::ActorEnded) => {}
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+    until("all names are free", || node.count() == Ok(0)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_successor_of_an_actor_that_has_ended_is_never_refused_because_of_it() {
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    let mut refused = Vec::new();
+    for node in [&a, &b] {
+        let name = node.node().to_owned();
+        let mut actor = counter().await;
+        let mut registration = node.register(&name, &actor).await.unwrap();
+        for _ in 0..100 {
+            actor.stop_and_wait(None, None).await.unwrap();
+            actor = counter().await;
+            match node.register(&name, &actor).await {
+                Ok(next) => {
+                    assert!(next.token() > registration.token());
+                    assert_eq!(next.check(), Ok(()));
+                    registration = next;
+                }
+                Err(error) => {
+                    refused.push(error);
+                    until("the name is free", || node.lookup(&name) == Ok(None)).await;
+                    registration = node.register(&name, &actor).await.unwrap();
+                }
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{} of 200: {:?}", refused.len(), refused[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_of_another_node_is_not_registered_here() {
+    let cluster = Cluster::new();
+    let [a, b, c] = cluster.three().await;
+    let token = a.register("x", &counter().await).await.unwrap().token();
+    b.wait_for(token, SOON).await.unwrap();
+    let elsewhere: ActorRef<Counter> = b.whereis("x").unwrap();
+    let refused = b.register("y", &elsewhere).await.map(|registration| registration.token());
+    assert_eq!(refused, Err(RegisterError::NotLocal { node: Some(NodeName::new("a").unwrap()) }));
+    assert_eq!(c.lookup_consistent("y", SOON).await, Ok(None));
+}

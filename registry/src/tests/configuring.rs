@@ -1,0 +1,61 @@
+//! What one node sets of the elections holds for all, and who asks is told what is known.
+
+use std::time::Duration;
+
+use crate::{
+    ConfigureError, Limit, OutOfBounds, Preset, Settings,
+    tests::driver::{Cluster, SOON, until},
+};
+
+fn silence(seconds: u64) -> Settings {
+    Settings { silence: Some(Duration::from_secs(seconds)), ..Settings::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_node_sets_all_nodes_show() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    assert_eq!(nodes[0].status().settings.set, Settings::default());
+    for (node, change) in nodes.iter().zip([
+        silence(4),
+        Settings { policy: Some(Preset::Ranked), ..Settings::default() },
+        Settings { lock_timeout: Some(Duration::from_secs(7)), ..Settings::default() },
+    ]) {
+        let in_force = node.configure(change, SOON).await.unwrap();
+        assert!(in_force.set.has(&change), "{in_force:?}");
+    }
+    let all = |node: &crate::Registry| {
+        let now = node.status().settings;
+        (now.silence, now.policy, now.lock_timeout)
+            == (Duration::from_secs(4), Preset::Ranked, Duration::from_secs(7))
+    };
+    until("all show all of it", || nodes.iter().all(all)).await;
+    // Who joins later reads it; the same again is done already.
+    let late = cluster.node("d").await;
+    assert!(all(&late), "{:?}", late.status());
+    assert!(late.configure(silence(4), Duration::ZERO).await.is_ok());
+    // Another registry has its own.
+    let orders = nodes[0].join_beside("orders").await.unwrap();
+    assert!(orders.ready(SOON).await);
+    assert_eq!(orders.status().settings.set, Settings::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_is_told_what_cannot_work_and_what_is_not_known() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let value = Duration::from_millis(10);
+    let refused = node.configure(Settings { silence: Some(value), ..Settings::default() }, SOON).await;
+    let why = OutOfBounds { what: Limit::Silence, value };
+    assert_eq!(refused, Err(ConfigureError::OutOfBounds(why)));
+    cluster.store.outage_for_all();
+    let wait = Duration::from_secs(1);
+    let unknown = node.configure(silence(4), wait).await;
+    assert!(matches!(unknown, Err(ConfigureError::Unknown { waited, .. }) if waited == wait), "{unknown:?}");
+    assert_eq!(node.status().settings.set, Settings::default());
+    // It may be set yet.
+    cluster.store.heal_all();
+    until("it is set", || node.status().settings.set == silence(4)).await;
+    node.leave().await.unwrap();
+    assert_eq!(node.configure(silence(5), SOON).await, Err(ConfigureError::Left));
+}

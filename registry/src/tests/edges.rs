@@ -1,0 +1,148 @@
+//! What drivers owe to those who wait, and what they must not keep.
+
+use std::time::Duration;
+
+use callsign_store::{Store, Transaction, keys::RegistryKeys};
+use callsign_transport::{Lane, LinkLimits, SendError};
+use metrics_exporter_prometheus::PrometheusBuilder;
+
+use crate::{
+    RegisterError, RegisterOptions, Registry,
+    core::input::CallId,
+    tests::driver::{Cluster, SOON, counter, until},
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_found_its_link_full_is_sent_again_as_soon_as_there_is_room() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let limits = LinkLimits {
+        frame: 64 << 10,
+        control_queue: 64 << 10,
+        bulk_queue: 64 << 10,
+        ..LinkLimits::default()
+    };
+    let b = Registry::join(cluster.config("b").link_limits(limits)).await.unwrap();
+    assert!(b.ready(SOON).await && a.status().leads);
+    // Long enough for a time that lies before the request.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let (to_a, _) = b.endpoint().link_to("a").unwrap();
+    cluster.network.hold(Cluster::address("b"), Cluster::address("a"));
+    // Until not even a small message finds room.
+    for size in [16 << 10, 16] {
+        let full = loop {
+            if let Err(error) = b.endpoint().send(to_a, Lane::Control, "others", vec![0; size].into()) {
+                break error;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert!(matches!(full, SendError::QueueFull { .. }), "{full:?}");
+    }
+    let actor = counter().await;
+    // Less than it takes until what was sent and not answered is asked again.
+    let options = RegisterOptions { wait: Some(Duration::from_millis(1900)), ..RegisterOptions::default() };
+    let (registered, ()) = tokio::join!(b.register_with("x", &actor, options), async {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        cluster.network.heal(Cluster::address("b"), Cluster::address("a"));
+    });
+    assert_eq!(registered.map(drop), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_cannot_be_read_is_counted_for_whoever_looks_after_the_cluster() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    let _here = ::metrics::set_default_local_recorder(&recorder);
+    let cluster = Cluster::new();
+    let [a, b] = [cluster.node("a").await, cluster.node("b").await];
+    cluster.network.cut(Cluster::address("a"), Cluster::address("b"));
+    // It is to find the garbage, not what was there before.
+    cluster.store.connect("b").outage();
+    let position = a.register("x", &counter().await).await.unwrap().token();
+    let keys: &RegistryKeys = &a.shared.keys;
+    let garbage = Transaction::new().put(keys.log(position), b"garbage".to_vec());
+    cluster.store.connect("a").commit(garbage).await;
+    cluster.store.connect("b").heal();
+    let seen = b.lookup_consistent("x", Duration::from_secs(5)).await;
+    assert!(seen.is_err(), "nothing is known of what cannot be read: {seen:?}");
+    let corrupt = || {
+        let counted = counted.render();
+        counted
+            .lines()
+            .any(|line| line.starts_with("callsign_registry_events_total") && line.contains("corrupt"))
+    };
+    until("it is counted", corrupt).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_a_name_that_was_given_up() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let actor = counter().await;
+    for round in 0..20 {
+        let name = format!("n{round}");
+        node.register(&name, &actor).await.unwrap();
+        assert_eq!(node.shared.kept(), (1, 1));
+        node.unregister(&name).await.unwrap();
+        until("nothing is kept", || node.shared.kept() == (0, 0)).await;
+    }
+    // Nor of one that was refused.
+    node.register("x", &actor).await.unwrap();
+    let refused = node.register("x", &counter().await).await;
+    assert!(matches!(refused, Err(RegisterError::Taken { .. })));
+    until("only the holder is watched", || node.shared.kept() == (1, 1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_not_known_any_more_has_ended() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    assert!(node.shared.flag_of(CallId(u64::MAX)).load(std::sync::atomic::Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_failed_is_not_shown_as_one_that_leads() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    let _here = ::metrics::set_default_local_recorder(&recorder);
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let gauges = || -> Vec<String> {
+        let counted = counted.render();
+        let of = |gauge: &str| {
+            let line = counted.lines().find(|line| line.starts_with(gauge));
+            line.and_then(|line| line.rsplit(' ').next()).unwrap_or("none").to_owned()
+        };
+        ["callsign_registry_leader{", "callsign_registry_synced{"].into_iter().map(of).collect()
+    };
+    assert_eq!(gauges(), ["1", "1"]);
+    a.node.supervisor.fail("a part", "it says so".to_owned());
+    until("it is shown", || gauges() == ["0", "0"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_when_the_node_leaves_is_told_at_once() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let waiting = node.clone();
+    let waits = async move {
+        let far = callsign_store::ids::Position(1 << 30);
+        waiting.wait_for(far, Duration::from_secs(3600)).await
+    };
+    let waits = tokio::spawn(waits);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waits.is_finished());
+    node.leave().await.unwrap();
+    let told = tokio::time::timeout(SOON, waits).await;
+    assert!(told.expect("it waits for what nobody will say").unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_are_told_the_address_that_a_node_is_to_be_reached_at() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let b = Registry::join(cluster.config("b").advertise("b.example:7077")).await.unwrap();
+    assert!(b.ready(SOON).await);
+    let told = || a.members().iter().any(|member| member.address == "b.example:7077");
+    until("a knows where b is", told).await;
+}

@@ -1,0 +1,278 @@
+//! What members of other versions send, read, and write into the log: `tests/golden/files/registry`, and `docs/compatibility.md`.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use callsign_elector::record::LogEnd;
+use callsign_golden::{Golden, seed};
+use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionId, SessionNumber};
+use callsign_transport::Kind;
+
+use crate::{
+    core::{
+        entry::Entry,
+        log::{Batch, CorruptBatch, Op},
+        message::{BadMessage, Chunk, ChunkRow, Message, Request, Verdict, Wish},
+        replica::Replica,
+        table::RequestNumber,
+    },
+    fuzz::World,
+};
+
+const EPOCH: Epoch = Epoch(7);
+const POSITION: Position = Position(70_000);
+const KIND: Kind = Kind(0x0123_4567_89ab_cdef);
+
+fn session() -> Arc<SessionId> {
+    let node = NodeName::new("a").unwrap();
+    Arc::new(SessionId { node, incarnation: Incarnation(u64::MAX - 1), number: SessionNumber(2) })
+}
+
+fn ops() -> Vec<(&'static str, Op)> {
+    let (name, request): (Arc<str>, _) = ("pricing".into(), RequestNumber(300));
+    vec![
+        ("Register", Op::Register { name: name.clone(), session: 0, request, actor: 40, kind: KIND }),
+        ("Unregister", Op::Unregister { name, position: Position(69_999) }),
+        ("HostGone", Op::HostGone { session: 0 }),
+        ("Open", Op::Open),
+        ("Reset", Op::Reset),
+    ]
+}
+
+/// The end of a log in which all batches have the same nonce.
+fn end(position: u64) -> LogEnd {
+    let nonce = if position == 0 { Nonce(0) } else { Nonce(u64::MAX) };
+    LogEnd { position: Position(position), nonce }
+}
+
+fn batch(ops: Vec<Op>) -> Batch {
+    let (nonce, sessions) = (Nonce(u64::MAX), vec![session()]);
+    Batch { epoch: EPOCH, nonce, position: POSITION, prev: end(69_999), sessions, ops }
+}
+
+fn messages() -> Vec<(&'static str, Message)> {
+    let (epoch, position, session) = (EPOCH, POSITION, session());
+    let request = |wish| Request { number: RequestNumber(300), name: "pricing".into(), wish };
+    let requests = |wish| {
+        let (session, requests) = (session.clone(), vec![request(wish)]);
+        Message::Requests { epoch, session, acknowledged: RequestNumber(299), requests }
+    };
+    let verdict = |verdict| {
+        let verdicts = vec![(RequestNumber(300), verdict)];
+        Message::Verdicts { epoch, session: session.clone(), position, verdicts }
+    };
+    let holder = Entry {
+        node: session.node.clone(),
+        incarnation: session.incarnation,
+        session: session.number,
+        actor: 40,
+        kind: KIND,
+        token: Position(69_999),
+    };
+    let batches = vec![(position, Bytes::from_static(b"batch"))];
+    let rows = vec![
+        ChunkRow { name: "pricing".into(), row: Some((position, 0, RequestNumber(300), 40, KIND)) },
+        ChunkRow { name: "gone".into(), row: None },
+    ];
+    let chunk = Chunk { sessions: vec![session.clone()], rows };
+    vec![
+        ("Requests/Register", requests(Wish::Register { actor: 40, kind: KIND })),
+        ("Requests/Unregister", requests(Wish::Unregister { position })),
+        ("Verdicts/Granted", verdict(Verdict::Granted { token: position })),
+        ("Verdicts/Taken", verdict(Verdict::Taken { holder })),
+        ("Verdicts/Released", verdict(Verdict::Released)),
+        ("Replicate", Message::Replicate { epoch, position, batch: Bytes::from_static(b"batch") }),
+        ("ApplyNamesSnapshot", Message::ApplyNamesSnapshot { epoch, batches: batches.clone() }),
+        ("Heartbeat", Message::Heartbeat { epoch, end: end(70_000) }),
+        ("Progress", Message::Progress { epoch, position }),
+        ("Fetch", Message::Fetch { epoch, after: position }),
+        ("Fetched", Message::Fetched { epoch, after: Position(69_999), batches }),
+        ("SnapshotWanted", Message::SnapshotWanted { id: 3 }),
+        ("SnapshotNext", Message::SnapshotNext { id: 3, index: 1 }),
+        (
+            "SnapshotChunk",
+            Message::SnapshotChunk { id: 3, index: 1, names: 2, chunk: chunk.clone(), end: None },
+        ),
+        (
+            "SnapshotChunk/last",
+            Message::SnapshotChunk { id: 3, index: 1, names: 2, chunk, end: Some((epoch, end(70_000))) },
+        ),
+        ("SnapshotRefused", Message::SnapshotRefused { id: 3 }),
+        ("TransferSnapshot", Message::TransferSnapshot { epoch }),
+        ("Transferred", Message::Transferred { epoch, position }),
+        ("RunHandoff", Message::RunHandoff { epoch }),
+        ("HandoffDone", Message::HandoffDone { epoch }),
+    ]
+}
+
+fn of_the_registry() -> Golden {
+    let mut golden = Golden::new(env!("CARGO_MANIFEST_DIR"), env!("CARGO_PKG_VERSION"));
+    for (name, message) in messages() {
+        let read = |bytes: &[u8]| Message::decode(bytes).map_err(|error| error.to_string());
+        golden.sample(format!("message/{name}"), message, |message| message.encode().to_vec(), read);
+    }
+    for (name, op) in ops() {
+        let read = |bytes: &[u8]| Batch::decode(bytes).map_err(|error| error.to_string());
+        golden.sample(format!("log/{name}"), batch(vec![op]), |batch| batch.encode().to_vec(), read);
+    }
+    crate::driver::singleton::golden(&mut golden);
+    golden.must_cover::<Message>("message");
+    golden.must_cover::<Wish>("message/Requests");
+    golden.must_cover::<Verdict>("message/Verdicts");
+    golden.must_cover::<Op>("log");
+    golden
+}
+
+#[test]
+fn what_members_send_and_log_is_what_former_versions_read_and_wrote() {
+    of_the_registry().check();
+}
+
+#[test]
+fn what_a_later_version_adds_behind_a_message_or_a_batch_is_not_read() {
+    let more = b"\x81\xa3new\xc3";
+    for (name, message) in messages() {
+        let later = [&message.encode()[..], more].concat();
+        assert_eq!(Message::decode(&later), Ok(message), "{name}");
+    }
+    for (name, op) in ops() {
+        let later = [&batch(vec![op.clone()]).encode()[..], more].concat();
+        assert_eq!(Batch::decode(&later), Ok(batch(vec![op])), "{name}");
+    }
+}
+
+/// The same, with another name for a variant: as long, so that nothing else changes.
+fn renamed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let at = bytes.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
+    [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
+}
+
+#[test]
+fn a_message_of_the_future_is_told_from_a_damaged_one_and_from_another_version() {
+    let heartbeat = Message::Heartbeat { epoch: EPOCH, end: end(70_000) }.encode();
+    let future = renamed(&heartbeat, "Heartbeat", "Heartache");
+    assert_eq!(Message::decode(&future), Err(BadMessage::Unknown("Heartache".into())));
+    let damaged = &heartbeat[..heartbeat.len() - 1];
+    assert!(matches!(Message::decode(damaged), Err(BadMessage::Malformed(_))));
+    let another = [&[2], &heartbeat[1..]].concat();
+    assert_eq!(Message::decode(&another), Err(BadMessage::Version { found: Some(2) }));
+    assert_eq!(Message::decode(&[]), Err(BadMessage::Version { found: None }));
+    // A wish or a verdict of the future cannot be dropped alone: the others of its message would be out of order.
+    let (_, released) = messages().swap_remove(4);
+    let future = renamed(&released.encode(), "Released", "Rejected");
+    assert!(matches!(Message::decode(&future), Err(BadMessage::Malformed(_))));
+}
+
+#[test]
+fn an_operation_of_the_future_is_never_passed_over() {
+    let known = ops().into_iter().map(|(_, op)| op);
+    let written = batch(known.chain([Op::Open]).collect()).encode();
+    let future = renamed(&written, "Unregister", "Reregister");
+    assert_eq!(Batch::decode(&future), Err(CorruptBatch::UnknownOp { op: "Reregister".into() }));
+    let another = [&[2], &written[1..]].concat();
+    assert_eq!(Batch::decode(&another), Err(CorruptBatch::Schema { found: Some(2) }));
+}
+
+/// A batch at a position, behind the one before it.
+fn of_the_log(position: u64, ops: Vec<Op>) -> Batch {
+    Batch { position: Position(position), prev: end(position - 1), ..batch(ops) }
+}
+
+/// Batches at positions 1, 2 and 3, the second with an operation of the future; and the second as it is without.
+fn log_with_a_gap() -> ([Bytes; 3], Bytes) {
+    let at = |position, ops| of_the_log(position, ops).encode();
+    let unregister = || vec![Op::Unregister { name: "other".into(), position: Position(1) }];
+    let known = at(2, unregister());
+    let future = renamed(&known, "Unregister", "Reregister").into();
+    ([at(1, vec![Op::Open]), future, at(3, vec![Op::Open])], known)
+}
+
+#[test]
+fn a_replica_stops_in_front_of_an_operation_that_it_does_not_know() {
+    let ([first, future, third], known) = log_with_a_gap();
+    let mut replica = Replica::new(NodeName::new("b").unwrap(), BTreeMap::new());
+    replica.base_on_nothing();
+    replica.offer(EPOCH, Position(1), &first).unwrap();
+    for _ in 0..2 {
+        let stopped = replica.offer(EPOCH, Position(2), &future);
+        assert_eq!(stopped, Err(CorruptBatch::UnknownOp { op: "Reregister".into() }));
+        replica.offer(EPOCH, Position(3), &third).unwrap();
+        assert_eq!(replica.position(), Position(1));
+    }
+    replica.offer(EPOCH, Position(2), &known).unwrap();
+    assert_eq!(replica.position(), Position(3));
+}
+
+#[test]
+fn a_batch_that_cannot_be_read_does_not_wait_and_what_was_applied_is_told() {
+    let ([_, future, third], known) = log_with_a_gap();
+    let mut replica = Replica::new(NodeName::new("a").unwrap(), BTreeMap::new());
+    replica.base_on_nothing();
+    assert!(matches!(replica.offer(EPOCH, Position(2), &future), Err(CorruptBatch::UnknownOp { .. })));
+    replica.offer(EPOCH, Position(3), &third).unwrap();
+    let gone = of_the_log(1, vec![Op::HostGone { session: 0 }]);
+    let applied = replica.offer(EPOCH, Position(1), &gone.encode()).unwrap();
+    assert_eq!((applied.gone.len(), replica.position()), (1, Position(1)));
+    replica.offer(EPOCH, Position(2), &known).unwrap();
+    assert_eq!(replica.position(), Position(3));
+}
+
+#[test]
+fn a_batch_at_another_position_than_its_own_is_not_applied() {
+    let ([first, ..], _) = log_with_a_gap();
+    let mut replica = Replica::new(NodeName::new("b").unwrap(), BTreeMap::new());
+    replica.base_on_nothing();
+    replica.offer(EPOCH, Position(1), &first).unwrap();
+    let wrong = replica.offer(EPOCH, Position(2), &first);
+    assert!(matches!(wrong, Err(CorruptBatch::Malformed(_))), "{wrong:?}");
+    assert_eq!(replica.position(), Position(1));
+}
+
+#[test]
+fn a_member_that_cannot_read_the_log_says_why_and_asks_about_once_a_second() {
+    let (log, _) = log_with_a_gap();
+    let mut world = World::new();
+    world.term(0, 1);
+    for batch in log {
+        world.log(&batch);
+    }
+    world.term(0, 0);
+    for _ in 0..100 {
+        world.time(Duration::from_millis(100));
+    }
+    assert_eq!(world.member.replica().position(), Position(1));
+    let said = world.corrupt.first().expect("it says nothing");
+    assert!(said.contains("Reregister"), "{said}");
+    assert!((8..=15).contains(&world.corrupt.len()), "{} times in ten seconds", world.corrupt.len());
+    assert!(world.reads <= 20, "{} reads in ten seconds", world.reads);
+}
+
+#[test]
+fn golden_lines_are_where_fuzzing_begins() {
+    let piece = |what: u8, bytes: &[u8]| {
+        [&[what][..], &u16::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
+    };
+    let first = |bytes: Bytes, position: u8| {
+        // At the beginning of a log: 70 000 takes five bytes, a small number one.
+        let at = bytes.windows(5).position(|part| part == [0xce, 0, 1, 0x11, 0x70]).unwrap();
+        [&bytes[..at], &[position], &bytes[at + 5..]].concat()
+    };
+    let leads = [piece(1, &[1, 1]), piece(3, &[1])].concat();
+    for (name, message) in messages() {
+        let message = piece(0, &message.encode());
+        seed("messages", name, &[&message[..], &piece(1, &[0, 7]), &message, &leads, &message].concat());
+    }
+    let mut whole = Vec::new();
+    for (nth, (name, op)) in ops().into_iter().enumerate() {
+        let encoded = first(batch(vec![op]).encode(), u8::try_from(nth + 1).unwrap());
+        seed("log", name, &piece(0, &encoded));
+        whole.extend(piece(0, &encoded));
+        seed(
+            "messages",
+            &format!("log-{name}"),
+            &[piece(4, &encoded), leads.clone(), piece(6, b"x")].concat(),
+        );
+    }
+    seed("log", "whole", &whole);
+}

@@ -1,0 +1,311 @@
+//! Which child runs where, and when.
+
+use ractor::SupervisionEvent;
+
+use super::*;
+use crate::ChildKind::{Follower, Leader};
+use callsign_election::{
+    Lost,
+    campaign::{OnLoss, What},
+};
+
+over_every_oracle!(
+    j6_the_leader_child_runs_where_the_crown_is_and_is_down_before_the_crown_is_given_back,
+    j7_the_follower_child_is_down_before_the_leader_child_starts_and_a_failed_claim_keeps_it,
+    j8_a_child_that_exits_or_crashes_gives_up_the_term_and_another_leads,
+    j8_a_child_is_restarted_in_place_three_times_first,
+    j9_a_member_whose_refresh_is_denied_becomes_a_follower_in_place,
+    j9_or_it_stops_with_the_reason_normal,
+    j16_a_child_that_ignores_stop_is_aborted_at_the_end_of_the_stop_budget,
+    callers_reach_the_child_by_name_through_a_change_of_leader,
+);
+
+async fn j6_the_leader_child_runs_where_the_crown_is_and_is_down_before_the_crown_is_given_back<S: Seats>() {
+    let mut sites = Sites::<S>::start(as_it_is::<S>).await;
+    let first = sites.led(None).await;
+    let leaders = sites.journal.leaders();
+    assert_eq!(leaders.len(), 1, "denied ones have never started it: {leaders:?}");
+    assert_eq!(leaders[0].node, NAMES[first]);
+
+    sites.singletons[first].request_resign(None);
+    let second = sites.led(Some(first)).await;
+    sites.journal.assert_no_overlap();
+    let nodes: Vec<_> = sites.journal.leaders().iter().map(|line| (line.node.clone(), line.up)).collect();
+    let (first_node, second_node) = (NAMES[first].to_owned(), NAMES[second].to_owned());
+    assert_eq!(nodes, [(first_node.clone(), true), (first_node, false), (second_node, true)]);
+    // It was down before this node even said that it gives the leadership back.
+    let seen = sites.seen(first).await;
+    let place = |wanted: fn(&SingletonEvent) -> bool| seen.iter().position(wanted).unwrap();
+    let down = place(|e| matches!(e, SingletonEvent::ChildStopped { kind: Leader, .. }));
+    let resigned = place(|e| matches!(what(e), Some(What::Resigned { .. })));
+    assert!(down < resigned, "{seen:#?}");
+    assert!(sites.journal.leaders()[2].epoch > sites.journal.leaders()[0].epoch);
+}
+
+async fn j7_the_follower_child_is_down_before_the_leader_child_starts_and_a_failed_claim_keeps_it<
+    S: Seats,
+>() {
+    let mut sites = Sites::<S>::start(as_it_is::<S>).await;
+    let first = sites.led(None).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    for n in (0..3).filter(|n| *n != first) {
+        let rejected = sites.seen(n).await;
+        let rejected = rejected.iter().filter(|e| matches!(what(e), Some(What::Rejected { .. }))).count();
+        assert!(rejected >= 5, "{} has claimed again and again: {rejected}", NAMES[n]);
+        assert_eq!(sites.journal.of(NAMES[n]), [(Follower, true)], "and keeps its child");
+    }
+    sites.singletons[first].request_resign(None);
+    let second = sites.led(Some(first)).await;
+    assert_eq!(
+        sites.journal.of(NAMES[second]),
+        [(Follower, true), (Follower, false), (Leader, true)],
+        "the one is down before the other starts"
+    );
+    until("the first has a follower child", || {
+        sites.journal.of(NAMES[first]).ends_with(&[(Leader, true), (Leader, false), (Follower, true)])
+    })
+    .await;
+}
+
+async fn j8_a_child_that_exits_or_crashes_gives_up_the_term_and_another_leads<S: Seats>() {
+    for how in [|| Work::Exit, || Work::Crash] {
+        let mut sites = Sites::<S>::start(|plan| plan.restarts(0, Duration::from_secs(30))).await;
+        let first = sites.led(None).await;
+        sites.to(0).cast(how()).await.unwrap();
+        let second = sites.led(Some(first)).await;
+        assert_ne!(first, second);
+        sites.journal.assert_no_overlap();
+        let seen = sites.seen(first).await;
+        assert!(seen.iter().any(|e| matches!(e, SingletonEvent::GivenUp { kind: Leader, .. })), "{seen:#?}");
+        assert!(seen.iter().any(|e| matches!(what(e), Some(What::Lost { why: Lost::RoleFailed }))));
+        assert!(seen.iter().any(|e| matches!(what(e), Some(What::Resigned { .. }))), "{seen:#?}");
+    }
+}
+
+async fn j8_a_child_is_restarted_in_place_three_times_first<S: Seats>() {
+    let sites = Sites::<S>::start(as_it_is::<S>).await;
+    let first = sites.led(None).await;
+    let epoch = sites.epoch(first);
+    for n in 1..=3 {
+        sites.to(0).cast(Work::Crash).await.unwrap();
+        until("it is there again", || sites.journal.leaders().len() == 1 + 2 * n).await;
+        assert_eq!(sites.who(1).await, format!("{} in {epoch}", NAMES[first]), "in the same term");
+    }
+    sites.to(0).cast(Work::Crash).await.unwrap();
+    let second = sites.led(Some(first)).await;
+    assert!(sites.epoch(second) > epoch);
+    sites.journal.assert_no_overlap();
+}
+
+async fn j9_a_member_whose_refresh_is_denied_becomes_a_follower_in_place<S: Seats>() {
+    let mut sites = Sites::<S>::start(as_it_is::<S>).await;
+    let first = sites.led(None).await;
+    S::depose(&sites.nodes[first]).await;
+    let why = sites.event(first, |event| match what(event) {
+        Some(What::Lost { why }) => Some(*why),
+        _ => None,
+    });
+    assert_eq!(why.await, Lost::Denied);
+    let name = NAMES[first];
+    until("it has a follower child", || {
+        sites.journal.of(name).ends_with(&[(Leader, true), (Leader, false), (Follower, true)])
+            || sites.journal.of(name).ends_with(&[(Leader, false), (Leader, true)])
+    })
+    .await;
+    assert_ne!(sites.singletons[first].status().phase, Phase::Over, "it goes on taking part");
+    sites.led(None).await;
+    sites.journal.assert_no_overlap();
+}
+
+/// Hears what becomes of those linked to it.
+struct Parent;
+
+impl Actor for Parent {
+    type Msg = Work;
+    type State = Arc<Mutex<Vec<Option<String>>>>;
+    type Arguments = Arc<Mutex<Vec<Option<String>>>>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Work>,
+        ends: Self::State,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(ends)
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<Work>,
+        event: SupervisionEvent,
+        ends: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorTerminated(_, _, why) => ends.lock().unwrap().push(why),
+            SupervisionEvent::ActorFailed(_, error) => panic!("it failed: {error}"),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+async fn j9_or_it_stops_with_the_reason_normal<S: Seats>() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let (journal, ends) = (Journal::default(), Arc::default());
+    let (parent, _) = Actor::spawn(None, Parent, Arc::clone(&ends)).await.unwrap();
+    let plan = plan::<S>(&node, &journal, |plan| plan.on_loss(OnLoss::Stop));
+    let singleton = plan.start_linked(parent.get_cell()).await.unwrap();
+    until("it leads", || {
+        singleton.leadership().check().is_ok() && singleton.status().phase == Phase::Leading
+    })
+    .await;
+    S::depose(&node).await;
+    let end = singleton.ended().await.unwrap();
+    assert_eq!(end.why, Lost::Denied);
+    singleton.supervisor().wait(Some(SOON)).await.unwrap();
+    until("its parent has heard", || *ends.lock().unwrap() == [None::<String>]).await;
+    let lines = journal.of("a");
+    assert!(lines.ends_with(&[(Leader, true), (Leader, false)]), "no child is left: {lines:?}");
+}
+
+async fn j16_a_child_that_ignores_stop_is_aborted_at_the_end_of_the_stop_budget<S: Seats>() {
+    // Asked to resign: the leadership is given back when the child is down, and not before.
+    let mut sites = Sites::<S>::start(as_it_is::<S>).await;
+    let first = sites.led(None).await;
+    sites.to(first).cast(Work::Hang).await.unwrap();
+    let asked = tokio::time::Instant::now();
+    sites.singletons[first].request_resign(None);
+    let second = sites.led(Some(first)).await;
+    sites.journal.assert_no_overlap();
+    let took = sites.journal.leaders()[1].at - asked;
+    let budget = timing().stop_budget;
+    assert!(took >= budget && took < budget + Duration::from_millis(200), "down after {took:?}");
+    let seen = sites.seen(first).await;
+    assert!(
+        seen.iter().any(|e| matches!(e, SingletonEvent::ChildAborted { kind: Leader, .. }))
+            || seen.iter().any(|e| matches!(what(e), Some(What::RoleAborted { .. }))),
+        "{seen:#?}"
+    );
+    if !S::HAS_CLOCK {
+        return; // no clock ends a term: what an old leader still does is for the sink to refuse
+    }
+    // Cut off: it is down before the lease can end elsewhere.
+    sites.to(second).cast(Work::Hang).await.unwrap();
+    sites.isolate(second);
+    let third = sites.led(Some(second)).await;
+    assert_ne!(second, third);
+    sites.journal.assert_no_overlap();
+}
+
+async fn callers_reach_the_child_by_name_through_a_change_of_leader<S: Seats>() {
+    let sites = Sites::<S>::start(as_it_is::<S>).await;
+    let first = sites.led(None).await;
+    let other = (first + 1) % 3;
+    assert_eq!(sites.who(other).await, format!("{} in {}", NAMES[first], sites.epoch(first)));
+    let to = sites.to(other);
+    // Whoever still sends to it while it ends, sends in vain.
+    to.cast(Work::Slow).await.unwrap();
+    let stop = AtomicBool::new(false);
+    let calls = async {
+        let mut answers = Vec::new();
+        while !stop.load(Ordering::SeqCst) {
+            answers.push(to.call(Work::Who, SOON).await);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        answers
+    };
+    let change = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        sites.singletons[first].stop().await.unwrap();
+        let second = sites.led(Some(first)).await;
+        sites.who(other).await;
+        stop.store(true, Ordering::SeqCst);
+        second
+    };
+    let (answers, second) = tokio::join!(calls, change);
+    let lost = answers.iter().filter(|answer| answer.is_err()).count();
+    assert_eq!(lost, 0, "of {}: {:?}", answers.len(), answers.iter().find(|a| a.is_err()));
+    let last = answers.last().unwrap().as_ref().unwrap();
+    assert_eq!(last.0, format!("{} in {}", NAMES[second], sites.epoch(second)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_singleton_that_is_dropped_or_whose_supervisor_is_stopped_gives_back_the_crown_and_leaves_no_child()
+{
+    for drops in [true, false] {
+        let mut sites = Sites::<ByLease>::start(as_it_is::<ByLease>).await;
+        let first = sites.led(None).await;
+        let begun = tokio::time::Instant::now();
+        if drops {
+            sites.singletons.remove(first);
+        } else {
+            sites.singletons[first].supervisor().stop(None);
+        }
+        until("another leads", || sites.journal.leaders().len() == 3).await;
+        assert!(begun.elapsed() < Duration::from_secs(3), "it was given back: {:?}", begun.elapsed());
+        sites.journal.assert_no_overlap();
+        let lines = sites.journal.of(NAMES[first]);
+        assert!(lines.ends_with(&[(Leader, true), (Leader, false)]), "dropped: {drops}: {lines:?}");
+    }
+}
+
+/// A test that fails lets the thread go, too.
+struct Released;
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        RELEASED.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The one that runs by the real clock: a paused one does not go on while a thread is blocked. It judges no durations.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn j16_d9_a_child_that_blocks_its_thread_keeps_the_crown_from_being_given_back_and_a_successor_from_being_started()
+ {
+    let cluster = Cluster::new();
+    let nodes = [cluster.node("a").await, cluster.node("b").await];
+    let journal = Journal::default();
+    // By name: as long as its node lives, no clock gives it to another.
+    let timing = Timing {
+        stop_budget: Duration::from_millis(200),
+        poll: Duration::from_millis(100),
+        jitter: Duration::from_millis(10),
+        ..timing()
+    };
+    let start = |n: usize| plan::<ByName>(&nodes[n], &journal, as_it_is::<ByName>).timing(timing).start();
+    let first = start(0).await.unwrap();
+    until("a leads", || first.status().phase == Phase::Leading).await;
+    let (mut of_a, second) = (first.subscribe(), start(1).await.unwrap());
+    let mut of_b = second.subscribe();
+    let _released = Released;
+    first.name_ref(NameRefOptions::default()).unwrap().cast(Work::Block).await.unwrap();
+    first.request_resign(None);
+    let mut before = Vec::new();
+    loop {
+        let event = of_a.next().await.unwrap();
+        let is_aborted = matches!(event, SingletonEvent::ChildAborted { .. });
+        before.push(event);
+        if is_aborted {
+            break;
+        }
+    }
+    // Aborted, and still there: b asks again and again, and is denied.
+    for _ in 0..5 {
+        loop {
+            match what(&of_b.next().await.unwrap()) {
+                Some(What::Rejected { .. }) => break,
+                Some(What::Claimed) => panic!("two at once"),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(first.status().phase, Phase::Stopping);
+    assert!(first.leadership().check().is_err(), "whatever it checks is refused");
+    assert!(!before.iter().any(|e| matches!(what(e), Some(What::Resigned { .. }))), "{before:#?}");
+    assert_eq!(journal.leaders().len(), 1, "{:?}", journal.lines());
+    RELEASED.store(true, Ordering::SeqCst);
+    until("b leads", || second.status().phase == Phase::Leading).await;
+    journal.assert_no_overlap();
+    second.stop().await.unwrap();
+    first.stop().await.unwrap();
+}

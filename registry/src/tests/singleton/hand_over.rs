@@ -1,0 +1,79 @@
+//! What the old child leaves to the new one.
+
+use super::*;
+use callsign_store::ids::Epoch;
+
+over_every_oracle!(
+    what_a_child_leaves_at_a_clean_end_is_given_to_its_successor_on_another_node,
+    after_a_crash_nothing_is_handed_over_and_never_from_a_term_before_the_last,
+    a_function_that_panics_hands_nothing_over_and_costs_nothing_else,
+);
+
+fn handing_over<S: Seats>(plan: SingletonPlan<S::Oracle, Work>) -> SingletonPlan<S::Oracle, Work> {
+    plan.restarts(0, Duration::from_secs(30)).hand_over(
+        Duration::from_millis(500),
+        |child: ActorRef<Work>| async move {
+            let left = child.call(Work::Leave, Some(Duration::from_millis(500))).await;
+            left.ok()?.success_or(()).ok().map(|P(notes)| notes)
+        },
+    )
+}
+
+async fn notes<S: Seats>(sites: &Sites<S>) -> Vec<u8> {
+    sites.to(0).call(Work::Leave, SOON).await.unwrap().0
+}
+
+async fn what_a_child_leaves_at_a_clean_end_is_given_to_its_successor_on_another_node<S: Seats>() {
+    let mut sites = Sites::<S>::start(handing_over::<S>).await;
+    let first = sites.led(None).await;
+    let epoch = sites.epoch(first);
+    for note in 1..=5 {
+        sites.to(first).cast(Work::Note(P(note))).await.unwrap();
+    }
+    sites.singletons[first].request_resign(None);
+    let second = sites.led(Some(first)).await;
+    assert_eq!(notes(&sites).await, [1, 2, 3, 4, 5], "all that it was sent before it was asked to end");
+    let took = |e: &SingletonEvent| match e {
+        SingletonEvent::TookOver { bytes, from } => Some((*bytes, *from)),
+        _ => None,
+    };
+    assert_eq!(sites.event(second, took).await, (5, Epoch(epoch)));
+    // And on to the next.
+    sites.to(second).cast(Work::Note(P(6))).await.unwrap();
+    sites.singletons[second].stop().await.unwrap();
+    sites.led(Some(second)).await;
+    assert_eq!(notes(&sites).await, [1, 2, 3, 4, 5, 6]);
+}
+
+async fn after_a_crash_nothing_is_handed_over_and_never_from_a_term_before_the_last<S: Seats>() {
+    let sites = Sites::<S>::start(handing_over::<S>).await;
+    let first = sites.led(None).await;
+    sites.to(first).cast(Work::Note(P(1))).await.unwrap();
+    sites.singletons[first].request_resign(None);
+    let second = sites.led(Some(first)).await;
+    assert_eq!(notes(&sites).await, [1]);
+    sites.to(second).cast(Work::Crash).await.unwrap();
+    sites.led(Some(second)).await;
+    assert_eq!(notes(&sites).await, [], "the crashed one left nothing, and the one before it is history");
+}
+
+async fn a_function_that_panics_hands_nothing_over_and_costs_nothing_else<S: Seats>() {
+    let panics = |plan: SingletonPlan<S::Oracle, Work>| {
+        let ask = |child: ActorRef<Work>| async move {
+            assert!(child.get_id().pid() == u64::MAX, "the application's own mistake");
+            None
+        };
+        plan.restarts(0, Duration::from_secs(30)).hand_over(Duration::from_millis(500), ask)
+    };
+    let mut sites = Sites::<S>::start(panics).await;
+    let first = sites.led(None).await;
+    sites.singletons[first].request_resign(None);
+    let why = |e: &SingletonEvent| match e {
+        SingletonEvent::NotHandedOver { why } => Some(why.clone()),
+        _ => None,
+    };
+    assert_eq!(sites.event(first, why).await, "the child left nothing");
+    let second = sites.led(Some(first)).await;
+    assert_ne!(second, first);
+    sites.journal.assert_no_overlap();
+}

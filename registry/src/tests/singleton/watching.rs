@@ -1,0 +1,126 @@
+//! How soon followers notice.
+
+use super::*;
+use crate::{MonitorEvent, MonitorSettings};
+use callsign_election::{Attempt, Denial, Fault, Grant, Oracle, Refusal, Timing, Verdict, campaign::What};
+
+over_every_oracle!(
+    i9_the_death_of_the_leader_is_followed_by_a_claim_within_a_tenth_of_a_second,
+    i12_c1_without_a_monitor_polls_take_over_from_a_leader_that_died,
+    i12_i1_without_a_monitor_a_resignation_is_noticed_at_once,
+);
+
+/// Nobody asks by timer, so that what is noticed is noticed by the monitor.
+fn without_polls<S: Seats>(plan: SingletonPlan<S::Oracle, Work>) -> SingletonPlan<S::Oracle, Work> {
+    plan.timing(Timing { poll: Duration::from_secs(24 * 3600), ..timing() })
+}
+
+fn is_claim(event: &SingletonEvent) -> Option<()> {
+    matches!(what(event), Some(What::Claimed | What::Rejected { .. } | What::UnknownOutcome { .. }))
+        .then_some(())
+}
+
+async fn i9_the_death_of_the_leader_is_followed_by_a_claim_within_a_tenth_of_a_second<S: Seats>() {
+    // Its actor dies, or its whole node.
+    for whole_node in [false, true] {
+        let mut sites = Sites::<S>::start(without_polls::<S>).await;
+        let first = sites.led(None).await;
+        let other = (first + 1) % 3;
+        sites
+            .event(other, |e| {
+                matches!(e, SingletonEvent::Monitor(MonitorEvent::Started { .. })).then_some(())
+            })
+            .await;
+        sites.seen(other).await;
+        let killed = tokio::time::Instant::now();
+        if whole_node {
+            sites.isolate(first);
+        } else {
+            let child: ActorRef<Work> = sites.nodes[first].whereis("reports").unwrap();
+            child.kill();
+        }
+        sites.event(other, is_claim).await;
+        let took = killed.elapsed();
+        assert!(took < Duration::from_millis(100), "whole node: {whole_node}: {took:?}");
+    }
+}
+
+async fn i12_c1_without_a_monitor_polls_take_over_from_a_leader_that_died<S: Seats>() {
+    let mut sites = Sites::<S>::start(|plan| plan.monitor(None)).await;
+    let first = sites.led(None).await;
+    let killed = tokio::time::Instant::now();
+    sites.isolate(first);
+    let second = sites.led(Some(first)).await;
+    let took = killed.elapsed();
+    let timing = timing();
+    let bound = timing.lease + timing.poll + timing.jitter + Duration::from_secs(3);
+    assert!(took <= bound, "{took:?} of {bound:?}");
+    let seen = sites.seen(second).await;
+    assert!(!seen.iter().any(|e| matches!(e, SingletonEvent::Monitor(_))), "it was off");
+}
+
+async fn i12_i1_without_a_monitor_a_resignation_is_noticed_at_once<S: Seats>() {
+    let sites = Sites::<S>::start(|plan| plan.monitor(None)).await;
+    let first = sites.led(None).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let asked = tokio::time::Instant::now();
+    sites.singletons[first].request_resign(None);
+    sites.led(Some(first)).await;
+    assert!(asked.elapsed() < Duration::from_millis(250), "{:?}", asked.elapsed());
+}
+
+/// Always says no, and counts.
+struct Never(Arc<Mutex<Vec<tokio::time::Instant>>>);
+
+impl Oracle for Never {
+    type Fence = ();
+    type Info = ();
+    async fn claim(&mut self, _: Attempt) -> Result<Verdict<()>, Fault> {
+        self.0.lock().unwrap().push(tokio::time::Instant::now());
+        Ok(Verdict::Denied(Denial { why: Refusal::Held, leader: None, retry_in: None }))
+    }
+    async fn refresh(&mut self, attempt: Attempt, _: &Grant<()>) -> Result<Verdict<()>, Fault> {
+        self.claim(attempt).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn i10_a_leader_that_is_not_to_be_seen_is_looked_for_and_after_the_timeout_the_seat_is_claimed() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let claims = Arc::<Mutex<Vec<_>>>::default();
+    let settings = MonitorSettings { delay: Duration::from_secs(5), timeout: Duration::from_secs(30) };
+    let journal = Journal::default();
+    let child = move || Child {
+        journal: journal.clone(),
+        node: "a".into(),
+        kind: ChildKind::Leader,
+        epoch: 0,
+        notes: Vec::new(),
+    };
+    let singleton = Singleton::builder(&node, "reports")
+        .advised_by(Never(claims.clone()))
+        .leader(move |_| (child(), ()))
+        .timing(Timing { poll: Duration::from_secs(24 * 3600), ..timing() })
+        .monitor(Some(settings))
+        .start()
+        .await
+        .unwrap();
+    let mut events = singleton.subscribe();
+    let begun = tokio::time::Instant::now();
+    let mut looks = Vec::new();
+    while claims.lock().unwrap().len() < 3 {
+        let event = tokio::time::timeout(SOON, events.next()).await.expect("an event comes").unwrap();
+        if let SingletonEvent::Monitor(MonitorEvent::Failed { retry, remaining }) = event {
+            looks.push((retry, remaining.as_secs(), begun.elapsed().as_secs()));
+        }
+    }
+    let claims = claims.lock().unwrap().clone();
+    let between: Vec<_> = claims.windows(2).map(|two| two[1] - two[0]).collect();
+    for took in &between {
+        let least = settings.timeout;
+        assert!(*took >= least && *took <= least + settings.delay, "{between:?}");
+    }
+    let first: Vec<_> = looks.iter().take(6).map(|(retry, remaining, _)| (*retry, *remaining)).collect();
+    assert_eq!(first, [(1, 30), (2, 25), (3, 20), (4, 15), (5, 10), (6, 5)], "{looks:?}");
+}

@@ -1,0 +1,9 @@
+//! What is pure: identifiers, keys, records, transactions as data, and the model of a store.
+
+pub mod ids;
+pub mod keys;
+pub mod mvcc;
+pub mod random;
+pub mod record;
+pub mod time;
+pub(crate) mod transaction;

@@ -1,0 +1,213 @@
+use super::*;
+use crate::{Piece, TooLarge, appended};
+
+const LIMITS: Limits = Limits { key: 40, value: 20, transaction: 200 };
+
+fn store(window: u64) -> Mvcc {
+    Mvcc::new(LIMITS, window)
+}
+
+fn key(text: &str) -> Key {
+    text.as_bytes().to_vec()
+}
+
+fn put(text: &str, value: &str) -> Transaction {
+    Transaction::new().put(key(text), key(value))
+}
+
+fn committed(store: &mut Mvcc, transaction: &Transaction) -> Version {
+    match store.apply(transaction) {
+        CommitOutcome::Committed(version) => version,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn keys(store: &Mvcc, range: Range<Key>, limit: usize) -> Vec<Key> {
+    let read = store.read(&[Read::Range { range, limit }], None).unwrap();
+    read.entries(0).iter().map(|(key, _)| key.clone()).collect()
+}
+
+#[test]
+fn every_writing_commit_raises_the_version_by_one_and_a_check_alone_does_not() {
+    let mut store = store(10);
+    assert_eq!(committed(&mut store, &put("a", "1")), Version(1));
+    assert_eq!(committed(&mut store, &Transaction::new().check(key("a"), Some(key("1")))), Version(1));
+    assert_eq!(committed(&mut store, &put("a", "2")), Version(2));
+}
+
+#[test]
+fn a_check_that_does_not_hold_refuses_everything() {
+    let mut store = store(10);
+    committed(&mut store, &put("a", "1"));
+    let before = store.clone();
+    for expected in [None, Some(key("2"))] {
+        let refused = put("b", "1").check(key("a"), expected);
+        assert_eq!(store.apply(&refused), CommitOutcome::Conflict);
+    }
+    assert_eq!(store.apply(&put("c", "1").check(key("x"), Some(key("")))), CommitOutcome::Conflict);
+    assert_eq!(store, before);
+}
+
+#[test]
+fn a_fence_refuses_a_value_that_was_written_again_although_it_is_equal() {
+    let mut store = store(10);
+    let seen = committed(&mut store, &put("a", "1"));
+    let fenced = |seen| put("b", "1").fence(key("a"), Some(key("1")), seen);
+    committed(&mut store, &fenced(seen));
+    let again = committed(&mut store, &put("a", "1"));
+    assert_eq!(store.apply(&fenced(seen)), CommitOutcome::Conflict);
+    committed(&mut store, &fenced(again));
+}
+
+#[test]
+fn a_fence_on_an_absent_key_refuses_one_that_came_and_went() {
+    let mut store = store(10);
+    committed(&mut store, &put("b", "1"));
+    let fenced = put("b", "2").fence(key("a"), None, Version(1));
+    committed(&mut store.clone(), &fenced);
+    committed(&mut store, &put("a", "1"));
+    committed(&mut store, &Transaction::new().clear(key("a")));
+    assert_eq!(store.get(b"a"), None);
+    assert_eq!(store.apply(&fenced), CommitOutcome::Conflict);
+}
+
+#[test]
+fn a_fence_with_a_wrong_value_is_refused_like_the_comparison() {
+    let mut store = store(10);
+    let seen = committed(&mut store, &put("a", "1"));
+    assert_eq!(store.apply(&put("b", "1").fence(key("a"), Some(key("2")), seen)), CommitOutcome::Conflict);
+}
+
+#[test]
+fn a_fence_older_than_the_window_is_refused() {
+    let mut store = store(2);
+    let seen = committed(&mut store, &put("a", "1"));
+    let fenced = put("c", "1").fence(key("a"), Some(key("1")), seen);
+    committed(&mut store, &put("b", "1"));
+    committed(&mut store, &put("b", "2"));
+    committed(&mut store.clone(), &fenced);
+    committed(&mut store, &put("b", "3"));
+    assert_eq!(store.apply(&fenced), CommitOutcome::Conflict);
+}
+
+#[test]
+fn old_versions_are_read_as_they_were_until_they_leave_the_window() {
+    let mut store = store(2);
+    for value in ["1", "2", "3"] {
+        committed(&mut store, &put("a", value).append(key("q/"), key(value)));
+    }
+    committed(&mut store, &Transaction::new().clear(key("a")).clear_range(appended(b"q/")));
+    let read = |at| {
+        let range = Read::Range { range: appended(b"q/"), limit: 10 };
+        let read = store.read(&[Read::Key(key("a")), range], Some(Version(at))).unwrap();
+        assert_eq!(read.version, Version(at));
+        (read.value(0).cloned(), read.entries(1).len())
+    };
+    assert_eq!(read(2), (Some(key("2")), 2));
+    assert_eq!(read(3), (Some(key("3")), 3));
+    assert_eq!(read(4), (None, 0));
+    for at in [1, 5] {
+        let refused = NotKept { at: Version(at), oldest: Version(2), newest: Version(4) };
+        assert_eq!(store.read(&[], Some(Version(at))), Err(refused));
+    }
+}
+
+#[test]
+fn what_left_the_window_leaves_no_trace() {
+    let mut plain = store(1);
+    let mut busy = store(1);
+    for _ in 0..3 {
+        committed(&mut plain, &put("b", "1"));
+    }
+    committed(&mut busy, &put("a", "1").append(key("q/"), key("1")));
+    committed(&mut busy, &Transaction::new().clear_range(key("a")..key("z")));
+    committed(&mut busy, &put("b", "1"));
+    for store in [&mut plain, &mut busy] {
+        committed(store, &put("b", "1"));
+        committed(store, &put("b", "1"));
+    }
+    assert_eq!(plain, busy);
+}
+
+#[test]
+fn with_no_window_only_the_newest_version_is_kept() {
+    let mut store = store(0);
+    committed(&mut store, &put("a", "1"));
+    let seen = committed(&mut store, &put("a", "2"));
+    assert_eq!(store.oldest(), seen);
+    assert_eq!(store.rows.values().map(Vec::len).sum::<usize>(), 1);
+    committed(&mut store, &put("a", "3").fence(key("a"), Some(key("2")), seen));
+    committed(&mut store, &Transaction::new().clear(key("a")));
+    assert!(store.rows.is_empty());
+}
+
+#[test]
+fn appended_keys_sort_by_commit_and_within_it_by_their_order() {
+    let mut store = store(10);
+    committed(&mut store, &Transaction::new().append(key("q/"), key("1")).append(key("q/"), key("2")));
+    let last = committed(&mut store, &Transaction::new().append(key("q/"), key("3")));
+    let read = store.read(&[Read::Range { range: appended(b"q/"), limit: 10 }], None).unwrap();
+    let values: Vec<_> = read.entries(0).iter().map(|(_, value)| value.clone()).collect();
+    assert_eq!(values, [key("1"), key("2"), key("3")]);
+    assert!(read.entries(0).iter().all(|(key, _)| key.len() == 2 + STAMP_LENGTH));
+    assert_eq!(store.get(b"q/"), Some(stamp(last, 0).as_slice()));
+}
+
+#[test]
+fn a_range_is_read_up_to_its_limit_and_without_its_end() {
+    let mut store = store(10);
+    for name in ["a", "b", "c", "d"] {
+        committed(&mut store, &put(name, "1"));
+    }
+    committed(&mut store, &Transaction::new().clear(key("b")));
+    assert_eq!(keys(&store, key("a")..key("d"), 9), [key("a"), key("c")]);
+    assert_eq!(keys(&store, key("a")..key("z"), 2), [key("a"), key("c")]);
+    assert!(keys(&store, key("d")..key("a"), 9).is_empty());
+}
+
+#[test]
+fn writes_of_one_transaction_are_applied_in_order() {
+    let mut store = store(10);
+    let mut all = put("a", "1").clear(key("a")).put(key("a"), key("2")).put(key("b"), key("1"));
+    all = all.clear_range(key("b")..key("c"));
+    committed(&mut store, &all);
+    assert_eq!((store.get(b"a"), store.get(b"b")), (Some(b"2".as_slice()), None));
+}
+
+#[test]
+fn a_key_is_changed_by_a_put_a_removal_and_an_append_and_by_nothing_else() {
+    let mut store = store(10);
+    committed(&mut store, &put("a", "1").put(key("b"), key("1")));
+    let seen = store.version();
+    assert!(store.changed_since(b"a", Version(0)) && !store.changed_since(b"a", seen));
+    committed(&mut store, &put("c", "1").clear(key("absent")));
+    assert!(!store.changed_since(b"a", seen) && !store.changed_since(b"absent", Version(0)));
+    let change = Transaction::new().put(key("a"), key("1")).clear(key("b")).append(key("q"), key("1"));
+    committed(&mut store, &change);
+    assert!([b"a", b"b", b"q"].into_iter().all(|key| store.changed_since(key, seen)));
+}
+
+#[test]
+fn whether_an_absent_key_changed_before_the_window_is_answered_with_yes() {
+    let mut store = store(1);
+    for _ in 0..3 {
+        committed(&mut store, &put("a", "1"));
+    }
+    assert!(store.changed_since(b"absent", Version(1)));
+    assert!(!store.changed_since(b"absent", Version(2)));
+}
+
+#[test]
+fn what_is_too_large_changes_nothing() {
+    let mut store = store(10);
+    let before = store.clone();
+    let value = TooLarge { what: Piece::Value, size: 21, limit: 20 };
+    assert_eq!(store.apply(&put("a", &"v".repeat(21))), CommitOutcome::TooLarge(value));
+    let appended = TooLarge { what: Piece::Key, size: 41, limit: 40 };
+    let append = Transaction::new().append(vec![0; 29], key(""));
+    assert_eq!(store.apply(&append), CommitOutcome::TooLarge(appended));
+    let many = (0..21).fold(Transaction::new(), |all, i| all.put(vec![i], vec![0; 9]));
+    let total = TooLarge { what: Piece::Transaction, size: 210, limit: 200 };
+    assert_eq!(store.apply(&many), CommitOutcome::TooLarge(total));
+    assert_eq!(store, before);
+}

@@ -1,0 +1,60 @@
+//! How records are written.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::Value;
+
+/// The schema of what this version writes into a store (records, and batches of the log), and the only one that it reads: the
+/// first byte.
+pub const SCHEMA: u8 = 1;
+
+/// Why a record could not be read. Nothing was changed, and nothing is concluded from it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum CorruptRecord {
+    /// The record was written by another version.
+    #[error("a record has schema {found}, this version reads {SCHEMA}")]
+    Schema {
+        /// The schema that the record names.
+        found: u8,
+    },
+    /// The record has no bytes.
+    #[error("a record is empty")]
+    Empty,
+    /// The record does not have the form that its schema has.
+    #[error("a record cannot be read: {0}")]
+    Malformed(String),
+}
+
+/// A record that a store holds.
+pub trait Record: Serialize + DeserializeOwned {
+    /// Writes the record.
+    fn to_value(&self) -> Value {
+        let mut bytes = vec![SCHEMA];
+        // Writing to memory does not fail, and records have no map with keys that MessagePack cannot write.
+        rmp_serde::encode::write_named(&mut bytes, self).expect("records are serializable");
+        bytes
+    }
+
+    /// Reads a record, all of it or an error.
+    fn from_value(bytes: &[u8]) -> Result<Self, CorruptRecord> {
+        decode(bytes)
+    }
+}
+
+/// Reads what [`Record::to_value`] wrote, all of it or an error.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CorruptRecord> {
+    match bytes.split_first() {
+        None => Err(CorruptRecord::Empty),
+        Some((&SCHEMA, body)) => {
+            let mut reader = rmp_serde::Deserializer::new(std::io::Cursor::new(body));
+            let record = T::deserialize(&mut reader).map_err(|e| CorruptRecord::Malformed(e.to_string()))?;
+            let read = usize::try_from(reader.position()).unwrap_or(usize::MAX);
+            if read == body.len() {
+                Ok(record)
+            } else {
+                Err(CorruptRecord::Malformed(format!("{} bytes too many", body.len().saturating_sub(read))))
+            }
+        }
+        Some((&found, _)) => Err(CorruptRecord::Schema { found }),
+    }
+}

@@ -1,0 +1,186 @@
+//! Opens a store by its URL.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::memory::MemoryStore;
+#[cfg(feature = "sqlite")]
+use crate::driver::sqlite::{SqliteOptions, SqliteStore, Synchronous};
+use crate::{contract::SharedStore, error::OpenError};
+
+/// As [`open`], for who expects that the store is there: a file that is missing is [`OpenError::NoFile`].
+pub fn open_existing(url: &str) -> Result<SharedStore, OpenError> {
+    if let Some(path) = missing_file(url) {
+        return Err(OpenError::NoFile { path });
+    }
+    open(url)
+}
+
+/// The file that [`open`] would create.
+pub(super) fn missing_file(url: &str) -> Option<PathBuf> {
+    let path = url.strip_prefix("sqlite:").filter(|_| cfg!(feature = "sqlite"))?.split('?').next()?;
+    let path = PathBuf::from(path);
+    (path.parent().is_some_and(|directory| directory == Path::new("") || directory.is_dir())
+        && !path.exists())
+    .then_some(path)
+}
+
+/// Opens the store that a URL names. Blocks for as long as the files take, at most some seconds.
+///
+/// | URL | store |
+/// |---|---|
+/// | `memory:` | a fresh one in this process, gone with its last handle |
+/// | `sqlite:PATH` | a file shared by the processes of one machine; created if it is missing, its directory is not (feature `sqlite`) |
+/// | `sqlite:PATH?synchronous=normal` | the same, without a sync to disk at each commit: see `Synchronous::Normal` |
+///
+/// | `postgres://USER@HOST/DATABASE` | a database shared by nodes anywhere; its tables are created, it itself is not (feature `postgres`) |
+///
+/// | `fdb:CLUSTER_FILE` | a `FoundationDB` cluster, shared by nodes anywhere; `fdb:` alone takes the cluster file that the client library finds (feature `fdb`) |
+///
+/// A path is taken as it is, up to the first `?`; nothing in it is decoded.
+///
+/// For Postgres, `postgres://`, `postgresql://`, and `postgres:` before anything else that `tokio-postgres` takes
+/// (`postgres:host=/run/postgresql user=callsign dbname=callsign`). Several hosts may be named; the one that takes writes
+/// is used. `sslmode` is `disable`, `prefer`, `require` or `verify-full`; `sslrootcert=PATH` names whom to trust. Without
+/// a password in it, the environment's `PGPASSWORD` is used.
+pub fn open(url: &str) -> Result<SharedStore, OpenError> {
+    let unknown = || OpenError::UnknownScheme { url: url.to_owned() };
+    let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
+    match scheme {
+        "memory" if rest.is_empty() => Ok(Arc::new(MemoryStore::new())),
+        "memory" => Err(OpenError::UnexpectedPath { url: url.to_owned() }),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => {
+            let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
+            // What SQLite takes for "in memory" would be a store of its own for each connection.
+            if path.is_empty() || path == ":memory:" {
+                return Err(OpenError::EmptyPath { url: url.to_owned() });
+            }
+            let store = SqliteStore::open(path.as_ref(), sqlite_options(options)?)?;
+            Ok(Arc::new(store.described_as(url)))
+        }
+        #[cfg(not(feature = "sqlite"))]
+        "sqlite" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(super::postgres::PostgresStore::open(url)?)),
+        #[cfg(not(feature = "postgres"))]
+        "postgresql" => Err(OpenError::NotInThisBuild { scheme: "postgres".to_owned() }),
+        #[cfg(not(feature = "postgres"))]
+        "postgres" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
+        #[cfg(feature = "any-fdb")]
+        "fdb" => Ok(Arc::new(super::fdb::FdbStore::open(url)?)),
+        #[cfg(not(feature = "any-fdb"))]
+        "fdb" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
+        _ => Err(unknown()),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite_options(text: &str) -> Result<SqliteOptions, OpenError> {
+    let mut options = SqliteOptions::default();
+    for option in text.split('&').filter(|option| !option.is_empty()) {
+        match option {
+            "synchronous=full" => options.synchronous = Synchronous::Full,
+            "synchronous=normal" => options.synchronous = Synchronous::Normal,
+            _ => return Err(OpenError::UnknownOption { option: option.to_owned() }),
+        }
+    }
+    Ok(options)
+}
+
+/// Reads a URL as far as that goes without opening anything.
+#[cfg(any(test, feature = "fuzz"))]
+#[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(unused_variables))]
+pub(crate) fn parse(url: &str) {
+    let Some((scheme, rest)) = url.split_once(':') else { return };
+    match scheme {
+        #[cfg(feature = "sqlite")]
+        "sqlite" => drop(sqlite_options(rest.split_once('?').map_or("", |(_, options)| options))),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" if !rest.contains("sslrootcert") => {
+            if let Ok(address) = super::postgres::Address::parse(url) {
+                let _ = address.describe();
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> OpenError {
+        open(url).map(|store| store.describe()).expect_err("it opened")
+    }
+
+    #[test]
+    fn a_url_without_a_backend_is_refused_with_what_would_be_right() {
+        for url in ["", "state.db", "/var/lib/state.db", "redis:host", "SQLITE:x.db"] {
+            let refused = refusal(url);
+            assert!(matches!(&refused, OpenError::UnknownScheme { url: said } if said == url), "{refused}");
+            assert!(refused.to_string().contains("sqlite:PATH"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_backend_that_is_not_built_in_is_told_from_one_that_does_not_exist() {
+        #[cfg(not(feature = "any-fdb"))]
+        {
+            let refused = refusal("fdb:/etc/foundationdb/fdb.cluster");
+            assert!(matches!(refused, OpenError::NotInThisBuild { scheme } if scheme == "fdb"));
+        }
+        #[cfg(not(feature = "postgres"))]
+        for url in ["postgres://h/db", "postgresql://h/db"] {
+            assert!(matches!(refusal(url), OpenError::NotInThisBuild { scheme } if scheme == "postgres"));
+        }
+    }
+
+    #[test]
+    fn a_url_with_a_missing_or_needless_part_is_refused() {
+        for url in ["sqlite:", "sqlite:?synchronous=full", "sqlite::memory:"] {
+            assert!(matches!(refusal(url), OpenError::EmptyPath { .. }), "{url}");
+        }
+        assert!(matches!(refusal("memory:a"), OpenError::UnexpectedPath { .. }));
+        for option in ["synchronous=off", "synchronous", "mode=ro"] {
+            let refused = refusal(&format!("sqlite:/nowhere/x.db?{option}"));
+            assert!(matches!(&refused, OpenError::UnknownOption { option: said } if said == option));
+            assert!(refused.to_string().contains("synchronous=full"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn an_opened_store_describes_itself_by_its_url() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}?synchronous=normal", directory.path().join("a.db").display());
+        assert_eq!(open(&url).unwrap().describe(), url);
+        assert_eq!(open("memory:").unwrap().describe(), "memory:");
+    }
+
+    #[test]
+    fn a_file_that_must_be_there_is_not_created() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a.db");
+        let url = format!("sqlite:{}?synchronous=normal", file.display());
+        let refused = open_existing(&url).map(|store| store.describe()).expect_err("it opened");
+        assert!(matches!(&refused, OpenError::NoFile { path } if *path == file), "{refused}");
+        assert!(!file.exists());
+        drop(open(&url).unwrap());
+        assert_eq!(open_existing(&url).unwrap().describe(), url);
+        let elsewhere = format!("sqlite:{}", directory.path().join("none/a.db").display());
+        let refused = open_existing(&elsewhere).map(|store| store.describe()).expect_err("it opened");
+        assert!(matches!(refused, OpenError::NoDirectory { .. }), "{refused}");
+    }
+
+    #[test]
+    fn two_stores_in_memory_have_nothing_in_common() {
+        let (a, b) = (open("memory:").unwrap(), open("memory:").unwrap());
+        let put = crate::Transaction::new().put(b"k".to_vec(), vec![]);
+        futures::executor::block_on(a.commit(put));
+        let read =
+            futures::executor::block_on(b.read(vec![crate::core::keys::read_key(b"k".to_vec())])).unwrap();
+        assert_eq!(read.value(0), None);
+    }
+}

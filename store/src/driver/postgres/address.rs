@@ -1,0 +1,184 @@
+//! Where the database is, and how it is spoken to: the URL.
+
+use std::{fmt::Write, time::Duration};
+
+use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
+
+use super::tls::Tls;
+use crate::error::OpenError;
+
+/// How long one attempt to reach a host may take, unless the URL says otherwise.
+const CONNECT: Duration = Duration::from_secs(3);
+/// How long what was sent may stay unacknowledged by the other machine, and how long nothing may be heard of it, before
+/// the connection counts as broken. Longer than a hiccup of a network, shorter than a lease.
+const UNHEARD: Duration = Duration::from_secs(5);
+
+/// What a URL says.
+pub struct Address {
+    pub(super) config: Config,
+    pub(super) tls: Tls,
+}
+
+/// The options that are ours, not the client's.
+#[derive(Default)]
+struct Options<'a> {
+    sslmode: Option<&'a str>,
+    sslrootcert: Option<&'a str>,
+}
+
+impl Address {
+    /// Reads a URL. What makes no sense in it is an error; nothing is connected.
+    pub fn parse(url: &str) -> Result<Self, OpenError> {
+        // Never the URL itself: it may hold a password.
+        let wrong = |cause: &dyn std::fmt::Display| OpenError::WrongPostgresUrl { cause: cause.to_string() };
+        let text = match url.strip_prefix("postgres:") {
+            Some(rest) if !rest.starts_with("//") => rest,
+            _ => url,
+        };
+        let (rest, options) = take_options(text);
+        let mut config: Config =
+            rest.parse().map_err(|error: tokio_postgres::Error| wrong(&super::trouble::in_words(&error)))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(wrong(&"it names no host: use postgres://user@host/database"));
+        }
+        let mut must_verify = false;
+        config.ssl_mode(match options.sslmode {
+            None | Some("prefer") => SslMode::Prefer,
+            Some("disable") => SslMode::Disable,
+            Some("require") => SslMode::Require,
+            Some("verify-full") => {
+                must_verify = true;
+                SslMode::Require
+            }
+            Some(_) => return Err(wrong(&"sslmode is disable, prefer, require or verify-full")),
+        });
+        let tls = Tls::new(options.sslrootcert, must_verify).map_err(|error| wrong(&error))?;
+        if config.get_password().is_none()
+            && let Ok(password) = std::env::var("PGPASSWORD")
+        {
+            config.password(password);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("callsign");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(UNHEARD);
+        }
+        if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+            config.keepalives_idle(UNHEARD);
+            config.keepalives_interval(UNHEARD / 5).keepalives_retries(5);
+        }
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        Ok(Self { config, tls })
+    }
+
+    /// The URL for people: without the password, and without what does not matter to them.
+    pub fn describe(&self) -> String {
+        let mut hosts = Vec::new();
+        let named = self.config.get_hosts().iter().map(|host| match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        });
+        let addresses = self.config.get_hostaddrs().iter().map(ToString::to_string);
+        let names: Vec<_> =
+            if self.config.get_hosts().is_empty() { addresses.collect() } else { named.collect() };
+        for (nth, name) in names.into_iter().enumerate() {
+            let ports = self.config.get_ports();
+            let port = ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
+            hosts.push(if port == 5432 { name } else { format!("{name}:{port}") });
+        }
+        let mut url = "postgres://".to_owned();
+        if let Some(user) = self.config.get_user() {
+            // Writing to a string does not fail.
+            let _ = write!(url, "{user}@");
+        }
+        url += &hosts.join(",");
+        if let Some(database) = self.config.get_dbname() {
+            let _ = write!(url, "/{database}");
+        }
+        url
+    }
+}
+
+/// Takes the options out that are ours: of `...?a=b&c=d` or of `a=b c=d`.
+fn take_options(text: &str) -> (String, Options<'_>) {
+    let mut options = Options::default();
+    let is_ours = |piece: &&str| piece.starts_with("sslmode=") || piece.starts_with("sslrootcert=");
+    let (head, tail, between) = match text.split_once('?') {
+        Some((head, tail)) if text.contains("://") => (head, tail, '&'),
+        None if text.contains("://") => return (text.to_owned(), options),
+        _ => ("", text, ' '),
+    };
+    let (mine, theirs): (Vec<_>, Vec<_>) = tail.split(between).partition(is_ours);
+    for (name, value) in mine.iter().filter_map(|piece| piece.split_once('=')) {
+        match name {
+            "sslmode" => options.sslmode = Some(value),
+            _ => options.sslrootcert = Some(value),
+        }
+    }
+    let theirs = theirs.join(&between.to_string());
+    let asks = if between == '&' && !theirs.is_empty() { "?" } else { "" };
+    (format!("{head}{asks}{theirs}"), options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(url: &str) -> String {
+        Address::parse(url).unwrap().describe()
+    }
+
+    #[test]
+    fn a_url_may_have_any_of_the_usual_forms() {
+        for (url, is) in [
+            ("postgres://u@h/d", "postgres://u@h/d"),
+            ("postgresql://u@h:5433/d?connect_timeout=3", "postgres://u@h:5433/d"),
+            ("postgres:postgres://u@h/d", "postgres://u@h/d"),
+            ("postgres:host=/run/postgresql user=u dbname=d", "postgres://u@/run/postgresql/d"),
+            ("postgres://u@h,i:1/d?sslmode=require&options=-c%20a%3Db", "postgres://u@h,i:1/d"),
+            ("postgres://u@%2Frun%2Fp/d?sslmode=disable", "postgres://u@/run/p/d"),
+            ("postgres:user=u host=h sslmode=prefer password='a  b'", "postgres://u@h"),
+        ] {
+            assert_eq!(described(url), is, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_password_reaches_the_server_and_nobody_else() {
+        for url in ["postgres://u:se%20cret@h/d", "postgres:user=u password='se cret' host=h dbname=d"] {
+            let address = Address::parse(url).unwrap();
+            assert_eq!(address.config.get_password(), Some(b"se cret".as_slice()));
+            assert_eq!(address.describe(), "postgres://u@h/d");
+        }
+        for url in
+            ["postgres://u:secret@h/d?nonsense=1", "postgres:user=u password=secret", "postgres:secret"]
+        {
+            let refused = Address::parse(url).map(|_| ()).unwrap_err().to_string();
+            assert!(!refused.contains("secret"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn standbys_are_left_alone_whatever_the_url_says() {
+        let address = Address::parse("postgres://u@h/d?target_session_attrs=any").unwrap();
+        assert_eq!(address.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+    }
+
+    #[test]
+    fn encryption_is_as_strict_as_asked_for_and_no_mode_is_guessed() {
+        let mode = |options: &str| {
+            Address::parse(&format!("postgres://h/d{options}")).map(|a| a.config.get_ssl_mode())
+        };
+        assert_eq!(mode("").unwrap(), SslMode::Prefer);
+        assert_eq!(mode("?sslmode=disable").unwrap(), SslMode::Disable);
+        assert_eq!(mode("?sslmode=require").unwrap(), SslMode::Require);
+        for refused in ["?sslmode=verify-ca", "?sslmode=", "?sslmode=verify-full&sslrootcert=/nowhere/ca.pem"]
+        {
+            assert!(mode(refused).is_err(), "{refused}");
+        }
+    }
+}

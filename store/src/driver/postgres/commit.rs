@@ -1,0 +1,310 @@
+//! Commits a transaction.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use futures::FutureExt;
+use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
+
+use super::{
+    ANSWER_TIMEOUT,
+    line::{Line, Session},
+    notice::spelled,
+    pipeline::Pipeline,
+    sql::{CHANNEL, CLEARS_KEPT, seen},
+    trouble::{Meaning, in_words, meaning, meaning_at_commit},
+};
+use crate::{
+    core::transaction::{CommitOutcome, Key, Transaction, Write},
+    driver::failures::Failures,
+};
+
+/// Begins the transaction that has this nonce. See the module `postgres` for why the lock comes first.
+///
+/// The statements behind it are sent before it is answered. If it is refused, because a cancellation meets it or because
+/// something in between refuses it, each of them would be a transaction of its own. So it says in the transaction whose
+/// turn it is, which is forgotten with the transaction, and [`BUMP`](super::sql::BUMP) does nothing where that was not said.
+fn begin(nonce: i64) -> String {
+    format!(
+        "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE callsign.turn IN EXCLUSIVE MODE; SET LOCAL callsign.turn = '{nonce}'"
+    )
+}
+
+/// The longest pause before a transaction is run again: about the time of some commits.
+const LONGEST_RERUN_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why nothing is known of a request that was given up.
+const SILENT: &str = "the server does not answer";
+
+/// What came of one attempt.
+enum Attempt {
+    Done(CommitOutcome),
+    /// Nothing was changed, and nothing will be, for this reason; another attempt may do better.
+    Again(String),
+    /// What became of it is not known, for this reason.
+    Unknown(String),
+}
+
+/// Commits a transaction that writes. Waits, and tries again, until the deadline; an attempt that is under way then is
+/// waited for.
+pub(super) async fn commit(
+    line: &Line,
+    transaction: &Transaction,
+    deadline: Instant,
+    failures: &mut Failures,
+) -> CommitOutcome {
+    let stages = stages(&transaction.writes);
+    let said = spelled(&transaction.writes);
+    loop {
+        let session = match line.session(deadline).await {
+            Ok(session) => session,
+            Err(why) => return CommitOutcome::Unavailable(why),
+        };
+        let attempt = attempt(&session, transaction, &stages, &said);
+        match tokio::time::timeout(ANSWER_TIMEOUT, attempt).await {
+            Ok(Attempt::Done(outcome)) => {
+                failures.answered(&outcome);
+                return outcome;
+            }
+            Ok(Attempt::Unknown(why)) => {
+                failures.note(&why);
+                return CommitOutcome::Unknown;
+            }
+            Ok(Attempt::Again(why)) if Instant::now() >= deadline => return CommitOutcome::Unavailable(why),
+            Ok(Attempt::Again(_)) => {
+                tokio::time::sleep(LONGEST_RERUN_PAUSE.mul_f64(rand::random_range(0.05..1.0))).await;
+            }
+            Err(_) => {
+                session.give_up();
+                failures.note(&SILENT);
+                return CommitOutcome::Unknown;
+            }
+        }
+    }
+}
+
+/// Commits a transaction without writes: it takes no turn, and changes nothing, whatever breaks.
+pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline: Instant) -> CommitOutcome {
+    loop {
+        let session = match line.session(deadline).await {
+            Ok(session) => session,
+            Err(why) => return CommitOutcome::Unavailable(why),
+        };
+        let (keys, values) = expected(transaction);
+        let identity = session.identity();
+        let params: [&(dyn ToSql + Sync); 3] = [&keys, &values, &identity];
+        let asked = session.client.query_one(&session.sql.check, &params);
+        let why = match tokio::time::timeout(ANSWER_TIMEOUT, asked)
+            .await
+            .map(|row| row.and_then(|row| row.try_get(0)))
+        {
+            Ok(Ok(Some(version))) => return CommitOutcome::Committed(seen(version)),
+            Ok(Ok(None)) => return CommitOutcome::Conflict,
+            Ok(Err(error)) => {
+                session.met(&error);
+                if meaning(&error) == Meaning::Refused {
+                    return CommitOutcome::Unavailable(in_words(&error));
+                }
+                in_words(&error)
+            }
+            Err(_) => {
+                session.give_up();
+                SILENT.to_owned()
+            }
+        };
+        if Instant::now() >= deadline {
+            return CommitOutcome::Unavailable(why);
+        }
+        tokio::time::sleep(LONGEST_RERUN_PAUSE.mul_f64(rand::random_range(0.05..1.0))).await;
+    }
+}
+
+/// Writes that one statement can do.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage<'a> {
+    /// Keys, each once, and values.
+    Put(Vec<&'a [u8]>, Vec<&'a [u8]>),
+    /// From the first up to, not including, the second; the number of the removal.
+    Clear(&'a [u8], Key, i32),
+    /// Prefix, value, the number of the entry.
+    Append(&'a [u8], &'a [u8], i32),
+}
+
+/// The writes in their order, neighbouring puts together.
+fn stages(writes: &[Write]) -> Vec<Stage<'_>> {
+    let mut stages = Vec::new();
+    // The keys of the last stage, if it is one of puts.
+    let mut together = BTreeSet::new();
+    // A transaction is limited to far fewer bytes than 2^31.
+    let (mut cleared, mut appended) = (0_i32, 0_i32);
+    let mut clear = |first, beyond| {
+        cleared += 1;
+        Stage::Clear(first, beyond, cleared)
+    };
+    for write in writes {
+        let stage = match write {
+            Write::Put { key, value } => {
+                if let Some(Stage::Put(keys, values)) = stages.last_mut()
+                    && together.insert(key)
+                {
+                    keys.push(key);
+                    values.push(value);
+                    continue;
+                }
+                together = BTreeSet::from([key]);
+                Stage::Put(vec![key], vec![value])
+            }
+            Write::Clear(key) => clear(key, [key.as_slice(), &[0]].concat()),
+            Write::ClearRange(range) => clear(&range.start, range.end.clone()),
+            Write::Append { prefix, value } => {
+                appended += 1;
+                Stage::Append(prefix, value, appended - 1)
+            }
+        };
+        stages.push(stage);
+    }
+    stages
+}
+
+fn expected(transaction: &Transaction) -> (Vec<&[u8]>, Vec<Option<&[u8]>>) {
+    transaction.checks.iter().map(|check| (check.key.as_slice(), check.expected.as_deref())).unzip()
+}
+
+/// A statement that is answered with a number, or with none.
+async fn ask(client: &Client, sql: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Option<i64>, Error> {
+    let row = client.query_opt(sql, params).await?;
+    row.map(|row: Row| row.try_get(0)).transpose()
+}
+
+async fn attempt(session: &Session, transaction: &Transaction, stages: &[Stage<'_>], said: &str) -> Attempt {
+    let (client, sql) = (&session.client, &session.sql);
+    let (identity, nonce): (i64, i64) = (session.identity(), rand::random());
+    let (keys, values) = expected(transaction);
+    let kept = CLEARS_KEPT.cast_signed();
+
+    let begin = begin(nonce);
+    let mut pipeline = Pipeline::new();
+    pipeline.push(client.batch_execute(&begin).map(|done| done.map(|()| None)));
+    let params: [&(dyn ToSql + Sync); 4] = [&keys, &values, &nonce, &identity];
+    pipeline.push(async move { ask(client, &sql.bump, &params).await });
+    for stage in stages {
+        // Each future owns what it sends: it is polled again after this.
+        pipeline.push(async move {
+            match stage {
+                Stage::Put(keys, values) => client.execute(&sql.put, &[keys, values, &nonce]).await,
+                Stage::Clear(first, beyond, nth) => {
+                    client.execute(&sql.clear, &[first, beyond, nth, &nonce]).await
+                }
+                Stage::Append(prefix, value, nth) => {
+                    client.execute(&sql.append, &[prefix, value, nth, &nonce]).await
+                }
+            }
+            .map(|_| None)
+        });
+    }
+    if stages.iter().any(|stage| matches!(stage, Stage::Clear(..))) {
+        pipeline.push(async move { client.execute(&sql.forget, &[&kept, &nonce]).await.map(|_| None) });
+    }
+    pipeline.push(async move { client.execute(&sql.notify, &[&CHANNEL, &said, &nonce]).await.map(|_| None) });
+    // If a part could not even be sent, the rest must not be committed without it.
+    let is_whole = pipeline.is_sent();
+    let last = if is_whole { "COMMIT" } else { "ROLLBACK" };
+    pipeline.push(client.batch_execute(last).map(|done| done.map(|()| None)));
+
+    let answers = pipeline.finish().await;
+    answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| session.met(error));
+    let outcome = judge(&answers, is_whole);
+    if let Attempt::Done(CommitOutcome::Committed(version)) = outcome {
+        session.saw(version);
+    }
+    outcome
+}
+
+/// What became of a transaction, by the answers to its statements. The second is the version, or "no"; the last is
+/// that to the COMMIT.
+fn judge(answers: &[Result<Option<i64>, Error>], is_whole: bool) -> Attempt {
+    let refused = matches!(answers.get(1), Some(Ok(None)));
+    let failed = answers.iter().enumerate().find_map(|(index, answer)| Some((index, answer.as_ref().err()?)));
+    match failed {
+        None if refused => Attempt::Done(CommitOutcome::Conflict),
+        None => {
+            let version = answers.get(1).and_then(|answer| *answer.as_ref().ok()?);
+            version.map_or_else(
+                || Attempt::Unknown("the server did not say at which version".to_owned()),
+                |version| Attempt::Done(CommitOutcome::Committed(seen(version))),
+            )
+        }
+        Some((_, error)) if !is_whole => Attempt::Again(in_words(error)),
+        // Nothing behind it does anything, whatever broke later.
+        Some((index, _)) if index > 1 && refused => Attempt::Done(CommitOutcome::Conflict),
+        Some((index, error)) => {
+            let at_commit = index + 1 == answers.len();
+            match if at_commit { meaning_at_commit(error) } else { meaning(error) } {
+                Meaning::Again => Attempt::Again(in_words(error)),
+                Meaning::Refused => Attempt::Done(CommitOutcome::Unavailable(in_words(error))),
+                Meaning::Broken => Attempt::Unknown(in_words(error)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::said::*, *};
+
+    #[test]
+    fn neighbouring_puts_go_together_and_nothing_changes_its_order() {
+        let (k, l, v, w) = (b"k".as_slice(), b"l".as_slice(), b"v".as_slice(), b"w".as_slice());
+        let put =
+            |transaction: Transaction, key: &[u8], value: &[u8]| transaction.put(key.into(), value.into());
+        let writes = put(put(put(Transaction::new(), k, v), l, v), k, w).clear(k.into());
+        let writes = put(writes.append(l.into(), v.into()), k, v).clear_range(k.into()..l.into());
+        let expected = [
+            Stage::Put(vec![k, l], vec![v, v]),
+            Stage::Put(vec![k], vec![w]),
+            Stage::Clear(k, b"k\0".to_vec(), 1),
+            Stage::Append(l, v, 0),
+            Stage::Put(vec![k], vec![v]),
+            Stage::Clear(k, l.to_vec(), 2),
+        ];
+        assert_eq!(stages(&writes.writes), expected);
+    }
+
+    /// What an attempt comes to whose version is 7, with an error as the answer to one of its statements.
+    async fn failed(code: Option<&str>, at: usize, version: Option<i64>) -> Attempt {
+        let mut answers = vec![Ok(None), Ok(version), Ok(None), Ok(None)];
+        answers[at] = Err(match code {
+            Some(code) => said(code).await,
+            None => unsaid().await,
+        });
+        judge(&answers, true)
+    }
+
+    #[tokio::test]
+    async fn only_what_certainly_was_not_done_is_said_to_be_so() {
+        let last = 3;
+        // A server that goes, a full disk, a standby, a proxy, a cancellation: at the COMMIT it may have happened.
+        for code in ["57P01", "53100", "25006", "08006", "57014", "XX000"] {
+            let outcome = failed(Some(code), last, Some(7)).await;
+            assert!(matches!(outcome, Attempt::Unknown(_)), "{code} at the COMMIT");
+        }
+        for at in 0..=last {
+            assert!(matches!(failed(None, at, Some(7)).await, Attempt::Unknown(_)));
+            assert!(matches!(failed(Some("08006"), at, Some(7)).await, Attempt::Unknown(_)));
+            assert!(matches!(failed(Some("40001"), at, Some(7)).await, Attempt::Again(_)));
+        }
+        // Before it, what the server says is so.
+        for at in 0..last {
+            assert!(matches!(failed(Some("57P01"), at, Some(7)).await, Attempt::Again(_)));
+            let outcome = failed(Some("53100"), at, Some(7)).await;
+            assert!(matches!(outcome, Attempt::Done(CommitOutcome::Unavailable(_))));
+        }
+        // The checks did not hold: there is nothing that anybody could have done.
+        for at in 2..=last {
+            let outcome = failed(Some("57P01"), at, None).await;
+            assert!(matches!(outcome, Attempt::Done(CommitOutcome::Conflict)));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! A connection that is kept up.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::BoxFuture;
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::timeout,
+};
+use tokio_postgres::{AsyncMessage, Client, Error};
+
+use super::{
+    ANSWER_TIMEOUT,
+    address::Address,
+    newest::Newest,
+    notice::Event,
+    sql::{self, Statements},
+    trouble::{in_words, spoils_connection},
+};
+use crate::{core::transaction::Version, driver::supervision::Supervisor};
+
+/// The first pause before connecting again, and the longest; each is drawn from half to one and a half of it. Shorter
+/// would burden a server that comes back to all its clients at once, longer would be felt.
+pub const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// A connection that lived as long starts with the first pause again.
+const LIVED: Duration = Duration::from_secs(5);
+
+/// What a connection is for.
+#[derive(Clone, Debug)]
+pub(super) enum Role {
+    Commits,
+    Reads,
+    /// Tells what it hears.
+    Listens(mpsc::UnboundedSender<Event>),
+}
+
+/// A connection that works.
+pub(super) struct Session {
+    pub(super) client: Client,
+    pub(super) sql: Statements,
+    place: Arc<Place>,
+    broken: Notify,
+}
+
+/// The database that was opened.
+pub(super) struct Place {
+    address: Address,
+    identity: i64,
+    newest: Newest,
+    /// Rung when a connection comes up: the others need not wait any longer.
+    reachable: Notify,
+    /// Starts the store's tasks, and learns when one panics.
+    pub(super) supervisor: Supervisor,
+}
+
+impl Place {
+    /// Call it inside the store's runtime.
+    pub(super) fn new(address: Address, identity: i64) -> Self {
+        let (newest, reachable, supervisor) = (Newest::default(), Notify::new(), Supervisor::new());
+        Self { address, identity, newest, reachable, supervisor }
+    }
+}
+
+impl Session {
+    /// Gives the connection up: whatever it may still answer is not waited for.
+    pub(super) fn give_up(&self) {
+        self.broken.notify_one();
+    }
+
+    /// Gives the connection up if it is of no use after this error.
+    pub(super) fn met(&self, error: &Error) {
+        if spoils_connection(error) {
+            self.give_up();
+        }
+    }
+
+    /// Which store it is connected to, as long as nobody puts another into its place.
+    pub(super) fn identity(&self) -> i64 {
+        self.place.identity
+    }
+
+    /// Notes how far the database has come.
+    pub(super) fn saw(&self, version: Version) {
+        self.place.newest.saw(version);
+    }
+}
+
+#[derive(Clone)]
+enum State {
+    Up(Arc<Session>),
+    /// With the reason.
+    Down(Arc<str>),
+}
+
+/// A handle to a connection that a task keeps up until the runtime ends.
+#[derive(Clone)]
+pub(super) struct Line {
+    state: watch::Receiver<State>,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub enum NotConnected {
+    /// The server refused, or cannot be reached.
+    Postgres(Error),
+    /// It took too long.
+    Silent,
+    /// There was one, and it broke.
+    Ended,
+    /// The database at the address is not the one that was opened.
+    Replaced,
+}
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Postgres(error) => f.write_str(&in_words(error)),
+            Self::Ended => f.write_str("the connection broke"),
+            Self::Silent => f.write_str("the server does not answer"),
+            Self::Replaced => {
+                f.write_str("the database is not the one that was opened: restart with the right one")
+            }
+        }
+    }
+}
+
+impl From<Error> for NotConnected {
+    fn from(error: Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+impl Line {
+    /// Starts the task that keeps it up. Call it inside the store's runtime.
+    pub(super) fn start(place: Arc<Place>, role: Role) -> Self {
+        let (states, state) = watch::channel(State::Down("connecting".into()));
+        let supervisor = place.supervisor.clone();
+        supervisor.task("a connection to Postgres", keep_up(place, role, states));
+        Self { state }
+    }
+
+    /// The connection, as soon as there is one; at the deadline, why there is none.
+    pub(super) async fn session(&self, deadline: Instant) -> Result<Arc<Session>, String> {
+        let mut states = self.state.clone();
+        let up = states.wait_for(|state| matches!(state, State::Up(session) if !session.client.is_closed()));
+        let up = match tokio::time::timeout_at(deadline.into(), up).await {
+            Ok(Ok(state)) => Some(state.clone()),
+            // The task is gone only with the runtime.
+            Ok(Err(_)) | Err(_) => None,
+        };
+        match up.unwrap_or_else(|| self.state.borrow().clone()) {
+            State::Up(session) => Ok(session),
+            State::Down(why) => Err(why.to_string()),
+        }
+    }
+}
+
+/// Drives a connection, as long as it lives. Messages of the server nobody asked for go to the log.
+pub type Driven = BoxFuture<'static, ()>;
+
+/// Connects and makes the settings.
+pub(super) async fn connect(address: &Address) -> Result<(Client, Driven), NotConnected> {
+    connect_and_hear(address, |_| ()).await
+}
+
+/// As `connect`; `hear` is given what others notify.
+pub async fn connect_and_hear(
+    address: &Address,
+    mut hear: impl FnMut(String) + Send + 'static,
+) -> Result<(Client, Driven), NotConnected> {
+    let connecting = address.config.connect(address.tls.clone());
+    let (client, mut connection) =
+        timeout(ANSWER_TIMEOUT, connecting).await.map_err(|_| NotConnected::Silent)??;
+    let mut driven: Driven = Box::pin(async move {
+        // Its error was told to whoever waited for an answer, and the next attempt to connect tells more.
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            match message {
+                AsyncMessage::Notification(said) => hear(said.payload().to_owned()),
+                AsyncMessage::Notice(said) => tracing::info!(said = %said.message(), "the database says"),
+                _ => {}
+            }
+        }
+    });
+    let set = async {
+        tokio::select! {
+            biased;
+            set = client.batch_execute(sql::SETTINGS) => set.map_err(NotConnected::from),
+            () = &mut driven => Err(NotConnected::Ended),
+        }
+    };
+    timeout(ANSWER_TIMEOUT, set).await.map_err(|_| NotConnected::Silent)??;
+    Ok((client, driven))
+}
+
+/// Connects again whenever the connection is gone.
+async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
+    let mut pause = PAUSES.0;
+    loop {
+        let started = Instant::now();
+        let why = live(&place, &role, &states).await;
+        if let Role::Listens(events) = &role {
+            let _ = events.send(Event::Deaf);
+        }
+        tracing::debug!(?role, %why, "a connection to the database is gone");
+        states.send_replace(State::Down(why.to_string().into()));
+        if started.elapsed() > LIVED {
+            pause = PAUSES.0;
+        }
+        // It ends early only with a connection that came up, which is paced by its own pauses.
+        let _ = timeout(pause.mul_f64(rand::random_range(0.5..1.5)), place.reachable.notified()).await;
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// One connection, from connecting to its end. Says why it ended.
+async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) -> NotConnected {
+    let hear = {
+        let role = role.clone();
+        move |payload| {
+            if let Role::Listens(events) = &role {
+                // The keeper is gone only with the runtime.
+                let _ = events.send(Event::Heard(payload));
+            }
+        }
+    };
+    let (client, driven) = match connect_and_hear(&place.address, hear).await {
+        Ok(connected) => connected,
+        Err(why) => return why,
+    };
+    let mut driven = AbortOnDrop(place.supervisor.task("what a connection to Postgres says", driven));
+    let ready = async {
+        let known = place.newest.known();
+        let row = client.query_one(sql::STATE, &[]).await?;
+        if row.try_get::<_, i64>(1)? != place.identity {
+            return Err(NotConnected::Replaced);
+        }
+        let version = sql::seen(row.try_get(2)?);
+        if place.newest.begins_with(known, version) {
+            let (before, after) = (known.0, version.0);
+            tracing::error!(
+                before,
+                after,
+                "the database has lost commits: fencing tokens may be given out twice"
+            );
+        }
+        if let Role::Listens(events) = role {
+            client.batch_execute(&format!("LISTEN {}", sql::CHANNEL)).await?;
+            // Whatever was committed before is looked for, whatever comes later is heard.
+            let _ = events.send(Event::Listens);
+        }
+        Ok(Statements::prepare(&client).await?)
+    };
+    let sql = match timeout(ANSWER_TIMEOUT, ready).await {
+        Ok(Ok(sql)) => sql,
+        Ok(Err(why)) => return why,
+        Err(_) => return NotConnected::Silent,
+    };
+    let session = Arc::new(Session { client, sql, place: place.clone(), broken: Notify::new() });
+    states.send_replace(State::Up(session.clone()));
+    place.reachable.notify_waiters();
+    tokio::select! {
+        biased;
+        _ = &mut driven.0 => {}
+        () = session.broken.notified() => {}
+    }
+    NotConnected::Ended
+}
+
+/// A task that is not to outlive who started it: it has the socket.
+pub struct AbortOnDrop(pub tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_hears_of_commits_is_told_when_nothing_can_be_heard() {
+        // Nobody is there.
+        let address = Address::parse("postgres://somebody@127.0.0.1:1/none").unwrap();
+        let (events, mut heard) = mpsc::unbounded_channel();
+        let _line = Line::start(Arc::new(Place::new(address, 0)), Role::Listens(events));
+        let told = timeout(Duration::from_secs(60), heard.recv()).await;
+        assert!(matches!(told, Ok(Some(Event::Deaf))), "{told:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! The tables: created, seen to be ours; and what every connection is set to.
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::{Client, error::SqlState};
+
+use super::{
+    address::Address,
+    line::{self, NotConnected},
+    sql,
+};
+use crate::error::OpenError;
+
+/// The layout below. Another layout gets another number.
+const LAYOUT: i32 = 1;
+
+/// Held while tables are created, by whoever creates them: "Callsign" as a number.
+pub const CREATING: i64 = 0x4361_6c6c_7369_676e;
+
+/// How long a server that is just starting, or full, is waited for.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// - `store`: the newest version; who wrote it last; which store this is.
+/// - `kv`: what the store holds, each row with the version that wrote it.
+/// - `clears`: what was removed lately, so that a watch on an absent key knows; see [`super::watches`].
+/// - `turn`: empty; its lock is the turn to commit. A table of its own, so that no vacuum of a fuller one stands in
+///   the way.
+const TABLES: &str = "
+    CREATE TABLE callsign.store (
+        id int4 PRIMARY KEY CHECK (id = 0), layout int4 NOT NULL, identity int8 NOT NULL,
+        version int8 NOT NULL, nonce int8 NOT NULL
+    ) WITH (fillfactor = 10);
+    CREATE TABLE callsign.kv (key bytea PRIMARY KEY, value bytea NOT NULL, version int8 NOT NULL);
+    ALTER TABLE callsign.kv ALTER COLUMN key SET STORAGE PLAIN;
+    CREATE TABLE callsign.clears (
+        version int8, nth int4, first bytea NOT NULL, beyond bytea NOT NULL, PRIMARY KEY (version, nth)
+    );
+    CREATE TABLE callsign.turn ();";
+
+/// Sees to it that the tables are there, and says which store it is.
+pub(super) async fn prepare(address: &Address) -> Result<i64, OpenError> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    let (client, connection) = loop {
+        match line::connect(address).await {
+            Ok(connected) => break connected,
+            Err(error) if Instant::now() < deadline && error.is_passing() => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => {
+                return Err(OpenError::Unreachable { url: address.describe(), cause: error.to_string() });
+            }
+        }
+    };
+    let driven = tokio::spawn(connection);
+    let result = lay_out(&client).await;
+    drop(client);
+    // Ends as its client is gone; whatever else it has to say was said to the client.
+    let _ = driven.await;
+    let (layout, identity) = result.map_err(|error| OpenError::Server {
+        url: address.describe(),
+        cause: super::trouble::in_words(&error),
+    })?;
+    if layout != LAYOUT {
+        return Err(OpenError::WrongSchema { url: address.describe(), found: layout, expected: LAYOUT });
+    }
+    Ok(identity)
+}
+
+async fn lay_out(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
+    // The catalogs themselves are asked: `to_regclass` may answer from a cache that is older than the lock below.
+    let is_there =
+        "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = 'callsign' AND tablename = 'store')";
+    // Without a lock first: a role that may not create anything can use what is there.
+    if !client.query_one(is_there, &[]).await?.try_get::<_, bool>(0)? {
+        client.batch_execute("SET lock_timeout = '10s'; BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        client.execute("SELECT pg_advisory_xact_lock($1)", &[&CREATING]).await?;
+        // Somebody else may have been first.
+        if !client.query_one(is_there, &[]).await?.try_get::<_, bool>(0)? {
+            // Asked first: "IF NOT EXISTS" wants the right to create one also where there is one.
+            let has_schema = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'callsign')";
+            if !client.query_one(has_schema, &[]).await?.try_get::<_, bool>(0)? {
+                client.batch_execute("CREATE SCHEMA callsign").await?;
+            }
+            client.batch_execute(TABLES).await?;
+            let first = "INSERT INTO callsign.store VALUES (0, $1, $2, 0, 0)";
+            client.execute(first, &[&LAYOUT, &rand::random::<i64>()]).await?;
+        }
+        client.batch_execute("COMMIT").await?;
+    }
+    let row = client.query_one(sql::STATE, &[]).await?;
+    Ok((row.try_get(0)?, row.try_get(1)?))
+}
+
+impl NotConnected {
+    /// Whether the server only needs a moment.
+    fn is_passing(&self) -> bool {
+        let passing = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
+        matches!(self, Self::Postgres(error) if error.code().is_some_and(|code| passing.contains(code)))
+    }
+}

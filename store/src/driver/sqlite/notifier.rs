@@ -1,0 +1,192 @@
+//! How processes tell each other of a commit: whoever committed writes one byte to `PATH-notify`, and everybody has
+//! the kernel tell them when that file is written.
+
+use std::{
+    fs::File,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use notify::{Event, EventHandler, EventKind, RecursiveMode, Watcher, event::ModifyKind};
+
+use super::{Breaks, file::Identity, reader::Looks};
+use crate::driver::supervision::text;
+
+/// Rung after each commit.
+#[derive(Debug)]
+pub(super) struct Notifier(Option<File>);
+
+impl Notifier {
+    pub(super) fn open(path: &Path) -> Self {
+        match File::options().create(true).truncate(false).write(true).open(path) {
+            Ok(file) => Self(Some(file)),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "other processes will not be told of commits at once");
+                Self(None)
+            }
+        }
+    }
+
+    /// Tells everybody. Costs some microseconds and no disk access.
+    pub(super) fn notify(&self) {
+        if let Some(file) = &self.0 {
+            // A ring that is lost costs others their slow poll, nothing else.
+            let _ = write_first_byte(file);
+        }
+    }
+}
+
+/// Always the same byte at the same place: the file does not grow, and the kernel reports it nevertheless.
+#[cfg(unix)]
+fn write_first_byte(file: &File) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::write_at(file, b"!", 0)
+}
+
+#[cfg(not(unix))]
+fn write_first_byte(mut file: &File) -> io::Result<usize> {
+    use std::io::{Seek, Write};
+    file.rewind()?;
+    file.write(b"!")
+}
+
+/// Listens to the notifier until it is dropped.
+pub(super) struct Listener {
+    closes: Arc<AtomicBool>,
+    _watcher: Option<notify::RecommendedWatcher>,
+}
+
+impl Listener {
+    /// Asks for a look at each ring. Where nothing can be heard, asks for slow looks instead, and says so once. If what hears
+    /// panics, the store is broken.
+    pub(super) fn listen(path: &Path, looks: &Looks, breaks: &Breaks) -> Self {
+        let at_ring = {
+            let (path, looks) = (path.to_owned(), looks.clone());
+            let heard = Identity::of(&path).ok();
+            move |event: notify::Result<Event>| match event.map(|event| event.kind) {
+                Ok(EventKind::Remove(_)) => deaf(&path, &"it was removed", &looks),
+                Ok(EventKind::Access(_)) => {}
+                // We hold it open ourselves, so of its removal only the number of its names is told.
+                Ok(EventKind::Modify(ModifyKind::Metadata(_))) if Identity::of(&path).ok() != heard => {
+                    deaf(&path, &"it was removed or replaced", &looks);
+                }
+                // Also what is not understood: a needless look costs little.
+                Ok(_) => looks.ask(),
+                Err(error) => deaf(&path, &error, &looks),
+            }
+        };
+        Self::with(path, looks, breaks, at_ring)
+    }
+
+    fn with(
+        path: &Path,
+        looks: &Looks,
+        breaks: &Breaks,
+        at_ring: impl FnMut(notify::Result<Event>) + Send + 'static,
+    ) -> Self {
+        let closes = Arc::<AtomicBool>::default();
+        let (path, looks) = (path.to_owned(), looks.clone());
+        let hears = Hears { at_ring, path, looks, breaks: breaks.clone(), closes: Arc::clone(&closes) };
+        let (path, looks) = (hears.path.clone(), hears.looks.clone());
+        let watcher = notify::recommended_watcher(hears).and_then(|mut watcher| {
+            watcher.watch(&path, RecursiveMode::NonRecursive)?;
+            Ok(watcher)
+        });
+        if let Err(error) = &watcher {
+            deaf(&path, error, &looks);
+        }
+        Self { closes, _watcher: watcher.ok() }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.closes.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Lives in the thread of the watcher, and as long as that does.
+struct Hears<R> {
+    at_ring: R,
+    path: PathBuf,
+    looks: Looks,
+    breaks: Breaks,
+    closes: Arc<AtomicBool>,
+}
+
+impl<R: FnMut(notify::Result<Event>) + Send + 'static> EventHandler for Hears<R> {
+    fn handle_event(&mut self, event: notify::Result<Event>) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (self.at_ring)(event))) {
+            self.breaks
+                .send_replace(Some(format!("what listens to the notifier panicked: {}", text(&*panic))));
+        }
+    }
+}
+
+impl<R> Drop for Hears<R> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.breaks.send_replace(Some("the thread that listens to the notifier panicked".to_owned()));
+        } else if !self.closes.load(Ordering::SeqCst) {
+            deaf(&self.path, &"the thread that heard it has ended", &self.looks);
+        }
+    }
+}
+
+fn deaf(path: &Path, why: &dyn std::fmt::Display, looks: &Looks) {
+    if looks.go_deaf() {
+        tracing::warn!(path = %path.display(), %why, "commits of other processes are noticed only by slow looks");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use tokio::sync::watch;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(60);
+
+    fn rings(_: notify::Result<Event>) {}
+
+    fn looks() -> (Looks, mpsc::Receiver<super::super::reader::Request>) {
+        let (requests, asked) = mpsc::channel();
+        (Looks::new(requests, Arc::default()), asked)
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_what_hears_the_bell_breaks_the_store() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("notifier");
+        let ((looks, _asked), (breaks, mut broken)) = (looks(), watch::channel(None));
+        let notifier = Notifier::open(&path);
+        let listener = Listener::with(&path, &looks, &breaks, |_| panic!("on request"));
+        notifier.notify();
+        let said = tokio::time::timeout(SOON, broken.wait_for(Option::is_some)).await.expect("it is said");
+        assert_eq!(said.unwrap().as_deref(), Some("what listens to the notifier panicked: on request"));
+        drop(listener);
+    }
+
+    #[test]
+    fn the_end_of_the_thread_that_hears_makes_looks_slow_and_a_panic_in_it_breaks_the_store() {
+        for (panics, closes) in [(false, false), (false, true), (true, false)] {
+            let ((looks, asked), (breaks, broken)) = (looks(), watch::channel(None));
+            let closes = Arc::new(AtomicBool::new(closes));
+            let is_closed = closes.load(Ordering::SeqCst);
+            let hears = Hears { at_ring: rings, path: PathBuf::new(), looks, breaks, closes };
+            let thread = std::thread::spawn(move || {
+                let _hears = hears;
+                assert!(!panics, "on request");
+            });
+            assert_eq!(thread.join().is_err(), panics);
+            assert_eq!(broken.borrow().is_some(), panics);
+            assert_eq!(asked.try_recv().is_ok(), !panics && !is_closed, "it looks by itself from now on");
+        }
+    }
+}

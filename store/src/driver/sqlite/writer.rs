@@ -1,0 +1,193 @@
+//! The thread that commits, one transaction after the other.
+
+use std::{sync::mpsc, time::Instant};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tokio::sync::oneshot;
+
+use super::{
+    file::{DatabaseFile, Trouble, patiently},
+    notifier::Notifier,
+    reader::Looks,
+    sql::{CLEARS_KEPT, newest, stored},
+};
+use crate::{
+    core::{
+        mvcc::stamp,
+        transaction::{Check, CommitOutcome, Transaction, Version, Write},
+    },
+    driver::failures::Failures,
+};
+
+/// A transaction to commit.
+pub(super) struct Job {
+    pub(super) transaction: Transaction,
+    /// Until when to wait for other processes. Counted from the call, so that a queue of jobs behind a lock ends
+    /// together, not one after the other.
+    pub(super) deadline: Instant,
+    pub(super) reply: oneshot::Sender<CommitOutcome>,
+}
+
+pub(super) struct Writer {
+    pub(super) file: DatabaseFile,
+    /// Gone after an error other than "busy"; then the next job opens another.
+    pub(super) connection: Option<Connection>,
+    pub(super) notifier: Notifier,
+    pub(super) looks: Looks,
+    /// Commits in a row that failed on their last step.
+    pub(super) failures: Failures,
+}
+
+/// Why there is no outcome.
+enum Failure {
+    /// It happened before `COMMIT`: nothing was changed, and nothing will be.
+    Before(Trouble),
+    /// `COMMIT` itself failed: the log may hold the whole transaction, and then the next recovery brings it back.
+    During(rusqlite::Error),
+}
+
+impl<E: Into<Trouble>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Before(error.into())
+    }
+}
+
+impl Writer {
+    /// Commits until nobody is left who could ask.
+    pub(super) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+        while let Ok(Job { transaction, deadline, reply }) = jobs.recv() {
+            let outcome = self.commit(&transaction, deadline);
+            let changed = matches!(outcome, CommitOutcome::Committed(_)) && !transaction.writes.is_empty();
+            // The author first; if it is gone, the outcome is as unknown as it chose.
+            let _ = reply.send(outcome);
+            if changed {
+                self.looks.ask();
+                self.notifier.notify();
+            }
+        }
+    }
+
+    fn commit(&mut self, transaction: &Transaction, deadline: Instant) -> CommitOutcome {
+        let connection = match self.connection.take().map_or_else(|| self.file.connect(), Ok) {
+            Ok(connection) => connection,
+            Err(trouble) => return CommitOutcome::Unavailable(trouble.to_string()),
+        };
+        let result = attempt(&connection, &self.file, transaction, deadline);
+        // A connection that is still inside a transaction, or that met an error, is not used again: closing it
+        // rolls back, and the next one begins with what is in the file.
+        let rolled_back = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
+        let is_sound = match &result {
+            Ok(_) => true,
+            Err(Failure::Before(Trouble::Database(error))) => super::file::is_busy(error),
+            Err(_) => false,
+        };
+        if rolled_back && is_sound {
+            self.connection = Some(connection);
+        }
+        match result {
+            Ok(outcome) => {
+                self.failures.answered(&outcome);
+                outcome
+            }
+            Err(Failure::Before(trouble)) => CommitOutcome::Unavailable(trouble.to_string()),
+            Err(Failure::During(error)) => {
+                self.failures.note(&error);
+                CommitOutcome::Unknown
+            }
+        }
+    }
+}
+
+fn attempt(
+    connection: &Connection,
+    file: &DatabaseFile,
+    transaction: &Transaction,
+    deadline: Instant,
+) -> Result<CommitOutcome, Failure> {
+    let run = |sql| connection.prepare_cached(sql)?.execute([]).map(drop);
+    // Without writes a snapshot is enough, and it waits for nobody.
+    let begin = if transaction.writes.is_empty() { "BEGIN" } else { "BEGIN IMMEDIATE" };
+    patiently(deadline, || run(begin))?;
+    file.is_unmoved()?;
+    let mut version = patiently(deadline, || newest(connection))?;
+    for check in &transaction.checks {
+        if !holds(connection, check)? {
+            return Ok(CommitOutcome::Conflict);
+        }
+    }
+    if !transaction.writes.is_empty() {
+        version.0 += 1;
+        write(connection, version, &transaction.writes)?;
+    }
+    run("COMMIT").map_err(Failure::During)?;
+    Ok(CommitOutcome::Committed(version))
+}
+
+/// Compares the value. `seen_at` is not needed: the row has been looked up anyway.
+fn holds(connection: &Connection, check: &Check) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached("SELECT value FROM kv WHERE key = ?1")?;
+    let same =
+        |row: &rusqlite::Row<'_>| Ok(row.get_ref(0)?.as_blob()? == check.expected.as_deref().unwrap_or(&[]));
+    let found = statement.query_row([&check.key], same).optional()?;
+    Ok(found.map_or(check.expected.is_none(), |same| same && check.expected.is_some()))
+}
+
+fn write(connection: &Connection, version: Version, writes: &[Write]) -> rusqlite::Result<()> {
+    connection.prepare_cached("UPDATE counter SET version = ?1")?.execute([stored(version)])?;
+    let mut put =
+        connection.prepare_cached("INSERT OR REPLACE INTO kv (key, value, version) VALUES (?1, ?2, ?3)")?;
+    let mut put = |key: &[u8], value: &[u8]| put.execute(params![key, value, stored(version)]).map(drop);
+    let (mut appended, mut cleared) = (0_u32, 0_u32);
+    for write in writes {
+        match write {
+            Write::Put { key, value } => put(key, value)?,
+            Write::Clear(key) => {
+                let beyond = [key.as_slice(), &[0]].concat();
+                clear(connection, version, &mut cleared, key, &beyond)?;
+            }
+            Write::ClearRange(range) => {
+                clear(connection, version, &mut cleared, &range.start, &range.end)?;
+            }
+            Write::Append { prefix, value } => {
+                let stamp = stamp(version, appended);
+                appended += 1;
+                put(&[prefix.as_slice(), &stamp].concat(), value)?;
+                put(prefix, &stamp)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes the keys from `first` up to, not including, `beyond`, and notes that they were.
+fn clear(
+    connection: &Connection,
+    version: Version,
+    nth: &mut u32,
+    first: &[u8],
+    beyond: &[u8],
+) -> rusqlite::Result<()> {
+    let mut remove = connection.prepare_cached("DELETE FROM kv WHERE key >= ?1 AND key < ?2")?;
+    if remove.execute([first, beyond])? == 0 {
+        return Ok(());
+    }
+    let mut note = connection.prepare_cached("INSERT INTO clears VALUES (?1, ?2, ?3, ?4)")?;
+    note.execute(params![stored(version), *nth, first, beyond])?;
+    *nth += 1;
+    if *nth == 1 {
+        forget_old_clears(connection, version)?;
+    }
+    Ok(())
+}
+
+fn forget_old_clears(connection: &Connection, version: Version) -> rusqlite::Result<()> {
+    let mut oldest = connection.prepare_cached("SELECT min(version) FROM clears")?;
+    let oldest: i64 = oldest.query_row([], |row| row.get(0))?;
+    let kept = version.0.saturating_sub(CLEARS_KEPT);
+    // Many in one go: removing one row each time would write a second page each time.
+    if oldest.unsigned_abs() + CLEARS_KEPT / 8 < kept {
+        let mut forget = connection.prepare_cached("DELETE FROM clears WHERE version < ?1")?;
+        forget.execute([stored(Version(kept))])?;
+    }
+    Ok(())
+}

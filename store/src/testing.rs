@@ -1,0 +1,9 @@
+//! For tests, also of the crates above.
+#![allow(missing_docs, clippy::unwrap_used)] // tests may panic
+
+pub mod log;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+
+/// How long a test waits for what must come, where nothing shorter is promised. Only tests that fail wait so long.
+pub const TEST_DEADLINE: std::time::Duration = std::time::Duration::from_secs(60);

@@ -1,0 +1,289 @@
+//! A private Postgres server in a temporary directory, with no disk syncs; gone with its handle, or with this process.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::{fs::chown, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+const START: Duration = Duration::from_secs(60);
+
+/// A server that runs, or is stopped for a while.
+pub struct Server {
+    directory: tempfile::TempDir,
+    programs: PathBuf,
+    user: Option<User>,
+    process: Option<Child>,
+    /// Where it listens for encrypted connections.
+    tls_port: Option<u16>,
+}
+
+/// Whom to run as: the server refuses to run as root.
+#[derive(Clone, Copy)]
+struct User {
+    uid: u32,
+    gid: u32,
+}
+
+/// Starts it, and ends it as the line says that comes on its input; at once if that ends.
+const SCRIPT: &str = r#""$0" "$@" & server=$!; read -r how; kill "-${how:-QUIT}" "$server"; wait "$server""#;
+
+impl Server {
+    /// `None`, and a line that says so, where Postgres is not installed.
+    pub fn start() -> Option<Self> {
+        let Some(programs) = programs() else {
+            println!("skipped: no initdb and postgres in /usr/lib/postgresql/*/bin or PATH");
+            return None;
+        };
+        let mut server = Self::in_a_place_of_its_own(programs);
+        let made = server
+            .command(&server.programs.join("initdb"))
+            .args(["--auth=trust", "--username=postgres", "--no-sync", "--no-locale", "--encoding=UTF8"])
+            .arg(server.data())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        server.resume();
+        Some(server)
+    }
+
+    /// No server yet.
+    fn in_a_place_of_its_own(programs: PathBuf) -> Self {
+        let directory = tempfile::Builder::new().prefix("callsign-pg-").tempdir().unwrap();
+        let user = rustix::process::geteuid().is_root().then(unprivileged);
+        if let Some(User { uid, gid }) = user {
+            chown(directory.path(), Some(uid), Some(gid)).unwrap();
+        }
+        Self { directory, programs, user, process: None, tls_port: None }
+    }
+
+    /// Another server that follows this one: a hot standby that streams, and that no commit waits for.
+    #[allow(dead_code)] // tests of whole clusters do
+    #[must_use]
+    pub fn standby(&self) -> Self {
+        let mut standby = Self::in_a_place_of_its_own(self.programs.clone());
+        let copied = standby
+            .command(&standby.programs.join("pg_basebackup"))
+            .args(["--username=postgres", "--write-recovery-conf", "--wal-method=stream"])
+            .args(["--checkpoint=fast", "--no-sync"])
+            .arg("--host")
+            .arg(self.directory.path())
+            .arg("--pgdata")
+            .arg(standby.data())
+            .output()
+            .unwrap();
+        assert!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
+        standby.resume();
+        standby
+    }
+
+    /// What it answers to one statement, as text.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub fn ask(&self, statement: &str) -> String {
+        let asked = self
+            .command(&self.programs.join("psql"))
+            .args(["--no-psqlrc", "--no-align", "--tuples-only", "--username=postgres", "--host"])
+            .arg(self.directory.path())
+            .args(["--command", statement])
+            .stdout(Stdio::piped())
+            .output()
+            .unwrap();
+        assert!(asked.status.success(), "{statement}: {}", String::from_utf8_lossy(&asked.stderr));
+        String::from_utf8(asked.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Whoever connects to where another server listened gets to this one.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub fn take_over_from(&self, other: &Self) {
+        std::fs::remove_file(other.socket()).unwrap();
+        std::os::unix::fs::symlink(self.socket(), other.socket()).unwrap();
+    }
+
+    /// Starts it again on the same data.
+    pub fn resume(&mut self) {
+        let mut process = self
+            .command(Path::new("sh"))
+            .args(["-c", SCRIPT])
+            .arg(self.programs.join("postgres"))
+            .arg("-D")
+            .arg(self.data())
+            .arg("-k")
+            .arg(self.directory.path())
+            .args(self.listening())
+            .args(["-c", "fsync=off", "-c", "max_connections=200"])
+            .args([
+                "-c",
+                "shared_buffers=16MB",
+                "-c",
+                "autovacuum_naptime=1",
+                "-c",
+                "log_min_messages=warning",
+            ])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = process.stderr.take().unwrap();
+        self.process = Some(process);
+        let (ready, is_ready) = mpsc::channel();
+        std::thread::spawn(move || listen(stderr, &ready));
+        is_ready.recv_timeout(START).expect("the server did not start");
+    }
+
+    fn listening(&self) -> Vec<String> {
+        match self.tls_port {
+            None => vec!["-clisten_addresses=".to_owned()],
+            Some(port) => vec![
+                "-clisten_addresses=localhost".to_owned(),
+                format!("-cport={port}"),
+                "-cssl=on".to_owned(),
+            ],
+        }
+    }
+
+    /// Makes a certificate for "localhost", and starts again with it; `None` where there is no `openssl`. Says where it
+    /// listens, and where the certificate is.
+    pub fn encrypt(&mut self) -> Option<(u16, PathBuf)> {
+        let (certificate, key) = (self.data().join("server.crt"), self.data().join("server.key"));
+        let made = self
+            .command(Path::new("openssl"))
+            .args(["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+            .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
+            .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+            .arg("-keyout")
+            .arg(key)
+            .arg("-out")
+            .arg(&certificate)
+            .output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            println!("skipped: no openssl that makes a certificate");
+            return None;
+        }
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        self.stop();
+        self.tls_port = Some(free.port());
+        self.resume();
+        Some((free.port(), certificate))
+    }
+
+    /// Ends it in good order: transactions are rolled back, connections closed.
+    pub fn stop(&mut self) {
+        self.end("INT");
+    }
+
+    /// Ends it as a crash would.
+    pub fn crash(&mut self) {
+        self.end("QUIT");
+    }
+
+    /// Kills it (SIGKILL): nothing is tidied up.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub fn kill(&mut self) {
+        self.end("KILL");
+    }
+
+    fn end(&mut self, how: &str) {
+        let mut process = self.process.take().expect("it runs");
+        writeln!(process.stdin.take().unwrap(), "{how}").unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join(".s.PGSQL.5432")
+    }
+
+    /// The URL of a database of this server.
+    pub fn url(&self, database: &str) -> String {
+        self.url_as("postgres", database)
+    }
+
+    pub fn url_as(&self, user: &str, database: &str) -> String {
+        let directory = self.directory.path().display().to_string().replace('/', "%2F");
+        format!("postgres://{user}@{directory}/{database}")
+    }
+
+    /// Writes one of its files.
+    #[allow(dead_code)] // for tests of the command
+    pub fn write(&self, file: &str, text: &str) {
+        let path = self.directory.path().join(file);
+        std::fs::write(&path, text).unwrap();
+        if let Some(User { uid, gid }) = self.user {
+            chown(&path, Some(uid), Some(gid)).unwrap();
+        }
+    }
+
+    /// Makes one directory a copy of another. The server must be stopped.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub fn copy(&self, from: &str, to: &str) {
+        let mut copy = self.command(Path::new("cp"));
+        assert!(copy.args(["-a", from, to]).status().unwrap().success(), "{from} is not copied");
+    }
+
+    /// Puts one directory in the place of another, at once. The server must be stopped.
+    #[allow(dead_code)] // tests of whole clusters do
+    pub fn replace(&self, old: &str, new: &str) {
+        let place = |name: &str| self.directory.path().join(name);
+        std::fs::rename(place(old), place(&format!("{old}.before"))).unwrap();
+        std::fs::rename(place(new), place(old)).unwrap();
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.directory.path())
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        if let Some(User { uid, gid }) = self.user {
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            drop(process.stdin.take());
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Says when it is ready; passes on what else it says, which is what went wrong.
+fn listen(stderr: ChildStderr, ready: &mpsc::Sender<()>) {
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        if line.contains("ready to accept") {
+            let _ = ready.send(());
+        } else if line.contains("ERROR") || line.contains("PANIC") {
+            println!("server: {line}");
+        }
+    }
+}
+
+fn programs() -> Option<PathBuf> {
+    let packaged = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut places: Vec<_> = packaged.map(|version| version.path().join("bin")).collect();
+    // The newest first.
+    places.sort_by_key(|place| std::cmp::Reverse(place.clone()));
+    places.extend(std::env::split_paths(&std::env::var_os("PATH")?));
+    places.into_iter().find(|place| ["initdb", "postgres"].iter().all(|name| place.join(name).is_file()))
+}
+
+fn unprivileged() -> User {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap();
+    let find = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut ids = line.split(':').skip(2).map(|id| id.parse().unwrap());
+        Some(User { uid: ids.next()?, gid: ids.next()? })
+    };
+    find("postgres").or_else(|| find("nobody")).expect("there is a user who is not root")
+}

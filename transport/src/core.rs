@@ -1,0 +1,16 @@
+//! What is decided, as pure cores: the folder `driver` carries it out.
+
+pub(crate) mod admission;
+pub(crate) mod agreed;
+pub(crate) mod bucket;
+#[cfg(feature = "node-server")]
+pub(crate) mod flow;
+pub(crate) mod frame;
+pub(crate) mod hello;
+pub(crate) mod link;
+pub(crate) mod links;
+pub(crate) mod outbox;
+pub(crate) mod peer;
+pub(crate) mod refusals;
+pub(crate) mod variant;
+pub(crate) mod versions;

@@ -1,0 +1,340 @@
+//! The endpoint: what users hold. It listens, and hands what comes to `net::connection`.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use callsign_store::lock::{lock, read, write};
+use futures::FutureExt;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+#[cfg(feature = "node-server")]
+use crate::driver::net::network::Network;
+use crate::{
+    config::EndpointConfig,
+    core::{
+        admission::Verdict,
+        agreed::Security,
+        link,
+        links::Input,
+        outbox::Outbox,
+        peer::{Lane, LinkId, PeerId, is_valid_name},
+        refusals::{Refusal, RefusalCounts},
+    },
+    driver::{
+        events::LinkEvents,
+        handle::LinkHandle,
+        inner::Inner,
+        net::{connection, network::Listener, stream::Connection},
+        secret::MAX_SECRETS,
+    },
+    error::{KeysRefused, SendError, StartError},
+    keys::Keys,
+    tuning::LinkLimits,
+};
+
+/// After a failed accept (no descriptors left, say). Smaller: a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A node's end of all its links.
+///
+/// Cloning gives another handle. When the last one is dropped everything ends at once, without a goodbye: peers see a
+/// closed connection, as after a crash. [`Endpoint::leave`] is the polite way.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(crate) inner: Arc<Inner>,
+    _alive: Arc<Alive>,
+}
+
+/// Ends the endpoint with its last handle; tasks hold `Inner` only.
+struct Alive(Arc<Inner>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.halt();
+    }
+}
+
+/// A link that is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// The link.
+    pub link: LinkId,
+    /// The other end.
+    pub peer: PeerId,
+    /// Its address, as this side sees it.
+    pub address: SocketAddr,
+    /// Bytes that wait in the control lane.
+    pub control_queued: usize,
+    /// Bytes that wait in the bulk lane.
+    pub bulk_queued: usize,
+    /// Messages to actors of the peer that were lost because the control lane was full.
+    pub dropped: u64,
+}
+
+impl Endpoint {
+    /// Listens, and links up with whoever belongs here. Call it inside a tokio runtime; its tasks run there.
+    pub async fn start(config: EndpointConfig) -> Result<Self, StartError> {
+        check(&config)?;
+        let listen = config.listen;
+        let (listener, local) =
+            config.network.listen(listen).await.map_err(|source| StartError::Listen { listen, source })?;
+        #[cfg(feature = "node-server")]
+        let sessions = match &config.network {
+            Network::NodeServer(network) => Some(
+                crate::driver::node_server::Sessions::start(network, config.timing, config.tasks.clone())
+                    .await?,
+            ),
+            _ => None,
+        };
+        let inner = Arc::new(Inner::new(
+            config,
+            local,
+            #[cfg(feature = "node-server")]
+            sessions,
+            |inner, node, address| connection::dial(inner, node, address).boxed(),
+        ));
+        inner.start_task("the listener of links", accept(inner.clone(), listener));
+        inner.start_task("the timer of links", inner.clone().wake_links());
+        let alive = Arc::new(Alive(inner.clone()));
+        Ok(Self { inner, _alive: alive })
+    }
+
+    /// Where it listens: the real port when 0 was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.inner.local
+    }
+
+    /// This node's incarnation.
+    pub fn peer_id(&self) -> &PeerId {
+        &self.inner.me
+    }
+
+    /// The keys that are in force.
+    pub fn keys(&self) -> Keys {
+        (*self.inner.keys()).clone()
+    }
+
+    /// Replaces the keys, for all handshakes that begin from now on. Links that are up stay, whatever they were made with;
+    /// [`Endpoint::forget`] ends one, and it is made again. Returns whether anything changed. An error changes nothing.
+    ///
+    /// To change a secret on a living cluster without cutting it, each step on every node before the next: accept both
+    /// (`[old, new]`), show the new one (`[new, old]`), accept only that (`[new]`). For authorities it is the same: believe
+    /// both, have new certificates issued, believe the new one only.
+    pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
+        let me = &self.inner.me;
+        check_keys(&keys, &self.inner.config.cluster, &me.node)?;
+        let mut current = write(&self.inner.keys);
+        let (now, wanted) = (current.security(), keys.security());
+        if now != wanted {
+            return Err(KeysRefused::OtherSecurity { now, wanted });
+        }
+        if **current == keys {
+            return Ok(false);
+        }
+        *current = Arc::new(keys);
+        Ok(true)
+    }
+
+    /// The nodes to be linked to, by name and `host:port`. Replaces the former set.
+    ///
+    /// Of two nodes the one with the greater name dials, so both must have each other in their sets, or at least the
+    /// greater the lesser. Links to nodes that are not in the set any more stay until they end by themselves; see
+    /// [`Endpoint::forget`]. A node whose address changed is dialled at the new one at once.
+    pub fn set_peers(&self, peers: Vec<(Arc<str>, String)>) {
+        // Host names are not looked up here: who has one is familiar from its first link on.
+        let addresses = peers.iter().filter_map(|(_, address)| address.parse::<SocketAddr>().ok());
+        write(&self.inner.state).admission.expect(addresses.map(|address| address.ip()));
+        let _ = self.inner.apply(Input::Peers(peers)); // nothing in it can be refused
+    }
+
+    /// Ends the link to a node and forgets which of its incarnations are over. It is dialled again if it is still
+    /// among the peers.
+    pub fn forget(&self, node: &str) {
+        let _ = self.inner.apply(Input::Forget(node.into()));
+    }
+
+    /// Says which incarnation of a node is the present one, for whoever knows it from the store.
+    ///
+    /// By itself an endpoint takes the one for newer that it linked to later. That is wrong where a former
+    /// incarnation was stopped for long and this node met its successor first: the successor would stay refused.
+    /// A link to another incarnation ends as evicted.
+    pub fn confirm(&self, peer: &PeerId) {
+        let _ = self.inner.apply(Input::Confirm(peer.clone()));
+    }
+
+    /// The ordered stream of one channel: for each link `Up`, its messages, `Down`. The links that are up already
+    /// come first.
+    ///
+    /// Bounded: when [`crate::LinkLimits::inbox`] is full, links that bring more for this channel are not read from
+    /// until the reader has caught up, so their senders feel it; nothing is lost, and nobody is declared dead for
+    /// it. Other channels of those links wait too. Frames of a channel that nobody reads are dropped.
+    pub fn subscribe(&self, channel: &str) -> LinkEvents {
+        LinkEvents::new(&self.inner, channel)
+    }
+
+    /// Queues a message on one link. Never waits. `Ok` is no receipt: what is queued when the link ends is lost.
+    pub fn send(&self, link: LinkId, lane: Lane, channel: &str, body: Bytes) -> Result<(), SendError> {
+        let handle = self.inner.handles.get(&link).ok_or(SendError::NotUp { link })?;
+        handle.queue(|outbox| outbox.send(lane, channel, body))
+    }
+
+    /// The link that is up to a node right now.
+    pub fn link_to(&self, node: &str) -> Option<(LinkId, PeerId)> {
+        read(&self.inner.state).links.link_to(node).map(|(link, peer)| (link, peer.clone()))
+    }
+
+    /// All links that are up, oldest first.
+    pub fn links(&self) -> Vec<LinkStatus> {
+        let mut links: Vec<_> = self.inner.handles.iter().map(|handle| status(&handle)).collect();
+        links.sort_by_key(|status| status.link);
+        links
+    }
+
+    /// The latest connections that did not become links, and why. For `doctor` and for people.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        lock(&self.inner.refusals).list()
+    }
+
+    /// How many connections did not become links, by the word for why ([`Refused::word`](crate::Refused::word)), since the
+    /// endpoint began; and how many messages for actors that peers cannot reach were, as `no-such-actor`, and calls, as
+    /// `too-many-calls`. For metrics.
+    pub fn refusal_counts(&self) -> RefusalCounts {
+        lock(&self.inner.refusals).counts().clone()
+    }
+
+    /// Accepted sockets that are in their handshakes right now.
+    pub fn unauthenticated(&self) -> usize {
+        read(&self.inner.state).admission.waiting()
+    }
+
+    /// Says goodbye on every link after what is queued, closes them, stops listening and dialling.
+    ///
+    /// Returns when all peers have closed too, or after [`crate::LinkTiming::leave`]; then whatever a peer had not
+    /// read by then is lost. Streams of events end after their `Down`s.
+    pub async fn leave(&self) {
+        self.inner.closing.cancel();
+        let _ = self.inner.apply(Input::Leave);
+        let handles = self.inner.in_order();
+        for handle in &handles {
+            self.inner.step_link(handle, link::Input::Leave);
+        }
+        for handle in handles {
+            handle.done.cancelled().await; // each link's core has the deadline
+        }
+        self.inner.halt();
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Endpoint({} at {})", self.inner.me, self.inner.local)
+    }
+}
+
+async fn accept(inner: Arc<Inner>, mut listener: Listener) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            // First, so that many who connect keep no node from leaving.
+            () = inner.closing.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok(connection) => admit(&inner, connection),
+            Err(error) => {
+                tracing::warn!("cannot accept connections: {error}");
+                tokio::select! {
+                    biased;
+                    () = sleep(ACCEPT_PAUSE) => {}
+                    () = inner.closing.cancelled() => return,
+                }
+            }
+        }
+    }
+}
+
+/// Has an accepted connection shake hands, or closes it.
+fn admit(inner: &Arc<Inner>, connection: Connection) {
+    let (link, dropped) = (inner.new_link(), CancellationToken::new());
+    let from = connection.remote.ip();
+    let mut state = write(&inner.state);
+    match state.admission.admit(inner.now(), link, from) {
+        Verdict::Enter { instead_of } => {
+            state.pending.insert(link, dropped.clone());
+            if let Some(handshake) = instead_of.and_then(|link| state.pending.remove(&link)) {
+                handshake.cancel();
+            }
+            drop(state);
+            let handshake = connection::accepted(inner.clone(), link, connection, dropped);
+            inner.start_task("a link that was accepted", handshake);
+        }
+        Verdict::Refused(why) => {
+            drop(state);
+            inner.note_refusal(&from.to_string(), &why);
+        }
+    }
+}
+
+fn status(handle: &LinkHandle) -> LinkStatus {
+    let (control_queued, bulk_queued) = Outbox::queued(&lock(&handle.outbox));
+    LinkStatus {
+        link: handle.id,
+        peer: handle.peer.clone(),
+        address: handle.address,
+        control_queued,
+        bulk_queued,
+        dropped: handle.dropped.load(Relaxed),
+    }
+}
+
+fn check_keys(keys: &Keys, cluster: &str, node: &str) -> Result<(), KeysRefused> {
+    if keys.secrets.len() > MAX_SECRETS {
+        return Err(KeysRefused::TooManySecrets { count: keys.secrets.len() });
+    }
+    keys.tls.as_ref().map_or(Ok(()), |tls| tls.check_node(cluster, node))
+}
+
+fn check(config: &EndpointConfig) -> Result<(), StartError> {
+    for name in [&config.cluster, &*config.node] {
+        if !is_valid_name(name) {
+            return Err(StartError::BadName { name: name.to_owned() });
+        }
+    }
+    if config.keys.security() == Security::Plain && !config.listen.ip().to_canonical().is_loopback() {
+        return Err(StartError::SecretNeeded { listen: config.listen });
+    }
+    check_keys(&config.keys, &config.cluster, &config.node)?;
+    let EndpointConfig { timing, limits, .. } = config;
+    let bad = |why| Err(StartError::BadSettings { why });
+    if limits.frame > limits.control_queue || limits.frame > limits.bulk_queue {
+        return bad("the largest message must fit into each queue");
+    }
+    if limits.frame < 1024 || limits.frame > 1 << 30 {
+        return bad("the largest message must be of 1 KiB to 1 GiB");
+    }
+    let LinkLimits { unauthenticated, unauthenticated_per_address: per_address, reserved, .. } = *limits;
+    if per_address == 0 || reserved >= unauthenticated || limits.inbox < 1024 {
+        return bad("there must be room for one connection of a stranger and one message");
+    }
+    if limits.handshakes_per_second == 0 || limits.received_per_second < 1024 || limits.open_calls < 1024 {
+        return bad("some handshakes a second, some bytes a second and some calls must be allowed");
+    }
+    if limits.links == 0 {
+        return bad("there must be room for a link");
+    }
+    if timing.ping.is_zero() || timing.ping >= timing.silence {
+        return bad("pings must come more often than the silence limit");
+    }
+    if timing.redial_min.is_zero() || timing.handshake.is_zero() {
+        return bad("redialling and handshakes take time");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! One established link, as its tasks, senders and proxies share it.
+
+use std::{
+    net::SocketAddr,
+    sync::{Mutex, OnceLock, atomic::AtomicU64},
+    time::Duration,
+};
+
+use callsign_store::lock::lock;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    core::{
+        frame::Frame,
+        link::{Effect, Input, Link},
+        outbox::Outbox,
+        peer::{LinkId, PeerId},
+    },
+    driver::remote::side::RemoteSide,
+    error::DownReason,
+};
+
+/// A link that may be up.
+pub(crate) struct LinkHandle {
+    pub(crate) id: LinkId,
+    pub(crate) peer: PeerId,
+    pub(crate) address: SocketAddr,
+    pub(crate) remote: RemoteSide,
+    pub(crate) outbox: Mutex<Outbox>,
+    /// Messages to remote actors that found the queue full.
+    pub(crate) dropped: AtomicU64,
+    core: Mutex<Link>,
+    /// There is something to write, or to wait for.
+    pub(crate) written: Notify,
+    /// The link ended.
+    pub(crate) done: CancellationToken,
+    /// By then its connection is closed, whether or not the last words are out.
+    closed_by: OnceLock<Instant>,
+}
+
+impl LinkHandle {
+    pub(crate) fn new(
+        id: LinkId,
+        (peer, address): (PeerId, SocketAddr),
+        remote: RemoteSide,
+        outbox: Outbox,
+        core: Link,
+    ) -> Self {
+        Self {
+            id,
+            peer,
+            address,
+            remote,
+            outbox: Mutex::new(outbox),
+            dropped: AtomicU64::new(0),
+            core: Mutex::new(core),
+            written: Notify::new(),
+            done: CancellationToken::new(),
+            closed_by: OnceLock::new(),
+        }
+    }
+
+    /// Puts something into the outbox and wakes the writer.
+    pub(crate) fn queue<T>(&self, put: impl FnOnce(&mut Outbox) -> T) -> T {
+        let result = put(&mut lock(&self.outbox));
+        self.written.notify_one();
+        result
+    }
+
+    /// Gives the core an input and carries out its effects. If it ends the link, `ended` is told before the link's tasks are, and
+    /// last words may take as long as `leave`.
+    pub(crate) fn step(
+        &self,
+        now: Duration,
+        leave: Duration,
+        input: Input,
+        mut ended: impl FnMut(DownReason),
+    ) {
+        let mut effects = Vec::new();
+        lock(&self.core).step(now, input, &mut effects);
+        let speaks = effects.iter().any(|effect| matches!(effect, Effect::SayOnly(_)));
+        for effect in effects {
+            match effect {
+                Effect::Ping => self.queue(|outbox| outbox.send_own(&Frame::Ping)),
+                Effect::SayLast(farewell) => self.queue(|outbox| outbox.close_after_all(farewell)),
+                Effect::SayOnly(farewell) => self.queue(|outbox| outbox.close_with(farewell)),
+                Effect::End(reason) => {
+                    if !speaks {
+                        self.queue(Outbox::close);
+                    }
+                    let _ = self.closed_by.set(Instant::now() + leave);
+                    ended(reason);
+                    self.done.cancel();
+                }
+            }
+        }
+    }
+
+    /// When the core has to be woken.
+    pub(crate) fn next_wake(&self) -> Option<Duration> {
+        lock(&self.core).next_wake()
+    }
+
+    /// Ends the link without a word.
+    pub(crate) fn abandon(&self) {
+        lock(&self.outbox).close();
+        self.done.cancel();
+    }
+
+    /// The time for last words is over.
+    pub(crate) async fn overdue(&self) {
+        self.done.cancelled().await;
+        if let Some(at) = self.closed_by.get() {
+            sleep_until(*at).await;
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What the handles and tasks of an endpoint share: carries out what [`Links`] decides.
+//!
+//! Locks are taken in this order: an outbox, or a link's core, alone; the state, with outboxes under it.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use callsign_store::lock::{lock, read, write};
+use dashmap::DashMap;
+use futures::future::BoxFuture;
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::EndpointConfig,
+    core::{
+        admission::Admission,
+        hello::Me,
+        link,
+        links::{Effect, Input, Links},
+        peer::{LinkId, PeerId},
+        refusals::Refusals,
+        versions::Versions,
+    },
+    driver::{
+        handle::LinkHandle,
+        remote::exports::Exports,
+        subscribers::{LinkEvent, Subscribers},
+    },
+    error::{DownReason, Refused},
+    keys::Keys,
+};
+
+pub(crate) struct Inner {
+    pub(crate) config: EndpointConfig,
+    pub(crate) me: PeerId,
+    pub(crate) local: SocketAddr,
+    pub(crate) start: Instant,
+    pub(crate) keys: RwLock<Arc<Keys>>,
+    pub(crate) state: RwLock<State>,
+    /// The links that are up; a copy of what `state` knows, for senders.
+    pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
+    pub(crate) exports: Exports,
+    #[cfg(feature = "node-server")]
+    pub(crate) sessions: Option<crate::driver::node_server::Sessions>,
+    pub(crate) runtime: Handle,
+    dial: Dial,
+    last_link: AtomicU64,
+    pub(crate) refusals: Mutex<Refusals>,
+    /// The time of the next dial changed.
+    changed: Notify,
+    /// No new links.
+    pub(crate) closing: CancellationToken,
+    /// No links at all.
+    pub(crate) halted: CancellationToken,
+}
+
+pub(crate) struct State {
+    pub(crate) links: Links,
+    pub(crate) subscribers: Subscribers,
+    pub(crate) admission: Admission,
+    /// Accepted connections in their handshakes.
+    pub(crate) pending: BTreeMap<LinkId, CancellationToken>,
+}
+
+/// Dials a node and runs the link: handed in, since links are run above this.
+pub(crate) type Dial = fn(Arc<Inner>, Arc<str>, String) -> BoxFuture<'static, ()>;
+
+impl Inner {
+    /// Inside a runtime.
+    pub(crate) fn new(
+        config: EndpointConfig,
+        local: SocketAddr,
+        #[cfg(feature = "node-server")] sessions: Option<crate::driver::node_server::Sessions>,
+        dial: Dial,
+    ) -> Self {
+        let EndpointConfig { timing, limits, seed, .. } = config;
+        Self {
+            me: PeerId::new(config.node.clone(), config.incarnation),
+            local,
+            start: Instant::now(),
+            keys: RwLock::new(Arc::new(config.keys.clone())),
+            state: RwLock::new(State {
+                links: Links::new(config.node.clone(), timing, limits.links, seed),
+                admission: Admission::new(Duration::ZERO, limits),
+                subscribers: Subscribers::default(),
+                pending: BTreeMap::new(),
+            }),
+            handles: DashMap::new(),
+            exports: Exports::default(),
+            #[cfg(feature = "node-server")]
+            sessions,
+            runtime: Handle::current(),
+            dial,
+            last_link: AtomicU64::new(0),
+            refusals: Mutex::default(),
+            changed: Notify::new(),
+            closing: CancellationToken::new(),
+            halted: CancellationToken::new(),
+            config,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Those that a handshake that begins now goes by.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        read(&self.keys).clone()
+    }
+
+    pub(crate) fn myself(&self, keys: &Keys) -> Me {
+        Me {
+            cluster: self.config.cluster.clone(),
+            peer: self.me.clone(),
+            security: keys.security(),
+            carrier: self.config.network.carrier(),
+            versions: Versions::OURS,
+        }
+    }
+
+    pub(crate) fn check(&self, peer: &PeerId) -> Result<(), Refused> {
+        read(&self.state).links.check(peer)
+    }
+
+    pub(crate) fn new_link(&self) -> LinkId {
+        LinkId(self.last_link.fetch_add(1, Relaxed) + 1)
+    }
+
+    pub(crate) fn start_task(&self, what: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        self.config.tasks.start(&self.runtime, what, work);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.halted.is_cancelled()
+    }
+
+    /// Gives a link's core an input. The table learns of it if that ends the link.
+    pub(crate) fn step_link(self: &Arc<Self>, handle: &LinkHandle, input: link::Input) {
+        handle.step(self.now(), self.config.timing.leave, input, |reason| {
+            let _ = self.apply(Input::Ended { link: handle.id, reason });
+        });
+    }
+
+    /// Has an authenticated connection become the link to its peer.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        handle: &Arc<LinkHandle>,
+        via: Option<String>,
+    ) -> Result<(), Refused> {
+        self.handles.insert(handle.id, handle.clone());
+        let peer = handle.peer.clone();
+        let admitted = self.apply(Input::Authenticated { link: handle.id, peer, via });
+        if admitted.is_ok() {
+            write(&self.state).admission.met(handle.address.ip());
+        } else {
+            self.handles.remove(&handle.id);
+        }
+        admitted
+    }
+
+    /// An authenticated connection is given up before it became a link.
+    pub(crate) fn lost(self: &Arc<Self>, link: LinkId, peer: PeerId, dialled: bool) {
+        let input = if dialled {
+            Input::DialFailed { node: peer.node }
+        } else {
+            Input::Ended { link, reason: DownReason::Closed }
+        };
+        let _ = self.apply(input);
+    }
+
+    /// Gives the table an input and carries out its effects. An error is the refusal of what the input asked for.
+    pub(crate) fn apply(self: &Arc<Self>, input: Input) -> Result<(), Refused> {
+        let mut effects = Vec::new();
+        let mut later = Vec::new();
+        let mut ended = BTreeMap::new();
+        let mut state = write(&self.state);
+        if let Input::Ended { link, .. } | Input::Authenticated { link, .. } = &input {
+            state.pending.remove(link);
+            state.admission.leaves(*link);
+        }
+        state.links.step(self.now(), input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Up { link, peer } => {
+                    tracing::info!(%peer, %link, "up");
+                    state.subscribers.tell_all(&LinkEvent::Up { peer, link });
+                }
+                Effect::Down { link, peer, reason } => {
+                    log_down(&peer, link, &reason);
+                    // Before anybody can hear of it: who knows that a link is down finds its references dead.
+                    if let Some((_, handle)) = self.handles.remove(&link) {
+                        handle.remote.close();
+                        ended.insert(link, handle);
+                    }
+                    state.subscribers.tell_all(&LinkEvent::Down { peer, link, reason });
+                }
+                other => later.push(other),
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+        let mut result = Ok(());
+        for effect in later {
+            match effect {
+                Effect::Dial { node, address } => {
+                    self.start_task("a link that is dialled", (self.dial)(self.clone(), node, address));
+                }
+                Effect::Dismiss { link, farewell, reason } => {
+                    if let Some(handle) = ended.get(&link) {
+                        self.step_link(handle, link::Input::Dismiss(farewell, reason));
+                    }
+                }
+                Effect::Refuse { why, .. } => result = Err(why),
+                Effect::Up { .. } | Effect::Down { .. } => {}
+            }
+        }
+        result
+    }
+
+    pub(crate) fn note_refusal(&self, address: &str, why: &Refused) {
+        let Some(count) = lock(&self.refusals).note(self.now(), address, why) else { return };
+        match why {
+            // The ordinary life of a cluster in which nodes come and go.
+            Refused::Unreachable(_) | Refused::Deadline | Refused::Leaving => {
+                tracing::info!(%address, count, "no link: {why}");
+            }
+            why => tracing::warn!(%address, count, "link refused: {why}"),
+        }
+    }
+
+    /// Counts something that was refused; returns how often it was.
+    pub(crate) fn count_refused(&self, word: &'static str) -> u64 {
+        lock(&self.refusals).count(word)
+    }
+
+    pub(crate) async fn wake_links(self: Arc<Self>) {
+        loop {
+            let next = read(&self.state).links.next_wake();
+            let wait = async {
+                match next {
+                    Some(at) => sleep_until(self.start + at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return,
+                // Before changes, so that many of them keep no deadline from being noticed.
+                () = wait => drop(self.apply(Input::Wake)),
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+
+    /// The links, in the order in which they were made: the map's is another in each process.
+    pub(crate) fn in_order(&self) -> Vec<Arc<LinkHandle>> {
+        let mut handles: Vec<_> = self.handles.iter().map(|handle| handle.clone()).collect();
+        handles.sort_unstable_by_key(|handle| handle.id);
+        handles
+    }
+
+    pub(crate) fn halt(self: &Arc<Self>) {
+        self.closing.cancel();
+        let _ = self.apply(Input::Leave);
+        for handle in self.in_order() {
+            let _ = self.apply(Input::Ended { link: handle.id, reason: DownReason::Left });
+            handle.abandon();
+        }
+        self.halted.cancel();
+        write(&self.state).subscribers.clear();
+    }
+}
+
+fn log_down(peer: &PeerId, link: LinkId, reason: &DownReason) {
+    match reason {
+        DownReason::Goodbye | DownReason::Left | DownReason::Replaced => {
+            tracing::info!(%peer, %link, "down: {reason}");
+        }
+        reason => tracing::warn!(%peer, %link, "down: {reason}"),
+    }
+}

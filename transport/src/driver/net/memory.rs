@@ -1,0 +1,317 @@
+//! A network inside the process, with the faults that tests need.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, Weak},
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+
+use callsign_store::lock::lock;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
+    sync::{Notify, mpsc},
+    time::{Sleep, sleep},
+};
+
+use super::stream::Connection;
+
+/// What a pipe holds in each direction, unless the network is narrow.
+const PIPE: usize = 64 << 10;
+
+/// Joins endpoints of one process by pipes instead of sockets, so that several nodes run in one test under a paused
+/// clock. Endpoints are told apart by their listen addresses. Cloning gives another handle to the same network.
+#[derive(Clone, Default)]
+pub struct MemoryNetwork {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    world: Mutex<World>,
+    /// Rules changed.
+    changed: Notify,
+    /// What a pipe holds in each direction; 0: what is usual.
+    holds: usize,
+}
+
+#[derive(Default)]
+struct World {
+    listeners: BTreeMap<SocketAddr, mpsc::UnboundedSender<io::Result<Connection>>>,
+    next_port: u16,
+    pipes: Vec<Weak<Pipe>>,
+    /// Both orders of each pair.
+    cut: BTreeSet<(SocketAddr, SocketAddr)>,
+    /// From, to.
+    held: BTreeSet<(SocketAddr, SocketAddr)>,
+    /// From, to: how long each piece takes, and how many bytes it has at most.
+    slow: BTreeMap<(SocketAddr, SocketAddr), Slow>,
+}
+
+/// How slow a way is.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    pause: Duration,
+    bytes: usize,
+}
+
+/// What both ends of a pipe share.
+struct Pipe {
+    ends: [SocketAddr; 2],
+    state: Mutex<PipeState>,
+}
+
+#[derive(Default)]
+struct PipeState {
+    broken: bool,
+    /// `held[n]`: what end n sends does not arrive.
+    held: [bool; 2],
+    /// `slow[n]`: how slowly it arrives.
+    slow: [Option<Slow>; 2],
+    /// Whoever waits: reader and writer of both ends.
+    waiting: [Option<Waker>; 4],
+}
+
+impl fmt::Debug for MemoryNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryNetwork")
+    }
+}
+
+impl MemoryNetwork {
+    /// A network without faults and without anybody on it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One whose connections hold at most so many bytes in each direction, so that who writes soon waits for who reads.
+    pub fn narrow(bytes: usize) -> Self {
+        Self { shared: Arc::new(Shared { holds: bytes, ..Shared::default() }) }
+    }
+
+    /// Breaks all connections between two endpoints with an error on both sides, and refuses new ones, until `heal`.
+    pub fn cut(&self, a: SocketAddr, b: SocketAddr) {
+        self.change(|world| world.cut.extend([(a, b), (b, a)]));
+    }
+
+    /// Holds back what `from` sends to `to`, until `heal`: a connection that is dead in one direction and does not
+    /// know it. Nothing is lost; writes go on until the pipe is full. New connections between the two wait.
+    pub fn hold(&self, from: SocketAddr, to: SocketAddr) {
+        self.change(|world| {
+            world.held.insert((from, to));
+        });
+    }
+
+    /// Has what `from` sends to `to` arrive in pieces of at most so many bytes, each that long after it could, until `heal`: a
+    /// long way, or a narrow one. Needs tokio's timer.
+    pub fn slow(&self, from: SocketAddr, to: SocketAddr, pause: Duration, bytes: usize) {
+        self.change(|world| {
+            world.slow.insert((from, to), Slow { pause, bytes: bytes.max(1) });
+        });
+    }
+
+    /// Ends all faults between two endpoints. Connections that were cut stay broken; what was held arrives.
+    pub fn heal(&self, a: SocketAddr, b: SocketAddr) {
+        self.change(|world| {
+            for pair in [(a, b), (b, a)] {
+                world.cut.remove(&pair);
+                world.held.remove(&pair);
+                world.slow.remove(&pair);
+            }
+        });
+    }
+
+    /// Has an endpoint fail once to accept a connection, as where no file descriptor is left. Does nothing if nobody listens there.
+    pub fn fail_accept(&self, at: SocketAddr) {
+        if let Some(listener) = lock(&self.shared.world).listeners.get(&at) {
+            let _ = listener.send(Err(io::Error::other("a test said so"))); // nobody listens any more
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut World)) {
+        let mut world = lock(&self.shared.world);
+        change(&mut world);
+        world.pipes.retain(|pipe| pipe.strong_count() > 0);
+        for pipe in world.pipes.iter().filter_map(Weak::upgrade) {
+            let [a, b] = pipe.ends;
+            let mut state = lock(&pipe.state);
+            state.broken |= world.cut.contains(&(a, b));
+            state.held = [world.held.contains(&(a, b)), world.held.contains(&(b, a))];
+            state.slow = [(a, b), (b, a)].map(|way| world.slow.get(&way).copied());
+            state.waiting.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+        }
+        drop(world);
+        self.shared.changed.notify_waiters();
+    }
+
+    pub(super) fn listen(&self, mut address: SocketAddr) -> io::Result<(MemoryListener, SocketAddr)> {
+        let mut world = lock(&self.shared.world);
+        while address.port() == 0 {
+            world.next_port = world.next_port.wrapping_add(1);
+            let free = SocketAddr::new(address.ip(), world.next_port);
+            if !world.listeners.contains_key(&free) {
+                address = free;
+            }
+        }
+        if world.listeners.contains_key(&address) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let (sender, arrivals) = mpsc::unbounded_channel();
+        world.listeners.insert(address, sender);
+        Ok((MemoryListener { network: self.clone(), address, arrivals }, address))
+    }
+
+    pub(super) async fn connect(&self, from: SocketAddr, to: SocketAddr) -> io::Result<Connection> {
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable(); // before the look at the rules, so that no change is missed
+            if let Some(connection) = self.try_connect(from, to)? {
+                return Ok(connection);
+            }
+            changed.await;
+        }
+    }
+
+    /// `None` while the way is held.
+    fn try_connect(&self, from: SocketAddr, to: SocketAddr) -> io::Result<Option<Connection>> {
+        let mut world = lock(&self.shared.world);
+        if world.cut.contains(&(from, to)) {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        if world.held.contains(&(from, to)) || world.held.contains(&(to, from)) {
+            return Ok(None);
+        }
+        let listener = world.listeners.get(&to).ok_or(io::ErrorKind::ConnectionRefused)?.clone();
+        let slow = [(from, to), (to, from)].map(|way| world.slow.get(&way).copied());
+        let state = PipeState { slow, ..PipeState::default() };
+        let pipe = Arc::new(Pipe { ends: [from, to], state: Mutex::new(state) });
+        world.pipes.retain(|pipe| pipe.strong_count() > 0);
+        world.pipes.push(Arc::downgrade(&pipe));
+        let (here, there) = tokio::io::duplex(if self.shared.holds == 0 { PIPE } else { self.shared.holds });
+        let accepted = PipeEnd { inner: there, pipe: pipe.clone(), end: 1, late: None }.into_connection(from);
+        listener.send(Ok(accepted)).map_err(|_| io::ErrorKind::ConnectionRefused)?;
+        Ok(Some(PipeEnd { inner: here, pipe, end: 0, late: None }.into_connection(to)))
+    }
+}
+
+/// Connections to one address.
+pub(crate) struct MemoryListener {
+    network: MemoryNetwork,
+    address: SocketAddr,
+    arrivals: mpsc::UnboundedReceiver<io::Result<Connection>>,
+}
+
+impl MemoryListener {
+    pub(super) async fn accept(&mut self) -> io::Result<Connection> {
+        self.arrivals.recv().await.unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))
+    }
+}
+
+impl Drop for MemoryListener {
+    fn drop(&mut self) {
+        lock(&self.network.shared.world).listeners.remove(&self.address);
+    }
+}
+
+struct PipeEnd {
+    inner: DuplexStream,
+    pipe: Arc<Pipe>,
+    end: usize,
+    /// What is under way on a slow way.
+    late: Option<Late>,
+}
+
+struct Late {
+    piece: Vec<u8>,
+    arrives: Pin<Box<Sleep>>,
+}
+
+impl PipeEnd {
+    fn into_connection(self, remote: SocketAddr) -> Connection {
+        let (read, write) = tokio::io::split(self);
+        Connection { read: Box::new(read), write: Box::new(write), remote }
+    }
+
+    /// The pipe's rules, after asking to be woken when they change.
+    fn rules(&self, slot: usize, cx: &Context<'_>) -> io::Result<MutexGuard<'_, PipeState>> {
+        let mut state = lock(&self.pipe.state);
+        if state.broken {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        state.waiting[self.end * 2 + slot] = Some(cx.waker().clone());
+        Ok(state)
+    }
+}
+
+impl AsyncRead for PipeEnd {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let rules = self.rules(0, cx)?;
+        let (held, slow) = (rules.held[1 - self.end], rules.slow[1 - self.end]);
+        drop(rules);
+        if held {
+            return Poll::Pending;
+        }
+        if self.late.is_none()
+            && let Some(Slow { pause, bytes }) = slow
+        {
+            let mut piece = vec![0; bytes.min(buf.remaining())];
+            let mut room = ReadBuf::new(&mut piece);
+            ready!(Pin::new(&mut self.inner).poll_read(cx, &mut room))?;
+            let read = room.filled().len();
+            piece.truncate(read);
+            self.late = Some(Late { piece, arrives: Box::pin(sleep(pause)) });
+        }
+        let Some(late) = &mut self.late else { return Pin::new(&mut self.inner).poll_read(cx, buf) };
+        // What is under way when the way becomes a fast one arrives at once.
+        if slow.is_some() && late.arrives.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let rest = late.piece.split_off(late.piece.len().min(buf.remaining()));
+        buf.put_slice(&late.piece);
+        late.piece = rest;
+        if late.piece.is_empty() {
+            self.late = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for PipeEnd {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let held = self.rules(1, cx)?.held[self.end];
+        match Pin::new(&mut self.inner).poll_write_vectored(cx, bufs) {
+            // That the other end closed is news that does not arrive either.
+            Poll::Ready(Err(_)) if held => Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum())),
+            polled => polled,
+        }
+    }
+
+    /// As sockets are: TLS writes its last words once, and they are more than one piece.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,95 @@
+//! What the `NodeServer` says of sessions, kept by the labels of their streams.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use callsign_store::lock::lock;
+use ractor_cluster::{NodeEventSubscription, node::NodeServerSessionInformation as Session};
+use tokio::sync::{Notify, futures::Notified};
+
+/// How far a session got.
+enum Progress {
+    Expected,
+    Ready(Session),
+    Over,
+}
+
+/// The sessions that are waited for or used.
+#[derive(Default)]
+pub(super) struct Watch {
+    sessions: Mutex<BTreeMap<String, Progress>>,
+    changed: Notify,
+}
+
+impl Watch {
+    /// A session with this label is about to begin.
+    pub(super) fn expect(&self, label: &str) {
+        lock(&self.sessions).insert(label.to_owned(), Progress::Expected);
+    }
+
+    pub(super) fn forget(&self, label: &str) {
+        lock(&self.sessions).remove(label);
+    }
+
+    /// Waits for the next event of any session.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Waits until an expected session is ready. `None`: it ended.
+    pub(super) async fn ready(&self, label: &str) -> Option<Session> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable(); // before the look
+            match lock(&self.sessions).get(label) {
+                Some(Progress::Expected) => {}
+                Some(Progress::Ready(session)) => return Some(session.clone()),
+                Some(Progress::Over) | None => return None,
+            }
+            changed.await;
+        }
+    }
+
+    fn note(&self, label: &str, progress: Progress) {
+        if let Some(session) = lock(&self.sessions).get_mut(label) {
+            *session = progress;
+        }
+        self.changed.notify_waiters();
+    }
+}
+
+/// Called inside the `NodeServer`: must not wait, and must not panic.
+pub(super) struct Subscription {
+    watch: Arc<Watch>,
+    prefix: String,
+}
+
+impl Subscription {
+    pub(super) fn new(watch: Arc<Watch>, prefix: String) -> Self {
+        Self { watch, prefix }
+    }
+
+    fn note(&self, session: Session, progress: impl FnOnce(Session) -> Progress) {
+        let label = session.peer_addr.clone();
+        if label.starts_with(&self.prefix) {
+            self.watch.note(&label, progress(session));
+        }
+    }
+}
+
+impl NodeEventSubscription for Subscription {
+    fn node_session_opened(&self, _: Session) {}
+
+    fn node_session_authenticated(&self, _: Session) {}
+
+    fn node_session_ready(&self, session: Session) {
+        self.note(session, Progress::Ready);
+    }
+
+    fn node_session_disconnected(&self, session: Session) {
+        self.note(session, |_| Progress::Over);
+    }
+}

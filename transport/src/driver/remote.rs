@@ -1,0 +1,100 @@
+//! Actors of other nodes as ordinary `ActorRef`s.
+//!
+//! An [`ActorAddress`] travels in messages; [`crate::Endpoint::resolve`] makes an `ActorRef` of it. For an actor of
+//! another node that is one cached proxy per link and actor, made on demand: an actor that puts what it is sent on
+//! the link. A reference belongs to one link: once that is down it is dead for good, and whoever wants to go on
+//! resolves again.
+//!
+//! ```text
+//!   ActorRef<M> --> Proxy --> link ==> link --> the actor          casts and calls of one sender: FIFO
+//!        ^                                        |
+//!        +------- waiting call <== link <---------+                an answer, or at once the news that there is none
+//! ```
+//!
+//! Promises: an answer that was given arrives, also when its actor stops at once; a call ends when it is answered,
+//! when its reply port was dropped, when the actor does not exist, and when the link goes down, whichever is
+//! first. Does not promise that an answer comes (use timeouts), nor that a call that failed was not carried out.
+//! Only exported actors are reached, and only with messages of their own kind: those whose address this node has given away
+//! ([`Endpoint::address_of`], [`Endpoint::export`]; registering an actor does so). Whatever else a peer addresses is refused
+//! and counted ([`Endpoint::refusal_counts`]).
+//!
+//! **Bounds.** Calls that a peer has open are limited in bytes ([`crate::LinkLimits::open_calls`]). What it *casts* waits in the
+//! mailbox of the actor, which ractor does not bound and which nobody can look into: only the rate is limited
+//! ([`crate::LinkLimits::received_per_second`]). An actor that takes casts from others and may be slow has to see to it.
+//!
+//! A message that does not find room in the control lane is lost: a call fails at once, a cast is counted
+//! ([`crate::LinkStatus::dropped`]) and logged.
+//!
+//! **Malformed messages.** ractor decodes a message with code that may panic, and catches that ([`P`] relies on
+//! it): the message is dropped, a call fails. In a program built with `panic = "abort"` nothing is caught, and a
+//! peer that knows the secret can end it with bad bytes.
+
+use ractor::{ActorCell, ActorId, ActorRef, registry::where_is_pid};
+
+use crate::{core::peer::PeerId, driver::endpoint::Endpoint};
+
+mod address;
+pub(crate) mod deliver;
+pub(crate) mod exports;
+mod kind;
+mod proxy;
+pub(crate) mod side;
+
+pub use address::{ActorAddress, ResolveError};
+pub use kind::{Kind, P, RemoteMessage};
+
+impl Endpoint {
+    /// Lets peers send messages of `kind` to a local actor, whoever tells them its address.
+    pub fn export(&self, actor: &ActorCell, kind: Kind) {
+        if let ActorId::Local(pid) = actor.get_id() {
+            self.inner.exports.add(pid, kind);
+        }
+    }
+
+    /// The address of an actor, to be sent to others. Exports it, if it is local.
+    ///
+    /// Of a reference that `resolve` made it is the address of the actor behind it, while the link is up; afterwards,
+    /// and for references that other libraries made, an address that resolves to [`ResolveError::NotLinked`].
+    pub fn address_of<M: RemoteMessage>(&self, actor: &ActorRef<M>) -> ActorAddress {
+        let (peer, pid) = match actor.get_id() {
+            ActorId::Local(pid) => {
+                self.inner.exports.add(pid, M::kind());
+                (self.inner.me.clone(), pid)
+            }
+            ActorId::Remote { node_id, pid } => {
+                let link = self.inner.handles.iter().find(|handle| handle.remote.number == node_id);
+                (link.map_or_else(|| PeerId::new("", 0), |handle| handle.peer.clone()), pid)
+            }
+        };
+        ActorAddress { node: peer.node, incarnation: peer.incarnation, pid, kind: M::kind() }
+    }
+
+    /// Makes a reference of an address. Does not wait, and does not ask the node: that an actor of another node has
+    /// ended shows when something is sent to it.
+    pub fn resolve<M: RemoteMessage>(&self, address: &ActorAddress) -> Result<ActorRef<M>, ResolveError> {
+        if address.kind != M::kind() {
+            return Err(ResolveError::WrongType { expected: M::kind(), found: address.kind });
+        }
+        let same = |peer: &PeerId| {
+            if peer.incarnation == address.incarnation {
+                return Ok(());
+            }
+            Err(ResolveError::OtherIncarnation { wanted: address.incarnation, linked: peer.clone() })
+        };
+        if address.node == self.inner.me.node {
+            same(&self.inner.me)?;
+            let actor = where_is_pid(ActorId::Local(address.pid)).ok_or(ResolveError::Gone)?;
+            if actor.is_message_type_of::<M>() != Some(true) {
+                // The kind is the right one, so two types share a tag; what the actor's own is cannot be asked.
+                return Err(ResolveError::WrongType { expected: M::kind(), found: Kind(0) });
+            }
+            return Ok(actor.into());
+        }
+        let not_linked = || ResolveError::NotLinked { node: address.node.clone() };
+        let (link, peer) = self.link_to(&address.node).ok_or_else(not_linked)?;
+        same(&peer)?;
+        let handle = self.inner.handles.get(&link).map(|handle| handle.clone()).ok_or_else(not_linked)?;
+        let _runtime = self.inner.runtime.enter(); // callers may be outside of one
+        Ok(proxy::of(&handle, address.pid, address.kind)?.into())
+    }
+}

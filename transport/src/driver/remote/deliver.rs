@@ -1,0 +1,151 @@
+//! What peers send to this node's actors, and their answers.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use ractor::{RpcReplyPort, message::SerializedMessage};
+use tokio::sync::oneshot;
+
+use super::kind::Kind;
+use crate::{
+    core::frame::{Frame, NotDelivered},
+    driver::{handle::LinkHandle, inner::Inner},
+};
+
+/// Words for counters, beside those of [`crate::Refused`].
+const NO_SUCH_ACTOR: &str = "no-such-actor";
+const TOO_MANY_CALLS: &str = "too-many-calls";
+
+/// What an open call costs beside its arguments, in bytes: its reply port, and the task that waits for it.
+const CALL: usize = 1024;
+
+/// Queues an answer.
+fn send_back(link: &LinkHandle, frame: &Frame<'_>) {
+    // An answer that finds no room is lost like any other message, but its caller must not wait for it.
+    if let (Err(why), Frame::Reply { tag, .. }) = (link.queue(|outbox| outbox.send_frame(frame)), frame) {
+        tracing::warn!(peer = %link.peer, "answer dropped: {why}");
+        let none = Frame::NoReply { tag: *tag, why: NotDelivered::NoAnswer };
+        link.queue(|outbox| outbox.send_own(&none));
+    }
+}
+
+/// A call of the peer that has its place among those that may be open.
+struct OpenCall {
+    link: Arc<LinkHandle>,
+    cost: usize,
+}
+
+impl OpenCall {
+    fn begin(link: &Arc<LinkHandle>, cost: usize, limit: usize) -> Option<Self> {
+        let before = link.remote.open.fetch_add(cost, Relaxed);
+        let open = Self { link: link.clone(), cost };
+        (before + cost <= limit).then_some(open)
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.link.remote.open.fetch_sub(self.cost, Relaxed);
+    }
+}
+
+/// Counts a message for an actor that peers cannot reach. One for an actor that was exported and has ended is the
+/// ordinary life of references.
+fn note_undelivered(inner: &Inner, link: &LinkHandle, pid: u64, why: NotDelivered) {
+    if matches!(why, NotDelivered::NotExported | NotDelivered::WrongKind) {
+        let count = inner.count_refused(NO_SUCH_ACTOR);
+        if count.is_power_of_two() {
+            tracing::warn!(peer = %link.peer, pid, count, "message for an actor that peers cannot reach: {why:?}");
+        }
+    }
+}
+
+fn note_refused_call(inner: &Inner, link: &LinkHandle) {
+    let count = inner.count_refused(TOO_MANY_CALLS);
+    if count.is_power_of_two() {
+        tracing::warn!(peer = %link.peer, count, "call refused: too many of the peer's are open");
+    }
+}
+
+/// Takes a frame that concerns actors. The link is up. An error is what the peer did wrong.
+pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<'_>) -> Result<(), String> {
+    match frame {
+        Frame::Cast { to, kind, variant, args } => {
+            let message = SerializedMessage::Cast {
+                variant: variant.to_owned(),
+                args: args.to_owned(),
+                metadata: None,
+            };
+            let sent = inner
+                .exports
+                .find(to, kind)
+                .and_then(|actor| actor.send_serialized(message).map_err(|_| NotDelivered::Gone));
+            if let Err(why) = sent {
+                note_undelivered(inner, link, to, why);
+                send_back(link, &Frame::Undelivered { to, kind, why });
+            }
+        }
+        Frame::Call { to, kind, tag, timeout_ms, variant, args } => {
+            let cost = variant.len() + args.len() + CALL;
+            let Some(open) = OpenCall::begin(link, cost, inner.config.limits.open_calls) else {
+                note_refused_call(inner, link);
+                send_back(link, &Frame::NoReply { tag, why: NotDelivered::NoAnswer });
+                return Ok(());
+            };
+            let (port, answer) = oneshot::channel();
+            let reply = match timeout_ms {
+                Some(ms) => RpcReplyPort::from((port, Duration::from_millis(ms))),
+                None => RpcReplyPort::from(port),
+            };
+            let (variant, args) = (variant.to_owned(), args.to_owned());
+            let message = SerializedMessage::Call { variant, args, reply, metadata: None };
+            let sent = inner
+                .exports
+                .find(to, kind)
+                .and_then(|actor| actor.send_serialized(message).map_err(|_| NotDelivered::Gone));
+            match sent {
+                Ok(()) => {
+                    inner.start_task("an answer to a call", answer_call(link.clone(), tag, answer, open));
+                }
+                Err(why) => {
+                    note_undelivered(inner, link, to, why);
+                    send_back(link, &Frame::NoReply { tag, why });
+                }
+            }
+        }
+        Frame::Reply { tag, body } => {
+            if let Some(port) = link.remote.answered(tag) {
+                let _ = port.send(body.to_owned()); // the caller may have given up
+            }
+        }
+        Frame::NoReply { tag, why } => {
+            tracing::debug!(peer = %link.peer, tag, ?why, "a call will not be answered");
+            drop(link.remote.answered(tag));
+        }
+        Frame::Undelivered { to, kind, why } => {
+            tracing::debug!(peer = %link.peer, pid = to, ?why, "a message was not delivered");
+            link.remote.end_proxy(to, Kind(kind));
+        }
+        _ => return Err("a frame that does not concern actors".into()),
+    }
+    Ok(())
+}
+
+/// Waits for an actor's answer, and sends it, or that there is none. Ends with the link.
+async fn answer_call(
+    link: Arc<LinkHandle>,
+    tag: u64,
+    answer: oneshot::Receiver<Vec<u8>>,
+    _open: OpenCall, // until then
+) {
+    tokio::select! {
+        biased;
+        answer = answer => match answer {
+            Ok(body) => send_back(&link, &Frame::Reply { tag, body: &body }),
+            Err(_) => send_back(&link, &Frame::NoReply { tag, why: NotDelivered::NoAnswer }),
+        },
+        () = link.done.cancelled() => {}
+    }
+}

@@ -1,0 +1,186 @@
+//! Who reads what of which channel, and the room that each has.
+//!
+//! Messages wait in a bounded room; `Up` and `Down` always find a place, so that a reader who sleeps on one channel
+//! never holds up what the others learn of links.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::{
+    core::peer::{LinkId, PeerId},
+    error::DownReason,
+};
+
+/// What a channel's reader sees. For each link: `Up`, its messages, `Down`; and that before the next link's `Up` to the
+/// same node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// A link is up.
+    Up {
+        /// The other end.
+        peer: PeerId,
+        /// The link.
+        link: LinkId,
+    },
+    /// A message of the channel came.
+    Message {
+        /// The other end.
+        peer: PeerId,
+        /// The link.
+        link: LinkId,
+        /// What was sent.
+        body: Bytes,
+    },
+    /// The link is down; nothing more comes of it.
+    Down {
+        /// The other end.
+        peer: PeerId,
+        /// The link.
+        link: LinkId,
+        /// Why.
+        reason: DownReason,
+    },
+}
+
+/// What is on its way to a reader.
+pub(crate) struct Queued {
+    pub(crate) event: LinkEvent,
+    pub(crate) permits: u32,
+}
+
+/// Room for messages that wait, in KiB; each takes one more than its body.
+pub(crate) struct Room {
+    pub(crate) permits: Semaphore,
+    pub(crate) capacity: u32,
+}
+
+impl Room {
+    fn cost(&self, body: usize) -> u32 {
+        u32::try_from(body >> 10).unwrap_or(u32::MAX).saturating_add(1).min(self.capacity)
+    }
+
+    /// Waits for room for a message. `false`: the reader is gone.
+    pub(crate) async fn wait(&self, body: usize) -> bool {
+        match self.permits.acquire_many(self.cost(body)).await {
+            Ok(permit) => {
+                permit.forget();
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Gives back the room for a message that was not delivered after all.
+    pub(crate) fn give_up(&self, body: usize) {
+        self.give_back(self.cost(body));
+    }
+
+    pub(crate) fn give_back(&self, permits: u32) {
+        self.permits.add_permits(usize::try_from(permits).unwrap_or(0));
+    }
+}
+
+struct Subscriber {
+    id: u64,
+    sender: mpsc::UnboundedSender<Queued>,
+    room: Arc<Room>,
+}
+
+/// Everybody who reads.
+#[derive(Default)]
+pub(crate) struct Subscribers {
+    by_channel: BTreeMap<String, Vec<Subscriber>>,
+    last: u64,
+}
+
+/// How far a message got that has several readers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// The last reader that has it.
+    served: u64,
+    /// The reader that has made room for it.
+    granted: Option<u64>,
+}
+
+/// A reader whose room is full.
+pub(crate) struct Full {
+    id: u64,
+    pub(crate) room: Arc<Room>,
+}
+
+impl Progress {
+    /// The full reader has made room.
+    pub(crate) fn grant(&mut self, full: &Full) {
+        self.granted = Some(full.id);
+    }
+
+    /// Whether room was made that is not used yet.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.granted.is_some()
+    }
+}
+
+impl Subscribers {
+    pub(crate) fn add(
+        &mut self,
+        channel: &str,
+        sender: mpsc::UnboundedSender<Queued>,
+        room: Arc<Room>,
+    ) -> u64 {
+        self.last += 1;
+        let subscriber = Subscriber { id: self.last, sender, room };
+        self.by_channel.entry(channel.to_owned()).or_default().push(subscriber);
+        self.last
+    }
+
+    pub(crate) fn remove(&mut self, channel: &str, id: u64) {
+        if let Some(readers) = self.by_channel.get_mut(channel) {
+            readers.retain(|reader| reader.id != id);
+            if readers.is_empty() {
+                self.by_channel.remove(channel);
+            }
+        }
+    }
+
+    /// Tells everybody; never waits.
+    pub(crate) fn tell_all(&self, event: &LinkEvent) {
+        for reader in self.by_channel.values().flatten() {
+            let _ = reader.sender.send(Queued { event: event.clone(), permits: 0 }); // it may be going
+        }
+    }
+
+    /// Gives a message to the channel's readers, from where `progress` left off. Stops at a full one.
+    pub(crate) fn offer(
+        &self,
+        channel: &str,
+        body: &Bytes,
+        from: (&PeerId, LinkId),
+        progress: &mut Progress,
+    ) -> Option<Full> {
+        let Some(readers) = self.by_channel.get(channel) else {
+            tracing::debug!(%channel, peer = %from.0, "nobody reads this channel, message dropped");
+            return None;
+        };
+        let served = progress.served;
+        for reader in readers.iter().filter(|reader| reader.id > served) {
+            let permits = reader.room.cost(body.len());
+            if progress.granted.take() != Some(reader.id) {
+                match reader.room.permits.try_acquire_many(permits) {
+                    Ok(permit) => permit.forget(),
+                    Err(_) => return Some(Full { id: reader.id, room: reader.room.clone() }),
+                }
+            }
+            let event = LinkEvent::Message { peer: from.0.clone(), link: from.1, body: body.clone() };
+            let _ = reader.sender.send(Queued { event, permits });
+            progress.served = reader.id;
+        }
+        None
+    }
+
+    /// Ends all streams, after what is in them.
+    pub(crate) fn clear(&mut self) {
+        self.by_channel.clear();
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of what is in several modules.
+
+mod golden;
