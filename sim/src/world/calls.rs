@@ -182,7 +182,8 @@ impl World {
             }
         };
         let id = self.call_id();
-        self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void: false });
+        let is_void = self.is_overtaking(node, want);
+        self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void });
         let target = self.claimed_as(node, want.name());
         self.oracle.asked(id, node, incarnation, want, (actor, target));
         if matches!(want, Want::RegisterPatiently { .. }) {
@@ -192,6 +193,14 @@ impl World {
         }
         self.settle(node);
         true
+    }
+
+    /// Whether a registration may reach the member before an `unregister` of the same name that was asked for first. Who waits
+    /// for trust asks by another queue, so that such an `unregister` may take away what was granted.
+    fn is_overtaking(&self, node: NodeId, want: &Want) -> bool {
+        let Want::RegisterPatiently { name } = want else { return false };
+        let gives_up = Want::Unregister { name: *name };
+        self.asked.values().any(|asked| asked.node == node && asked.want == gives_up)
     }
 
     /// The token under which a node claims a name.
