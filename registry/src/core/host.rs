@@ -156,7 +156,7 @@ impl Host {
         self.claims_digest
     }
 
-    #[cfg(any(test, feature = "cores"))]
+    #[cfg(feature = "cores")]
     pub(crate) fn session(&self) -> Option<&SessionId> {
         self.session.as_deref()
     }
