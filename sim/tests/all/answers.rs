@@ -24,8 +24,8 @@ fn consistent(name: u8) -> Call {
 
 fn token(answer: &Answer) -> Position {
     match answer {
-        Answer::Registered(Ok(Granted { token, .. })) => *token,
-        Answer::Consistent(Ok((_, Some(Entry { token, .. })))) => *token,
+        Answer::Registered(Ok(Granted { token, .. }))
+        | Answer::Consistent(Ok((_, Some(Entry { token, .. })))) => *token,
         other => panic!("{other:?}"),
     }
 }
