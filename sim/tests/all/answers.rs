@@ -142,7 +142,9 @@ fn a_grant_waits_for_trust_and_what_was_asked_in_a_session_that_is_lost_ends_as_
             }
         } else {
             cluster.release();
-            cluster.until("it is granted in the log", |c| c.holder(host, 2).is_some());
+            let before = cluster.arrived(host, "verdicts");
+            cluster.until("the verdicts arrive", |c| c.arrived(host, "verdicts") > before + 1);
+            assert!(cluster.holder(host, 2).is_some(), "it is granted in the log");
             assert!(!is_trusted(&cluster) && cluster.world.asides[&granted].is_none(), "it is not passed on");
             cluster.must(&Action::Outage { node: host, is_out: false });
             token(&cluster.answer(granted));

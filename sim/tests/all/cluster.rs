@@ -103,10 +103,12 @@ impl Cluster {
     fn fate(&self, node: NodeId, nth: usize) -> Fate {
         let op = self.world.process(node).and_then(|process| process.ops.get(nth));
         let is_of_member = |op: &Op| op.core == CoreId::Member && transaction(op).is_some();
-        match self.world.nodes[usize::from(node)].outage {
-            true => Fate::Unavailable,
-            false if op.is_some_and(is_of_member) => self.commits,
-            false => Fate::Done,
+        if self.world.nodes[usize::from(node)].outage {
+            Fate::Unavailable
+        } else if op.is_some_and(is_of_member) {
+            self.commits
+        } else {
+            Fate::Done
         }
     }
 
