@@ -164,6 +164,13 @@ impl Cluster {
         });
     }
 
+    /// Goes on until a core asks for a commit of this sort, which the store gives up.
+    pub(crate) fn give_up(&mut self, node: NodeId, core: CoreId, sort: fn(&World, &Transaction) -> bool) {
+        self.until("a commit", |c| c.commit_of(node, core, sort).is_some());
+        let nth = self.commit_of(node, core, sort).unwrap();
+        self.must(&Action::Store { node, nth, fate: Fate::UnknownLater });
+    }
+
     /// Nothing is held back, and everything comes to rest.
     pub(crate) fn rest(&mut self) {
         self.release();
@@ -394,6 +401,12 @@ impl Cluster {
             _ => None,
         };
         frames.filter_map(message).collect()
+    }
+
+    /// The requests that wait there.
+    pub(crate) fn requests(&self, from: NodeId, to: NodeId) -> Option<Message> {
+        let mut sent = self.on_the_way(from, to).into_iter();
+        sent.find(|message| matches!(message, Message::Requests { .. }))
     }
 
     /// The first commit of a core that the store has not got to, and that is of this sort.

@@ -147,8 +147,7 @@ impl Scene {
         self.cluster.hold(frames(node, self.leader));
         self.cluster.must(&Action::Call { node, want });
         let leader = self.leader;
-        let is_request = |message: &Message| matches!(message, Message::Requests { .. });
-        self.cluster.until("it asks", |c| c.on_the_way(node, leader).iter().any(is_request));
+        self.cluster.until("it asks", |c| c.requests(node, leader).is_some());
     }
 
     /// Gives a node the elector and the member of another, or its own of another time.

@@ -16,8 +16,7 @@ const SOON: Duration = Duration::from_millis(200);
 /// A host asks its leader for a name. The call, and what it has sent.
 fn asks(cluster: &mut Cluster, host: NodeId, leader: NodeId, name: u8) -> (usize, Message) {
     let call = cluster.register(host, name);
-    let mut sent = cluster.on_the_way(host, leader).into_iter();
-    (call, sent.find(|message| matches!(message, Message::Requests { .. })).unwrap())
+    (call, cluster.requests(host, leader).unwrap())
 }
 
 /// What was sent arrives once more, with another number below which everything is acknowledged.

@@ -1,4 +1,5 @@
-//! What the simulator promises of itself: seeds are clean, runs repeat, and what must not happen is seen when it does.
+//! What the simulator promises of itself: seeds are clean, runs repeat, and what must not happen is seen when it does. And stories of
+//! cores, which a test tells step by step in a [`cluster`].
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod answers;

@@ -33,8 +33,7 @@ fn trap_1_an_answer_to_a_former_session_is_not_taken() {
     cluster.must(&Action::Outage { node: host, is_out: true });
     cluster.until("others close the session", |c| !c.session(host).unwrap().open);
     cluster.until("its name is free", |c| c.holder(leader, 1).is_none());
-    let winner = cluster.register(other, 1);
-    cluster.until("the name is another's", |c| c.granted(winner).is_some());
+    cluster.obtain(other, 1);
 
     // The host is back, over the same link, and asks again.
     cluster.must(&Action::Outage { node: host, is_out: false });
@@ -50,8 +49,7 @@ fn trap_1_an_answer_to_a_former_session_is_not_taken() {
     cluster.until("a member again", |c| c.member(host).unwrap().is_synced());
     cluster.hold(frames(host, leader));
     let latter = cluster.register(host, 1);
-    let is_request = |message: &Message| matches!(message, Message::Requests { .. });
-    cluster.until("it asks", |c| c.on_the_way(host, leader).iter().any(is_request));
+    cluster.until("it asks", |c| c.requests(host, leader).is_some());
     let before = cluster.arrived(host, "verdicts");
     while cluster.arrived(host, "verdicts") == before {
         cluster.must(&Action::Frame { from: leader, to: host, nth: 0, bulk: false });
@@ -69,9 +67,7 @@ fn joined_by_a_retry(proof: bool) -> Cluster {
     setup.proof = proof;
     let mut cluster = Cluster::formed(setup, 3);
     cluster.must(&Action::Start { node: 3 });
-    cluster.until("it joins", |c| c.commit_of(3, CoreId::Elector, joins).is_some());
-    let nth = cluster.commit_of(3, CoreId::Elector, joins).unwrap();
-    cluster.must(&Action::Store { node: 3, nth, fate: Fate::UnknownLater });
+    cluster.give_up(3, CoreId::Elector, joins);
     assert_eq!(cluster.world.orphans.len(), 1);
     // No beat: what the join was built on stays as it was but for what the retry itself writes.
     cluster.hold(wakes(3, CoreId::Session));
@@ -171,9 +167,8 @@ fn trap_3_the_role_is_taken_whichever_way_it_becomes_known() {
 #[test]
 fn trap_4_a_view_that_skips_versions_frees_nobodys_names() {
     let (mut cluster, leader, next, host) = Cluster::of_three();
-    let before = cluster.register(host, 0);
+    cluster.obtain(host, 0);
     cluster.rest();
-    assert!(cluster.granted(before).is_some());
     let former = cluster.row(host).unwrap();
 
     // From here on, `next` sees neither the store nor any batch.
@@ -188,8 +183,7 @@ fn trap_4_a_view_that_skips_versions_frees_nobodys_names() {
         c.row(host).is_some_and(|row| row.token > former.token && row.synced)
             && c.member(host).unwrap().is_synced()
     });
-    let after = cluster.register(host, 1);
-    cluster.until("a name under the new token", |c| c.granted(after).is_some());
+    cluster.obtain(host, 1);
     let name = cluster.name(host);
     assert_eq!(
         cluster.member(next).unwrap().view().members[&name].token,
@@ -233,8 +227,7 @@ fn trap_5_who_needs_an_answer_asks_again() {
         // A request that dies with its leader.
         cluster.hold(frames(third, leader));
         let call = cluster.register(third, 1);
-        let is_request = |message: &Message| matches!(message, Message::Requests { .. });
-        cluster.until("it asks", |c| c.on_the_way(third, leader).iter().any(is_request));
+        cluster.until("it asks", |c| c.requests(third, leader).is_some());
         let epoch = cluster.term().epoch;
 
         cluster.hold(store_ops(third, CoreId::Elector));
@@ -263,7 +256,7 @@ fn trap_5_who_needs_an_answer_asks_again() {
         // A request that is lost with its link.
         let call = cluster.register(third, 2);
         cluster.hold(frames(third, next));
-        cluster.until("it asks", |c| c.on_the_way(third, next).iter().any(is_request));
+        cluster.until("it asks", |c| c.requests(third, next).is_some());
         cluster.must(&Action::Break { a: next, b: third, nth: 0, keep: 0 });
         cluster.rest();
         assert!(cluster.granted(call).is_some(), "{:?}", cluster.outcome(call));
@@ -317,9 +310,7 @@ enum Lands {
 fn trap_7_a_join_that_lands_after_its_author_died_leaves_no_member() {
     for when in [Lands::Before, Lands::Across, Lands::After] {
         let mut cluster = with_a_stranger(true);
-        cluster.until("it joins", |c| c.commit_of(3, CoreId::Elector, joins).is_some());
-        let nth = cluster.commit_of(3, CoreId::Elector, joins).unwrap();
-        cluster.must(&Action::Store { node: 3, nth, fate: Fate::UnknownLater });
+        cluster.give_up(3, CoreId::Elector, joins);
         cluster.must(&Action::Crash { node: 3 });
         // What the dead process had asked for besides.
         while cluster.world.orphans.len() > 1 {
@@ -357,9 +348,7 @@ fn trap_7_a_registration_that_lands_after_its_leader_died_counts_once() {
         let (mut cluster, leader, next, third) = Cluster::of_three();
         let end = cluster.end();
         let call = cluster.register(third, 1);
-        cluster.until("the leader commits", |c| c.commit_of(leader, CoreId::Member, logs).is_some());
-        let nth = cluster.commit_of(leader, CoreId::Member, logs).unwrap();
-        cluster.must(&Action::Store { node: leader, nth, fate: Fate::UnknownLater });
+        cluster.give_up(leader, CoreId::Member, logs);
         cluster.must(&Action::Crash { node: leader });
         while cluster.world.orphans.len() > 1 {
             cluster.must(&Action::Vanish { nth: 1 });
