@@ -156,7 +156,6 @@ impl Host {
         self.claims_digest
     }
 
-    #[cfg(any(test, feature = "cores"))]
     pub(crate) fn session(&self) -> Option<&SessionId> {
         self.session.as_deref()
     }

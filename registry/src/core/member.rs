@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use callsign_elector::{
     elector::View,
     lineage::{LineageId, LineageNumber},
-    record::{LogEnd, Term},
+    record::{LogEnd, MemberRow, Term},
     sessions::Sessions,
     settings::InForce,
 };
@@ -251,8 +251,14 @@ impl<T: Table> Member<T> {
 
     /// Whether its row says that its replica holds the end of the log.
     pub fn is_synced(&self) -> bool {
-        let row = self.view.members.get(&self.config.me);
-        row.is_some_and(|row| row.synced && Some(row.token) == self.view.me) && self.replica.is_based()
+        self.row().is_some_and(|row| row.synced) && self.replica.is_based()
+    }
+
+    /// Its row, if it is a member in its present session. A view may be older than the session: its row goes with the former one,
+    /// and no row would say that names of the present one are held, so that a `Reset` might lose them.
+    fn row(&self) -> Option<&MemberRow> {
+        let row = self.view.members.get(&self.config.me).filter(|row| Some(row.token) == self.view.me)?;
+        (self.host.session() == Some(&row.session)).then_some(row)
     }
 
     /// The leader that can be asked, and its epoch: it has opened it, and it is linked or this member.
