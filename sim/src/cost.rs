@@ -44,7 +44,7 @@ pub fn measure(names: u32, in_flight: u32) -> Cost {
     let unregister = pass(&Alone::unregister);
     pass(&Alone::register);
     let end = pass(&Alone::end);
-    assert_eq!((alone.member.claims(), alone.member.replica().table().len()), (0, 0), "all names are free");
+    assert_eq!((alone.member.claims(), alone.member.replica().count()), (0, 0), "all names are free");
     Cost { register, unregister, end }
 }
 

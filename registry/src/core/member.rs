@@ -569,6 +569,7 @@ impl<T: Table> Member<T> {
 
     /// Nothing more waits: what was collected is sent, the next batch is begun, and who waited is answered.
     fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.replica.sweep(self.config.tuning.sweep_names);
         if self.drain.has_left() {
             return;
         }
@@ -639,6 +640,9 @@ impl<T: Table> Member<T> {
         }
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
+        }
+        if self.replica.is_sweeping() {
+            return now;
         }
         let is_waiting = self.host.is_waiting()
             || self.reads.is_waiting()

@@ -20,28 +20,12 @@ use crate::core::{
     log::{Batch, CorruptBatch, Op},
     message::Chunk,
     name::Name,
-    table::{Row, Table},
+    rows::{Held, Rows},
+    table::{Row, Slot, Table},
 };
 
 /// The most bytes of batches that wait for a gap to close. More are dropped, and fetched later.
 const MAX_WAITING_BYTES: usize = 16 << 20;
-
-/// What the log says of one session.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Held {
-    /// The one copy of the id that all its rows share.
-    pub id: Arc<SessionId>,
-    /// How many names it has.
-    pub names: u64,
-    /// Combines all its (name, position), in no order.
-    pub digest: u64,
-}
-
-/// Combines a name and a position into 64 bits (FNV-1a, Fowler, Noll and Vo). To compare, not to protect.
-pub fn digest(name: &str, position: Position) -> u64 {
-    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    name.bytes().chain(position.0.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, fold)
-}
 
 /// What a batch changed that others have to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,8 +54,7 @@ struct Waiting {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica<T> {
     me: NodeName,
-    table: T,
-    sessions: BTreeMap<SessionId, Held>,
+    rows: Rows<T>,
     epoch: Epoch,
     end: LogEnd,
     based: bool,
@@ -81,17 +64,19 @@ pub struct Replica<T> {
     pub touched: BTreeMap<(NodeName, u64), Touched>,
 }
 
-/// Names that were changed while a snapshot is being sent, since they were last walked over.
+/// What was changed while a snapshot is being sent, since it was last sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Touched {
     names: BTreeSet<Name>,
+    /// Sessions whose rows below a position are gone.
+    gone: BTreeMap<SessionId, Position>,
     limit: usize,
 }
 
 impl Touched {
     /// None yet, and so many in the end.
     pub fn at_most(limit: usize) -> Self {
-        Self { names: BTreeSet::new(), limit }
+        Self { names: BTreeSet::new(), gone: BTreeMap::new(), limit }
     }
 
     /// Adds one. False: it is one too many.
@@ -108,14 +93,18 @@ impl Touched {
     pub fn take(&mut self) -> Vec<Name> {
         std::mem::take(&mut self.names).into_iter().collect()
     }
+
+    /// The sessions whose rows are gone.
+    pub fn take_gone(&mut self) -> BTreeMap<SessionId, Position> {
+        std::mem::take(&mut self.gone)
+    }
 }
 
 impl<T: Table> Replica<T> {
     pub fn new(me: NodeName, table: T) -> Self {
         Self {
             me,
-            table,
-            sessions: BTreeMap::new(),
+            rows: Rows::new(table),
             epoch: Epoch(0),
             end: LogEnd::default(),
             based: false,
@@ -125,8 +114,24 @@ impl<T: Table> Replica<T> {
         }
     }
 
-    pub fn table(&self) -> &T {
-        &self.table
+    /// Who holds a name.
+    pub fn row(&self, name: &str) -> Option<Row> {
+        self.rows.row(name)
+    }
+
+    /// How many names there are. Cost: the number of sessions.
+    pub fn count(&self) -> usize {
+        self.rows.count()
+    }
+
+    /// Whether rows of sessions that are gone are to be removed.
+    pub(crate) fn is_sweeping(&self) -> bool {
+        self.rows.is_sweeping()
+    }
+
+    /// Removes so many of them. Nobody has seen them since their session was gone.
+    pub(crate) fn sweep(&mut self, at_most: usize) {
+        self.rows.sweep(at_most);
     }
 
     /// The last batch applied.
@@ -152,11 +157,10 @@ impl<T: Table> Replica<T> {
     /// Empties the table, and takes it for the prefix of no batch. Right only if the log still has its first one.
     pub fn base_on_nothing(&mut self) {
         // Of a replica that has forgotten what it applied there may be rows left.
-        if self.table.count() > 0 {
-            let empty = self.table.staged(0);
-            self.table.switch_to(empty);
+        let left: Vec<SessionId> = self.rows.sessions().keys().cloned().collect();
+        for session in left {
+            self.rows.hide(&session, Position(u64::MAX));
         }
-        self.sessions.clear();
         self.end = LogEnd::default();
         self.based = true;
     }
@@ -185,7 +189,7 @@ impl<T: Table> Replica<T> {
     }
 
     pub fn sessions(&self) -> &BTreeMap<SessionId, Held> {
-        &self.sessions
+        self.rows.sessions()
     }
 
     /// The first position of a batch that waits for a gap before it to close.
@@ -261,7 +265,7 @@ impl<T: Table> Replica<T> {
     pub fn apply(&mut self, batch: &Batch) -> Applied {
         debug_assert!(batch.position > self.position(), "the log is applied forwards");
         let mut applied = Applied::default();
-        let sessions: Vec<Arc<SessionId>> = batch.sessions.iter().map(|id| self.shared(id)).collect();
+        let sessions: Vec<Arc<SessionId>> = batch.sessions.iter().map(|id| self.rows.shared(id)).collect();
         for op in &batch.ops {
             match op {
                 Op::Register { name, session, request, actor, kind } => {
@@ -271,76 +275,65 @@ impl<T: Table> Replica<T> {
                         request: *request,
                         actor: *actor,
                         kind: *kind,
+                        slot: Slot::default(),
                     };
                     self.put(name, row);
                 }
                 Op::Unregister { name, position } => {
-                    if self.table.row(name).is_some_and(|row| row.position == *position) {
+                    if self.row(name).is_some_and(|row| row.position == *position) {
                         self.free(name, &mut applied);
                     }
                 }
                 Op::HostGone { session } => {
                     let session = &sessions[*session as usize];
-                    let gone = self.free_all_of(session, &mut applied);
+                    let gone = self.free_all_of(session, batch.position, &mut applied);
                     applied.gone.push((SessionId::clone(session), gone));
                 }
                 Op::Open => {}
                 Op::Reset => {
-                    for name in self.table.names() {
-                        self.free(&name, &mut applied);
+                    let all: Vec<_> = self.rows.sessions().values().map(|held| held.id.clone()).collect();
+                    for session in all {
+                        self.free_all_of(&session, batch.position, &mut applied);
                     }
                     self.based = true;
                 }
             }
         }
-        self.sessions.retain(|_, held| held.names > 0);
+        self.rows.forget_empty();
         self.epoch = self.epoch.max(batch.epoch);
         self.end = batch.end();
         applied
     }
 
-    fn shared(&mut self, id: &Arc<SessionId>) -> Arc<SessionId> {
-        let held = self.sessions.entry(SessionId::clone(id));
-        held.or_insert_with(|| Held { id: id.clone(), names: 0, digest: 0 }).id.clone()
-    }
-
     fn put(&mut self, name: &Name, row: Row) {
-        count_in(&mut self.sessions, name, &row);
         self.touch(name);
-        let former = self.table.put(name.clone(), row);
+        let former = self.rows.put(name, row);
         debug_assert!(former.is_none(), "the leader grants free names only");
-        if let Some(former) = former {
-            count_out(&mut self.sessions, name, &former);
-        }
     }
 
     fn free(&mut self, name: &Name, applied: &mut Applied) {
-        let Some(row) = self.table.take(name) else { return };
-        count_out(&mut self.sessions, name, &row);
+        let Some(row) = self.rows.take(name) else { return };
         self.touch(name);
         if row.session.node == self.me {
             applied.own_freed.push((name.clone(), row));
         }
     }
 
-    /// Frees all names of a session, in one pass, and returns how many they were.
-    fn free_all_of(&mut self, session: &SessionId, applied: &mut Applied) -> u64 {
-        let (touched, is_own) = (&mut self.touched, session.node == self.me);
-        let mut gone = 0;
-        self.table.free_all_of(session, |name, row| {
-            gone += 1;
-            if !planted!("host-gone-not-touched") {
-                touched.retain(|_, touched| touched.insert(name));
-            }
-            if is_own {
-                applied.own_freed.push((name.clone(), row.clone()));
-            }
-        });
-        // They were all that it had.
-        if let Some(held) = self.sessions.get_mut(session) {
-            (held.names, held.digest) = (0, 0);
+    /// Frees all names of a session up to a position, and returns how many they were. Cost: nothing for each name, but for those of
+    /// this node.
+    fn free_all_of(&mut self, session: &SessionId, position: Position, applied: &mut Applied) -> u64 {
+        let below = position.next();
+        let held = self.rows.sessions().get(session).filter(|_| session.node == self.me);
+        for name in held.iter().flat_map(|held| &held.names) {
+            applied.own_freed.extend(self.row(name).map(|row| (name.clone(), row)));
         }
-        gone
+        let gone = self.rows.hide(session, below);
+        if gone > 0 && !planted!("host-gone-not-touched") {
+            for touched in self.touched.values_mut() {
+                touched.gone.insert(session.clone(), below);
+            }
+        }
+        gone as u64
     }
 
     fn touch(&mut self, name: &Name) {
@@ -353,9 +346,8 @@ impl<T: Table> Replica<T> {
         if self.based && end.position <= self.position() && !planted!("replica-goes-back") {
             return None;
         }
-        self.table.switch_to(snapshot.table);
-        self.sessions = snapshot.sessions;
-        self.sessions.retain(|_, held| held.names > 0);
+        self.rows.switch_to(snapshot.rows);
+        self.rows.forget_empty();
         self.epoch = self.epoch.max(epoch);
         self.end = end;
         self.based = true;
@@ -365,59 +357,52 @@ impl<T: Table> Replica<T> {
     }
 }
 
-fn count_in(sessions: &mut BTreeMap<SessionId, Held>, name: &str, row: &Row) {
-    if let Some(held) = sessions.get_mut(&*row.session) {
-        held.names += 1;
-        held.digest ^= digest(name, row.position);
-    }
-}
-
-fn count_out(sessions: &mut BTreeMap<SessionId, Held>, name: &str, row: &Row) {
-    if let Some(held) = sessions.get_mut(&*row.session) {
-        held.names -= 1;
-        held.digest ^= digest(name, row.position);
-    }
-}
-
 /// A snapshot that is still arriving. Nobody reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Staged<T> {
-    table: T,
-    sessions: BTreeMap<SessionId, Held>,
+    rows: Rows<T>,
 }
 
 impl<T: Table> Staged<T> {
     pub fn new(like: &Replica<T>, names: usize) -> Self {
-        Self { table: like.table.staged(names), sessions: BTreeMap::new() }
+        Self { rows: like.rows.staged(names) }
     }
 
     /// Takes one chunk: the state of some names, later than that of any chunk before.
     pub fn take(&mut self, chunk: Chunk) -> Result<(), CorruptBatch> {
-        let mut shared = Vec::with_capacity(chunk.sessions.len());
-        for id in chunk.sessions {
-            let held = self.sessions.entry(SessionId::clone(&id));
-            shared.push(held.or_insert_with(|| Held { id, names: 0, digest: 0 }).id.clone());
+        let shared: Vec<_> = chunk.sessions.iter().map(|id| self.rows.shared(id)).collect();
+        let listed = |session: u32| {
+            let found = shared.get(session as usize);
+            found.ok_or_else(|| {
+                CorruptBatch::Malformed("a chunk names a session that it does not list".into())
+            })
+        };
+        for (session, below) in chunk.gone {
+            self.rows.hide(listed(session)?, below);
         }
         for entry in chunk.rows {
-            let former = match entry.row {
-                None => self.table.take(&entry.name),
+            match entry.row {
+                None => self.rows.take(&entry.name),
                 Some((position, session, request, actor, kind)) => {
-                    let session = shared.get(session as usize).ok_or_else(|| {
-                        CorruptBatch::Malformed("a chunk names a session that it does not list".into())
-                    })?;
-                    let row = Row { position, session: session.clone(), request, actor, kind };
-                    count_in(&mut self.sessions, &entry.name, &row);
-                    self.table.put(entry.name.clone(), row)
+                    let session = listed(session)?.clone();
+                    let row = Row { position, session, request, actor, kind, slot: Slot::default() };
+                    self.rows.put(&entry.name, row)
                 }
             };
-            if let Some(former) = former {
-                count_out(&mut self.sessions, &entry.name, &former);
-            }
         }
         Ok(())
     }
 
     pub fn count(&self) -> usize {
-        self.table.count()
+        self.rows.count()
+    }
+}
+
+/// For whoever judges a replica.
+#[cfg(any(test, feature = "cores"))]
+impl Replica<BTreeMap<Name, Row>> {
+    /// All names and their rows.
+    pub fn rows(&self) -> impl Iterator<Item = (&Name, &Row)> {
+        self.rows.table().iter().filter(|(_, row)| self.rows.is_there(row))
     }
 }

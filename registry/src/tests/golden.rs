@@ -74,7 +74,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ChunkRow { name: "pricing".into(), row: Some((position, 0, RequestNumber(300), 40, KIND)) },
         ChunkRow { name: "gone".into(), row: None },
     ];
-    let chunk = Chunk { sessions: vec![session.clone()], rows };
+    let chunk = Chunk { sessions: vec![session.clone()], gone: vec![(0, Position(70))], rows };
     vec![
         ("Requests/Register", requests(Wish::Register { actor: 40, kind: KIND })),
         ("Requests/Unregister", requests(Wish::Unregister { position })),

@@ -32,7 +32,7 @@ use crate::{
         message::Message,
         name::Name,
         registry::{Queue, RegistryCore, RegistryEffect, Told},
-        table::{Row, Table},
+        table::Row,
         tuning::Tuning,
     },
     error::RegisterError,
@@ -219,6 +219,7 @@ impl World {
             tuning: Tuning {
                 cut_worth: 16,
                 chunk_names: 8,
+                sweep_names: 2,
                 memory_bytes: 4 << 10,
                 max_lag: 64 << 20,
                 batch_bytes: 90_000,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Name,
-    cores::{Member, Message, Row, Table},
+    cores::{Member, Message, Row},
 };
 use callsign_elector::record::{LogEnd, MemberRow, MembershipEvent, QueueEntry, SessionRecord, Term};
 use callsign_sim::{
@@ -132,7 +132,7 @@ impl Cluster {
                     && process.trusted(self.world.local(grant.node)) == Some(grant.session)
             });
             for member in self.world.ids().filter_map(|node| self.member(node)).filter(|_| is_its) {
-                let row = member.replica().table().row(&name_of(*name));
+                let row = member.replica().row(&name_of(*name));
                 let token = row.map(|row| row.position);
                 assert_eq!(token, Some(grant.token), "n{name}, granted as {grant:?}, on {}", member.me());
             }

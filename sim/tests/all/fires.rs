@@ -7,9 +7,7 @@ mod listed;
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{
-    Batch, CallId, Effect, Input, Message, Op, OpId, Queue, RequestNumber, Table, Told, Verdict,
-};
+use callsign::cores::{Batch, CallId, Effect, Input, Message, Op, OpId, Queue, RequestNumber, Told, Verdict};
 use callsign_elector::record::{
     AuthorRecord, Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry,
 };
@@ -285,8 +283,7 @@ fn trap_8_checks_of_the_log_fire() {
     let call = scene.cluster.register(scene.host, 1);
     scene.cluster.rest();
     assert!(matches!(scene.cluster.outcome(call), Some(Outcome::Taken { .. })));
-    let position =
-        scene.cluster.member(scene.host).unwrap().replica().table().row(&name_of(1)).unwrap().position;
+    let position = scene.cluster.member(scene.host).unwrap().replica().row(&name_of(1)).unwrap().position;
     // As the host does first.
     scene.parts(scene.leader).acting.clear();
     scene.ops(vec![Op::Unregister { name: name_of(1), position }]);
@@ -472,7 +469,7 @@ fn trap_8_checks_of_acts_fire() {
     ] {
         let mut scene = Scene::new();
         let session = scene.cluster.session(scene.host).unwrap().number;
-        let row = scene.cluster.member(scene.host).unwrap().replica().table().row(&name_of(name)).unwrap();
+        let row = scene.cluster.member(scene.host).unwrap().replica().row(&name_of(name)).unwrap();
         let acting = Acting { name, token: token.unwrap_or(row.position), session };
         scene.parts(scene.host).acting.insert(CallId(9999), acting);
         scene.cluster.world.apply(&Action::Call { node: scene.host, want: Want::Unregister { name: 0 } });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callsign::cores::{Message, Table};
+use callsign::cores::Message;
 use callsign_sim::{
     oracle::Outcome,
     run::{Templates, run},
@@ -34,9 +34,7 @@ fn trap_1_an_answer_to_a_former_session_is_not_taken() {
     let number = cluster.session(host).unwrap().number;
     cluster.must(&Action::Outage { node: host, is_out: true });
     cluster.until("others close the session", |c| !c.session(host).unwrap().open);
-    cluster.until("its name is free", |c| {
-        c.member(leader).unwrap().replica().table().row(&name_of(1)).is_none()
-    });
+    cluster.until("its name is free", |c| c.member(leader).unwrap().replica().row(&name_of(1)).is_none());
     let winner = cluster.register(other, 1);
     cluster.until("the name is another's", |c| c.granted(winner).is_some());
 

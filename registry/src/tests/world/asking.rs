@@ -40,11 +40,11 @@ impl World {
     }
 
     pub(crate) fn row(&self, node: &str, what: &str) -> Option<Row> {
-        self.nodes[&name(node)].member().replica().table().row(what)
+        self.nodes[&name(node)].member().replica().row(what)
     }
 
-    pub(crate) fn table(&self, node: &str) -> &BTreeMap<Name, Row> {
-        self.nodes[&name(node)].member().replica().table()
+    pub(crate) fn table(&self, node: &str) -> BTreeMap<&Name, &Row> {
+        self.nodes[&name(node)].member().replica().rows().collect()
     }
 
     /// The first position that the log still has.

@@ -30,10 +30,11 @@ impl World {
 
     /// P5: replicas at the same position are the same.
     pub(crate) fn check_replicas(&self) {
-        let mut by_position: BTreeMap<Position, (&NodeName, &Rows)> = BTreeMap::new();
+        let mut by_position: BTreeMap<Position, (&NodeName, BTreeMap<_, _>)> = BTreeMap::new();
         for (node, n) in self.nodes.iter().filter(|(_, n)| n.member().replica().is_based()) {
-            let (position, table) = (n.member().replica().position(), n.member().replica().table());
-            if let Some((other, rows)) = by_position.insert(position, (node, table)) {
+            let position = n.member().replica().position();
+            let table: BTreeMap<_, _> = n.member().replica().rows().collect();
+            if let Some((other, rows)) = by_position.insert(position, (node, table.clone())) {
                 assert_eq!(rows, table, "{other} and {node} differ at {position}");
             }
         }

@@ -223,6 +223,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         within: 3_000,
     },
     Mutant {
+        name: "gone-rows-are-read",
+        file: "registry/src/core/rows.rs",
+        what: "Reads rows of a session that is gone until they are removed.",
+        hazard: "what is removed a few names at a time",
+        scenario: "crashes",
+        within: 20_000,
+    },
+    Mutant {
+        name: "sweep-takes-what-is-new",
+        file: "registry/src/core/rows.rs",
+        what: "Removes the row of a name that somebody else registered after its holder's session was gone.",
+        hazard: "what is removed a few names at a time",
+        scenario: "crashes",
+        within: 20_000,
+    },
+    Mutant {
         name: "host-gone-not-touched",
         file: "registry/src/core/replica.rs",
         what: "Does not count the names that a closed session loses among those that changed while a snapshot is sent.",
