@@ -132,7 +132,7 @@ impl World {
             tuning: Tuning {
                 cut_worth: 4,
                 chunk_names: 2,
-                sweep_names: 2,
+                slice_names: 2,
                 memory_bytes: 1 << 10,
                 max_lag: 1 << 20,
                 batch_bytes: 90_000,

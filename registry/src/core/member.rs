@@ -122,7 +122,7 @@ pub struct Member<T> {
     heard: Option<(Epoch, NodeName)>,
     ahead: Ahead,
     replica: Replica<T>,
-    catchup: CatchUp<T>,
+    catchup: CatchUp,
     walks: Walks,
     handoff: Option<Handoff>,
     leader: Option<Leader>,
@@ -569,7 +569,7 @@ impl<T: Table> Member<T> {
 
     /// Nothing more waits: what was collected is sent, the next batch is begun, and who waited is answered.
     fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        self.replica.sweep(self.config.tuning.sweep_names);
+        self.proceed(effects);
         if self.drain.has_left() {
             return;
         }
@@ -621,6 +621,16 @@ impl<T: Table> Member<T> {
         self.drive_drain(now, effects);
     }
 
+    /// Goes on with what is done a few names at a time.
+    fn proceed(&mut self, effects: &mut Vec<Effect>) {
+        let proceeded = self.replica.proceed(self.config.tuning.slice_names);
+        if let Some(position) = proceeded.installed {
+            let names = self.replica.count();
+            effects.push(Effect::Event(Event::SnapshotInstalled { position, names }));
+        }
+        self.on_applied(&proceeded.applied, effects);
+    }
+
     fn sources(&self) -> Sources {
         let leader = self.leader().filter(|(_, node)| **node != self.config.me).map(|(_, node)| node.clone());
         let is_synced = |node: &&NodeName| {
@@ -641,7 +651,7 @@ impl<T: Table> Member<T> {
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
         }
-        if self.replica.is_sweeping() {
+        if self.replica.is_busy() {
             return now;
         }
         let is_waiting = self.host.is_waiting()

@@ -122,7 +122,7 @@ pub enum Message {
     /// Asker to sender: the chunk with this index, please.
     SnapshotNext { id: u64, index: u64 },
     /// One chunk. If `end` is set it is the last one: with it the snapshot is exact at that batch.
-    SnapshotChunk { id: u64, index: u64, names: u64, chunk: Chunk, end: Option<(Epoch, LogEnd)> },
+    SnapshotChunk { id: u64, index: u64, chunk: Chunk, end: Option<(Epoch, LogEnd)> },
     /// The sender has no base itself, or has forgotten this snapshot.
     SnapshotRefused { id: u64 },
 

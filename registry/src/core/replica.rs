@@ -27,6 +27,9 @@ use crate::core::{
 /// The most bytes of batches that wait for a gap to close. More are dropped, and fetched later.
 const MAX_WAITING_BYTES: usize = 16 << 20;
 
+/// How many bytes of batches that waited are applied at a time: about a thousand names.
+const APPLIED_BYTES: usize = 32 << 10;
+
 /// What a batch changed that others have to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Applied {
@@ -58,6 +61,7 @@ pub struct Replica<T> {
     epoch: Epoch,
     end: LogEnd,
     based: bool,
+    installing: Option<Installing>,
     waiting: BTreeMap<Position, Waiting>,
     waiting_bytes: usize,
     /// Names changed since the start of each snapshot that is being sent. One that has too many to remember is forgotten.
@@ -108,6 +112,7 @@ impl<T: Table> Replica<T> {
             epoch: Epoch(0),
             end: LogEnd::default(),
             based: false,
+            installing: None,
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
             touched: BTreeMap::new(),
@@ -124,14 +129,41 @@ impl<T: Table> Replica<T> {
         self.rows.count()
     }
 
-    /// Whether rows of sessions that are gone are to be removed.
-    pub(crate) fn is_sweeping(&self) -> bool {
-        self.rows.is_sweeping()
+    /// Whether there is something to [`proceed`](Self::proceed) with.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.rows.is_sweeping() || self.is_installing() || self.has_next()
     }
 
-    /// Removes so many of them. Nobody has seen them since their session was gone.
-    pub(crate) fn sweep(&mut self, at_most: usize) {
-        self.rows.sweep(at_most);
+    /// Whether a snapshot is here, and not all of it is in its place.
+    pub(crate) fn is_installing(&self) -> bool {
+        self.installing.is_some()
+    }
+
+    /// Goes on with what is done a few names at a time: removes names that are gone, then puts those of a snapshot in their place, then
+    /// applies the batches that waited for it.
+    pub(crate) fn proceed(&mut self, names: usize) -> Proceeded {
+        let mut proceeded = Proceeded::default();
+        if self.rows.is_sweeping() {
+            self.rows.sweep(names);
+        } else {
+            proceeded.installed = self.go_on_installing(names);
+        }
+        proceeded.applied = self.apply_waiting();
+        proceeded
+    }
+
+    fn go_on_installing(&mut self, names: usize) -> Option<Position> {
+        let Installing { rows, epoch, end } = self.installing.as_mut()?;
+        for _ in 0..names {
+            let Some((name, row)) = rows.pop() else {
+                (self.epoch, self.end, self.based) = (self.epoch.max(*epoch), *end, true);
+                self.installing = None;
+                return Some(self.end.position);
+            };
+            let session = self.rows.shared(&row.session);
+            self.rows.put(&name, Row { session, ..row });
+        }
+        None
     }
 
     /// The last batch applied.
@@ -157,10 +189,8 @@ impl<T: Table> Replica<T> {
     /// Empties the table, and takes it for the prefix of no batch. Right only if the log still has its first one.
     pub fn base_on_nothing(&mut self) {
         // Of a replica that has forgotten what it applied there may be rows left.
-        let left: Vec<SessionId> = self.rows.sessions().keys().cloned().collect();
-        for session in left {
-            self.rows.hide(&session, Position(u64::MAX));
-        }
+        self.rows.hide_all(Position(u64::MAX));
+        self.installing = None;
         self.end = LogEnd::default();
         self.based = true;
     }
@@ -168,6 +198,7 @@ impl<T: Table> Replica<T> {
     /// The table is a prefix of the log that nobody can continue. Readers learn that it is not complete.
     pub fn give_up_base(&mut self) {
         self.based = false;
+        self.installing = None;
         self.waiting.clear();
         self.waiting_bytes = 0;
         // Nor does it give others a base any more.
@@ -207,12 +238,15 @@ impl<T: Table> Replica<T> {
         position: Position,
         batch: &Bytes,
     ) -> Result<Applied, CorruptBatch> {
-        if position < self.position() || epoch < self.epoch {
+        let passed = self.installing.as_ref().map_or(self.position(), |it| it.end.position);
+        if position < passed || epoch < self.epoch {
             return Ok(Applied::default());
         }
         let bytes = batch.len();
         let batch = Batch::decode_at(position, batch)?;
-        if !self.based {
+        if self.is_installing() || self.has_next() {
+            // In its turn.
+        } else if !self.based {
             // Without a base, the only batch that can be applied is one that needs none.
             if batch.ops.contains(&Op::Reset) && position > self.position() {
                 let mut applied = self.apply(&batch);
@@ -244,15 +278,19 @@ impl<T: Table> Replica<T> {
         Ok(batch.position > self.position() && batch.prev.position == self.position())
     }
 
-    /// Applies what waits, as far as it goes.
+    /// Whether a batch that waited can be applied, or dropped.
+    pub(crate) fn has_next(&self) -> bool {
+        let first = self.waiting.first_key_value();
+        self.based && first.is_some_and(|(_, waiting)| waiting.batch.prev.position <= self.position())
+    }
+
+    /// Applies what waits, as far as it goes, and no more than takes a moment.
     fn apply_waiting(&mut self) -> Applied {
-        let mut all = Applied::default();
-        while let Some((position, waiting)) = self.waiting.pop_first() {
-            if waiting.batch.prev.position > self.position() {
-                self.waiting.insert(position, waiting);
-                break;
-            }
+        let (mut all, mut bytes) = (Applied::default(), 0);
+        while bytes < APPLIED_BYTES && self.has_next() {
+            let Some((_, waiting)) = self.waiting.pop_first() else { break };
             self.waiting_bytes -= waiting.bytes;
+            bytes += waiting.bytes;
             // What a newer leader's log passed over was never committed at this position.
             if self.is_next(&waiting.batch) == Ok(true) && waiting.epoch >= self.epoch {
                 all.merge(self.apply(&waiting.batch));
@@ -340,34 +378,53 @@ impl<T: Table> Replica<T> {
         self.touched.retain(|_, touched| touched.insert(name));
     }
 
-    /// Puts a complete snapshot in the table's place, unless the table is further already. Returns what the batches behind it
-    /// changed that had come before it.
-    pub fn install(&mut self, snapshot: Staged<T>, epoch: Epoch, end: LogEnd) -> Option<Applied> {
+    /// Begins to put a complete snapshot in the table's place, unless the table is further already: then it returns false. The
+    /// replica has no base until all of it is there.
+    #[must_use]
+    pub fn install(&mut self, snapshot: Staged, epoch: Epoch, end: LogEnd) -> bool {
         if self.based && end.position <= self.position() && !planted!("replica-goes-back") {
-            return None;
+            return false;
         }
-        self.rows.switch_to(snapshot.rows);
-        self.rows.forget_empty();
-        self.epoch = self.epoch.max(epoch);
-        self.end = end;
-        self.based = true;
+        self.rows.hide_all(Position(u64::MAX));
+        self.based &= planted!("base-before-it-is-installed");
+        self.installing = Some(Installing { rows: snapshot.rows, epoch, end });
         // What is being sent from here was begun on the former content.
         self.touched.clear();
-        Some(self.apply_waiting())
+        true
     }
+}
+
+/// A snapshot that is put in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Installing {
+    /// What of it is not there yet.
+    rows: Rows<BTreeMap<Name, Row>>,
+    epoch: Epoch,
+    end: LogEnd,
+}
+
+/// What came of going on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Proceeded {
+    /// A snapshot is in its place: where it ends.
+    pub(crate) installed: Option<Position>,
+    /// What batches changed.
+    pub(crate) applied: Applied,
 }
 
 /// A snapshot that is still arriving. Nobody reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Staged<T> {
-    rows: Rows<T>,
+pub struct Staged {
+    rows: Rows<BTreeMap<Name, Row>>,
 }
 
-impl<T: Table> Staged<T> {
-    pub fn new(like: &Replica<T>, names: usize) -> Self {
-        Self { rows: like.rows.staged(names) }
+impl Default for Staged {
+    fn default() -> Self {
+        Self { rows: Rows::new(BTreeMap::new()) }
     }
+}
 
+impl Staged {
     /// Takes one chunk: the state of some names, later than that of any chunk before.
     pub fn take(&mut self, chunk: Chunk) -> Result<(), CorruptBatch> {
         let shared: Vec<_> = chunk.sessions.iter().map(|id| self.rows.shared(id)).collect();
@@ -391,10 +448,6 @@ impl<T: Table> Staged<T> {
             };
         }
         Ok(())
-    }
-
-    pub fn count(&self) -> usize {
-        self.rows.count()
     }
 }
 

@@ -181,15 +181,25 @@ impl<T: Table> Rows<T> {
         names.len()
     }
 
-    /// None yet, of a table that nobody reads and that has room for `names`.
-    pub(crate) fn staged(&self, names: usize) -> Self {
-        Self::new(self.table.staged(names))
+    /// All names of all sessions are gone.
+    pub(crate) fn hide_all(&mut self, below: Position) {
+        let all: Vec<SessionId> = self.sessions.keys().cloned().collect();
+        for session in all {
+            self.hide(&session, below);
+        }
     }
 
-    /// Takes the place of what there is. Cost: the number of names.
-    pub(crate) fn switch_to(&mut self, staged: Self) {
-        self.table.switch_to(staged.table);
-        self.sessions = staged.sessions;
-        self.gone = staged.gone;
+    /// Takes out any name and its row.
+    pub(crate) fn pop(&mut self) -> Option<(Name, Row)> {
+        loop {
+            let mut session = self.sessions.last_entry()?;
+            let Some(name) = session.get_mut().names.pop() else {
+                session.remove();
+                continue;
+            };
+            if let Some(row) = self.table.take(&name) {
+                return Some((name, row));
+            }
+        }
     }
 }

@@ -40,7 +40,6 @@ struct Walk {
     left: Option<usize>,
     /// Then the names that were changed meanwhile.
     again: Vec<Name>,
-    total: u64,
     next_index: u64,
     last_asked: Time,
 }
@@ -95,7 +94,6 @@ impl Walks {
             sessions: replica.sessions().keys().cloned().collect(),
             left: None,
             again: Vec::new(),
-            total: count as u64,
             next_index: 0,
             last_asked: now,
         };
@@ -164,7 +162,6 @@ impl Walks {
             }
         }
         let end = end.map(|()| (replica.epoch(), replica.end()));
-        let names = walk.total;
         for name in taken {
             let row = replica.row(&name);
             chunk.push(name, row);
@@ -173,7 +170,7 @@ impl Walks {
             self.walks.remove(&key);
             replica.touched.remove(&key);
         }
-        Message::SnapshotChunk { id, index, names, chunk, end }
+        Message::SnapshotChunk { id, index, chunk, end }
     }
 
     /// Drops the walks for a node that is gone.

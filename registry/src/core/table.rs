@@ -68,7 +68,7 @@ impl Row {
     }
 }
 
-/// Names and who holds them. Nothing here takes longer for more names, but for [`switch_to`](Self::switch_to).
+/// Names and who holds them. Nothing here takes longer for more names.
 pub trait Table {
     /// The row of a name, also if it is hidden.
     fn row(&self, name: &str) -> Option<Row>;
@@ -83,11 +83,6 @@ pub trait Table {
     fn hide(&mut self, session: &SessionId, below: Position, names: usize);
     /// They are removed.
     fn unhide(&mut self, session: &SessionId);
-    /// An empty table that nobody reads yet, with room for `names`.
-    #[must_use]
-    fn staged(&self, names: usize) -> Self;
-    /// Takes the place of this table's content: a reader sees the old or the new of each name, never less.
-    fn switch_to(&mut self, staged: Self);
 }
 
 /// Only its replica reads it, which knows what is hidden.
@@ -113,12 +108,4 @@ impl Table for BTreeMap<Name, Row> {
     fn hide(&mut self, _session: &SessionId, _below: Position, _names: usize) {}
 
     fn unhide(&mut self, _session: &SessionId) {}
-
-    fn staged(&self, _names: usize) -> Self {
-        Self::new()
-    }
-
-    fn switch_to(&mut self, staged: Self) {
-        *self = staged;
-    }
 }

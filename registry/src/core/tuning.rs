@@ -16,8 +16,9 @@ pub struct Tuning {
     /// How far a synced member may lag, in bytes of the log. Smaller: a slow one needs snapshots. Larger: the store
     /// keeps more.
     pub max_lag: usize,
-    /// How many names of sessions that are gone a member removes at a time. Larger: what comes meanwhile waits for longer.
-    pub sweep_names: usize,
+    /// How many names of a session that is gone a member removes at a time, or of a snapshot it puts in their place. Larger: what
+    /// comes meanwhile waits for longer.
+    pub slice_names: usize,
     /// How many bytes a leader puts into a batch at most. Larger: the store may refuse it.
     pub batch_bytes: usize,
 }
@@ -27,7 +28,7 @@ impl Default for Tuning {
         Self {
             cut_worth: 256,
             chunk_names: 4096,
-            sweep_names: 1024,
+            slice_names: 1024,
             memory_bytes: 16 << 20,
             max_lag: 64 << 20,
             batch_bytes: MAX_BATCH_BYTES,

@@ -20,6 +20,9 @@ use crate::core::{
 // Seeded by the node's entropy, so that nobody outside can guess it; about three times as fast as the standard hasher.
 type Map = DashMap<Name, Row, FixedState>;
 
+/// A part of the map that grows moves all its rows at once. So many parts: with a million names that is some thousand rows.
+const SHARDS: usize = 256;
+
 /// The rows, and which of them nobody may see any more.
 #[derive(Debug)]
 struct Rows {
@@ -54,102 +57,76 @@ impl Rows {
 
 /// The writer's side. There is one, inside the member.
 #[derive(Debug)]
-pub(crate) struct SharedTable {
-    rows: Arc<Rows>,
-    seed: u64,
-}
+pub(crate) struct SharedTable(Arc<Rows>);
 
 /// The readers' side. Reading costs one lookup in a map: no mailbox, no await.
 #[derive(Clone, Debug)]
-pub(crate) struct TableReader {
-    rows: Arc<Rows>,
-}
+pub(crate) struct TableReader(Arc<Rows>);
 
 impl SharedTable {
     /// An empty table, whose order follows from the seed.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { rows: Arc::new(Rows::new(Map::with_hasher(FixedState::with_seed(seed)))), seed }
+        let map = Map::with_hasher_and_shard_amount(FixedState::with_seed(seed), SHARDS);
+        Self(Arc::new(Rows::new(map)))
     }
 
     pub(crate) fn reader(&self) -> TableReader {
-        TableReader { rows: self.rows.clone() }
+        TableReader(self.0.clone())
     }
 }
 
 impl TableReader {
     /// Looks at one row under its shard's lock, and copies out what `look` wants of it.
     pub(crate) fn with<R>(&self, name: &str, look: impl FnOnce(&Row) -> R) -> Option<R> {
-        let row = self.rows.map.get(name)?;
-        (!self.rows.is_hidden(&row)).then(|| look(row.value()))
+        let row = self.0.map.get(name)?;
+        (!self.0.is_hidden(&row)).then(|| look(row.value()))
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.rows.map.len().saturating_sub(self.rows.hidden_rows.load(Ordering::Acquire))
+        self.0.map.len().saturating_sub(self.0.hidden_rows.load(Ordering::Acquire))
     }
 
     /// All names, in any order; consistent in each shard, not over all.
     pub(crate) fn names(&self) -> Vec<Name> {
-        let seen = self.rows.map.iter().filter(|row| !self.rows.is_hidden(row));
+        let seen = self.0.map.iter().filter(|row| !self.0.is_hidden(row));
         seen.map(|row| row.key().clone()).collect()
     }
 }
 
 impl Table for SharedTable {
     fn row(&self, name: &str) -> Option<Row> {
-        self.rows.map.get(name).map(|row| row.value().clone())
+        self.0.map.get(name).map(|row| row.value().clone())
     }
 
     fn put(&mut self, name: Name, row: Row) -> Option<Row> {
-        let former = self.rows.map.insert(name, row);
-        self.rows.removed(former.as_ref());
+        let former = self.0.map.insert(name, row);
+        self.0.removed(former.as_ref());
         former
     }
 
     fn take(&mut self, name: &str) -> Option<Row> {
-        let row = self.rows.map.remove(name).map(|(_, row)| row);
-        self.rows.removed(row.as_ref());
+        let row = self.0.map.remove(name).map(|(_, row)| row);
+        self.0.removed(row.as_ref());
         row
     }
 
     fn set_slot(&mut self, name: &str, slot: Slot) {
-        if let Some(mut row) = self.rows.map.get_mut(name) {
+        if let Some(mut row) = self.0.map.get_mut(name) {
             row.slot = slot;
         }
     }
 
     fn hide(&mut self, session: &SessionId, below: Position, names: usize) {
-        let mut hidden = lock(&self.rows.hidden);
+        let mut hidden = lock(&self.0.hidden);
         hidden.push((session.clone(), below));
-        self.rows.hidden_rows.fetch_add(names, Ordering::AcqRel);
-        self.rows.hides.store(true, Ordering::Release);
+        self.0.hidden_rows.fetch_add(names, Ordering::AcqRel);
+        self.0.hides.store(true, Ordering::Release);
     }
 
     fn unhide(&mut self, session: &SessionId) {
-        let mut hidden = lock(&self.rows.hidden);
+        let mut hidden = lock(&self.0.hidden);
         hidden.retain(|(other, _)| other != session);
-        self.rows.hides.store(!hidden.is_empty(), Ordering::Release);
-    }
-
-    fn staged(&self, names: usize) -> Self {
-        // Another seed: rows that come in the order of one hash crowd in a map of the same.
-        let seed = self.seed.wrapping_add(1);
-        let map = Map::with_capacity_and_hasher(names, FixedState::with_seed(seed));
-        Self { rows: Arc::new(Rows::new(map)), seed }
-    }
-
-    // Name by name, so that readers need no second pointer to chase. Nobody reads meanwhile: a member that takes a
-    // snapshot is not synced.
-    fn switch_to(&mut self, staged: Self) {
-        let (ours, its) = (&self.rows, &staged.rows);
-        ours.map.retain(|name, _| its.map.contains_key(name));
-        let hidden = std::mem::take(&mut *lock(&its.hidden));
-        ours.hides.store(!hidden.is_empty(), Ordering::Release);
-        ours.hidden_rows.store(its.hidden_rows.load(Ordering::Acquire), Ordering::Release);
-        *lock(&ours.hidden) = hidden;
-        let staged = Arc::try_unwrap(staged.rows).map(|rows| rows.map);
-        for (name, row) in staged.unwrap_or_else(|shared| shared.map.clone()) {
-            self.rows.map.insert(name, row);
-        }
+        self.0.hides.store(!hidden.is_empty(), Ordering::Release);
     }
 }
 
@@ -200,15 +177,5 @@ mod tests {
         table.take("y");
         table.unhide(&one);
         assert_eq!(seen(&reader), ([Some(5), None, Some(3)], 2, vec!["x".into(), "z".into()]));
-        // What is hidden in a table that takes another one's place is hidden in its place.
-        let mut staged = table.staged(2);
-        staged.put("x".into(), row(1, &one));
-        staged.put("y".into(), row(6, &other));
-        staged.hide(&one, Position(2), 1);
-        table.switch_to(staged);
-        assert_eq!(seen(&reader), ([None, Some(6), None], 1, vec!["y".into()]));
-        table.take("x");
-        table.unhide(&one);
-        assert_eq!(seen(&reader), ([None, Some(6), None], 1, vec!["y".into()]));
     }
 }

@@ -321,7 +321,8 @@ fn a_batch_that_follows_another_one_at_the_same_position_is_of_another_log() {
     assert_eq!(replica.end(), second.end());
     // Nor is it behind a snapshot, which says with which batch it ends.
     let mut fresh = Replica::new(name("b"), BTreeMap::<Name, Row>::new());
-    assert!(fresh.install(Staged::new(&fresh, 0), Epoch(1), second.end()).is_some());
+    assert!(fresh.install(Staged::default(), Epoch(1), second.end()));
+    fresh.proceed(1);
     let behind_the_other = behind(LogEnd { nonce: Nonce(6), ..second.end() }, 7);
     let offered = fresh.offer(Epoch(1), Position(3), &behind_the_other.encode());
     assert_eq!(offered, Err(CorruptBatch::Diverged { at: second.end() }));

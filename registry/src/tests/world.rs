@@ -219,7 +219,7 @@ impl World {
             tuning: Tuning {
                 cut_worth: 16,
                 chunk_names: 8,
-                sweep_names: 2,
+                slice_names: 2,
                 memory_bytes: 4 << 10,
                 max_lag: 64 << 20,
                 batch_bytes: 90_000,

@@ -223,6 +223,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         within: 3_000,
     },
     Mutant {
+        name: "base-before-it-is-installed",
+        file: "registry/src/core/replica.rs",
+        what: "Takes a replica for complete while a snapshot is put in its place.",
+        hazard: "what is installed a few names at a time",
+        scenario: "snapshots",
+        within: 20_000,
+    },
+    Mutant {
         name: "gone-rows-are-read",
         file: "registry/src/core/rows.rs",
         what: "Reads rows of a session that is gone until they are removed.",
