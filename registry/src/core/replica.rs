@@ -362,7 +362,7 @@ impl<T: Table> Replica<T> {
     fn free_all_of(&mut self, session: &SessionId, position: Position, applied: &mut Applied) -> u64 {
         let below = position.next();
         let held = self.rows.sessions().get(session).filter(|_| session.node == self.me);
-        for name in held.iter().flat_map(|held| &held.names) {
+        for name in held.iter().flat_map(|held| held.names.iter()) {
             applied.own_freed.extend(self.row(name).map(|row| (name.clone(), row)));
         }
         let gone = self.rows.hide(session, below);

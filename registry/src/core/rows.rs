@@ -4,6 +4,8 @@
 //! goes over a few of them at a time, whatever their number: a snapshot that is sent, or the names of a session that is gone. Such
 //! rows count as gone at once, and [`Rows::sweep`] removes them.
 
+mod names;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use callsign_store::{
@@ -11,6 +13,7 @@ use callsign_store::{
     planted,
 };
 
+pub use self::names::Names;
 use crate::core::{
     name::Name,
     table::{Row, Slot, Table},
@@ -21,8 +24,8 @@ use crate::core::{
 pub struct Held {
     /// The one copy of the id that all its rows share.
     pub id: Arc<SessionId>,
-    /// Its names. One that goes leaves its place to the last one.
-    pub names: Vec<Name>,
+    /// Its names.
+    pub names: Names,
     /// Combines all its (name, position), in no order.
     pub digest: u64,
 }
@@ -39,7 +42,7 @@ struct Gone {
     /// Those below this position are.
     below: Position,
     /// Their names, and maybe others that have been taken again since.
-    names: Vec<Name>,
+    names: Names,
 }
 
 /// The rows of a replica: see the top of this file.
@@ -88,7 +91,7 @@ impl<T: Table> Rows<T> {
 
     fn held(&mut self, id: &Arc<SessionId>) -> &mut Held {
         let held = self.sessions.entry(SessionId::clone(id));
-        held.or_insert_with(|| Held { id: id.clone(), names: Vec::new(), digest: 0 })
+        held.or_insert_with(|| Held { id: id.clone(), names: Names::default(), digest: 0 })
     }
 
     /// Sets the row of a name; returns the former one.
@@ -119,9 +122,7 @@ impl<T: Table> Rows<T> {
         let Some(held) = self.sessions.get_mut(&*row.session) else { return };
         held.digest ^= digest(name, row.position);
         let at = row.slot.0 as usize;
-        if at < held.names.len() {
-            held.names.swap_remove(at);
-        }
+        held.names.remove(at);
         if let Some(moved) = held.names.get(at) {
             self.table.set_slot(moved, row.slot);
         }
@@ -134,13 +135,19 @@ impl<T: Table> Rows<T> {
 
     /// All names of a session below a position are gone. Returns how many they are.
     pub(crate) fn hide(&mut self, session: &SessionId, below: Position) -> usize {
-        let Some(mut held) = self.sessions.remove(session) else { return 0 };
-        let count = held.names.len();
+        let Some(Held { mut names, .. }) = self.sessions.remove(session) else { return 0 };
+        let count = names.len();
         if count > 0 {
             self.table.hide(session, below, count);
-            let gone = self.gone.entry(session.clone()).or_insert(Gone { below, names: Vec::new() });
+            let gone = self.gone.entry(session.clone()).or_insert(Gone { below, names: Names::default() });
             gone.below = gone.below.max(below);
-            gone.names.append(&mut held.names);
+            // The longer list stays where it is.
+            if gone.names.len() < count {
+                std::mem::swap(&mut gone.names, &mut names);
+            }
+            while let Some(name) = names.pop() {
+                gone.names.push(name);
+            }
         }
         count
     }
@@ -163,22 +170,24 @@ impl<T: Table> Rows<T> {
     /// Removes so many rows of a session that are gone. Returns how many names it looked at.
     fn sweep_session(&mut self, session: &SessionId, at_most: usize) -> usize {
         let Some(gone) = self.gone.get_mut(session) else { return 0 };
-        let (below, from) = (gone.below, gone.names.len().saturating_sub(at_most));
-        let names = gone.names.split_off(from);
-        for name in &names {
+        let (below, mut looked_at) = (gone.below, 0);
+        while looked_at < at_most
+            && let Some(name) = gone.names.pop()
+        {
+            looked_at += 1;
             // It may have been taken again since.
             let is_gone = |row: &Row| {
                 (row.position < below && *row.session == *session) || planted!("sweep-takes-what-is-new")
             };
-            if self.table.row(name).as_ref().is_some_and(is_gone) {
-                self.table.take(name);
+            if self.table.row(&name).as_ref().is_some_and(is_gone) {
+                self.table.take(&name);
             }
         }
-        if from == 0 {
+        if gone.names.is_empty() {
             self.gone.remove(session);
             self.table.unhide(session);
         }
-        names.len()
+        looked_at
     }
 
     /// All names of all sessions are gone.

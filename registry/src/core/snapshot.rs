@@ -19,6 +19,7 @@ use crate::core::{
     message::{Chunk, Message},
     name::Name,
     replica::{Replica, Touched},
+    rows::Names,
     table::Table,
 };
 
@@ -51,14 +52,15 @@ impl Walk {
     /// walked over, unless it comes to stand before those that were.
     fn next<'a, T: Table>(&mut self, replica: &'a Replica<T>) -> Option<&'a Name> {
         loop {
-            let names = replica.sessions().get(self.sessions.last()?).map_or(&[][..], |held| &held.names);
-            let left = self.left.unwrap_or(names.len()).min(names.len());
+            let names = replica.sessions().get(self.sessions.last()?).map(|held| &held.names);
+            let count = names.map_or(0, Names::len);
+            let left = self.left.unwrap_or(count).min(count);
             self.left = left.checked_sub(1).filter(|left| *left > 0);
             if self.left.is_none() {
                 self.sessions.pop();
             }
-            if left > 0 {
-                return Some(&names[left - 1]);
+            if let Some(name) = names.and_then(|names| names.get(left.checked_sub(1)?)) {
+                return Some(name);
             }
         }
     }

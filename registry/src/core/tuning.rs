@@ -27,7 +27,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             cut_worth: 256,
-            chunk_names: 4096,
+            chunk_names: 1024,
             slice_names: 1024,
             memory_bytes: 16 << 20,
             max_lag: 64 << 20,

@@ -69,7 +69,7 @@ impl Host {
             return;
         }
         self.differ_since = None;
-        for name in held.iter().flat_map(|held| &held.names) {
+        for name in held.iter().flat_map(|held| held.names.iter()) {
             let Some(row) = replica.row(name) else { continue };
             if self.claims.get(name).is_none_or(|claim| claim.position != row.position)
                 && !planted!("orphan-not-given-up")
