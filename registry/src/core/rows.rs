@@ -100,7 +100,10 @@ impl<T: Table> Rows<T> {
         while !self.is_there(&row) {
             self.sweep_session(&row.session.clone(), usize::MAX);
         }
-        let held = self.held(&row.session);
+        let held = match self.sessions.get_mut(&*row.session) {
+            Some(held) => held,
+            None => self.held(&row.session),
+        };
         row.slot = Slot(u32::try_from(held.names.len()).unwrap_or(u32::MAX));
         held.names.push(name.clone());
         held.digest ^= digest(name, row.position);

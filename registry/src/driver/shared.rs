@@ -20,8 +20,9 @@ use crate::core::{
 // Seeded by the node's entropy, so that nobody outside can guess it; about three times as fast as the standard hasher.
 type Map = DashMap<Name, Row, FixedState>;
 
-/// A part of the map that grows moves all its rows at once. So many parts: with a million names that is some thousand rows.
-const SHARDS: usize = 256;
+/// A part of the map that grows moves all its rows at once, thirty thousand of a million. More parts: a lookup finds fewer of their
+/// locks in the processor's cache.
+const SHARDS: usize = 32;
 
 /// The rows, and which of them nobody may see any more.
 #[derive(Debug)]
@@ -42,9 +43,14 @@ impl Rows {
     }
 
     fn is_hidden(&self, row: &Row) -> bool {
+        self.hides.load(Ordering::Acquire) && self.is_listed_as_hidden(row)
+    }
+
+    #[cold]
+    fn is_listed_as_hidden(&self, row: &Row) -> bool {
         let is_of =
             |(session, below): &(SessionId, Position)| row.position < *below && *row.session == *session;
-        self.hides.load(Ordering::Acquire) && lock(&self.hidden).iter().any(is_of)
+        lock(&self.hidden).iter().any(is_of)
     }
 
     /// A row is no more in the map.
