@@ -3,10 +3,10 @@
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
     input::{Answer, Call, CallId, Drained, Effect, Granted, Input, Now, OnLapse, OpId, Tell},
-    leaving::{Leaving, LeavingCaller, LeavingEffect, LeavingInput, LeavingTimes},
-    log::{Batch, CorruptBatch, Op},
+    leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},
+    log::{Batch, Op},
     member::{Member, MemberConfig},
-    message::{BadMessage, Chunk, ChunkRow, Message, Request, Verdict, Wish},
+    message::{Message, Request, Verdict, Wish},
     node::{NodeCore, NodeEffect, NodeInput},
     registry::{QUEUES, Queue, RegistryCore, RegistryEffect, Told},
     replica::Replica,

@@ -16,5 +16,3 @@ mod name_ref;
 mod node_server;
 #[cfg(feature = "election")]
 mod singleton;
-pub(crate) mod world;
-mod worlds;

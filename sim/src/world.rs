@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use callsign::cores::{CallId, Tuning};
+use callsign::cores::{Answer, CallId, Tuning};
 use callsign_elector::{elector::ElectorTiming, session::SessionTiming};
 use callsign_store::{
     Limits,
@@ -200,6 +200,8 @@ pub struct World {
     pub patients: BTreeMap<CallId, callers::Patient>,
     /// What was granted and is to be kept, by name.
     pub granted: calls::Granted,
+    /// Calls of a test, and their very answers. No check looks at them, and they are no part of the state.
+    pub asides: BTreeMap<CallId, Option<Answer>>,
     next_incarnation: u64,
     next_call: u64,
     next_actor: u64,
@@ -262,6 +264,7 @@ impl World {
             asked: BTreeMap::new(),
             patients: BTreeMap::new(),
             granted: calls::Granted::new(),
+            asides: BTreeMap::new(),
             next_incarnation: 1,
             next_call: 1,
             next_actor: 1,

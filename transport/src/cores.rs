@@ -4,5 +4,4 @@ pub use crate::core::{
     frame::{Farewell, Frame},
     link::{Effect as LinkEffect, Input as LinkInput, Link},
     links::{Effect, Input, Links},
-    outbox::{Next, Outbox},
 };

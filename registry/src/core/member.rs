@@ -202,12 +202,6 @@ impl<T: Table> Member<T> {
         self.host.claims().len()
     }
 
-    /// The names that this node's own actors hold.
-    #[cfg(any(test, feature = "cores"))]
-    pub fn claimed(&self) -> impl Iterator<Item = &crate::core::name::Name> {
-        self.host.claims().keys()
-    }
-
     /// The names that this node's own actors hold, each with its actor and its token.
     #[cfg(feature = "cores")]
     pub fn holds(&self) -> impl Iterator<Item = (&crate::core::name::Name, u64, Position)> {
@@ -221,21 +215,15 @@ impl<T: Table> Member<T> {
     }
 
     /// The session that they belong to.
-    #[cfg(any(test, feature = "cores"))]
+    #[cfg(feature = "cores")]
     pub fn session(&self) -> Option<&callsign_store::ids::SessionId> {
         self.host.session()
     }
 
     /// How many snapshots it is sending to others.
-    #[cfg(any(test, feature = "cores"))]
+    #[cfg(feature = "cores")]
     pub fn snapshots_under_way(&self) -> usize {
         self.walks.count()
-    }
-
-    /// The actors that hold them.
-    #[cfg(any(test, feature = "cores"))]
-    pub fn claimants(&self) -> impl Iterator<Item = u64> {
-        self.host.claims().values().map(|claim| claim.actor)
     }
 
     /// Whether this member leads and its epoch is open.

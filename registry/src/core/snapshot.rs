@@ -113,7 +113,7 @@ impl Walks {
     }
 
     /// How many are being sent.
-    #[cfg(any(test, feature = "cores"))]
+    #[cfg(feature = "cores")]
     pub(crate) fn count(&self) -> usize {
         self.walks.len()
     }

@@ -100,7 +100,7 @@ impl Inner {
 
     /// P1: of all nodes that trust their session, at most one claims a name, and the session is open.
     fn check_holders(&mut self, world: &World) {
-        let mut holders = [None::<NodeId>; 32];
+        let mut holders = [None::<NodeId>; 256];
         for node in world.ids() {
             let Some(process) = world.process(node) else { continue };
             let Some(number) = process.trusted(world.local(node)) else { continue };
@@ -120,7 +120,7 @@ impl Inner {
             }
             for (held, actor, token) in parts.core.member().holds() {
                 self.counts.add(Check::OneHolder, 1);
-                let slot = &mut holders[usize::from(number_of(held)) % 32];
+                let slot = &mut holders[usize::from(number_of(held))];
                 if let Some(other) = slot.replace(node) {
                     self.fail(
                         Check::OneHolder,

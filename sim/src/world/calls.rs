@@ -242,7 +242,9 @@ impl World {
     }
 
     pub(super) fn answered(&mut self, node: NodeId, call: CallId, answer: Answer) {
-        if !self.is_for_a_patient(call, &answer) {
+        if let Some(aside) = self.asides.get_mut(&call) {
+            *aside = Some(answer);
+        } else if !self.is_for_a_patient(call, &answer) {
             self.answer_client(node, call, answer, true);
         }
     }

@@ -350,8 +350,9 @@ impl World {
                 self.oracle.told(self.is_watched(node, actor), node, actor);
                 self.actor_ended(node, actor);
             }
-            Effect::Notify { actor, .. } => {
+            Effect::Notify { actor, notice, .. } => {
                 self.oracle.told(self.is_watched(node, actor), node, actor);
+                self.oracle.note(node, || format!("actor {actor} is told: {notice:?}"));
             }
             Effect::Flag { claim } => {
                 self.flag_on_the_way(node, claim);
@@ -365,6 +366,9 @@ impl World {
             Effect::Tell(tell) => {
                 if let Tell::Synced(epoch, position) = tell {
                     self.oracle.synced(node, epoch, position);
+                }
+                if tell == Tell::Refresh {
+                    self.oracle.note(node, || "member: has the store read".to_owned());
                 }
                 if matches!(tell, Tell::Leave | Tell::Rejoin { empty: true }) {
                     let acting = self.acting_on(node, |_| true);

@@ -4,19 +4,24 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Name,
-    cores::{Member, Message, Row},
+    cores::{Answer, Call, CallId, Input, Member, Message, OnLapse, QUEUES, Queue, Replica, Row, Told},
 };
-use callsign_elector::record::{LogEnd, MemberRow, MembershipEvent, QueueEntry, SessionRecord, Term};
+use callsign_elector::record::{
+    LogEnd, MemberRow, MembershipEvent, PositionRecord, QueueEntry, SessionRecord, Term,
+};
 use callsign_sim::{
-    oracle::{Kind, Outcome},
+    oracle::Outcome,
     schedule::{progress, until_next_wake},
     world::{Action, CoreId, Fate, Frame, NodeId, Op, Request, Setup, Want, World, name_of},
 };
 use callsign_store::{
     Read, Transaction, Write,
-    ids::{Epoch, Incarnation, Position},
+    ids::{Epoch, Incarnation, NodeName, Position, SessionId},
     record::Record,
 };
+use callsign_transport::Kind;
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// What is not there after so many steps never comes.
 const BOUND: u32 = 20_000;
@@ -27,6 +32,8 @@ type Rule = Box<dyn Fn(&World, &Action) -> bool>;
 pub(crate) struct Cluster {
     pub(crate) world: World,
     held: Vec<Rule>,
+    /// What becomes of the commits of members.
+    pub(crate) commits: Fate,
 }
 
 impl Cluster {
@@ -34,7 +41,7 @@ impl Cluster {
     pub(crate) fn formed(setup: Setup, started: u8) -> Self {
         let mut world = World::new(setup);
         world.oracle.take_notes();
-        let mut cluster = Self { world, held: Vec::new() };
+        let mut cluster = Self { world, held: Vec::new(), commits: Fate::Done };
         for node in 0..started {
             cluster.must(&Action::Start { node });
         }
@@ -48,6 +55,11 @@ impl Cluster {
         let leader = cluster.leader().unwrap();
         let others: Vec<NodeId> = cluster.world.ids().filter(|id| *id != leader).collect();
         (cluster, leader, others[0], others[1])
+    }
+
+    /// The same once more, to try something else.
+    pub(crate) fn again(&self) -> Self {
+        Self { world: self.world.clone(), held: Vec::new(), commits: self.commits }
     }
 
     // ---- what happens
@@ -75,14 +87,24 @@ impl Cluster {
         let is_held = |action: &Action| self.held.iter().any(|rule| rule(&self.world, action));
         let next = actions.into_iter().find(|action| !is_held(action) && !self.asks_in_vain(action));
         match next {
-            Some(Action::Store { node, nth, .. }) if self.world.nodes[usize::from(node)].outage => {
-                Action::Store { node, nth, fate: Fate::Unavailable }
+            Some(Action::Store { node, nth, .. }) => {
+                Action::Store { node, nth, fate: self.fate(node, usize::from(nth)) }
             }
             Some(action) => action,
             None => {
                 let by = until_next_wake(&self.world).unwrap_or_default();
                 Action::Tick { by: by.max(Duration::from_millis(1)) }
             }
+        }
+    }
+
+    fn fate(&self, node: NodeId, nth: usize) -> Fate {
+        let op = self.world.process(node).and_then(|process| process.ops.get(nth));
+        let is_of_member = |op: &Op| op.core == CoreId::Member && transaction(op).is_some();
+        match self.world.nodes[usize::from(node)].outage {
+            true => Fate::Unavailable,
+            false if op.is_some_and(is_of_member) => self.commits,
+            false => Fate::Done,
         }
     }
 
@@ -120,6 +142,22 @@ impl Cluster {
             self.step();
         }
         panic!("{what}: not after {BOUND} steps");
+    }
+
+    /// Goes on for so long.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.world.now + time;
+        self.until("time passes", |cluster| cluster.world.now >= end);
+    }
+
+    /// From now on nothing arrives between two nodes, and both know it.
+    pub(crate) fn cut(&mut self, a: NodeId, b: NodeId) {
+        for (from, to) in [(a, b), (b, a)] {
+            self.must(&Action::Block { from, to });
+        }
+        self.until("the link is down", |c| {
+            [(a, b), (b, a)].iter().all(|(at, of)| !c.member(*at).unwrap().is_linked(&c.name(*of)))
+        });
     }
 
     /// Nothing is held back, and everything comes to rest.
@@ -177,10 +215,69 @@ impl Cluster {
         call
     }
 
+    /// A name for a new actor, which gets it; its token.
+    pub(crate) fn obtain(&mut self, node: NodeId, name: u8) -> Position {
+        let call = self.register(node, name);
+        self.until("it is granted", |c| c.granted(call).is_some());
+        self.granted(call).unwrap()
+    }
+
+    pub(crate) fn unregister(&mut self, node: NodeId, name: u8) {
+        self.must(&Action::Call { node, want: Want::Unregister { name } });
+    }
+
+    /// Tells a member something, whether it has happened or not.
+    pub(crate) fn tell(&mut self, node: NodeId, input: Input) {
+        let process = self.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
+        process.parts.as_mut().unwrap().core.put(Queue::OfSession, Told::Member(input));
+        while QUEUES.iter().any(|queue| self.world.apply(&Action::Inbox { node, queue: *queue }))
+            || self.world.apply(&Action::Idle { node })
+        {}
+    }
+
+    /// A message arrives, whether it was sent or not.
+    pub(crate) fn say(&mut self, from: NodeId, to: NodeId, message: Message) {
+        self.tell(to, Input::Message { from: self.name(from), message });
+    }
+
+    /// A call whose very answer can be had. No check looks at it.
+    pub(crate) fn ask(&mut self, node: NodeId, call: Call, wait: Duration) -> CallId {
+        let id = CallId((1 << 40) + self.world.asides.len() as u64);
+        self.world.asides.insert(id, None);
+        self.tell(node, Input::Call { id, call, wait });
+        id
+    }
+
+    /// Goes on until such a call is answered.
+    pub(crate) fn answer(&mut self, call: CallId) -> Answer {
+        self.until("an answer", |c| c.world.asides[&call].is_some());
+        self.world.asides[&call].clone().unwrap()
+    }
+
+    /// Asks, and goes on until it is answered.
+    pub(crate) fn asked(&mut self, node: NodeId, call: Call) -> Answer {
+        let call = self.ask(node, call, SECOND * 20);
+        self.answer(call)
+    }
+
     // ---- what is
 
     pub(crate) fn member(&self, node: NodeId) -> Option<&Member<BTreeMap<Name, Row>>> {
         Some(self.world.process(node)?.parts.as_ref()?.core.member())
+    }
+
+    /// A node's copy of the log.
+    pub(crate) fn replica(&self, node: NodeId) -> &Replica<BTreeMap<Name, Row>> {
+        self.member(node).unwrap().replica()
+    }
+
+    /// Who holds a name, as a node knows it.
+    pub(crate) fn holder(&self, node: NodeId, name: u8) -> Option<Row> {
+        self.replica(node).row(&name_of(name))
+    }
+
+    pub(crate) fn name(&self, node: NodeId) -> NodeName {
+        self.world.setup.names[usize::from(node)].clone()
     }
 
     pub(crate) fn outcome(&self, call: usize) -> Option<Outcome> {
@@ -211,12 +308,23 @@ impl Cluster {
         self.last().position
     }
 
+    /// The first position that the log still has.
+    pub(crate) fn floor(&self) -> Position {
+        self.get(&self.world.setup.keys.floor()).map_or(Position(1), |PositionRecord(floor)| floor)
+    }
+
     pub(crate) fn row(&self, node: NodeId) -> Option<MemberRow> {
-        self.get(&self.world.setup.keys.member(&self.world.setup.names[usize::from(node)]))
+        self.get(&self.world.setup.keys.member(&self.name(node)))
+    }
+
+    /// The session that the store has of a node.
+    pub(crate) fn session_id(&self, node: NodeId) -> SessionId {
+        let SessionRecord { incarnation, number, .. } = self.session(node).unwrap();
+        SessionId { node: self.name(node), incarnation, number }
     }
 
     pub(crate) fn session(&self, node: NodeId) -> Option<SessionRecord> {
-        self.get(&self.world.setup.keys.cluster().session(&self.world.setup.names[usize::from(node)]))
+        self.get(&self.world.setup.keys.cluster().session(&self.name(node)))
     }
 
     pub(crate) fn queue(&self) -> Vec<(Vec<u8>, QueueEntry)> {
@@ -254,21 +362,22 @@ impl Cluster {
 
     /// The nodes that claim a name.
     pub(crate) fn claimants(&self, name: u8) -> Vec<NodeId> {
+        let name = name_of(name);
         let claims = |node: &NodeId| {
-            self.member(*node).is_some_and(|member| member.claimed().any(|held| *held == name_of(name)))
+            self.member(*node).is_some_and(|member| member.holds().any(|(held, ..)| *held == name))
         };
         self.world.ids().filter(claims).collect()
     }
 
     /// How many messages of this kind have arrived at a node.
     pub(crate) fn arrived(&self, node: NodeId, kind: &str) -> usize {
-        let notes = self.world.oracle.notes().iter();
-        let prefix = format!("{kind} of ");
-        notes
-            .filter(|note| {
-                note.kind == Kind::Message && note.node == Some(node) && note.what.starts_with(&prefix)
-            })
-            .count()
+        self.noted(node, &format!("{kind} of ")).len()
+    }
+
+    /// What was noted at a node and begins so: what follows.
+    pub(crate) fn noted(&self, node: NodeId, begin: &str) -> Vec<&str> {
+        let notes = self.world.oracle.notes().iter().filter(|note| note.node == Some(node));
+        notes.filter_map(|note| note.what.strip_prefix(begin)).collect()
     }
 
     /// The messages that wait in the control lane between two nodes.
@@ -298,7 +407,13 @@ impl Cluster {
     }
 }
 
-fn transaction(op: &Op) -> Option<&Transaction> {
+/// How a name is asked for, for an actor of the test's.
+pub(crate) fn register(name: u8, actor: u64) -> Call {
+    Call::Register { name: name_of(name), actor, kind: Kind(7), on_lapse: OnLapse::Suspend }
+}
+
+/// What an operation of the store is to commit.
+pub(crate) fn transaction(op: &Op) -> Option<&Transaction> {
     match &op.request {
         Request::Commit(transaction) => Some(transaction),
         _ => None,

@@ -7,7 +7,7 @@ mod listed;
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Batch, CallId, Effect, Input, Message, Op, OpId, Queue, RequestNumber, Told, Verdict};
+use callsign::cores::{Batch, CallId, Effect, Message, Op, OpId, RequestNumber, Verdict};
 use callsign_elector::record::{
     AuthorRecord, Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry,
 };
@@ -17,7 +17,7 @@ use callsign_sim::{
 };
 use callsign_store::{
     Transaction,
-    ids::{Beat, Epoch, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
+    ids::{Beat, Epoch, Nonce, Position, Sequence, SessionNumber, Token},
     record::Record,
 };
 use callsign_transport::Kind;
@@ -42,12 +42,6 @@ impl Scene {
         Self { cluster, leader, host, other }
     }
 
-    fn session_id(&self, node: NodeId) -> SessionId {
-        let record = self.cluster.session(node).unwrap();
-        let name = self.cluster.world.setup.names[usize::from(node)].clone();
-        SessionId { node: name, incarnation: record.incarnation, number: record.number }
-    }
-
     /// Lands a transaction as if a core had asked for it.
     fn forge(&mut self, author: NodeId, core: CoreId, transaction: Transaction) {
         let author = (author, self.cluster.incarnation(author));
@@ -60,7 +54,10 @@ impl Scene {
 
     /// A batch as the leader would write it next.
     fn batch(&self, ops: Vec<Op>) -> Batch {
-        let sessions = vec![Arc::new(self.session_id(self.host)), Arc::new(self.session_id(self.leader))];
+        let sessions = vec![
+            Arc::new(self.cluster.session_id(self.host)),
+            Arc::new(self.cluster.session_id(self.leader)),
+        ];
         let (epoch, prev) = (self.cluster.term().epoch, self.cluster.last());
         Batch { epoch, nonce: Nonce(1), position: prev.position.next(), prev, sessions, ops }
     }
@@ -81,7 +78,7 @@ impl Scene {
 
     /// An entry of the queue; its key.
     fn say(&mut self, author: NodeId, event: MembershipEvent) -> Vec<u8> {
-        let session = self.session_id(author);
+        let session = self.cluster.session_id(author);
         let keys = self.cluster.world.setup.keys.clone();
         let record = self.cluster.world.store.get(&keys.author(&session.node)).unwrap();
         let sequence = AuthorRecord::from_value(record).unwrap().sequence.next();
@@ -113,7 +110,7 @@ impl Scene {
 
     fn down(&self, node: NodeId, token: Token) -> MembershipEvent {
         MembershipEvent::Down {
-            member: self.cluster.world.setup.names[usize::from(node)].clone(),
+            member: self.cluster.name(node),
             token,
             accuser_token: self.cluster.row(self.leader).unwrap().token,
             epoch: self.cluster.term().epoch,
@@ -175,13 +172,6 @@ impl Scene {
         }
         parts.core.forge(effects);
         assert!(self.cluster.world.apply(&Action::Idle { node }));
-    }
-
-    /// Tells a member what did not happen.
-    fn tells(&mut self, node: NodeId, input: Input) {
-        let process = self.cluster.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
-        process.parts.as_mut().unwrap().core.put(Queue::OfSession, Told::Member(input));
-        assert!(self.cluster.world.apply(&Action::Inbox { node, queue: Queue::OfSession }));
     }
 
     /// The batch of the leader that has this nonce, as its member would ask for it.
@@ -274,7 +264,7 @@ fn trap_8_checks_of_the_log_fire() {
     // Nobody asked the leader for it.
     let mut scene = Scene::new();
     let mut batch = scene.batch(vec![register(9, 900)]);
-    batch.sessions[1] = Arc::new(scene.session_id(scene.other));
+    batch.sessions[1] = Arc::new(scene.cluster.session_id(scene.other));
     scene.log(scene.leader, &batch);
     scene.fires(Check::OwnEpoch);
 
@@ -283,7 +273,7 @@ fn trap_8_checks_of_the_log_fire() {
     let call = scene.cluster.register(scene.host, 1);
     scene.cluster.rest();
     assert!(matches!(scene.cluster.outcome(call), Some(Outcome::Taken { .. })));
-    let position = scene.cluster.member(scene.host).unwrap().replica().row(&name_of(1)).unwrap().position;
+    let position = scene.cluster.holder(scene.host, 1).unwrap().position;
     // As the host does first.
     scene.parts(scene.leader).acting.clear();
     scene.ops(vec![Op::Unregister { name: name_of(1), position }]);
@@ -354,7 +344,7 @@ fn trap_8_checks_of_membership_fire() {
 
     // A number that an author has used.
     let mut scene = Scene::new();
-    let author = scene.session_id(scene.leader);
+    let author = scene.cluster.session_id(scene.leader);
     let event = scene.down(scene.host, Token(0));
     let entry = QueueEntry { author, sequence: Sequence(1), event };
     scene.forge(scene.leader, CoreId::Elector, Transaction::new().append(keys.queue(), entry.to_value()));
@@ -382,7 +372,7 @@ fn trap_8_checks_of_membership_fire() {
 fn trap_8_checks_of_sessions_fire() {
     // A beat that goes back.
     let mut scene = Scene::new();
-    let id = scene.session_id(scene.host);
+    let id = scene.cluster.session_id(scene.host);
     let key = scene.cluster.world.setup.keys.cluster().session(&id.node);
     let mut record = scene.cluster.session(scene.host).unwrap();
     record.beat = Beat(0);
@@ -469,7 +459,7 @@ fn trap_8_checks_of_acts_fire() {
     ] {
         let mut scene = Scene::new();
         let session = scene.cluster.session(scene.host).unwrap().number;
-        let row = scene.cluster.member(scene.host).unwrap().replica().row(&name_of(name)).unwrap();
+        let row = scene.cluster.holder(scene.host, name).unwrap();
         let acting = Acting { name, token: token.unwrap_or(row.position), session };
         scene.parts(scene.host).acting.insert(CallId(9999), acting);
         scene.cluster.world.apply(&Action::Call { node: scene.host, want: Want::Unregister { name: 0 } });
@@ -527,7 +517,7 @@ fn trap_8_checks_of_the_seat_and_its_lock_fire() {
     // The leader is no member.
     let mut scene = Scene::new();
     let keys = scene.cluster.world.setup.keys.clone();
-    let row = keys.member(&scene.session_id(scene.leader).node);
+    let row = keys.member(&scene.cluster.session_id(scene.leader).node);
     scene.forge(scene.other, CoreId::Elector, Transaction::new().clear(row));
     scene.fires(Check::LeaderIsMember);
 
@@ -558,7 +548,7 @@ fn trap_8_checks_of_the_seat_and_its_lock_fire() {
 
     // A lock without an election, and one that is cleared before its handoff is done.
     let mut scene = Scene::new();
-    let (epoch, owner) = (scene.cluster.term().epoch, scene.session_id(scene.host).node);
+    let (epoch, owner) = (scene.cluster.term().epoch, scene.cluster.session_id(scene.host).node);
     let lock = Lock { epoch, owner, nonce: Nonce(5) };
     scene.forge(scene.leader, CoreId::Elector, Transaction::new().put(keys.lock(), lock.to_value()));
     scene.fires(Check::LockOwner);

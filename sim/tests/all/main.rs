@@ -1,11 +1,17 @@
 //! What the simulator promises of itself: seeds are clean, runs repeat, and what must not happen is seen when it does.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod answers;
 mod cluster;
+mod commits;
 mod determinism;
+mod draining;
 mod elections;
 mod elections_fire;
+mod failover;
 mod fires;
+mod late;
+mod log;
 mod nodes;
 mod output;
 mod seeds;

@@ -1,19 +1,17 @@
 //! Nine ways in which a smaller protocol went wrong, each as a schedule in which this one must not.
 
-use std::time::Duration;
-
 use callsign::cores::Message;
 use callsign_sim::{
     oracle::Outcome,
     run::{Templates, run},
     scenario::Scenario,
-    world::{Action, CoreId, Fate, Setup, Want, World, name_of},
+    world::{Action, CoreId, Fate, Setup, Want, World},
 };
 use callsign_store::Transaction;
 
-use crate::cluster::{Cluster, control_frames, elects, frames, joins, log_reads, logs, store_ops, wakes};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::cluster::{
+    Cluster, SECOND, control_frames, elects, frames, joins, log_reads, logs, store_ops, wakes,
+};
 
 /// A host loses its session and opens the next one; the answer to its former self is still in the link.
 #[test]
@@ -34,7 +32,7 @@ fn trap_1_an_answer_to_a_former_session_is_not_taken() {
     let number = cluster.session(host).unwrap().number;
     cluster.must(&Action::Outage { node: host, is_out: true });
     cluster.until("others close the session", |c| !c.session(host).unwrap().open);
-    cluster.until("its name is free", |c| c.member(leader).unwrap().replica().row(&name_of(1)).is_none());
+    cluster.until("its name is free", |c| c.holder(leader, 1).is_none());
     let winner = cluster.register(other, 1);
     cluster.until("the name is another's", |c| c.granted(winner).is_some());
 
@@ -192,7 +190,7 @@ fn trap_4_a_view_that_skips_versions_frees_nobodys_names() {
     });
     let after = cluster.register(host, 1);
     cluster.until("a name under the new token", |c| c.granted(after).is_some());
-    let name = cluster.world.setup.names[usize::from(host)].clone();
+    let name = cluster.name(host);
     assert_eq!(
         cluster.member(next).unwrap().view().members[&name].token,
         former.token,
@@ -207,7 +205,7 @@ fn trap_4_a_view_that_skips_versions_frees_nobodys_names() {
     cluster.must(&Action::Break { a: leader, b: next, nth: 0, keep: 0 });
     let me = Some(cluster.incarnation(next));
     cluster.until("the seat", |c| c.term().leader.map(|leader| leader.incarnation) == me);
-    assert!(cluster.member(next).unwrap().replica().position() < cluster.end(), "it lacks all of that");
+    assert!(cluster.replica(next).position() < cluster.end(), "it lacks all of that");
     // It does not open the epoch on what it has.
     cluster.release();
     cluster.hold(store_ops(host, CoreId::Elector));
@@ -290,7 +288,7 @@ fn trap_6_a_member_that_nobody_was_linked_to_is_removed() {
     for proof in [true, false] {
         let mut cluster = with_a_stranger(proof);
         cluster.until("it is a member", |c| c.row(3).is_some());
-        let stranger = cluster.world.setup.names[3].clone();
+        let stranger = cluster.name(3);
         for node in 0..3 {
             assert!(!cluster.member(node).unwrap().is_linked(&stranger), "node {node} has a link to it");
         }

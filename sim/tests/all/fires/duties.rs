@@ -27,23 +27,23 @@ use crate::cluster::{Cluster, store_ops};
 fn trap_8_checks_of_lapses_and_of_what_a_leader_reads_fire() {
     // The second of two lapses stops and tells nobody.
     let mut scene = Scene::new();
-    let session = scene.session_id(scene.host);
-    scene.tells(scene.host, Input::SessionLapsed(session.clone()));
+    let session = scene.cluster.session_id(scene.host);
+    scene.cluster.tell(scene.host, Input::SessionLapsed(session.clone()));
     assert_eq!(scene.cluster.world.oracle.violation(), None);
-    scene.tells(scene.host, Input::SessionLapsed(session));
+    scene.cluster.tell(scene.host, Input::SessionLapsed(session));
     scene.fires(Check::AllTold);
 
     // A session that nobody has read asks, and the leader has nothing read: it takes the message for a forged one.
     let mut scene = Scene::new();
-    let mut session = scene.session_id(scene.host);
+    let mut session = scene.cluster.session_id(scene.host);
     session.number = SessionNumber(99);
     let wish = Wish::Unregister { position: Position(1) };
     let requests = vec![Request { number: RequestNumber(1), name: name_of(5), wish }];
     let epoch = scene.cluster.term().epoch;
     let (acknowledged, session) = (RequestNumber(0), Arc::new(session));
-    let from = scene.session_id(scene.other).node;
+    let from = scene.cluster.session_id(scene.other).node;
     let message = Message::Requests { epoch, session, acknowledged, requests };
-    scene.tells(scene.leader, Input::Message { from, message });
+    scene.cluster.tell(scene.leader, Input::Message { from, message });
     scene.fires(Check::Looked);
 
     // A member says that it has the end of the log, and has not.
@@ -58,7 +58,7 @@ fn trap_8_checks_of_leaving_fire() {
     // Who has left commits; and says that it leads.
     for speaks in [false, true] {
         let mut scene = Scene::new();
-        let (to, epoch) = (scene.session_id(scene.host).node, scene.cluster.term().epoch);
+        let (to, epoch) = (scene.cluster.session_id(scene.host).node, scene.cluster.term().epoch);
         let link = scene.parts(scene.leader).link_of.get(&to).map(|link| link.0);
         let goes_on = if speaks {
             let message = Message::Replicate { epoch, position: Position(1), batch: Vec::new().into() };
@@ -73,7 +73,7 @@ fn trap_8_checks_of_leaving_fire() {
 
     // A node has drained, and nobody can read that it drains.
     let mut scene = Scene::new();
-    let by = scene.session_id(scene.leader).node;
+    let by = scene.cluster.session_id(scene.leader).node;
     let answer = Answer::Drained(Drained::Led { by });
     scene.does(scene.host, vec![Effect::Answer { call: CallId(1 << 60), answer }]);
     scene.fires(Check::DrainKnown);
@@ -116,7 +116,7 @@ fn trap_8_checks_of_leaving_fire() {
     let node = scene.host;
     let second = Duration::from_secs(1);
     let times = LeavingTimes { drain: second, decide: second, say: second, close: second };
-    let name = scene.cluster.world.setup.names[usize::from(node)].clone();
+    let name = scene.cluster.name(node);
     let process = scene.cluster.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
     process.node = NodeCore::new(name, times);
     assert!(scene.cluster.world.apply(&Action::Leave { node }));
@@ -163,7 +163,7 @@ fn trap_8_checks_of_what_a_node_asks_for_fire() {
 
     // A message for which no link was asked for.
     let mut scene = Scene::new();
-    let (to, epoch) = (scene.session_id(scene.other).node, scene.cluster.term().epoch);
+    let (to, epoch) = (scene.cluster.session_id(scene.other).node, scene.cluster.term().epoch);
     let message = Message::Replicate { epoch, position: Position(1), batch: Vec::new().into() };
     scene.parts(scene.host).core.forge([Effect::Send { to, link: Some(9_999), message }]);
     scene.does(scene.host, Vec::new());
@@ -184,7 +184,7 @@ fn trap_8_checks_of_the_dead_fire() {
     let with_the_dead = || {
         let mut scene = Scene::new();
         let (leader, host) = (scene.leader, scene.host);
-        let session = scene.session_id(host);
+        let session = scene.cluster.session_id(host);
         scene.cluster.hold(store_ops(leader, CoreId::Member));
         scene.cluster.must(&Action::Crash { node: host });
         let knows = move |c: &Cluster| c.member(leader).unwrap().view().sessions.is_closed(&session);
@@ -216,7 +216,7 @@ fn trap_8_checks_of_sweeping_fire() {
     // What an open session needs, and what a member writes by.
     for is_author in [false, true] {
         let mut scene = Scene::new();
-        let node = scene.session_id(scene.host).node;
+        let node = scene.cluster.session_id(scene.host).node;
         let key = if is_author { keys.author(&node) } else { keys.cluster().session(&node) };
         scene.forge(scene.leader, CoreId::Elector, Transaction::new().clear(key));
         scene.fires(Check::SweptIsOver);
@@ -242,7 +242,7 @@ fn trap_8_check_of_who_watched_fires() {
     for node in [host, other] {
         scene.cluster.hold(store_ops(node, CoreId::Session));
     }
-    let node = scene.session_id(host).node;
+    let node = scene.cluster.session_id(host).node;
     let key = scene.cluster.world.setup.keys.cluster().session(&node);
     let closes = move |_: &callsign_sim::world::World, transaction: &Transaction| {
         transaction.writes.iter().any(|write| matches!(write, Write::Put { key: k, .. } if *k == key))
