@@ -456,6 +456,6 @@ impl Staged {
 impl Replica<BTreeMap<Name, Row>> {
     /// All names and their rows.
     pub fn rows(&self) -> impl Iterator<Item = (&Name, &Row)> {
-        self.rows.table().iter().filter(|(_, row)| self.rows.is_there(row))
+        self.rows.iter()
     }
 }

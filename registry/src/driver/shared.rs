@@ -31,15 +31,15 @@ struct Rows {
     /// Sessions whose rows below a position are gone, and may still be in the map.
     hidden: Mutex<Vec<(SessionId, Position)>>,
     /// How many rows these are.
-    hidden_rows: AtomicUsize,
+    unseen: AtomicUsize,
     /// Whether there are such sessions: all that a reader looks at, as a rule.
     hides: AtomicBool,
 }
 
 impl Rows {
     fn new(map: Map) -> Self {
-        let (hidden_rows, hides) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Self { map, hidden: Mutex::default(), hidden_rows, hides }
+        let (unseen, hides) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { map, hidden: Mutex::default(), unseen, hides }
     }
 
     fn is_hidden(&self, row: &Row) -> bool {
@@ -56,7 +56,7 @@ impl Rows {
     /// A row is no more in the map.
     fn removed(&self, row: Option<&Row>) {
         if row.is_some_and(|row| self.is_hidden(row)) {
-            self.hidden_rows.fetch_sub(1, Ordering::AcqRel);
+            self.unseen.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -89,7 +89,7 @@ impl TableReader {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.map.len().saturating_sub(self.0.hidden_rows.load(Ordering::Acquire))
+        self.0.map.len().saturating_sub(self.0.unseen.load(Ordering::Acquire))
     }
 
     /// All names, in any order; consistent in each shard, not over all.
@@ -125,7 +125,7 @@ impl Table for SharedTable {
     fn hide(&mut self, session: &SessionId, below: Position, names: usize) {
         let mut hidden = lock(&self.0.hidden);
         hidden.push((session.clone(), below));
-        self.0.hidden_rows.fetch_add(names, Ordering::AcqRel);
+        self.0.unseen.fetch_add(names, Ordering::AcqRel);
         self.0.hides.store(true, Ordering::Release);
     }
 
