@@ -219,7 +219,7 @@ impl Config {
         self
     }
 
-    /// How many names a chunk of a snapshot has at most, when a member that joins is sent the table. Default 4096. Fewer: it takes
+    /// How many names a chunk of a snapshot has at most, when a member that joins is sent the table. Default 1024. Fewer: it takes
     /// more round trips, so that simulations get to what happens between two of them with few names.
     #[must_use]
     pub fn snapshot_chunk(mut self, names: usize) -> Self {

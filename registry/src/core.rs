@@ -17,6 +17,7 @@ pub(crate) mod node;
 pub(crate) mod reads;
 pub(crate) mod registry;
 pub(crate) mod replica;
+pub(crate) mod rows;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;
 pub(crate) mod snapshot;

@@ -10,6 +10,7 @@ pub use crate::core::{
     node::{NodeCore, NodeEffect, NodeInput},
     registry::{QUEUES, Queue, RegistryCore, RegistryEffect, Told},
     replica::Replica,
-    table::{RequestNumber, Row, Table},
+    rows::Held,
+    table::{RequestNumber, Row, Slot, Table},
     tuning::Tuning,
 };

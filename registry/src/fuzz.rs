@@ -132,6 +132,7 @@ impl World {
             tuning: Tuning {
                 cut_worth: 4,
                 chunk_names: 2,
+                slice_names: 2,
                 memory_bytes: 1 << 10,
                 max_lag: 1 << 20,
                 batch_bytes: 90_000,
@@ -313,8 +314,7 @@ pub fn log(bytes: &[u8]) {
         assert!(replica.position() >= before, "a replica went back");
         drop(offered.map_err(|error| error.to_string()));
     }
-    let names: u64 = replica.sessions().values().map(|held| held.names).sum();
-    assert_eq!(names, replica.table().len() as u64, "sessions and rows do not agree");
+    assert_eq!(replica.count(), replica.rows().count(), "sessions and rows do not agree");
 }
 
 /// A name of an actor.

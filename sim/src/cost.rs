@@ -44,11 +44,12 @@ pub fn measure(names: u32, in_flight: u32) -> Cost {
     let unregister = pass(&Alone::unregister);
     pass(&Alone::register);
     let end = pass(&Alone::end);
-    assert_eq!((alone.member.claims(), alone.member.replica().table().len()), (0, 0), "all names are free");
+    assert_eq!((alone.member.claims(), alone.member.replica().count()), (0, 0), "all names are free");
     Cost { register, unregister, end }
 }
 
-fn processor_time() -> Duration {
+/// What this thread has had of the processor.
+pub(crate) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let part = |part: i64| u64::try_from(part).unwrap_or_default();
     Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))

@@ -8,6 +8,7 @@ pub mod elections;
 pub mod exhaustive;
 pub mod histories;
 pub mod linear;
+pub mod longest;
 pub mod mutants;
 pub mod nodes;
 pub mod oracle;

@@ -131,6 +131,7 @@ impl Setup {
             tuning: Tuning {
                 cut_worth: 4,
                 chunk_names: 2,
+                slice_names: 1,
                 memory_bytes: 400,
                 max_lag: 64 << 20,
                 batch_bytes: 1200,

@@ -21,7 +21,7 @@ use callsign::{SharedStore, open_store};
 use callsign_election::{
     Campaign, CampaignSettings, Election, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost,
     Policy, Started, Timing,
-    campaign::{CampaignStartError, Event, Release, What},
+    campaign::{CampaignEvent, CampaignEventKind, CampaignStartError, Release},
     lease::ElectionError,
 };
 use callsign_store::{
@@ -445,8 +445,8 @@ async fn open(url: &str, say: &Say) -> Result<SharedStore> {
 /// Says what of the election people should know. The rest is in the log.
 fn observer(say: Say) -> callsign_election::campaign::Observer {
     let (is_silent, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
-    Arc::new(move |event: &Event| match &event.what {
-        What::UnknownOutcome { fault } => {
+    Arc::new(move |event: &CampaignEvent| match &event.what {
+        CampaignEventKind::UnknownOutcome { fault } => {
             let left = event.trust_left;
             let cause = match fault {
                 Fault::Transient { cause, .. } | Fault::Fatal(cause) => cause,
@@ -462,16 +462,20 @@ fn observer(say: Say) -> callsign_election::campaign::Observer {
                 ));
             }
         }
-        What::Claimed | What::Rejected { .. } | What::Refreshed if is_silent.swap(false, Relaxed) => {
+        CampaignEventKind::Claimed | CampaignEventKind::Rejected { .. } | CampaignEventKind::Refreshed
+            if is_silent.swap(false, Relaxed) =>
+        {
             say.line("the store answers again");
         }
-        What::DuplicateIdentity if !is_told.swap(true, Relaxed) => say.line(format_args!(
+        CampaignEventKind::DuplicateIdentity if !is_told.swap(true, Relaxed) => say.line(format_args!(
             "another process takes part as {}, or did until a moment ago: waits (give each its own --member)",
             event.member
         )),
-        What::ResignFailed { fault } => say.line(format_args!("the lease was not given back: {fault}")),
-        What::Lost { why } => say.line(format_args!("leads no more: {}", lost_in_words(*why))),
-        What::RoleAborted { .. } => say.line("the program did not end in time: killed"),
+        CampaignEventKind::ResignFailed { fault } => {
+            say.line(format_args!("the lease was not given back: {fault}"));
+        }
+        CampaignEventKind::Lost { why } => say.line(format_args!("leads no more: {}", lost_in_words(*why))),
+        CampaignEventKind::RoleAborted { .. } => say.line("the program did not end in time: killed"),
         _ => {}
     })
 }

@@ -39,7 +39,7 @@ use self::{
 use crate::{
     core::{
         campaign::{
-            event::{Event, What},
+            event::{CampaignEvent, CampaignEventKind},
             status::{CampaignStatus, Phase, Trouble},
         },
         term::{Fence, Term},
@@ -313,13 +313,13 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         out.push(Effect::Publish(transition));
     }
 
-    fn emit(&self, now: Time, what: What, out: &mut Vec<Effect<F>>) {
+    fn emit(&self, now: Time, what: CampaignEventKind, out: &mut Vec<Effect<F>>) {
         let grant = match &self.seat {
             Seat::Vacant => None,
             Seat::Held(Held { grant, .. }) | Seat::Ending(Ending { grant, .. }) => Some(grant),
             Seat::Releasing(releasing) => Some(&releasing.grant),
         };
-        out.push(Effect::Emit(Box::new(Event {
+        out.push(Effect::Emit(Box::new(CampaignEvent {
             election: self.config.election.clone(),
             member: self.config.member.clone(),
             incarnation: self.config.incarnation,

@@ -46,7 +46,7 @@ pub use self::{
 };
 pub use crate::core::campaign::{
     self as core, End, OnLoss, Release, Transition, Until,
-    event::{Event, What},
+    event::{CampaignEvent, CampaignEventKind},
     status::{CampaignStatus, Phase, Trouble, Unusable},
 };
 use crate::{

@@ -13,7 +13,7 @@
 //! the [`Fence`].
 //!
 //! **Events.** Whoever changes the election says so to `tracing`, target `callsign::election`: `election.joined`, `.elected`,
-//! `.preempted`, `.vacated`, `.evicted` and so on, see [`What`]. Counted as `callsign_election_events_total`.
+//! `.preempted`, `.vacated`, `.evicted` and so on, see [`LeaseEventKind`]. Counted as `callsign_election_events_total`.
 //!
 //! **Cost.** `claim`, `refresh`, `abdicate` and [`Election::leader`] read at most three keys and write at most two, however
 //! many candidates there are: one more write once in 2^32 ballots, and when the seat's record was lost. A policy that
@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 
 pub use crate::core::lease::{
     error::ElectionError,
-    event::{Event, What},
+    event::{LeaseEvent, LeaseEventKind},
     member,
     memory::Memory,
     operation,

@@ -15,7 +15,7 @@ use callsign_store::{
 use crate::{
     core::campaign::{
         Transition,
-        event::{Event, What},
+        event::{CampaignEvent, CampaignEventKind},
     },
     oracle::{Fault, Verdict},
     role::Lost,
@@ -111,17 +111,17 @@ impl OfElection {
             .increment(1);
     }
 
-    pub(crate) fn event(&self, event: &Event) {
+    pub(crate) fn event(&self, event: &CampaignEvent) {
         let name = event.what.name();
         counter!("callsign_election_events_total", "election" => self.0.clone(), "event" => name)
             .increment(1);
         match &event.what {
-            What::Claimed => {
+            CampaignEventKind::Claimed => {
                 if let Some(epoch) = event.epoch {
                     gauge!("callsign_election_epoch", "election" => self.0.clone()).set(exact(epoch.0));
                 }
             }
-            What::Lost { why } => {
+            CampaignEventKind::Lost { why } => {
                 let why = match why {
                     Lost::Denied => "denied",
                     Lost::TrustLapsed => "trust_lapsed",

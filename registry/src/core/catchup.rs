@@ -24,7 +24,7 @@ use callsign_store::{
 };
 
 use crate::core::{
-    input::{Effect, Event, OpId, Turn},
+    input::{Effect, OpId, Turn},
     log::{Batch, CorruptBatch, Op},
     message::{Chunk, Message},
     replica::{Applied, Replica, Staged},
@@ -62,19 +62,19 @@ pub(crate) struct Sources {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Asked<T> {
+enum Asked {
     Nothing,
     Leader { since: Time },
     Log { id: OpId, since: Time },
-    Snapshot { from: NodeName, id: u64, index: u64, since: Time, staged: Option<Staged<T>> },
+    Snapshot { from: NodeName, id: u64, index: u64, since: Time, staged: Staged },
 }
 
 /// What a replica lacks, and whom it asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CatchUp<T> {
+pub(crate) struct CatchUp {
     wanted: Position,
     wanted_since: Time,
-    asked: Asked<T>,
+    asked: Asked,
     /// The leader did not have it in memory, or did not answer.
     prefer_log: bool,
     /// The log does not go back so far.
@@ -91,7 +91,7 @@ pub(crate) struct CatchUp<T> {
     not_before: Time,
 }
 
-impl<T: Table> CatchUp<T> {
+impl CatchUp {
     /// `seed`: where the numbers of its snapshots begin.
     pub(crate) fn new(seed: u64) -> Self {
         Self::beginning(seed, LineageNumber::default())
@@ -137,13 +137,22 @@ impl<T: Table> CatchUp<T> {
     }
 
     /// Whether the replica lacks nothing that is known of.
-    pub(crate) fn is_complete(&self, replica: &Replica<T>) -> bool {
-        replica.is_based() && replica.position() >= self.wanted
+    pub(crate) fn is_complete<T: Table>(&self, replica: &Replica<T>) -> bool {
+        replica.is_based() && !replica.has_next() && replica.position() >= self.wanted
     }
 
     /// Asks for what is lacking, if anything is. Returns when to be called again at the latest.
-    pub(crate) fn drive(&mut self, turn: Turn<'_>, replica: &Replica<T>, sources: &Sources) -> Option<Time> {
+    pub(crate) fn drive<T: Table>(
+        &mut self,
+        turn: Turn<'_>,
+        replica: &Replica<T>,
+        sources: &Sources,
+    ) -> Option<Time> {
         let now = turn.now;
+        if replica.is_installing() || replica.has_next() {
+            // What it has may be all that it lacks.
+            return Some(now);
+        }
         if self.is_complete(replica) {
             self.asked = Asked::Nothing;
             self.prefer_log = false;
@@ -191,7 +200,7 @@ impl<T: Table> CatchUp<T> {
             self.last_snapshot = splitmix(self.last_snapshot);
             let id = self.last_snapshot;
             turn.effects.push(Effect::send(from.clone(), Message::SnapshotWanted { id }));
-            self.asked = Asked::Snapshot { from, id, index: 0, since: now, staged: None };
+            self.asked = Asked::Snapshot { from, id, index: 0, since: now, staged: Staged::default() };
             return Some(now + SOURCE_TIMEOUT);
         }
         match &sources.leader {
@@ -205,7 +214,7 @@ impl<T: Table> CatchUp<T> {
         Some(now + SOURCE_TIMEOUT)
     }
 
-    fn ask_log(&mut self, mut turn: Turn<'_>, replica: &Replica<T>) {
+    fn ask_log<T: Table>(&mut self, mut turn: Turn<'_>, replica: &Replica<T>) {
         let keys = turn.keys;
         let begin = Position(self.begin.after(0));
         let from = if replica.is_based() { replica.position().next() } else { begin };
@@ -249,7 +258,7 @@ impl<T: Table> CatchUp<T> {
     }
 
     /// The leader answered from its memory.
-    pub(crate) fn on_fetched(
+    pub(crate) fn on_fetched<T: Table>(
         &mut self,
         now: Time,
         replica: &mut Replica<T>,
@@ -271,7 +280,7 @@ impl<T: Table> CatchUp<T> {
     }
 
     /// The store's log was read.
-    pub(crate) fn on_log(
+    pub(crate) fn on_log<T: Table>(
         &mut self,
         now: Time,
         replica: &mut Replica<T>,
@@ -345,25 +354,23 @@ impl<T: Table> CatchUp<T> {
         Ok(applied)
     }
 
-    /// A chunk of a snapshot arrived. Returns what the batches that waited for the whole have changed.
-    pub(crate) fn on_chunk(
+    /// A chunk of a snapshot arrived.
+    pub(crate) fn on_chunk<T: Table>(
         &mut self,
         now: Time,
         replica: &mut Replica<T>,
         from: &NodeName,
         chunk: ArrivedChunk,
         effects: &mut Vec<Effect>,
-    ) -> Result<Applied, CorruptBatch> {
+    ) -> Result<(), CorruptBatch> {
         let Asked::Snapshot { from: asked, id, index, since, staged } = &mut self.asked else {
-            return Ok(Applied::default());
+            return Ok(());
         };
         let is_next = asked == from && *id == chunk.id && *index == chunk.index;
         if !is_next && !planted!("chunk-of-another-snapshot") {
-            return Ok(Applied::default());
+            return Ok(());
         }
-        let expected = usize::try_from(chunk.names).unwrap_or(0).min(1 << 24);
-        let arriving = staged.get_or_insert_with(|| Staged::new(replica, expected));
-        if let Err(corrupt) = arriving.take(chunk.chunk) {
+        if let Err(corrupt) = staged.take(chunk.chunk) {
             self.not_before = now + NOBODY;
             self.give_up();
             return Err(corrupt);
@@ -375,21 +382,19 @@ impl<T: Table> CatchUp<T> {
             }
             let message = Message::SnapshotNext { id: *id, index: *index };
             effects.push(Effect::send(from.clone(), message));
-            return Ok(Applied::default());
+            return Ok(());
         };
-        let Some(complete) = staged.take() else { return Ok(Applied::default()) };
-        let names = complete.count();
+        let complete = std::mem::take(staged);
         self.asked = Asked::Nothing;
         // Its donor has not heard yet that the store went back.
         let is_of_ours = !self.begin.is_after(end.position.0);
-        let Some(applied) = is_of_ours.then(|| replica.install(complete, epoch, end)).flatten() else {
+        if is_of_ours && replica.install(complete, epoch, end) {
+            self.too_far = false;
+        } else {
             self.turn += 1;
             self.not_before = now + NOBODY;
-            return Ok(Applied::default());
-        };
-        self.too_far = false;
-        effects.push(Effect::Event(Event::SnapshotInstalled { position: end.position, names }));
-        Ok(applied)
+        }
+        Ok(())
     }
 
     /// The one asked for a snapshot has none.
@@ -406,7 +411,6 @@ impl<T: Table> CatchUp<T> {
 pub(crate) struct ArrivedChunk {
     pub(crate) id: u64,
     pub(crate) index: u64,
-    pub(crate) names: u64,
     pub(crate) chunk: Chunk,
     pub(crate) end: Option<(Epoch, LogEnd)>,
 }

@@ -42,7 +42,8 @@ use crate::{
         input::{Answer, CallId, Effect, Event, Granted, Notice, Now, OnLapse},
         message::{Message, Request, Verdict, Wish},
         name::Name,
-        replica::{Applied, Replica, digest},
+        replica::{Applied, Replica},
+        rows::digest,
         table::{RequestNumber, Row, Table},
     },
     error::{Elsewhere, RegisterError, UnregisterError},
@@ -156,7 +157,6 @@ impl Host {
         self.claims_digest
     }
 
-    #[cfg(feature = "cores")]
     pub(crate) fn session(&self) -> Option<&SessionId> {
         self.session.as_deref()
     }
@@ -250,7 +250,7 @@ impl Host {
             self.end_claim(&name, None, effects)
         };
         let Some(claim) = claim else {
-            let answer = not_held(&name, replica.table().row(&name).as_ref());
+            let answer = not_held(&name, replica.row(&name).as_ref());
             effects.push(Effect::Answer { call: caller.call, answer });
             return;
         };

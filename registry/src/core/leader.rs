@@ -470,7 +470,7 @@ impl Leader {
     fn is_of_the_dead<T: Table>(&self, replica: &Replica<T>, name: &str) -> bool {
         !self.closed.is_empty()
             && !planted!("host-gone-not-logged")
-            && replica.table().row(name).is_some_and(|row| self.closed.contains(&*row.session))
+            && replica.row(name).is_some_and(|row| self.closed.contains(&*row.session))
     }
 
     /// A member was linked while the epoch is open: it is told so.

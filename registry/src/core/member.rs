@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use callsign_elector::{
     elector::View,
     lineage::{LineageId, LineageNumber},
-    record::{LogEnd, Term},
+    record::{LogEnd, MemberRow, Term},
     sessions::Sessions,
     settings::InForce,
 };
@@ -122,7 +122,7 @@ pub struct Member<T> {
     heard: Option<(Epoch, NodeName)>,
     ahead: Ahead,
     replica: Replica<T>,
-    catchup: CatchUp<T>,
+    catchup: CatchUp,
     walks: Walks,
     handoff: Option<Handoff>,
     leader: Option<Leader>,
@@ -239,8 +239,14 @@ impl<T: Table> Member<T> {
 
     /// Whether its row says that its replica holds the end of the log.
     pub fn is_synced(&self) -> bool {
-        let row = self.view.members.get(&self.config.me);
-        row.is_some_and(|row| row.synced && Some(row.token) == self.view.me) && self.replica.is_based()
+        self.row().is_some_and(|row| row.synced) && self.replica.is_based()
+    }
+
+    /// Its row, if it is a member in its present session. A view may be older than the session: its row goes with the former one,
+    /// and no row would say that names of the present one are held, so that a `Reset` might lose them.
+    fn row(&self) -> Option<&MemberRow> {
+        let row = self.view.members.get(&self.config.me).filter(|row| Some(row.token) == self.view.me)?;
+        (self.host.session() == Some(&row.session)).then_some(row)
     }
 
     /// The leader that can be asked, and its epoch: it has opened it, and it is linked or this member.
@@ -551,6 +557,7 @@ impl<T: Table> Member<T> {
 
     /// Nothing more waits: what was collected is sent, the next batch is begun, and who waited is answered.
     fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.proceed(effects);
         if self.drain.has_left() {
             return;
         }
@@ -602,6 +609,16 @@ impl<T: Table> Member<T> {
         self.drive_drain(now, effects);
     }
 
+    /// Goes on with what is done a few names at a time.
+    fn proceed(&mut self, effects: &mut Vec<Effect>) {
+        let proceeded = self.replica.proceed(self.config.tuning.slice_names);
+        if let Some(position) = proceeded.installed {
+            let names = self.replica.count();
+            effects.push(Effect::Event(Event::SnapshotInstalled { position, names }));
+        }
+        self.on_applied(&proceeded.applied, effects);
+    }
+
     fn sources(&self) -> Sources {
         let leader = self.leader().filter(|(_, node)| **node != self.config.me).map(|(_, node)| node.clone());
         let is_synced = |node: &&NodeName| {
@@ -621,6 +638,9 @@ impl<T: Table> Member<T> {
         }
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
+        }
+        if self.replica.is_busy() {
+            return now;
         }
         let is_waiting = self.host.is_waiting()
             || self.reads.is_waiting()

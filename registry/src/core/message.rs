@@ -62,20 +62,30 @@ pub struct ChunkRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Chunk {
     pub sessions: Vec<Arc<SessionId>>,
+    /// Sessions, by where they are listed, whose rows below a position are gone. To be done before `rows`.
+    pub gone: Vec<(u32, Position)>,
     pub rows: Vec<ChunkRow>,
 }
 
 impl Chunk {
     pub fn push(&mut self, name: Name, row: Option<Row>) {
-        let row = row.map(|row| {
-            let found = self.sessions.iter().rposition(|s| Arc::ptr_eq(s, &row.session) || *s == row.session);
-            let index = found.unwrap_or_else(|| {
-                self.sessions.push(row.session.clone());
-                self.sessions.len() - 1
-            });
-            (row.position, u32::try_from(index).unwrap_or(u32::MAX), row.request, row.actor, row.kind)
-        });
+        let row = row.map(|row| (row.position, self.list(&row.session), row.request, row.actor, row.kind));
         self.rows.push(ChunkRow { name, row });
+    }
+
+    /// Adds a session whose rows below a position are gone.
+    pub fn push_gone(&mut self, session: SessionId, below: Position) {
+        let index = self.list(&Arc::new(session));
+        self.gone.push((index, below));
+    }
+
+    fn list(&mut self, session: &Arc<SessionId>) -> u32 {
+        let found = self.sessions.iter().rposition(|s| Arc::ptr_eq(s, session) || *s == *session);
+        let index = found.unwrap_or_else(|| {
+            self.sessions.push(session.clone());
+            self.sessions.len() - 1
+        });
+        u32::try_from(index).unwrap_or(u32::MAX)
     }
 }
 
@@ -112,7 +122,7 @@ pub enum Message {
     /// Asker to sender: the chunk with this index, please.
     SnapshotNext { id: u64, index: u64 },
     /// One chunk. If `end` is set it is the last one: with it the snapshot is exact at that batch.
-    SnapshotChunk { id: u64, index: u64, names: u64, chunk: Chunk, end: Option<(Epoch, LogEnd)> },
+    SnapshotChunk { id: u64, index: u64, chunk: Chunk, end: Option<(Epoch, LogEnd)> },
     /// The sender has no base itself, or has forgotten this snapshot.
     SnapshotRefused { id: u64 },
 

@@ -119,7 +119,7 @@ impl Reads {
         let mut answer = |call, answer| effects.push(Effect::Answer { call, answer });
         self.reaching.retain(|(wanted, asked)| {
             if is_based && (at >= *wanted || planted!("consistent-read-of-own-replica")) {
-                let entry = replica.table().row(&asked.name).as_ref().map(Row::entry);
+                let entry = replica.row(&asked.name).as_ref().map(Row::entry);
                 answer(asked.call, Answer::Consistent(Ok((at, entry))));
                 return false;
             }

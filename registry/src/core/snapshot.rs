@@ -1,6 +1,6 @@
 //! Sending a snapshot in chunks, while the table changes.
 //!
-//! The walk goes once over the names that were there when it began. What is changed meanwhile is remembered, and
+//! The walk goes once over the names that were there when it began, session by session. What is changed meanwhile is remembered, and
 //! walked over again, until what is left fits in the last chunk; that one is taken at one position, at which the
 //! whole is exact. The receiver asks for each chunk, so that a slow one holds up nobody.
 //!
@@ -9,12 +9,17 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use callsign_store::{Time, ids::NodeName, planted};
+use callsign_store::{
+    Time,
+    ids::{NodeName, SessionId},
+    planted,
+};
 
 use crate::core::{
     message::{Chunk, Message},
     name::Name,
     replica::{Replica, Touched},
+    rows::Names,
     table::Table,
 };
 
@@ -31,11 +36,34 @@ const MAX_WALKS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Walk {
-    names: Vec<Name>,
-    cursor: usize,
-    total: u64,
+    /// The sessions that are still to be walked over, and how many names of the last one.
+    sessions: Vec<SessionId>,
+    left: Option<usize>,
+    /// Then the names that were changed meanwhile.
+    again: Vec<Name>,
     next_index: u64,
     last_asked: Time,
+}
+
+impl Walk {
+    /// The next name that was there when the walk began, or came since.
+    ///
+    /// It goes from the end of each session's list to its beginning: a name that goes leaves its place to the last one, which was
+    /// walked over, unless it comes to stand before those that were.
+    fn next<'a, T: Table>(&mut self, replica: &'a Replica<T>) -> Option<&'a Name> {
+        loop {
+            let names = replica.sessions().get(self.sessions.last()?).map(|held| &held.names);
+            let count = names.map_or(0, Names::len);
+            let left = self.left.unwrap_or(count).min(count);
+            self.left = left.checked_sub(1).filter(|left| *left > 0);
+            if self.left.is_none() {
+                self.sessions.pop();
+            }
+            if let Some(name) = names.and_then(|names| names.get(left.checked_sub(1)?)) {
+                return Some(name);
+            }
+        }
+    }
 }
 
 /// All snapshots that are being sent.
@@ -63,10 +91,16 @@ impl Walks {
         if !replica.is_based() || self.walks.len() >= MAX_WALKS {
             return Message::SnapshotRefused { id };
         }
-        let names = replica.table().names();
-        let total = names.len() as u64;
-        self.walks.insert((to.clone(), id), Walk { names, cursor: 0, total, next_index: 0, last_asked: now });
-        let limit = replica.table().count().max(TOUCHED_CHUNKS * self.chunk);
+        let count = replica.count();
+        let walk = Walk {
+            sessions: replica.sessions().keys().cloned().collect(),
+            left: None,
+            again: Vec::new(),
+            next_index: 0,
+            last_asked: now,
+        };
+        self.walks.insert((to.clone(), id), walk);
+        let limit = count.max(TOUCHED_CHUNKS * self.chunk);
         replica.touched.insert((to.clone(), id), Touched::at_most(limit));
         self.next(now, replica, to, id, 0)
     }
@@ -95,7 +129,7 @@ impl Walks {
     ) -> Message {
         let key = (to.clone(), id);
         // The replica forgets what was touched when another snapshot took its own place, and when it became too much.
-        let (Some(walk), Some(touched)) = (self.walks.get_mut(&key), replica.touched.get_mut(&key)) else {
+        let (Some(walk), true) = (self.walks.get_mut(&key), replica.touched.contains_key(&key)) else {
             self.walks.remove(&key);
             return Message::SnapshotRefused { id };
         };
@@ -105,33 +139,40 @@ impl Walks {
         walk.next_index += 1;
         walk.last_asked = now;
         let mut taken: Vec<Name> = Vec::new();
-        while taken.len() < self.chunk && walk.cursor < walk.names.len() {
-            taken.push(walk.names[walk.cursor].clone());
-            walk.cursor += 1;
+        while taken.len() < self.chunk
+            && let Some(name) = walk.next(replica)
+        {
+            taken.push(name.clone());
         }
+        let again = walk.again.len().min(self.chunk - taken.len());
+        taken.extend(walk.again.drain(..again));
         let mut end = None;
-        if walk.cursor == walk.names.len() {
-            if planted!("snapshot-without-touched") {
-                end = Some((replica.epoch(), replica.end()));
-            } else if taken.len() + touched.count() <= self.chunk {
-                taken.extend(touched.take());
-                end = Some((replica.epoch(), replica.end()));
-            } else {
-                walk.names = touched.take();
-                walk.cursor = 0;
+        let mut chunk = Chunk::default();
+        if let Some(touched) = replica.touched.get_mut(&key) {
+            for (session, below) in touched.take_gone() {
+                chunk.push_gone(session, below);
+            }
+            if walk.sessions.is_empty() && walk.again.is_empty() {
+                if planted!("snapshot-without-touched") {
+                    end = Some(());
+                } else if taken.len() + touched.count() <= self.chunk {
+                    taken.extend(touched.take());
+                    end = Some(());
+                } else {
+                    walk.again = touched.take();
+                }
             }
         }
-        let names = walk.total;
-        let mut chunk = Chunk::default();
+        let end = end.map(|()| (replica.epoch(), replica.end()));
         for name in taken {
-            let row = replica.table().row(&name);
+            let row = replica.row(&name);
             chunk.push(name, row);
         }
         if end.is_some() {
             self.walks.remove(&key);
             replica.touched.remove(&key);
         }
-        Message::SnapshotChunk { id, index, names, chunk, end }
+        Message::SnapshotChunk { id, index, chunk, end }
     }
 
     /// Drops the walks for a node that is gone.

@@ -3,7 +3,11 @@
 //! A core writes it through [`Table`], so that the same core runs over a plain map in a simulation and over the
 //! map that everyone on the node reads.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use callsign_store::ids::{Position, SessionId, deserialize_count};
 use callsign_transport::Kind;
@@ -16,6 +20,22 @@ use crate::core::{entry::Entry, name::Name};
 )]
 #[serde(transparent)]
 pub struct RequestNumber(#[serde(deserialize_with = "deserialize_count")] pub u64);
+
+/// Where a name stands in the list of the names of its session. It says nothing of who holds the name: rows are compared without it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slot(pub(crate) u32);
+
+impl PartialEq for Slot {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Slot {}
+
+impl Hash for Slot {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
 
 /// Who holds a name, as the log says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +50,8 @@ pub struct Row {
     pub actor: u64,
     /// What messages it takes.
     pub kind: Kind,
+    /// How its name is found among those of the session.
+    pub slot: Slot,
 }
 
 impl Row {
@@ -46,29 +68,24 @@ impl Row {
     }
 }
 
-/// Names and who holds them.
+/// Names and who holds them. Nothing here takes longer for more names.
 pub trait Table {
-    /// The row of a name.
+    /// The row of a name, also if it is hidden.
     fn row(&self, name: &str) -> Option<Row>;
     /// Sets the row of a name; returns the former one.
     fn put(&mut self, name: Name, row: Row) -> Option<Row>;
     /// Removes a name; returns its row.
     fn take(&mut self, name: &str) -> Option<Row>;
-    /// How many names there are.
-    fn count(&self) -> usize;
-    /// All names, in any order. Cost: their number.
-    fn names(&self) -> Vec<Name>;
-    /// The names of one session, in any order. Cost: the number of all names.
-    fn names_of(&self, session: &SessionId) -> Vec<Name>;
-    /// Removes the names of one session, and tells of each. Cost: the number of all names.
-    fn free_all_of(&mut self, session: &SessionId, freed: impl FnMut(&Name, &Row));
-    /// An empty table that nobody reads yet, with room for `names`.
-    #[must_use]
-    fn staged(&self, names: usize) -> Self;
-    /// Takes the place of this table's content: a reader sees the old or the new of each name, never less.
-    fn switch_to(&mut self, staged: Self);
+    /// Sets the slot of a name that there is.
+    fn set_slot(&mut self, name: &str, slot: Slot);
+    /// The `names` rows of a session below a position are gone, and will be removed one after the other. From now on nobody who
+    /// reads this table beside its replica sees them.
+    fn hide(&mut self, session: &SessionId, below: Position, names: usize);
+    /// They are removed.
+    fn unhide(&mut self, session: &SessionId);
 }
 
+/// Only its replica reads it, which knows what is hidden.
 impl Table for BTreeMap<Name, Row> {
     fn row(&self, name: &str) -> Option<Row> {
         self.get(name).cloned()
@@ -82,33 +99,13 @@ impl Table for BTreeMap<Name, Row> {
         self.remove(name)
     }
 
-    fn count(&self) -> usize {
-        self.len()
+    fn set_slot(&mut self, name: &str, slot: Slot) {
+        if let Some(row) = self.get_mut(name) {
+            row.slot = slot;
+        }
     }
 
-    fn names(&self) -> Vec<Name> {
-        self.keys().cloned().collect()
-    }
+    fn hide(&mut self, _session: &SessionId, _below: Position, _names: usize) {}
 
-    fn names_of(&self, session: &SessionId) -> Vec<Name> {
-        self.iter().filter(|(_, row)| *row.session == *session).map(|(name, _)| name.clone()).collect()
-    }
-
-    fn free_all_of(&mut self, session: &SessionId, mut freed: impl FnMut(&Name, &Row)) {
-        self.retain(|name, row| {
-            let goes = *row.session == *session;
-            if goes {
-                freed(name, row);
-            }
-            !goes
-        });
-    }
-
-    fn staged(&self, _names: usize) -> Self {
-        Self::new()
-    }
-
-    fn switch_to(&mut self, staged: Self) {
-        *self = staged;
-    }
+    fn unhide(&mut self, _session: &SessionId) {}
 }

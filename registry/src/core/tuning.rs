@@ -16,6 +16,9 @@ pub struct Tuning {
     /// How far a synced member may lag, in bytes of the log. Smaller: a slow one needs snapshots. Larger: the store
     /// keeps more.
     pub max_lag: usize,
+    /// How many names of a session that is gone a member removes at a time, or of a snapshot it puts in their place. Larger: what
+    /// comes meanwhile waits for longer.
+    pub slice_names: usize,
     /// How many bytes a leader puts into a batch at most. Larger: the store may refuse it.
     pub batch_bytes: usize,
 }
@@ -24,7 +27,8 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             cut_worth: 256,
-            chunk_names: 4096,
+            chunk_names: 1024,
+            slice_names: 1024,
             memory_bytes: 16 << 20,
             max_lag: 64 << 20,
             batch_bytes: MAX_BATCH_BYTES,

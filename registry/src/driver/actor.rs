@@ -78,7 +78,7 @@ pub(crate) struct Started {
 pub(crate) async fn start(parts: Parts) -> Result<Started, ractor::SpawnErr> {
     // A recording can be replayed only if the order of the table is in it, or none of it.
     let seed = parts.config.seed;
-    let table = if parts.recorders.is_some() { SharedTable::in_order(seed) } else { SharedTable::new(seed) };
+    let table = SharedTable::new(seed);
     let shared = Arc::new(Shared::new(&parts, &table));
     let (supervisor, name) = (parts.supervisor.clone(), format!("the member of registry {}", parts.registry));
     let arguments = (shared.clone(), parts, table);

@@ -1,192 +1,187 @@
 //! The table that everyone on the node reads: a `DashMap` that one member writes.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
-use callsign_store::ids::SessionId;
+use callsign_store::{
+    ids::{Position, SessionId},
+    lock::lock,
+};
 use dashmap::DashMap;
 use foldhash::quality::FixedState;
 
 use crate::core::{
     name::Name,
-    table::{Row, Table},
+    table::{Row, Slot, Table},
 };
 
 // Seeded by the node's entropy, so that nobody outside can guess it; about three times as fast as the standard hasher.
 type Map = DashMap<Name, Row, FixedState>;
 
+/// A part of the map that grows moves all its rows at once, thirty thousand of a million. More parts: a lookup finds fewer of their
+/// locks in the processor's cache.
+const SHARDS: usize = 32;
+
+/// The rows, and which of them nobody may see any more.
+#[derive(Debug)]
+struct Rows {
+    map: Map,
+    /// Sessions whose rows below a position are gone, and may still be in the map.
+    hidden: Mutex<Vec<(SessionId, Position)>>,
+    /// How many rows these are.
+    unseen: AtomicUsize,
+    /// Whether there are such sessions: all that a reader looks at, as a rule.
+    hides: AtomicBool,
+}
+
+impl Rows {
+    fn new(map: Map) -> Self {
+        let (unseen, hides) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { map, hidden: Mutex::default(), unseen, hides }
+    }
+
+    fn is_hidden(&self, row: &Row) -> bool {
+        self.hides.load(Ordering::Acquire) && self.is_listed_as_hidden(row)
+    }
+
+    #[cold]
+    fn is_listed_as_hidden(&self, row: &Row) -> bool {
+        let is_of =
+            |(session, below): &(SessionId, Position)| row.position < *below && *row.session == *session;
+        lock(&self.hidden).iter().any(is_of)
+    }
+
+    /// A row is no more in the map.
+    fn removed(&self, row: Option<&Row>) {
+        if row.is_some_and(|row| self.is_hidden(row)) {
+            self.unseen.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
 /// The writer's side. There is one, inside the member.
 #[derive(Debug)]
-pub(crate) struct SharedTable {
-    map: Arc<Map>,
-    seed: u64,
-    /// Whether whatever goes over names goes in their order, at the cost of sorting. The map has a new one each run.
-    is_in_order: bool,
-}
+pub(crate) struct SharedTable(Arc<Rows>);
 
 /// The readers' side. Reading costs one lookup in a map: no mailbox, no await.
 #[derive(Clone, Debug)]
-pub(crate) struct TableReader {
-    map: Arc<Map>,
-}
+pub(crate) struct TableReader(Arc<Rows>);
 
 impl SharedTable {
     /// An empty table, whose order follows from the seed.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { map: Arc::new(Map::with_hasher(FixedState::with_seed(seed))), seed, is_in_order: false }
-    }
-
-    /// A table that does the same, in the same order, as a sorted map.
-    pub(crate) fn in_order(seed: u64) -> Self {
-        Self { is_in_order: true, ..Self::new(seed) }
+        let map = Map::with_hasher_and_shard_amount(FixedState::with_seed(seed), SHARDS);
+        Self(Arc::new(Rows::new(map)))
     }
 
     pub(crate) fn reader(&self) -> TableReader {
-        TableReader { map: self.map.clone() }
-    }
-}
-
-impl SharedTable {
-    fn ordered(&self, mut names: Vec<Name>) -> Vec<Name> {
-        if self.is_in_order {
-            names.sort_unstable();
-        }
-        names
+        TableReader(self.0.clone())
     }
 }
 
 impl TableReader {
     /// Looks at one row under its shard's lock, and copies out what `look` wants of it.
     pub(crate) fn with<R>(&self, name: &str, look: impl FnOnce(&Row) -> R) -> Option<R> {
-        self.map.get(name).map(|row| look(row.value()))
+        let row = self.0.map.get(name)?;
+        (!self.0.is_hidden(&row)).then(|| look(row.value()))
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.map.len()
+        self.0.map.len().saturating_sub(self.0.unseen.load(Ordering::Acquire))
     }
 
     /// All names, in any order; consistent in each shard, not over all.
     pub(crate) fn names(&self) -> Vec<Name> {
-        self.map.iter().map(|row| row.key().clone()).collect()
+        let seen = self.0.map.iter().filter(|row| !self.0.is_hidden(row));
+        seen.map(|row| row.key().clone()).collect()
     }
-}
-
-/// Rows of a session share one copy of its id, so most are told apart without a look into it.
-fn is_of(row: &Row, session: &SessionId) -> bool {
-    Arc::as_ptr(&row.session) == std::ptr::from_ref(session) || *row.session == *session
 }
 
 impl Table for SharedTable {
     fn row(&self, name: &str) -> Option<Row> {
-        self.map.get(name).map(|row| row.value().clone())
+        self.0.map.get(name).map(|row| row.value().clone())
     }
 
     fn put(&mut self, name: Name, row: Row) -> Option<Row> {
-        self.map.insert(name, row)
+        let former = self.0.map.insert(name, row);
+        self.0.removed(former.as_ref());
+        former
     }
 
     fn take(&mut self, name: &str) -> Option<Row> {
-        self.map.remove(name).map(|(_, row)| row)
+        let row = self.0.map.remove(name).map(|(_, row)| row);
+        self.0.removed(row.as_ref());
+        row
     }
 
-    fn count(&self) -> usize {
-        self.map.len()
-    }
-
-    fn names(&self) -> Vec<Name> {
-        self.ordered(self.map.iter().map(|row| row.key().clone()).collect())
-    }
-
-    fn names_of(&self, session: &SessionId) -> Vec<Name> {
-        let rows = self.map.iter().filter(|row| is_of(row, session));
-        self.ordered(rows.map(|row| row.key().clone()).collect())
-    }
-
-    fn free_all_of(&mut self, session: &SessionId, mut freed: impl FnMut(&Name, &Row)) {
-        if self.is_in_order {
-            for name in self.names_of(session) {
-                if let Some((name, row)) = self.map.remove(&name) {
-                    freed(&name, &row);
-                }
-            }
-            return;
+    fn set_slot(&mut self, name: &str, slot: Slot) {
+        if let Some(mut row) = self.0.map.get_mut(name) {
+            row.slot = slot;
         }
-        // One pass, shard by shard: a reader waits for one shard at most.
-        self.map.retain(|name, row| {
-            let goes = is_of(row, session);
-            if goes {
-                freed(name, row);
-            }
-            !goes
-        });
     }
 
-    fn staged(&self, names: usize) -> Self {
-        // Another seed: rows that come in the order of one hash crowd in a map of the same.
-        let seed = self.seed.wrapping_add(1);
-        let map = Map::with_capacity_and_hasher(names, FixedState::with_seed(seed));
-        Self { map: Arc::new(map), seed, is_in_order: self.is_in_order }
+    fn hide(&mut self, session: &SessionId, below: Position, names: usize) {
+        let mut hidden = lock(&self.0.hidden);
+        hidden.push((session.clone(), below));
+        self.0.unseen.fetch_add(names, Ordering::AcqRel);
+        self.0.hides.store(true, Ordering::Release);
     }
 
-    // Name by name, so that readers need no second pointer to chase. Nobody reads meanwhile: a member that takes a
-    // snapshot is not synced.
-    fn switch_to(&mut self, staged: Self) {
-        self.map.retain(|name, _| staged.map.contains_key(name));
-        let staged = Arc::try_unwrap(staged.map).unwrap_or_else(|shared| Map::clone(&shared));
-        for (name, row) in staged {
-            self.map.insert(name, row);
-        }
+    fn unhide(&mut self, session: &SessionId) {
+        let mut hidden = lock(&self.0.hidden);
+        hidden.retain(|(other, _)| other != session);
+        self.0.hides.store(!hidden.is_empty(), Ordering::Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use callsign_store::ids::{Incarnation, NodeName, Position, SessionNumber};
     use callsign_transport::Kind;
 
     use super::*;
     use crate::core::table::RequestNumber;
 
-    /// All that goes over names, told in the order in which it does.
-    fn order<T: Table>(mut table: T) -> Vec<Vec<Name>> {
-        let session = |number| {
-            let node = NodeName::new("a").unwrap();
-            Arc::new(SessionId { node, incarnation: Incarnation(1), number: SessionNumber(number) })
-        };
-        let sessions = [session(1), session(2)];
-        let mut staged = table.staged(100);
-        for (number, into) in (0..200).map(|number| (number, number % 3 == 0)) {
-            let row = Row {
-                position: Position(number),
-                session: sessions[usize::from(number % 2 == 0)].clone(),
-                request: RequestNumber(number),
-                actor: 1,
-                kind: Kind::of("x"),
-            };
-            let name: Name = format!("{}", number * 7919 % 1000).into();
-            if into {
-                table.put(name, row)
-            } else {
-                staged.put(name, row)
-            };
+    fn session(number: u64) -> Arc<SessionId> {
+        let node = NodeName::new("a").unwrap();
+        Arc::new(SessionId { node, incarnation: Incarnation(1), number: SessionNumber(number) })
+    }
+
+    fn row(position: u64, session: &Arc<SessionId>) -> Row {
+        Row {
+            position: Position(position),
+            session: session.clone(),
+            request: RequestNumber(position),
+            actor: 1,
+            kind: Kind::of("x"),
+            slot: Slot::default(),
         }
-        let mut told = vec![table.names(), staged.names()];
-        table.switch_to(staged);
-        told.extend([table.names(), table.names_of(&sessions[0])]);
-        let mut freed = Vec::new();
-        table.free_all_of(&sessions[1], |name, _| freed.push(name.clone()));
-        told.extend([freed, table.names()]);
-        told
+    }
+
+    /// What a reader sees of three names: their positions, how many names there are, and which.
+    fn seen(reader: &TableReader) -> ([Option<u64>; 3], usize, Vec<Name>) {
+        let mut names = reader.names();
+        names.sort_unstable();
+        (["x", "y", "z"].map(|name| reader.with(name, |row| row.position.0)), reader.count(), names)
     }
 
     #[test]
-    fn a_table_in_order_goes_over_names_as_the_one_does_that_replays_its_recording() {
-        let sorted = order(BTreeMap::new());
-        assert!(sorted.iter().all(|names| names.len() > 50));
-        assert_eq!(order(SharedTable::in_order(1)), sorted);
-        // Otherwise the order is that of a hash, and follows from its seed.
-        let of = |seed| order(SharedTable::new(seed));
-        assert!(of(1) != sorted && of(1) != of(2) && of(1) == of(1));
+    fn whoever_reads_sees_no_row_of_a_session_that_is_gone_though_it_is_removed_later() {
+        let (one, other) = (session(1), session(2));
+        let mut table = SharedTable::new(1);
+        let reader = table.reader();
+        for (position, name, session) in [(1, "x", &one), (2, "y", &one), (3, "z", &other)] {
+            table.put(name.into(), row(position, session));
+        }
+        table.hide(&one, Position(5), 2);
+        assert_eq!(seen(&reader), ([None, None, Some(3)], 1, vec!["z".into()]));
+        // Registered anew, also in the same session, at a position that is not gone.
+        table.put("x".into(), row(5, &one));
+        assert_eq!(seen(&reader), ([Some(5), None, Some(3)], 2, vec!["x".into(), "z".into()]));
+        table.take("y");
+        table.unhide(&one);
+        assert_eq!(seen(&reader), ([Some(5), None, Some(3)], 2, vec!["x".into(), "z".into()]));
     }
 }

@@ -74,7 +74,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ChunkRow { name: "pricing".into(), row: Some((position, 0, RequestNumber(300), 40, KIND)) },
         ChunkRow { name: "gone".into(), row: None },
     ];
-    let chunk = Chunk { sessions: vec![session.clone()], rows };
+    let chunk = Chunk { sessions: vec![session.clone()], gone: vec![(0, Position(70))], rows };
     vec![
         ("Requests/Register", requests(Wish::Register { actor: 40, kind: KIND })),
         ("Requests/Unregister", requests(Wish::Unregister { position })),
@@ -89,13 +89,10 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("Fetched", Message::Fetched { epoch, after: Position(69_999), batches }),
         ("SnapshotWanted", Message::SnapshotWanted { id: 3 }),
         ("SnapshotNext", Message::SnapshotNext { id: 3, index: 1 }),
-        (
-            "SnapshotChunk",
-            Message::SnapshotChunk { id: 3, index: 1, names: 2, chunk: chunk.clone(), end: None },
-        ),
+        ("SnapshotChunk", Message::SnapshotChunk { id: 3, index: 1, chunk: chunk.clone(), end: None }),
         (
             "SnapshotChunk/last",
-            Message::SnapshotChunk { id: 3, index: 1, names: 2, chunk, end: Some((epoch, end(70_000))) },
+            Message::SnapshotChunk { id: 3, index: 1, chunk, end: Some((epoch, end(70_000))) },
         ),
         ("SnapshotRefused", Message::SnapshotRefused { id: 3 }),
         ("TransferSnapshot", Message::TransferSnapshot { epoch }),

@@ -37,7 +37,7 @@ use crate::{
         message::Message,
         name::Name,
         replica::Replica,
-        table::{RequestNumber, Row, Table},
+        table::{RequestNumber, Row},
         tuning::Tuning,
     },
     tests::driver::{Cluster, counter, until},
@@ -459,10 +459,10 @@ fn nothing_of_a_store_that_went_back_is_left_in_a_table_that_begins_anew() {
         ops: vec![op],
     };
     replica.offer(Epoch(1), Position(1), &batch.encode()).unwrap();
-    assert_eq!(replica.table().count(), 1);
+    assert_eq!(replica.count(), 1);
     replica.forget();
     replica.base_on_nothing();
-    assert_eq!((replica.table().count(), replica.sessions().len()), (0, 0));
+    assert_eq!((replica.count(), replica.sessions().len()), (0, 0));
 }
 
 #[test]

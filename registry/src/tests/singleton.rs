@@ -374,7 +374,7 @@ fn as_it_is<S: Seats>(plan: SingletonPlan<S::Oracle, Work>) -> SingletonPlan<S::
 }
 
 /// What happened in the election.
-fn what(event: &SingletonEvent) -> Option<&campaign::What> {
+fn what(event: &SingletonEvent) -> Option<&campaign::CampaignEventKind> {
     match event {
         SingletonEvent::Election(event) => Some(&event.what),
         _ => None,

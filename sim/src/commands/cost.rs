@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use callsign_sim::cost;
+use callsign_sim::{cost, longest};
 
-/// Measures what a change costs a member, with 1000, 10 000 and 100 000 of them under way.
+/// Measures what a change costs a member, with 1000, 10 000 and 100 000 of them under way; and how long the longest step of a member is
+/// that goes over many names.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Cost {
     /// How many names are registered and given up in all.
@@ -50,6 +51,16 @@ impl Cost {
                 })
                 .collect();
             say!("| {in_flight} | {} |", cells.join(" | "));
+        }
+        say!(
+            "\n| names | a batch of 1000 | a snapshot is sent | it is installed | a session with all names is gone |"
+        );
+        say!("|---|---|---|---|---|");
+        for names in [10_000, 100_000, 1_000_000] {
+            let longest = longest::measure(names);
+            let steps = [longest.batch, longest.sent, longest.installed, longest.gone];
+            let cells = steps.map(|step| format!("{:.2} ms", step.as_secs_f64() * 1e3));
+            say!("| {names} | {} |", cells.join(" | "));
         }
         let limit = self.at_most.unwrap_or(f64::INFINITY);
         ensure!(worst <= limit, "a change costs {worst:.2} times what it costs with 1000 under way");

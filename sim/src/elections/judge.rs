@@ -12,7 +12,7 @@ use std::{
 
 use callsign_election::{
     Denial, Fault, Fence, Grant, Lost, Refusal, Verdict,
-    campaign::{Event, Transition, Until, Unusable, What, core::Input},
+    campaign::{CampaignEvent, CampaignEventKind, Transition, Until, Unusable, core::Input},
     lease,
     policy::Policy,
     state::{Control, Effect, Row, Seat},
@@ -228,18 +228,18 @@ impl Judge {
         }
     }
 
-    pub(super) fn event(&mut self, process: &Process, event: &Event) {
+    pub(super) fn event(&mut self, process: &Process, event: &CampaignEvent) {
         match &event.what {
-            What::Lost { why: Lost::ResignRequested } => {
+            CampaignEventKind::Lost { why: Lost::ResignRequested } => {
                 let asked = event.epoch.is_some_and(|epoch| process.asked.contains(&epoch));
                 self.hold(Check::OwnRequest, asked, || {
                     format!("epoch {:?} was given up, and asked for were {:?}", event.epoch, process.asked)
                 });
                 self.met(Check::Forced);
             }
-            What::UnusableGrant { why: Unusable::TooLate { .. } } => self.met(Check::LateGrant),
-            What::RoleAborted { .. } => self.met(Check::Aborted),
-            What::RoleActivateFailed { .. } => self.met(Check::RoleFailed),
+            CampaignEventKind::UnusableGrant { why: Unusable::TooLate { .. } } => self.met(Check::LateGrant),
+            CampaignEventKind::RoleAborted { .. } => self.met(Check::Aborted),
+            CampaignEventKind::RoleActivateFailed { .. } => self.met(Check::RoleFailed),
             _ => {}
         }
     }
@@ -254,11 +254,13 @@ impl Judge {
     }
 
     /// What an operation says of the election, for people and metrics.
-    pub(super) fn told(&mut self, events: &[lease::Event]) {
+    pub(super) fn told(&mut self, events: &[lease::LeaseEvent]) {
         for event in events {
             let (epoch, end) = match &event.what {
-                lease::What::Elected => (event.epoch, 0),
-                lease::What::Vacated { was } | lease::What::Preempted { was, .. } => (Some(was.epoch), 1),
+                lease::LeaseEventKind::Elected => (event.epoch, 0),
+                lease::LeaseEventKind::Vacated { was } | lease::LeaseEventKind::Preempted { was, .. } => {
+                    (Some(was.epoch), 1)
+                }
                 _ => continue,
             };
             let is_new = epoch.is_some_and(|epoch| self.told[end].insert(epoch.0));

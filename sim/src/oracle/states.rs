@@ -1,6 +1,5 @@
 //! What must hold of every state, and what must only grow from one to the next.
 
-use callsign::cores::Table;
 use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber};
 
 use super::{Check, Holder, Inner, Oracle, Seen};
@@ -179,10 +178,10 @@ impl Inner {
                 ),
             );
         };
-        let rows = replica.table().iter();
+        let rows = replica.rows();
         let found = rows.fold(0, |sum, (name, row)| sum ^ digest(number_of(name), row.position, row.actor));
         if found != expected {
-            let names = replica.table().names();
+            let names: Vec<_> = replica.rows().map(|(name, _)| name.clone()).collect();
             self.fail(
                 Check::ReplicaPrefix,
                 format!("node {node} at {position:?} is not what the log says; it has {names:?}"),
@@ -221,7 +220,7 @@ impl Oracle {
                 let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else {
                     continue;
                 };
-                let row = parts.core.member().replica().table().row(&crate::world::name_of(*name));
+                let row = parts.core.member().replica().row(&crate::world::name_of(*name));
                 let is_there = row.as_ref().is_some_and(|row| {
                     row.position == grant.token
                         && row.actor == grant.actor

@@ -324,7 +324,8 @@ impl<'a> OfMember<'a> {
     fn compare_replica(&mut self, core: &ReplayedMember, place: &Place) {
         let replica = core.replica();
         if replica.is_based() {
-            let (position, rows) = (replica.position(), replica.table().clone());
+            let rows = replica.rows().map(|(name, row)| (name.clone(), row.clone())).collect();
+            let position = replica.position();
             self.registry.prefixes.held(&self.process, place, position, rows);
         }
     }

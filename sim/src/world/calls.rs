@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Name,
-    cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, Queue, Table},
+    cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, Queue},
 };
 use callsign_store::ids::{Incarnation, Position, SessionNumber};
 use callsign_transport::Kind;
@@ -219,7 +219,7 @@ impl World {
             return;
         }
         let replica = parts.core.member().replica();
-        let found = replica.table().row(&name_of(name)).map(|row| row.position);
+        let found = replica.row(&name_of(name)).map(|row| row.position);
         let (position, incarnation) = (replica.position(), process.incarnation);
         self.oracle.looked_up(node, incarnation, name, position, found);
     }
@@ -236,7 +236,7 @@ impl World {
         self.oracle.grant_told(node, is_trusted);
         // After your own register returns, your local `whereis` sees it.
         let parts = self.process(node).and_then(|process| process.parts.as_ref());
-        let seen = parts.and_then(|parts| parts.core.member().replica().table().row(&name_of(number)));
+        let seen = parts.and_then(|parts| parts.core.member().replica().row(&name_of(number)));
         let has_it = seen.is_some_and(|row| row.position == token);
         self.oracle.own_register_seen(node, number, token, has_it);
     }

@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Name,
-    cores::{
-        Answer, Call, CallId, Input, Member, Message, OnLapse, QUEUES, Queue, Replica, Row, Table, Told,
-    },
+    cores::{Answer, Call, CallId, Input, Member, Message, OnLapse, QUEUES, Queue, Replica, Row, Told},
 };
 use callsign_elector::record::{
     LogEnd, MemberRow, MembershipEvent, PositionRecord, QueueEntry, SessionRecord, Term,
@@ -181,7 +179,7 @@ impl Cluster {
                     && process.trusted(self.world.local(grant.node)) == Some(grant.session)
             });
             for member in self.world.ids().filter_map(|node| self.member(node)).filter(|_| is_its) {
-                let row = member.replica().table().row(&name_of(*name));
+                let row = member.replica().row(&name_of(*name));
                 let token = row.map(|row| row.position);
                 assert_eq!(token, Some(grant.token), "n{name}, granted as {grant:?}, on {}", member.me());
             }
@@ -284,7 +282,7 @@ impl Cluster {
 
     /// Who holds a name, as a node knows it.
     pub(crate) fn holder(&self, node: NodeId, name: u8) -> Option<Row> {
-        self.replica(node).table().row(&name_of(name))
+        self.replica(node).row(&name_of(name))
     }
 
     pub(crate) fn name(&self, node: NodeId) -> NodeName {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use callsign_election::{
     ElectionConfig, Lost, Policy,
     campaign::{
-        Event, Phase, Until, What,
+        CampaignEvent, CampaignEventKind, Phase, Until,
         core::{CallId, Effect},
     },
     state::{Control, Holder, Row, Seat},
@@ -373,7 +373,7 @@ fn a_term_that_is_given_up_for_a_request_about_another() {
     let epoch = scene.seat().epoch;
     let member = scene.world.setup.members[usize::from(scene.leader)].member.clone();
     let incarnation = scene.world.process(scene.leader).unwrap().incarnation;
-    let given_up = Effect::Emit(Box::new(Event {
+    let given_up = Effect::Emit(Box::new(CampaignEvent {
         election: ElectionName::new("seat").unwrap(),
         member,
         incarnation,
@@ -382,7 +382,7 @@ fn a_term_that_is_given_up_for_a_request_about_another() {
         phase: Phase::Stopping,
         leader: None,
         trust_left: Duration::ZERO,
-        what: What::Lost { why: Lost::ResignRequested },
+        what: CampaignEventKind::Lost { why: Lost::ResignRequested },
     }));
     let asked = |scene: &mut Scene, epoch| {
         let process = scene.world.machines[usize::from(scene.leader)].process.as_mut().unwrap();

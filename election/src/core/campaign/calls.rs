@@ -6,7 +6,7 @@ use callsign_store::{ids::Nonce, planted, time::Time};
 
 use super::{CallId, Core, Effect, Input, Lifecycle, Listening, Seat};
 use crate::{
-    core::campaign::{event::What, status::Trouble},
+    core::campaign::{event::CampaignEventKind, status::Trouble},
     oracle::{Attempt, Denial, Fault, Reaction, Refusal, Verdict},
     role::Lost,
 };
@@ -192,7 +192,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     fn inform_failed(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
         self.trouble = Some(Trouble::Fault(fault.clone()));
-        self.emit(now, What::of(fault), out);
+        self.emit(now, CampaignEventKind::of(fault), out);
     }
 
     fn verdict(
@@ -234,12 +234,14 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let is_duplicate = why == Refusal::DuplicateIdentity;
         if is_held {
             if is_duplicate {
-                self.emit(now, What::DuplicateIdentity, out);
+                self.emit(now, CampaignEventKind::DuplicateIdentity, out);
             }
             self.lose(now, Lost::Denied, is_mine, out);
             return;
         }
-        self.emit(now, if is_duplicate { What::DuplicateIdentity } else { What::Rejected { why } }, out);
+        let rejected = CampaignEventKind::Rejected { why };
+        let what = if is_duplicate { CampaignEventKind::DuplicateIdentity } else { rejected };
+        self.emit(now, what, out);
         self.follow(out);
         if kind == Kind::Claim {
             let is_woken = self.listening == Listening::Heard;
@@ -272,7 +274,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Fault::Fatal(_) => self.config.timing.backoff_max,
         };
         self.trouble = Some(Trouble::Fault(fault.clone()));
-        self.emit(now, What::of(fault), out);
+        self.emit(now, CampaignEventKind::of(fault), out);
         self.listening = Listening::Open;
         if let Seat::Held(held) = &mut self.seat {
             // Several tries in what is left, the last close to its end.

@@ -14,7 +14,7 @@ use crate::{
 /// Something happened. Each is reported once, in order: to `tracing`, target `callsign::election`, and to the
 /// [`Observer`](crate::campaign::Observer).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Event {
+pub struct CampaignEvent {
     /// The election.
     pub election: ElectionName,
     /// Whose campaign it is.
@@ -32,13 +32,13 @@ pub struct Event {
     /// How much longer it leads if no refresh comes through; zero if it does not lead.
     pub trust_left: Duration,
     /// What happened.
-    pub what: What,
+    pub what: CampaignEventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum What {
+pub enum CampaignEventKind {
     /// A claim was granted.
     Claimed,
     /// A claim was denied.
@@ -126,7 +126,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl CampaignEventKind {
     /// What an attempt without an answer comes to.
     pub(super) fn of(fault: Fault) -> Self {
         match fault {
@@ -185,7 +185,7 @@ impl What {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for CampaignEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} of {}", self.what.name(), self.member, self.election)?;
         if let Some(epoch) = self.epoch {

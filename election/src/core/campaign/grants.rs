@@ -8,7 +8,7 @@ use super::{Asked, Core, Effect, Held, Listening, Lost, Releasing, Seat, Work};
 use crate::{
     core::campaign::{
         Until,
-        event::What,
+        event::CampaignEventKind,
         status::{Trouble, Unusable},
     },
     oracle::{Grant, Validity},
@@ -83,7 +83,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 self.trouble = Some(Trouble::Unusable(why));
                 let lost = if self.is_stopping() { Lost::Shutdown } else { Lost::TrustLapsed };
                 self.seat = Seat::Releasing(Releasing::new(now, grant, why.trusted(now), lost));
-                self.emit(now, What::UnusableGrant { why }, out);
+                self.emit(now, CampaignEventKind::UnusableGrant { why }, out);
                 return;
             }
         };
@@ -94,8 +94,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             self.lost = Some(lost);
             self.leader = None;
             self.seat = Seat::Releasing(Releasing::new(now, grant, worth.until, lost));
-            self.emit(now, What::Claimed, out);
-            self.emit(now, What::Lost { why: lost }, out);
+            self.emit(now, CampaignEventKind::Claimed, out);
+            self.emit(now, CampaignEventKind::Lost { why: lost }, out);
             return;
         }
         let Worth { until, refresh_at, patience } = worth;
@@ -103,9 +103,9 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let work = Work::Waiting { at: now, attempt: 1, run: None };
         self.seat = Seat::Held(Held { grant, until, refresh_at, anchor, patience, work });
         self.listening = Listening::Open;
-        self.emit(now, What::Claimed, out);
+        self.emit(now, CampaignEventKind::Claimed, out);
         if let Some(other) = other {
-            self.emit(now, What::DuplicateLeader { other }, out);
+            self.emit(now, CampaignEventKind::DuplicateLeader { other }, out);
         }
     }
 
@@ -117,7 +117,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             // The term is over, and the new one was won without the role: it is given back.
             let why = Unusable::OtherTerm;
             self.trouble = Some(Trouble::Unusable(why));
-            self.emit(now, What::UnusableGrant { why }, out);
+            self.emit(now, CampaignEventKind::UnusableGrant { why }, out);
             let trusted = worth.map_or_else(|why| why.trusted(now), |worth| worth.until);
             self.lose_for(now, Lost::Denied, Some((grant, trusted)), out);
             return;
@@ -127,7 +127,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 out.push(Effect::Trust { grant: grant.clone(), until });
                 (held.grant, held.until, held.refresh_at) = (grant, until, refresh_at);
                 (held.anchor, held.patience) = (anchor, patience);
-                self.emit(now, What::Refreshed, out);
+                self.emit(now, CampaignEventKind::Refreshed, out);
                 if std::mem::replace(&mut self.listening, Listening::Open) == Listening::Heard {
                     self.wake(now);
                 }
@@ -136,7 +136,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Err(why) => {
                 (held.grant, held.until) = (grant, why.trusted(now));
                 self.trouble = Some(Trouble::Unusable(why));
-                self.emit(now, What::UnusableGrant { why }, out);
+                self.emit(now, CampaignEventKind::UnusableGrant { why }, out);
                 self.lose(now, Lost::TrustLapsed, true, out);
             }
         }

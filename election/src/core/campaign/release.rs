@@ -6,7 +6,7 @@ use callsign_store::{planted, time::Time};
 
 use super::{CallId, Core, Effect, Kind, Listening, Lost, Release, Seat, Told};
 use crate::{
-    core::campaign::{OnLoss, Until, event::What, status::Trouble},
+    core::campaign::{OnLoss, Until, event::CampaignEventKind, status::Trouble},
     oracle::{Fault, Grant},
 };
 
@@ -73,7 +73,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Ok(was_there) => {
                 self.release = if was_there { Release::Released } else { Release::WasGone };
                 self.left = None;
-                self.emit(now, What::Resigned { was_there }, out);
+                self.emit(now, CampaignEventKind::Resigned { was_there }, out);
                 self.released(now, out);
             }
             Err(fault) => self.abdication_failed(now, fault, out),
@@ -107,7 +107,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         };
         self.left = Some(Left { fault: fault.clone(), trusted: releasing.trusted });
         self.trouble = Some(Trouble::NotReleased(fault.to_string()));
-        self.emit(now, What::ResignFailed { fault }, out);
+        self.emit(now, CampaignEventKind::ResignFailed { fault }, out);
         self.released(now, out);
     }
 

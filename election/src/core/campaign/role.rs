@@ -6,7 +6,7 @@ use callsign_store::{planted, time::Time};
 
 use super::{Core, Effect, Listening, Lost, Release, Releasing, RunId, Seat, Transition, Until};
 use crate::{
-    core::campaign::{OnLoss, event::What, status::Trouble},
+    core::campaign::{OnLoss, event::CampaignEventKind, status::Trouble},
     oracle::Grant,
     role::Abort,
 };
@@ -64,7 +64,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                     let (run, until) = (RunId(self.runs), now + self.config.activate_timeout);
                     held.work = Work::Activating { run, attempt, since: now, until };
                     let grant = held.grant.clone();
-                    self.emit(now, What::RoleActivating { attempt }, out);
+                    self.emit(now, CampaignEventKind::RoleActivating { attempt }, out);
                     out.push(Effect::Activate { run, grant });
                 }
                 Work::Activating { run, until, .. } if until <= now => {
@@ -104,7 +104,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Ok(()) => {
                 held.work = Work::Active { run };
                 let grant = held.grant.clone();
-                self.emit(now, What::RoleActive { took: now.since(since) }, out);
+                self.emit(now, CampaignEventKind::RoleActive { took: now.since(since) }, out);
                 self.publish(Transition::Leading(grant), out);
             }
             Err(Abort(reason)) => {
@@ -112,7 +112,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 let Seat::Held(held) = &mut self.seat else { return };
                 held.work = Work::Waiting { at: now + pause, attempt: attempt + 1, run: Some(run) };
                 self.trouble = Some(Trouble::Role(reason.clone()));
-                self.emit(now, What::RoleActivateFailed { attempt, reason }, out);
+                self.emit(now, CampaignEventKind::RoleActivateFailed { attempt, reason }, out);
                 if attempt >= self.config.activate_attempts {
                     self.lose(now, Lost::RoleFailed, true, out);
                 }
@@ -124,7 +124,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let Seat::Held(held) = &self.seat else { return };
         if held.work == (Work::Active { run: id }) {
             self.trouble = Some(Trouble::Role(reason.clone()));
-            self.emit(now, What::RoleExited { reason }, out);
+            self.emit(now, CampaignEventKind::RoleExited { reason }, out);
             self.lose(now, Lost::RoleFailed, true, out);
         }
     }
@@ -167,7 +167,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             let (grant, trusted) = give_back.unwrap_or((held.grant, held.until));
             self.seat = Seat::Releasing(Releasing::new(now, grant, trusted, why));
             out.push(Effect::Lapse);
-            self.emit(now, What::Lost { why }, out);
+            self.emit(now, CampaignEventKind::Lost { why }, out);
             if !is_given_back {
                 self.seat = Seat::Vacant;
                 self.end_term(now, why, out);
@@ -178,11 +178,11 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let until = now + budget;
         self.seat = Seat::Ending(Ending { why, grant, give_back, run, since: now, until, aborting: false });
         out.push(Effect::Lapse);
-        self.emit(now, What::Lost { why }, out);
+        self.emit(now, CampaignEventKind::Lost { why }, out);
         if self.leading {
             self.publish(Transition::Following(self.leader.clone()), out);
         }
-        self.emit(now, What::RoleStopping { why, budget }, out);
+        self.emit(now, CampaignEventKind::RoleStopping { why, budget }, out);
         out.push(Effect::Deactivate { run, why, budget });
         if planted!("campaign-release-before-stop") {
             self.role_stopped(now, run, out);
@@ -204,7 +204,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             && ending.run == id
             && !ending.aborting
         {
-            self.emit(now, What::RoleStopped { took: now.since(ending.since) }, out);
+            self.emit(now, CampaignEventKind::RoleStopped { took: now.since(ending.since) }, out);
             self.role_ended(now, out);
         }
     }
@@ -214,7 +214,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             && ending.run == id
             && ending.aborting
         {
-            self.emit(now, What::RoleAborted { took: now.since(ending.since) }, out);
+            self.emit(now, CampaignEventKind::RoleAborted { took: now.since(ending.since) }, out);
             self.role_ended(now, out);
         }
     }

@@ -8,7 +8,7 @@ use callsign_store::{
 };
 
 use crate::{
-    core::{campaign::event::Event, term::Term, timing::Timing},
+    core::{campaign::event::CampaignEvent, term::Term, timing::Timing},
     oracle::{Attempt, Fault, Grant, Reaction, Signal, Verdict},
     role::{Abort, Lost},
 };
@@ -174,7 +174,7 @@ pub enum Effect<F> {
     #[allow(missing_docs)]
     Follow { leader: Option<Term> },
     /// Report it.
-    Emit(Box<Event>),
+    Emit(Box<CampaignEvent>),
     /// The campaign has ended. Nothing comes after it.
     End(End),
 }

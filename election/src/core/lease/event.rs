@@ -15,7 +15,7 @@ use crate::core::{
 /// Something happened to an election. Each is reported once, in order, to `tracing`, target `callsign::election`, by the
 /// process that did it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Event {
+pub struct LeaseEvent {
     /// Whom it is about; nobody, if it is about the election.
     pub member: Option<MemberId>,
     /// Its incarnation.
@@ -27,13 +27,13 @@ pub struct Event {
     /// Who has the seat then.
     pub leader: Option<MemberId>,
     /// What happened.
-    pub what: What,
+    pub what: LeaseEventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum What {
+pub enum LeaseEventKind {
     /// The election got its first configuration.
     Initialised,
     /// Its configuration was replaced.
@@ -84,7 +84,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl LeaseEventKind {
     /// The event's name, as in `election.elected`.
     pub fn name(&self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ pub(super) struct Over<'a> {
 
 impl Over<'_> {
     /// What came of the commands.
-    pub(super) fn events(&self, commands: &[Command], effects: &[Vec<Effect>]) -> Vec<Event> {
+    pub(super) fn events(&self, commands: &[Command], effects: &[Vec<Effect>]) -> Vec<LeaseEvent> {
         let mut events = Vec::new();
         for (command, effects) in commands.iter().zip(effects) {
             let told = effects.iter().filter_map(|effect| self.event(command, effect));
@@ -138,59 +138,65 @@ impl Over<'_> {
             };
             let members: Vec<_> = effects.iter().filter_map(evicted).collect();
             if !members.is_empty() {
-                events.push(self.about(None, What::Evicted { members }));
+                events.push(self.about(None, LeaseEventKind::Evicted { members }));
             }
         }
         events
     }
 
-    fn event(&self, command: &Command, effect: &Effect) -> Option<Event> {
+    fn event(&self, command: &Command, effect: &Effect) -> Option<LeaseEvent> {
         let who = command.commander();
         match effect {
-            Effect::Initialised => Some(self.about(None, What::Initialised)),
-            Effect::Configured => Some(self.about(None, What::ConfigChanged)),
-            Effect::Enabled => Some(self.about(None, What::Enabled)),
-            Effect::Disabled => Some(self.about(None, What::Disabled)),
-            Effect::Joined { seniority } => Some(self.about(who, What::Joined { seniority: *seniority })),
-            Effect::Left if matches!(command, Command::Down(_)) => Some(self.about(who, What::DownApplied)),
-            Effect::Left => Some(self.about(who, What::Left)),
+            Effect::Initialised => Some(self.about(None, LeaseEventKind::Initialised)),
+            Effect::Configured => Some(self.about(None, LeaseEventKind::ConfigChanged)),
+            Effect::Enabled => Some(self.about(None, LeaseEventKind::Enabled)),
+            Effect::Disabled => Some(self.about(None, LeaseEventKind::Disabled)),
+            Effect::Joined { seniority } => {
+                Some(self.about(who, LeaseEventKind::Joined { seniority: *seniority }))
+            }
+            Effect::Left if matches!(command, Command::Down(_)) => {
+                Some(self.about(who, LeaseEventKind::DownApplied))
+            }
+            Effect::Left => Some(self.about(who, LeaseEventKind::Left)),
             Effect::Nothing if matches!(command, Command::Down(_)) => {
                 // It may be what an earlier try of the same command did.
-                (!self.changed).then(|| self.about(who, What::DownStale))
+                (!self.changed).then(|| self.about(who, LeaseEventKind::DownStale))
             }
             Effect::Asked { epoch } => {
                 let asked = self.before.seat.as_ref().and_then(Seat::term);
-                Some(self.about(asked.as_ref().map(holder), What::ResignRequested { epoch: *epoch }))
+                Some(
+                    self.about(asked.as_ref().map(holder), LeaseEventKind::ResignRequested { epoch: *epoch }),
+                )
             }
-            Effect::Elected { term, .. } => Some(self.about(Some(holder(term)), What::Elected)),
+            Effect::Elected { term, .. } => Some(self.about(Some(holder(term)), LeaseEventKind::Elected)),
             // A claim finds its own term there: it won it in an attempt of which it heard nothing.
-            Effect::Refreshed { term, .. } if matches!(command, Command::Claim { .. }) => {
-                (self.held != Some(term.epoch)).then(|| self.about(Some(holder(term)), What::Elected))
-            }
+            Effect::Refreshed { term, .. } if matches!(command, Command::Claim { .. }) => (self.held
+                != Some(term.epoch))
+            .then(|| self.about(Some(holder(term)), LeaseEventKind::Elected)),
             Effect::Vacated { was } => Some(self.about(Some(holder(was)), self.end(command, was))),
-            Effect::Refused(why) => Some(self.about(who, What::Refused { why: why.clone() })),
+            Effect::Refused(why) => Some(self.about(who, LeaseEventKind::Refused { why: why.clone() })),
             Effect::Refreshed { .. } | Effect::Heard | Effect::Evicted(_) | Effect::Nothing => None,
         }
     }
 
     /// How a term ended.
-    fn end(&self, command: &Command, was: &Term) -> What {
+    fn end(&self, command: &Command, was: &Term) -> LeaseEventKind {
         let lease = self.before.seat.as_ref().and_then(|seat| Some(seat.holder.as_ref()?.lease));
         let stood = lease.is_some_and(|lease| self.evidence.seat.at_least < lease);
         match command {
             Command::Claim { who, .. } if stood && *who != holder(was) => {
-                What::Preempted { was: was.clone(), by: who.member.clone() }
+                LeaseEventKind::Preempted { was: was.clone(), by: who.member.clone() }
             }
-            _ => What::Vacated { was: was.clone() },
+            _ => LeaseEventKind::Vacated { was: was.clone() },
         }
     }
 
-    fn about(&self, who: Option<Who>, what: What) -> Event {
+    fn about(&self, who: Option<Who>, what: LeaseEventKind) -> LeaseEvent {
         let seat = self.after.seat.as_ref();
         let (member, incarnation) = who.map(|who| (who.member, who.incarnation)).unzip();
         let leader = seat.and_then(|seat| Some(seat.holder.as_ref()?.member.clone()));
         let (epoch, ballot) = seat.map(|seat| (seat.epoch, seat.ballot)).unzip();
-        Event { member, incarnation, epoch, ballot, leader, what }
+        LeaseEvent { member, incarnation, epoch, ballot, leader, what }
     }
 }
 

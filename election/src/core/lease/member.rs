@@ -12,7 +12,7 @@ use callsign_store::{
 
 use super::{
     error::ElectionError,
-    event::Event,
+    event::LeaseEvent,
     memory::Memory,
     operation::{Input, Operation, Outcome, Step, refusal},
 };
@@ -195,7 +195,7 @@ impl Member {
     }
 
     /// Goes on. What it did to the election is added to `events`.
-    pub fn step(&mut self, now: Time, input: Input, events: &mut Vec<Event>) -> Step<Answer> {
+    pub fn step(&mut self, now: Time, input: Input, events: &mut Vec<LeaseEvent>) -> Step<Answer> {
         let Some(mut doing) = self.doing.take() else {
             return Step::Done(Err(ElectionError::Unavailable("an answer that nobody waits for".to_owned())));
         };

@@ -19,7 +19,7 @@ use callsign_store::{
 
 use super::{
     error::ElectionError,
-    event::{Event, Over},
+    event::{LeaseEvent, Over},
     memory::Memory,
     snapshot::{Corrupt, Snapshot},
 };
@@ -145,7 +145,7 @@ impl Operation {
         now: Time,
         memory: &mut Memory,
         input: Input,
-        events: &mut Vec<Event>,
+        events: &mut Vec<LeaseEvent>,
     ) -> Step<Box<Outcome>> {
         match (std::mem::replace(&mut self.phase, Phase::Over), input) {
             (Phase::Reading(part), Input::Read(Ok(result))) => match self.take(part, &result) {
@@ -244,7 +244,7 @@ impl Operation {
         now: Time,
         memory: &mut Memory,
         snapshot: Snapshot,
-        events: &mut Vec<Event>,
+        events: &mut Vec<LeaseEvent>,
     ) -> Step<Box<Outcome>> {
         let ranks = snapshot.state.control.as_ref().is_some_and(|c| c.config.policy.needs_all());
         if self.commands.iter().any(|command| matches!(command, Command::Claim { .. })) {
@@ -301,7 +301,7 @@ impl Operation {
         now: Time,
         memory: &mut Memory,
         decided: Decided,
-        events: &mut Vec<Event>,
+        events: &mut Vec<LeaseEvent>,
     ) -> Step<Box<Outcome>> {
         let Decided { mut snapshot, after, effects, evidence } = decided;
         let (before, held) = (&snapshot.state, memory.held());

@@ -8,12 +8,12 @@ use callsign_store::{
 };
 
 use crate::core::{
-    campaign::{OnLoss, event::Event},
+    campaign::{OnLoss, event::CampaignEvent},
     timing::Timing,
 };
 
 /// Sees each event, as it happens. Called by the campaign's own task: it must not block.
-pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+pub type Observer = Arc<dyn Fn(&CampaignEvent) + Send + Sync>;
 
 /// How a member takes part in an election.
 #[derive(Clone)]

@@ -2,10 +2,10 @@
 
 use callsign_store::keys::ElectionKeys;
 
-use crate::{core::lease::event::Event, driver::metrics};
+use crate::{core::lease::event::LeaseEvent, driver::metrics};
 
 /// Tells `tracing`, and what counts: quiet for what happens all the time.
-pub(super) fn report(keys: &ElectionKeys, events: &[Event]) {
+pub(super) fn report(keys: &ElectionKeys, events: &[LeaseEvent]) {
     for event in events {
         macro_rules! say {
             ($level:ident) => {

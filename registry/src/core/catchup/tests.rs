@@ -14,7 +14,7 @@ fn node(text: &str) -> NodeName {
 
 /// A member without a base, and what it asks for.
 struct Joiner {
-    catchup: CatchUp<BTreeMap<Name, Row>>,
+    catchup: CatchUp,
     replica: Replica<BTreeMap<Name, Row>>,
     sources: Sources,
     keys: RegistryKeys,
@@ -57,8 +57,13 @@ impl Joiner {
     }
 
     fn chunk(&mut self, from: &NodeName, id: u64, index: u64, end: Option<(Epoch, LogEnd)>) -> Applied {
-        let chunk = ArrivedChunk { id, index, names: 0, chunk: Chunk::default(), end };
-        self.catchup.on_chunk(self.now, &mut self.replica, from, chunk, &mut self.effects).unwrap()
+        let chunk = ArrivedChunk { id, index, chunk: Chunk::default(), end };
+        self.catchup.on_chunk(self.now, &mut self.replica, from, chunk, &mut self.effects).unwrap();
+        let mut applied = Applied::default();
+        while self.replica.is_busy() {
+            applied.gone.extend(self.replica.proceed(1).applied.gone);
+        }
+        applied
     }
 }
 

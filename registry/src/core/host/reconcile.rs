@@ -58,9 +58,9 @@ impl Host {
     pub(super) fn compare<T: Table>(&mut self, now: Time, replica: &Replica<T>, effects: &mut Vec<Effect>) {
         let Some(session) = self.session.clone() else { return };
         let held = replica.sessions().get(&*session);
-        let log = held.map_or((0, 0), |held| (held.names, held.digest));
+        let log = held.map_or((0, 0), |held| (held.names.len(), held.digest));
         let is_quiet = self.undecided.is_empty() && self.decided.is_empty();
-        if !is_quiet || log == (self.claims.len() as u64, self.claims_digest) {
+        if !is_quiet || log == (self.claims.len(), self.claims_digest) {
             self.differ_since = None;
             return;
         }
@@ -69,17 +69,17 @@ impl Host {
             return;
         }
         self.differ_since = None;
-        for name in replica.table().names_of(&session) {
-            let Some(row) = replica.table().row(&name) else { continue };
-            if self.claims.get(&name).is_none_or(|claim| claim.position != row.position)
+        for name in held.iter().flat_map(|held| held.names.iter()) {
+            let Some(row) = replica.row(name) else { continue };
+            if self.claims.get(name).is_none_or(|claim| claim.position != row.position)
                 && !planted!("orphan-not-given-up")
             {
                 effects.push(Effect::Event(Event::Orphan { name: name.clone() }));
-                self.give_up(name, row.position, None);
+                self.give_up(name.clone(), row.position, None);
             }
         }
         let has_row = |name: &Name, claim: &Claim| {
-            replica.table().row(name).is_some_and(|r| r.position == claim.position && *r.session == *session)
+            replica.row(name).is_some_and(|r| r.position == claim.position && *r.session == *session)
         };
         let lost: Vec<Name> = self
             .claims

@@ -17,7 +17,7 @@ pub(super) fn decide<T: Table>(
     position: Position,
     builder: &mut BatchBuilder,
 ) -> (Option<Op>, Verdict) {
-    let row = replica.table().row(&pending.name);
+    let row = replica.row(&pending.name);
     match (&pending.wish, row) {
         (Wish::Register { actor, kind }, None) => {
             let op = Op::Register {

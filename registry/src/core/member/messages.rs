@@ -93,10 +93,10 @@ impl<T: Table> Member<T> {
                 let message = self.walks.next(now.time, &mut self.replica, from, id, index);
                 effects.push(Effect::send(from.clone(), message));
             }
-            Message::SnapshotChunk { id, index, names, chunk, end } => {
-                let arrived = ArrivedChunk { id, index, names, chunk, end };
+            Message::SnapshotChunk { id, index, chunk, end } => {
+                let arrived = ArrivedChunk { id, index, chunk, end };
                 let result = self.catchup.on_chunk(now.time, &mut self.replica, from, arrived, effects);
-                self.take_applied(now, result, effects);
+                self.take_applied(now, result.map(|()| Applied::default()), effects);
             }
             Message::SnapshotRefused { id } => self.catchup.on_refused(now.time, from, id),
             Message::TransferSnapshot { epoch } => self.on_transfer(from, epoch, effects),

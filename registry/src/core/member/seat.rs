@@ -77,6 +77,9 @@ impl<T: Table> Member<T> {
         let Some(handoff) = &mut self.handoff else { return };
         let step = handoff.proceed(Turn::new(now.time, &self.config.keys, &mut self.next_op, effects));
         let Step::CatchUp(end) = step else { return };
+        if self.replica.is_installing() {
+            return; // catching up
+        }
         let epoch = handoff.epoch();
         let at_end = end.at.unwrap_or_default();
         let has_applied = self.replica.is_based().then(|| self.replica.end());

@@ -24,7 +24,7 @@ impl<T: Table> Member<T> {
         let is_complete = is_at_end && self.catchup.is_complete(&self.replica);
         let is_complete = is_complete || planted!("synced-before-end");
         let is_told = now.time < self.synced_told + SYNCED_EVERY && self.synced_told > Time::ZERO;
-        if self.is_synced() || self.view.me.is_none() || !is_complete || is_told {
+        if self.is_synced() || self.row().is_none() || !is_complete || is_told {
             return;
         }
         self.synced_told = now.time;

@@ -32,7 +32,7 @@ use crate::{
 #[non_exhaustive]
 pub enum SingletonEvent {
     /// In the election: a claim, a loss, a fault.
-    Election(campaign::Event),
+    Election(campaign::CampaignEvent),
     /// At the leader's actor, as a follower sees it.
     Monitor(MonitorEvent),
     /// A child runs.

@@ -6,7 +6,7 @@ use super::*;
 use crate::ChildKind::{Follower, Leader};
 use callsign_election::{
     Lost,
-    campaign::{OnLoss, What},
+    campaign::{CampaignEventKind, OnLoss},
 };
 
 over_every_oracle!(
@@ -37,7 +37,7 @@ async fn j6_the_leader_child_runs_where_the_crown_is_and_is_down_before_the_crow
     let seen = sites.seen(first).await;
     let place = |wanted: fn(&SingletonEvent) -> bool| seen.iter().position(wanted).unwrap();
     let down = place(|e| matches!(e, SingletonEvent::ChildStopped { kind: Leader, .. }));
-    let resigned = place(|e| matches!(what(e), Some(What::Resigned { .. })));
+    let resigned = place(|e| matches!(what(e), Some(CampaignEventKind::Resigned { .. })));
     assert!(down < resigned, "{seen:#?}");
     assert!(sites.journal.leaders()[2].epoch > sites.journal.leaders()[0].epoch);
 }
@@ -50,7 +50,8 @@ async fn j7_the_follower_child_is_down_before_the_leader_child_starts_and_a_fail
     tokio::time::sleep(Duration::from_secs(60)).await;
     for n in (0..3).filter(|n| *n != first) {
         let rejected = sites.seen(n).await;
-        let rejected = rejected.iter().filter(|e| matches!(what(e), Some(What::Rejected { .. }))).count();
+        let rejected =
+            rejected.iter().filter(|e| matches!(what(e), Some(CampaignEventKind::Rejected { .. }))).count();
         assert!(rejected >= 5, "{} has claimed again and again: {rejected}", NAMES[n]);
         assert_eq!(sites.journal.of(NAMES[n]), [(Follower, true)], "and keeps its child");
     }
@@ -77,8 +78,13 @@ async fn j8_a_child_that_exits_or_crashes_gives_up_the_term_and_another_leads<S:
         sites.journal.assert_no_overlap();
         let seen = sites.seen(first).await;
         assert!(seen.iter().any(|e| matches!(e, SingletonEvent::GivenUp { kind: Leader, .. })), "{seen:#?}");
-        assert!(seen.iter().any(|e| matches!(what(e), Some(What::Lost { why: Lost::RoleFailed }))));
-        assert!(seen.iter().any(|e| matches!(what(e), Some(What::Resigned { .. }))), "{seen:#?}");
+        assert!(
+            seen.iter().any(|e| matches!(what(e), Some(CampaignEventKind::Lost { why: Lost::RoleFailed })))
+        );
+        assert!(
+            seen.iter().any(|e| matches!(what(e), Some(CampaignEventKind::Resigned { .. }))),
+            "{seen:#?}"
+        );
     }
 }
 
@@ -102,7 +108,7 @@ async fn j9_a_member_whose_refresh_is_denied_becomes_a_follower_in_place<S: Seat
     let first = sites.led(None).await;
     S::depose(&sites.nodes[first]).await;
     let why = sites.event(first, |event| match what(event) {
-        Some(What::Lost { why }) => Some(*why),
+        Some(CampaignEventKind::Lost { why }) => Some(*why),
         _ => None,
     });
     assert_eq!(why.await, Lost::Denied);
@@ -183,7 +189,7 @@ async fn j16_a_child_that_ignores_stop_is_aborted_at_the_end_of_the_stop_budget<
     let seen = sites.seen(first).await;
     assert!(
         seen.iter().any(|e| matches!(e, SingletonEvent::ChildAborted { kind: Leader, .. }))
-            || seen.iter().any(|e| matches!(what(e), Some(What::RoleAborted { .. }))),
+            || seen.iter().any(|e| matches!(what(e), Some(CampaignEventKind::RoleAborted { .. }))),
         "{seen:#?}"
     );
     if !S::HAS_CLOCK {
@@ -293,15 +299,18 @@ async fn j16_d9_a_child_that_blocks_its_thread_keeps_the_crown_from_being_given_
     for _ in 0..5 {
         loop {
             match what(&of_b.next().await.unwrap()) {
-                Some(What::Rejected { .. }) => break,
-                Some(What::Claimed) => panic!("two at once"),
+                Some(CampaignEventKind::Rejected { .. }) => break,
+                Some(CampaignEventKind::Claimed) => panic!("two at once"),
                 _ => {}
             }
         }
     }
     assert_eq!(first.status().phase, Phase::Stopping);
     assert!(first.leadership().check().is_err(), "whatever it checks is refused");
-    assert!(!before.iter().any(|e| matches!(what(e), Some(What::Resigned { .. }))), "{before:#?}");
+    assert!(
+        !before.iter().any(|e| matches!(what(e), Some(CampaignEventKind::Resigned { .. }))),
+        "{before:#?}"
+    );
     assert_eq!(journal.leaders().len(), 1, "{:?}", journal.lines());
     RELEASED.store(true, Ordering::SeqCst);
     until("b leads", || second.status().phase == Phase::Leading).await;

@@ -1,6 +1,6 @@
 //! The leader child's name.
 
-use callsign_election::{Lost, campaign::What};
+use callsign_election::{Lost, campaign::CampaignEventKind};
 use callsign_elector::session::SessionTiming;
 
 use super::*;
@@ -79,8 +79,8 @@ async fn a_term_whose_child_does_not_get_its_name_is_given_up_after_a_bound() {
     loop {
         match events.next().await.unwrap() {
             SingletonEvent::NameHeld { .. } => held += 1,
-            event if matches!(what(&event), Some(What::Lost { .. })) => {
-                assert_eq!(what(&event), Some(&What::Lost { why: Lost::RoleFailed }));
+            event if matches!(what(&event), Some(CampaignEventKind::Lost { .. })) => {
+                assert_eq!(what(&event), Some(&CampaignEventKind::Lost { why: Lost::RoleFailed }));
                 break;
             }
             _ => {}

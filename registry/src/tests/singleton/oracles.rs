@@ -4,7 +4,7 @@ use super::*;
 use crate::SingletonError;
 use callsign_election::{
     Attempt, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Validity, Verdict,
-    campaign::{CampaignStartError, What},
+    campaign::{CampaignEventKind, CampaignStartError},
 };
 use callsign_store::ids::{ElectionName, Incarnation, MemberId, Nonce};
 
@@ -167,7 +167,7 @@ async fn c15_without_a_clock_no_timer_ever_ends_a_term() {
     assert_eq!(sites.epoch(first), epoch);
     assert_eq!(sites.journal.leaders().len(), 1, "its child runs on");
     let seen = sites.seen(first).await;
-    assert!(!seen.iter().any(|e| matches!(what(e), Some(What::Lost { .. }))), "{seen:#?}");
+    assert!(!seen.iter().any(|e| matches!(what(e), Some(CampaignEventKind::Lost { .. }))), "{seen:#?}");
     // That it is made with a sink that checks the fence is for the compiler: see `QueueOracle::new`.
     let _: fn(&Registry, &Ledger) -> QueueOracle = QueueOracle::new::<Ledger>;
 }

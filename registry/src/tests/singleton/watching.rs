@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::{MonitorEvent, MonitorSettings};
-use callsign_election::{Attempt, Denial, Fault, Grant, Oracle, Refusal, Timing, Verdict, campaign::What};
+use callsign_election::{
+    Attempt, Denial, Fault, Grant, Oracle, Refusal, Timing, Verdict, campaign::CampaignEventKind,
+};
 
 over_every_oracle!(
     i9_the_death_of_the_leader_is_followed_by_a_claim_within_a_tenth_of_a_second,
@@ -16,8 +18,15 @@ fn without_polls<S: Seats>(plan: SingletonPlan<S::Oracle, Work>) -> SingletonPla
 }
 
 fn is_claim(event: &SingletonEvent) -> Option<()> {
-    matches!(what(event), Some(What::Claimed | What::Rejected { .. } | What::UnknownOutcome { .. }))
-        .then_some(())
+    matches!(
+        what(event),
+        Some(
+            CampaignEventKind::Claimed
+                | CampaignEventKind::Rejected { .. }
+                | CampaignEventKind::UnknownOutcome { .. }
+        )
+    )
+    .then_some(())
 }
 
 async fn i9_the_death_of_the_leader_is_followed_by_a_claim_within_a_tenth_of_a_second<S: Seats>() {

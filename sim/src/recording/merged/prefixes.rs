@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use callsign::{
     Name,
-    cores::{Batch, Op, Row},
+    cores::{Batch, Op, Row, Slot},
 };
 use callsign_store::ids::Position;
 
@@ -65,7 +65,8 @@ fn apply(rows: &mut Rows, batch: &Batch) {
         match op {
             Op::Register { name, session: index, request, actor, kind } => {
                 let (session, request, actor, kind) = (session(index), *request, *actor, *kind);
-                let row = Row { position: batch.position, session, request, actor, kind };
+                let slot = Slot::default();
+                let row = Row { position: batch.position, session, request, actor, kind, slot };
                 rows.insert(name.clone(), row);
             }
             Op::Unregister { name, position } => {

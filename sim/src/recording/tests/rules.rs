@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use callsign::{
     Kind,
-    cores::{Batch, CallId, Op, RequestNumber, Row},
+    cores::{Batch, CallId, Op, RequestNumber, Row, Slot},
 };
 use callsign_elector::record::{Leader, LogEnd, Term};
 use callsign_store::{
@@ -74,6 +74,7 @@ fn row(position: u64, host: &str) -> Row {
         request: RequestNumber(1),
         actor: 7,
         kind: Kind::of("x"),
+        slot: Slot::default(),
     }
 }
 

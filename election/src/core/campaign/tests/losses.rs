@@ -428,13 +428,16 @@ fn h10_events_come_once_in_order_with_their_fields() {
         .collect();
     for event in &events {
         assert_eq!((event.election.as_str(), event.member.as_str(), event.incarnation.0), ("e", "a", 1));
-        let has_term = !matches!(event.what, What::Rejected { .. } | What::UnknownOutcome { .. });
+        let has_term = !matches!(
+            event.what,
+            CampaignEventKind::Rejected { .. } | CampaignEventKind::UnknownOutcome { .. }
+        );
         assert_eq!(event.epoch.is_some(), has_term, "{event:?}");
         assert_eq!(event.ballot.is_some(), has_term, "{event:?}");
         let leads = matches!(event.phase, Phase::Leading | Phase::Activating);
         assert_eq!(event.trust_left > Duration::ZERO, leads, "{event:?}");
     }
-    let refreshed = events.iter().find(|event| event.what == What::Refreshed).unwrap();
+    let refreshed = events.iter().find(|event| event.what == CampaignEventKind::Refreshed).unwrap();
     assert_eq!((refreshed.epoch, refreshed.ballot), (Some(Epoch(2)), Some(Ballot(3))));
     assert_eq!(refreshed.leader.as_ref().map(MemberId::as_str), Some("a"));
     let rejected = events[0];

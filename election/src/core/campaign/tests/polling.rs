@@ -2,7 +2,7 @@
 
 use super::{super::*, story::*};
 use crate::{
-    core::{campaign::event::What, timing::Timing},
+    core::{campaign::event::CampaignEventKind, timing::Timing},
     oracle::{Denial, Signal, Verdict},
 };
 
@@ -195,6 +195,6 @@ fn the_role_is_told_who_leads_when_that_changes() {
         )
         .collect();
     assert_eq!(told, [Some(other(1)), None, Some(other(2))]);
-    let rejected = |(_, effect): &&(Time, Effect<Fence>)| matches!(effect, Effect::Emit(event) if matches!(event.what, What::Rejected { .. }));
+    let rejected = |(_, effect): &&(Time, Effect<Fence>)| matches!(effect, Effect::Emit(event) if matches!(event.what, CampaignEventKind::Rejected { .. }));
     assert_eq!(story.log.iter().filter(rejected).count(), 4);
 }

@@ -2,10 +2,10 @@
 
 use tracing::{debug, info, warn};
 
-use crate::core::campaign::event::{Event, What};
+use crate::core::campaign::event::{CampaignEvent, CampaignEventKind};
 
 /// Quiet for what happens all the time, louder for changes, a warning for what somebody should look at.
-pub(super) fn trace(event: &Event) {
+pub(super) fn trace(event: &CampaignEvent) {
     macro_rules! say {
         ($level:ident) => {
             $level!(
@@ -25,7 +25,7 @@ pub(super) fn trace(event: &Event) {
     }
     match event.what {
         _ if event.what.is_warning() => say!(warn),
-        What::Rejected { .. } | What::Refreshed => say!(debug),
+        CampaignEventKind::Rejected { .. } | CampaignEventKind::Refreshed => say!(debug),
         _ => say!(info),
     }
 }

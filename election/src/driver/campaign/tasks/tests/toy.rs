@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     core::term::{AuthorityTime, Fence, Term},
-    driver::campaign::{Campaign, CampaignSettings, Event, Started, Transition, Transitions},
+    driver::campaign::{Campaign, CampaignEvent, CampaignSettings, Started, Transition, Transitions},
     oracle::{
         Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
     },
@@ -316,7 +316,7 @@ pub(super) struct Member {
     pub(super) campaign: Campaign<Toy>,
     pub(super) journal: Journal,
     pub(super) transitions: Transitions<Fence>,
-    pub(super) events: Arc<Mutex<Vec<Event>>>,
+    pub(super) events: Arc<Mutex<Vec<CampaignEvent>>>,
 }
 
 pub(super) fn settings(name: &str) -> CampaignSettings {
@@ -331,7 +331,7 @@ pub(super) async fn member(authority: &Authority, name: &str) -> Member {
 }
 
 pub(super) async fn member_with(oracle: Toy, mut settings: CampaignSettings, journal: Journal) -> Member {
-    let events = Arc::<Mutex<Vec<Event>>>::default();
+    let events = Arc::<Mutex<Vec<CampaignEvent>>>::default();
     let seen = Arc::clone(&events);
     settings.observer = Some(Arc::new(move |event| seen.lock().unwrap().push(event.clone())));
     let started = Campaign::start(oracle, journal.clone(), settings).await.unwrap();

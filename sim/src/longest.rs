@@ -1,0 +1,200 @@
+//! How long a member's longest step takes, by how many names there are: whatever goes over many names goes over a few of them at a
+//! time, so that a heartbeat that is due waits for no more.
+//!
+//! The shipped core over a sorted map, without links, threads and disks. Processor time of this thread is what counts.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use callsign::{
+    Kind, Name,
+    cores::{Batch, Effect, Input, Member, MemberConfig, Message, Now, Op, RequestNumber, Row, Tuning},
+};
+use callsign_elector::record::LogEnd;
+use callsign_store::{
+    Time,
+    ids::{Epoch, Incarnation, NodeName, Nonce, SessionId, SessionNumber},
+};
+
+use crate::{
+    cost::processor_time,
+    run::formed_of,
+    world::{Setup, World},
+};
+
+/// How many registrations a batch has.
+const BATCH: u32 = 1000;
+
+/// The longest step of each kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Longest {
+    /// A batch of a thousand registrations is applied.
+    pub batch: Duration,
+    /// A snapshot of all names is sent, chunk by chunk.
+    pub sent: Duration,
+    /// It is taken and put in its place, by a member that has no names.
+    pub installed: Duration,
+    /// A session that has all names is gone.
+    pub gone: Duration,
+}
+
+/// Has a member go through all of this with so many names.
+pub fn measure(names: u32) -> Longest {
+    let mut setup = Setup::new(2);
+    setup.tuning = Tuning::default();
+    let world = formed_of(World::new(setup), 0);
+    let mut follower = Follower::of(&world, true);
+    let batch = follower.longest(|it| it.register(names));
+    let mut joiner = Follower::of(&world, false);
+    let mut sent = Duration::ZERO;
+    let installed = joiner.longest(|it| sent = it.join(&mut follower));
+    let gone = follower.longest(Follower::lose_all);
+    for (it, count) in [(&follower, 0), (&joiner, names)] {
+        assert_eq!(it.member.replica().count(), count as usize, "the names that there are");
+    }
+    Longest { batch, sent, installed, gone }
+}
+
+/// A member that follows the log of another, which is made up here.
+struct Follower {
+    member: Member<BTreeMap<Name, Row>>,
+    leader: NodeName,
+    epoch: Epoch,
+    end: LogEnd,
+    time: Time,
+    holder: Arc<SessionId>,
+    longest: Duration,
+    effects: Vec<Effect>,
+}
+
+impl Follower {
+    /// One that holds the end of the log; or one that knows who leads, and has no base.
+    fn of(world: &World, is_based: bool) -> Self {
+        let is_led = |node: &u8| {
+            world
+                .process(*node)
+                .and_then(|it| it.parts.as_ref())
+                .is_some_and(|it| it.core.member().is_serving())
+        };
+        let (leads, follows) = if is_led(&0) { (0, 1) } else { (1, 0) };
+        let process = world.process(follows).expect("it was started");
+        let formed = process.parts.as_ref().expect("it was formed").core.member();
+        let leader = world.setup.names[usize::from(leads)].clone();
+        let node = NodeName::new("holder").expect("it is a name");
+        let holder = SessionId { node, incarnation: Incarnation(1), number: SessionNumber(1) };
+        let mut it = Self {
+            member: formed.clone(),
+            epoch: formed.view().term.epoch,
+            end: formed.replica().end(),
+            time: Time(world.local(follows)),
+            holder: Arc::new(holder),
+            longest: Duration::ZERO,
+            effects: Vec::new(),
+            leader,
+        };
+        if !is_based {
+            it.member = Member::new(
+                MemberConfig {
+                    me: formed.me().clone(),
+                    incarnation: process.incarnation,
+                    keys: world.setup.keys.clone(),
+                    seed: 1,
+                    tuning: Tuning::default(),
+                },
+                BTreeMap::new(),
+            );
+            let incarnation = world.process(leads).expect("it was started").incarnation;
+            it.step(Input::View(Arc::new(formed.view().clone())));
+            it.step(Input::LinkUp { node: it.leader.clone(), incarnation, link: 1 });
+        }
+        it
+    }
+
+    fn longest(&mut self, what: impl FnOnce(&mut Self)) -> Duration {
+        self.longest = Duration::ZERO;
+        what(self);
+        self.longest
+    }
+
+    fn step(&mut self, input: Input) {
+        let began = processor_time();
+        self.member.step(Now { time: self.time, trusted: None }, input, &mut self.effects);
+        self.longest = self.longest.max(processor_time().saturating_sub(began));
+    }
+
+    /// Has it go on until nothing more is to be done at once.
+    fn settle(&mut self) {
+        self.step(Input::Idle);
+        while self.member.wakes_at(self.time) <= self.time {
+            self.step(Input::Wake);
+            self.step(Input::Idle);
+        }
+    }
+
+    fn hear(&mut self, message: Message) {
+        self.step(Input::Message { from: self.leader.clone(), message });
+        self.settle();
+    }
+
+    fn replicate(&mut self, sessions: Vec<Arc<SessionId>>, ops: Vec<Op>) {
+        let position = self.end.position.next();
+        let batch =
+            Batch { epoch: self.epoch, nonce: Nonce(position.0), position, prev: self.end, sessions, ops };
+        self.end = batch.end();
+        self.hear(Message::Replicate { epoch: self.epoch, position, batch: batch.encode() });
+        assert_eq!(self.member.replica().end(), self.end, "it is applied");
+    }
+
+    fn register(&mut self, names: u32) {
+        for from in (0..names).step_by(BATCH as usize) {
+            let ops = (from..names.min(from + BATCH)).map(|number| Op::Register {
+                name: format!("orders/{number:08}").as_str().into(),
+                session: 0,
+                request: RequestNumber(u64::from(number)),
+                actor: u64::from(number),
+                kind: Kind(1),
+            });
+            self.replicate(vec![self.holder.clone()], ops.collect());
+        }
+    }
+
+    fn lose_all(&mut self) {
+        self.replicate(vec![self.holder.clone()], vec![Op::HostGone { session: 0 }]);
+    }
+
+    /// Takes a snapshot from another one. Returns the longest step of that one.
+    fn join(&mut self, donor: &mut Self) -> Duration {
+        donor.longest = Duration::ZERO;
+        self.hear(Message::Heartbeat { epoch: self.epoch, end: donor.end });
+        while !self.member.replica().is_based() {
+            let asked = std::mem::take(&mut self.effects);
+            let messages = asked.into_iter().filter_map(|effect| match effect {
+                Effect::Send { message, .. } => Some(message),
+                _ => None,
+            });
+            for message in messages {
+                donor.effects.clear();
+                donor.step(Input::Message { from: donor.leader.clone(), message });
+                for effect in std::mem::take(&mut donor.effects) {
+                    if let Effect::Send { message, .. } = effect {
+                        self.hear(message);
+                    }
+                }
+            }
+            self.time = self.time + Duration::from_millis(10);
+            self.settle();
+        }
+        donor.longest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_goes_through_all_of_it() {
+        // That it comes to its end is what is asserted; how long it takes is for a benchmark.
+        let longest = measure(5000);
+        assert!(longest.batch > Duration::ZERO);
+    }
+}
