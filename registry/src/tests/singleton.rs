@@ -50,6 +50,9 @@ enum Work {
 }
 remote_message!(Work, "test.work/1");
 
+/// The first child of a term to which this note is handed over does not start.
+const STUMBLES: u8 = u8::MAX;
+
 /// For the one test with a child that blocks.
 static RELEASED: AtomicBool = AtomicBool::new(false);
 
@@ -130,8 +133,10 @@ impl Actor for Child {
             up: true,
             epoch: self.epoch,
         };
+        let is_first = !self.journal.leaders().iter().any(|line| line.epoch == self.epoch);
         self.journal.0.lock().unwrap().push(line.clone());
-        Ok(Alive { line, journal: self.journal.clone(), notes: self.notes.clone(), slow: false })
+        let alive = Alive { line, journal: self.journal.clone(), notes: self.notes.clone(), slow: false };
+        if is_first && self.notes.contains(&STUMBLES) { Err("it does not start".into()) } else { Ok(alive) }
     }
 
     async fn handle(

@@ -6,6 +6,7 @@ use callsign_store::ids::Epoch;
 over_every_oracle!(
     what_a_child_leaves_at_a_clean_end_is_given_to_its_successor_on_another_node,
     after_a_crash_nothing_is_handed_over_and_never_from_a_term_before_the_last,
+    a_child_that_starts_at_the_second_try_is_given_what_was_left_too,
     a_function_that_panics_hands_nothing_over_and_costs_nothing_else,
 );
 
@@ -55,6 +56,20 @@ async fn after_a_crash_nothing_is_handed_over_and_never_from_a_term_before_the_l
     sites.to(second).cast(Work::Crash).await.unwrap();
     sites.led(Some(second)).await;
     assert_eq!(notes(&sites).await, [], "the crashed one left nothing, and the one before it is history");
+}
+
+async fn a_child_that_starts_at_the_second_try_is_given_what_was_left_too<S: Seats>() {
+    let sites = Sites::<S>::start(handing_over::<S>).await;
+    let first = sites.led(None).await;
+    for note in [1, STUMBLES] {
+        sites.to(first).cast(Work::Note(P(note))).await.unwrap();
+    }
+    sites.singletons[first].request_resign(None);
+    let second = sites.led(Some(first)).await;
+    let epoch = sites.epoch(second);
+    let of_term = sites.journal.leaders().iter().filter(|line| line.epoch == epoch).count();
+    assert_eq!(of_term, 3, "one child that did not start, and one that runs, in the same term");
+    assert_eq!(notes(&sites).await, [1, STUMBLES]);
 }
 
 async fn a_function_that_panics_hands_nothing_over_and_costs_nothing_else<S: Seats>() {
