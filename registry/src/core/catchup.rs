@@ -288,8 +288,8 @@ impl CatchUp {
         result: Option<&ReadResult>,
         keys: &RegistryKeys,
     ) -> Result<Applied, CorruptBatch> {
-        let Asked::Log { id: asked, .. } = &self.asked else { return Ok(Applied::default()) };
-        if *asked != id {
+        let Asked::Log { id: asked, since } = self.asked else { return Ok(Applied::default()) };
+        if asked != id {
             return Ok(Applied::default());
         }
         let Some(result) = result else {
@@ -306,6 +306,10 @@ impl CatchUp {
         let commit = result.value(1).map(|v| LogEnd::from_value(v)).transpose().map_err(corrupt)?;
         let commit = commit.unwrap_or_default().position;
         self.want(now, commit);
+        if self.wanted_since < since {
+            // Whoever said before that there is more spoke of a log that was lost.
+            self.wanted = commit;
+        }
         if !replica.is_based() {
             if floor > Position(self.begin.after(0)) {
                 self.too_far = true;

@@ -39,7 +39,9 @@ pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut 
             return false;
         }
         let mut unknown = None;
-        for told in &world.told()[before..] {
+        // Of a registry that began anew meanwhile, what was told before does not count any more.
+        let told = world.told();
+        for told in told.get(before..).unwrap_or(told) {
             match &told.answer {
                 Some((_, Outcome::Granted { .. }, _)) => left.retain(|name| *name != told.want.name()),
                 Some((_, Outcome::Read { .. }, _)) => readers.retain(|node| *node != told.node),

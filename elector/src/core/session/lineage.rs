@@ -149,6 +149,7 @@ impl Session {
         record: Option<&SessionRecord>,
         asked: &[(Key, Fact)],
         is_fresh: bool,
+        effects: &mut Vec<Effect>,
     ) -> Result<Finding, CorruptRecord> {
         let raw = read.value(LINEAGE);
         let theirs = raw.map_or(Ok(Lineage::default()), |value| Lineage::from_value(value))?;
@@ -165,7 +166,7 @@ impl Session {
         if theirs.id != ours {
             return Ok(Finding::Gone(Vec::new()));
         }
-        self.own.standing.take(raw.cloned(), theirs, now);
+        self.take_lineage(now, raw.cloned(), theirs, effects);
         let mut gone: Vec<(Key, Option<Value>)> = Vec::new();
         for (nth, (key, fact)) in asked.iter().enumerate() {
             let value = read.value(DOUBTED + nth);
@@ -274,8 +275,18 @@ impl Session {
     }
 
     /// An opening has written the record of the lineage.
-    pub(super) fn on_lineage_opened(&mut self, now: Time, lineage: Lineage) {
-        self.own.standing.take(Some(lineage.to_value()), lineage, now);
+    pub(super) fn on_lineage_opened(&mut self, now: Time, lineage: Lineage, effects: &mut Vec<Effect>) {
+        self.take_lineage(now, Some(lineage.to_value()), lineage, effects);
+    }
+
+    /// Takes the record of the lineage that the node is in. A node that began anew while there was none has told its others of none.
+    fn take_lineage(&mut self, now: Time, raw: Option<Value>, record: Lineage, effects: &mut Vec<Effect>) {
+        let standing = &mut self.own.standing;
+        let before = standing.ours;
+        standing.take(raw, record, now);
+        if standing.begun_anew && standing.ours != before {
+            effects.extend(standing.event().map(Effect::Emit));
+        }
     }
 
     /// Adds the check that the lineage is the one that the node knows.

@@ -183,7 +183,7 @@ impl Session {
             // the node goes on, or learns that it has lost its session.
             Err(corrupt) => return self.on_unreadable(now, corrupt, effects),
         };
-        match self.judge(now, &read, record.as_ref(), &asked, is_fresh) {
+        match self.judge(now, &read, record.as_ref(), &asked, is_fresh, effects) {
             Ok(Finding::Whole) => {}
             Ok(Finding::Greater(lineage)) => {
                 self.begin_anew(now, read.value(2).cloned(), lineage, effects);
@@ -252,7 +252,7 @@ impl Session {
             CommitOutcome::Committed(version) => {
                 let lineage = self.own.attempts.iter().find(|a| a.id == id).and_then(|a| a.lineage);
                 if let Some(lineage) = lineage {
-                    self.on_lineage_opened(now, lineage);
+                    self.on_lineage_opened(now, lineage, effects);
                 }
                 let written = match pending.map(|p| p.asks) {
                     Some(Request::Write(record)) => Some(record),

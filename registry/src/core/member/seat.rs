@@ -35,7 +35,8 @@ impl<T: Table> Member<T> {
 
     pub(super) fn begin_handoff(&mut self, now: Now, old: Option<NodeName>, effects: &mut Vec<Effect>) {
         let epoch = self.view.term.epoch;
-        let is_under_way = self.handoff.as_ref().is_some_and(|handoff| handoff.epoch() == epoch)
+        // In a store that went back the same epoch may have been won again: that is another term.
+        let is_under_way = self.handoff.as_ref().is_some_and(|handoff| handoff.term == self.view.term)
             || self.leader.as_ref().is_some_and(|leader| leader.epoch() == epoch);
         if !self.is_elected() || is_under_way || self.drain.has_left() {
             return;

@@ -67,4 +67,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         scenario: "went-back",
         within: 10_000,
     },
+    Mutant {
+        name: "reset-spares-later-rows",
+        file: "registry/src/core/replica.rs",
+        what: "A reset that is read again, after a loss, spares the rows of what was applied after it.",
+        hazard: "seed 551 of `went-back`",
+        scenario: "went-back",
+        within: 4_000,
+    },
 ];
