@@ -5,14 +5,18 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use callsign::{
     Kind, Name,
     cores::{Batch, Effect, Input, Member, MemberConfig, Message, Now, Op, RequestNumber, Row, Tuning},
 };
 use callsign_elector::record::LogEnd;
 use callsign_store::{
-    Time,
-    ids::{Epoch, Incarnation, NodeName, Nonce, SessionId, SessionNumber},
+    CommitOutcome, Limits, StoreError, Time, Transaction,
+    ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionId, SessionNumber},
+    keys::RegistryKeys,
+    mvcc::Mvcc,
+    record::Record,
 };
 
 use crate::{
@@ -29,6 +33,8 @@ const BATCH: u32 = 1000;
 pub struct Longest {
     /// A batch of a thousand registrations is applied.
     pub batch: Duration,
+    /// The same batches are read from the store, as many as are read at a time.
+    pub read: Duration,
     /// A snapshot of all names is sent, chunk by chunk.
     pub sent: Duration,
     /// It is taken and put in its place, by a member that has no names.
@@ -44,14 +50,16 @@ pub fn measure(names: u32) -> Longest {
     let world = formed_of(World::new(setup), 0);
     let mut follower = Follower::of(&world, true);
     let batch = follower.longest(|it| it.register(names));
+    let mut reader = Follower::of(&world, true);
+    let read = reader.longest(|it| it.read(names));
     let mut joiner = Follower::of(&world, false);
     let mut sent = Duration::ZERO;
     let installed = joiner.longest(|it| sent = it.join(&mut follower));
     let gone = follower.longest(Follower::lose_all);
-    for (it, count) in [(&follower, 0), (&joiner, names)] {
+    for (it, count) in [(&follower, 0), (&reader, names), (&joiner, names)] {
         assert_eq!(it.member.replica().count(), count as usize, "the names that there are");
     }
-    Longest { batch, sent, installed, gone }
+    Longest { batch, read, sent, installed, gone }
 }
 
 /// A member that follows the log of another, which is made up here.
@@ -60,6 +68,7 @@ struct Follower {
     leader: NodeName,
     epoch: Epoch,
     end: LogEnd,
+    keys: RegistryKeys,
     time: Time,
     holder: Arc<SessionId>,
     longest: Duration,
@@ -85,6 +94,7 @@ impl Follower {
             member: formed.clone(),
             epoch: formed.view().term.epoch,
             end: formed.replica().end(),
+            keys: world.setup.keys.clone(),
             time: Time(world.local(follows)),
             holder: Arc::new(holder),
             longest: Duration::ZERO,
@@ -135,16 +145,21 @@ impl Follower {
         self.settle();
     }
 
-    fn replicate(&mut self, sessions: Vec<Arc<SessionId>>, ops: Vec<Op>) {
+    fn batch(&mut self, sessions: Vec<Arc<SessionId>>, ops: Vec<Op>) -> (Position, Bytes) {
         let position = self.end.position.next();
         let batch =
             Batch { epoch: self.epoch, nonce: Nonce(position.0), position, prev: self.end, sessions, ops };
         self.end = batch.end();
-        self.hear(Message::Replicate { epoch: self.epoch, position, batch: batch.encode() });
-        assert_eq!(self.member.replica().end(), self.end, "it is applied");
+        (position, batch.encode())
     }
 
-    fn register(&mut self, names: u32) {
+    fn replicate(&mut self, (position, batch): (Position, Bytes)) {
+        self.hear(Message::Replicate { epoch: self.epoch, position, batch });
+        assert_eq!(self.member.replica().position(), position, "it is applied");
+    }
+
+    fn registered(&mut self, names: u32) -> Vec<(Position, Bytes)> {
+        let mut batches = Vec::new();
         for from in (0..names).step_by(BATCH as usize) {
             let ops = (from..names.min(from + BATCH)).map(|number| Op::Register {
                 name: format!("orders/{number:08}").as_str().into(),
@@ -153,12 +168,49 @@ impl Follower {
                 actor: u64::from(number),
                 kind: Kind(1),
             });
-            self.replicate(vec![self.holder.clone()], ops.collect());
+            batches.push(self.batch(vec![self.holder.clone()], ops.collect()));
+        }
+        batches
+    }
+
+    fn register(&mut self, names: u32) {
+        for batch in self.registered(names) {
+            self.replicate(batch);
         }
     }
 
     fn lose_all(&mut self) {
-        self.replicate(vec![self.holder.clone()], vec![Op::HostGone { session: 0 }]);
+        let batch = self.batch(vec![self.holder.clone()], vec![Op::HostGone { session: 0 }]);
+        self.replicate(batch);
+    }
+
+    /// Gets the registrations from the store, as its leader has none of them any more.
+    fn read(&mut self, names: u32) {
+        let mut store = Mvcc::new(Limits::FOUNDATIONDB, 0);
+        for (position, batch) in self.registered(names) {
+            let written = Transaction::new().put(self.keys.log(position), batch.to_vec());
+            let outcome = store.apply(&written.put(self.keys.commit(), self.end.to_value()));
+            assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
+        }
+        self.hear(Message::Heartbeat { epoch: self.epoch, end: self.end });
+        while self.member.replica().end() != self.end {
+            for effect in std::mem::take(&mut self.effects) {
+                match effect {
+                    Effect::Send { message: Message::Fetch { epoch, after }, .. } => {
+                        self.hear(Message::Fetched { epoch, after, batches: Vec::new() });
+                    }
+                    Effect::Read { id, reads } => {
+                        let result = store
+                            .read(&reads, None)
+                            .map_err(|_| StoreError::Unavailable("it is too old".into()));
+                        self.step(Input::ReadDone { id, result });
+                    }
+                    _ => {}
+                }
+            }
+            self.time = self.time + Duration::from_millis(10);
+            self.settle();
+        }
     }
 
     /// Takes a snapshot from another one. Returns the longest step of that one.

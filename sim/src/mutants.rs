@@ -21,7 +21,7 @@ pub struct Mutant {
     pub what: &'static str,
     /// Where it comes from.
     pub hazard: &'static str,
-    /// The scenario that finds it.
+    /// The scenario that finds it, or the pinned trace that does, as `traces/NAME`.
     pub scenario: &'static str,
     /// How many seeds it may take.
     pub within: u64,

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use callsign_elector::{
@@ -75,6 +75,8 @@ pub(crate) struct CatchUp {
     wanted: Position,
     wanted_since: Time,
     asked: Asked,
+    /// Batches that were read from the log, and are not looked at yet.
+    read: VecDeque<(Key, Position, Value)>,
     /// The leader did not have it in memory, or did not answer.
     prefer_log: bool,
     /// The log does not go back so far.
@@ -105,6 +107,7 @@ impl CatchUp {
             wanted: Position(0),
             wanted_since: Time::ZERO,
             asked: Asked::Nothing,
+            read: VecDeque::new(),
             prefer_log: false,
             too_far: false,
             last_snapshot: seed,
@@ -149,7 +152,7 @@ impl CatchUp {
         sources: &Sources,
     ) -> Option<Time> {
         let now = turn.now;
-        if replica.is_installing() || replica.has_next() {
+        if replica.is_installing() || replica.has_next() || self.is_busy() {
             // What it has may be all that it lacks.
             return Some(now);
         }
@@ -235,6 +238,7 @@ impl CatchUp {
     /// The replica is the leader's own from here on: what was asked for is not wanted any more.
     pub(crate) fn stop(&mut self) {
         self.asked = Asked::Nothing;
+        self.read.clear();
     }
 
     /// A node cannot be asked any more.
@@ -279,7 +283,7 @@ impl CatchUp {
         result
     }
 
-    /// The store's log was read.
+    /// The store's log was read. Begins to apply it, so many names at a time: see [`proceed`](Self::proceed).
     pub(crate) fn on_log<T: Table>(
         &mut self,
         now: Time,
@@ -287,6 +291,7 @@ impl CatchUp {
         id: OpId,
         result: Option<&ReadResult>,
         keys: &RegistryKeys,
+        names: usize,
     ) -> Result<Applied, CorruptBatch> {
         let Asked::Log { id: asked, since } = self.asked else { return Ok(Applied::default()) };
         if asked != id {
@@ -323,13 +328,29 @@ impl CatchUp {
             self.too_far = true;
             return Ok(Applied::default());
         }
-        let mut applied = Applied::default();
-        let before = replica.position();
-        for (key, value) in result.entries(2) {
-            let Some(at) = keys.log_position(key) else { continue };
-            if at > commit {
-                break;
-            }
+        let at = |key| keys.log_position(key).filter(|at| *at <= commit);
+        let entries =
+            result.entries(2).iter().map_while(|(key, value)| Some((key.clone(), at(key)?, value.clone())));
+        self.read = entries.collect();
+        self.proceed(now, replica, names)
+    }
+
+    /// Whether there is something to [`proceed`](Self::proceed) with.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.read.is_empty()
+    }
+
+    /// Goes on with what was read of the log: applies batches until so many names are changed.
+    pub(crate) fn proceed<T: Table>(
+        &mut self,
+        now: Time,
+        replica: &mut Replica<T>,
+        names: usize,
+    ) -> Result<Applied, CorruptBatch> {
+        let (mut applied, mut changed) = (Applied::default(), 0);
+        while changed < names
+            && let Some((key, at, value)) = self.read.pop_front()
+        {
             let follows = |batch: &Batch| {
                 if replica.is_based() {
                     return replica.is_next(batch);
@@ -337,19 +358,28 @@ impl CatchUp {
                 // The first one of its lineage needs none before it.
                 Ok(batch.ops.contains(&Op::Reset))
             };
-            let batch = match Batch::decode_at(at, value).and_then(|b| Ok((follows(&b)?, b))) {
+            let batch = match Batch::decode_at(at, &value).and_then(|b| Ok((follows(&b)?, b))) {
                 Ok((true, batch)) => batch,
-                Ok((false, _)) => break,
-                // What was applied before it has to be told. The next reading begins with this one.
-                Err(_) if replica.position() > before => break,
+                // Another source was quicker, or it is not the log that this replica has the beginning of.
+                Ok((false, _)) => {
+                    self.read.clear();
+                    break;
+                }
+                // What was applied before it has to be told. The next time begins with this one.
+                Err(_) if changed > 0 => {
+                    self.read.push_front((key, at, value));
+                    break;
+                }
                 Err(corrupt) => {
+                    self.read.clear();
                     self.not_before = now + UNREADABLE;
                     if matches!(corrupt, CorruptBatch::Diverged { .. }) {
-                        self.contradiction = Some((key.clone(), value.clone()));
+                        self.contradiction = Some((key, value));
                     }
                     return Err(corrupt);
                 }
             };
+            changed += batch.ops.len().max(1);
             let mut one = replica.apply(&batch);
             applied.own_freed.append(&mut one.own_freed);
             applied.gone.append(&mut one.gone);

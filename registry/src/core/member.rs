@@ -220,6 +220,12 @@ impl<T: Table> Member<T> {
         self.host.session()
     }
 
+    /// Whether it has read more of the log than it has applied.
+    #[cfg(feature = "cores")]
+    pub fn is_reading_log(&self) -> bool {
+        self.catchup.is_busy()
+    }
+
     /// How many snapshots it is sending to others.
     #[cfg(feature = "cores")]
     pub fn snapshots_under_way(&self) -> usize {
@@ -460,12 +466,9 @@ impl<T: Table> Member<T> {
             handoff.on_read(now.time, id, result);
         }
         let read = result.as_ref().ok();
-        let applied = self.catchup.on_log(now.time, &mut self.replica, id, read, &self.config.keys);
-        self.take_applied(now, applied, effects);
-        if let Some((key, value)) = self.catchup.take_contradiction() {
-            let lineage = LineageNumber::of(self.replica.position().0);
-            effects.push(Effect::Tell(Tell::Contradicted { lineage, key, value }));
-        }
+        let (keys, names) = (&self.config.keys, self.config.tuning.slice_names);
+        let applied = self.catchup.on_log(now.time, &mut self.replica, id, read, keys, names);
+        self.take_log(now, applied, effects);
         if let Some(leader) = &mut self.leader {
             let turn = &mut Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
             let outcome = leader.on_read(turn, &mut self.replica, id, result, &self.linked);
@@ -557,7 +560,7 @@ impl<T: Table> Member<T> {
 
     /// Nothing more waits: what was collected is sent, the next batch is begun, and who waited is answered.
     fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        self.proceed(effects);
+        self.proceed(now, effects);
         if self.drain.has_left() {
             return;
         }
@@ -610,13 +613,27 @@ impl<T: Table> Member<T> {
     }
 
     /// Goes on with what is done a few names at a time.
-    fn proceed(&mut self, effects: &mut Vec<Effect>) {
-        let proceeded = self.replica.proceed(self.config.tuning.slice_names);
+    fn proceed(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let names = self.config.tuning.slice_names;
+        if self.catchup.is_busy() && !self.replica.is_busy() {
+            let applied = self.catchup.proceed(now.time, &mut self.replica, names);
+            self.take_log(now, applied, effects);
+            return;
+        }
+        let proceeded = self.replica.proceed(names);
         if let Some(position) = proceeded.installed {
             let names = self.replica.count();
             effects.push(Effect::Event(Event::SnapshotInstalled { position, names }));
         }
         self.on_applied(&proceeded.applied, effects);
+    }
+
+    fn take_log(&mut self, now: Now, applied: Result<Applied, CorruptBatch>, effects: &mut Vec<Effect>) {
+        self.take_applied(now, applied, effects);
+        if let Some((key, value)) = self.catchup.take_contradiction() {
+            let lineage = LineageNumber::of(self.replica.position().0);
+            effects.push(Effect::Tell(Tell::Contradicted { lineage, key, value }));
+        }
     }
 
     fn sources(&self) -> Sources {
@@ -639,7 +656,7 @@ impl<T: Table> Member<T> {
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
         }
-        if self.replica.is_busy() {
+        if self.replica.is_busy() || self.catchup.is_busy() {
             return now;
         }
         let is_waiting = self.host.is_waiting()

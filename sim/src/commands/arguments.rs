@@ -45,6 +45,10 @@ pub(crate) struct Replay {
     /// Tell and draw all of a run that fails, not only what the failure needs.
     #[arg(long)]
     pub(super) whole: bool,
+    /// A defect to plant.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    pub(super) plant: Option<String>,
     /// Where the trace and the drawing go.
     #[arg(long, default_value = "target/sim")]
     pub(super) out: PathBuf,

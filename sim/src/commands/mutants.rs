@@ -1,18 +1,22 @@
 //! `mutants`: plants each defect, and looks for it.
 #![allow(clippy::disallowed_methods)] // the wall clock, for speed
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use callsign_sim::{
     mutants::{MUTANTS, Mutant},
     scenario::Scenario,
     simulated::Simulated,
     sweep::{Plan, sweep},
+    trace::Trace,
 };
 use clap::{Args, ValueEnum};
 
 /// The scenario of those that are looked for in whole nodes, a process for each seed.
 const WHOLE_NODES: &str = "nodes";
+
+/// Where those are that are looked for in a trace that is pinned.
+const PINNED: &str = "traces/";
 
 /// Plants each defect and looks for it within its budget of seeds.
 #[derive(Args, Debug)]
@@ -77,7 +81,12 @@ impl Mutants {
         }
         let of_elections = super::elections::scenarios(name).and_then(|all| all.first().copied());
         callsign_store::planted::plant(Some(mutant.name));
-        let found = if let Some(scenario) = of_elections {
+        let found = if name.starts_with(PINNED) {
+            // Seeds hardly ever come to it.
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name).with_extension("json");
+            let world = Trace::read(&path)?.replay(false)?;
+            world.oracle.violation().map(|violation| (violation.check, self.first))
+        } else if let Some(scenario) = of_elections {
             self.look_in(scenario, mutant.within)
         } else {
             self.look_in(Scenario::from_str(name, false).map_err(anyhow::Error::msg)?, mutant.within)

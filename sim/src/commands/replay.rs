@@ -33,6 +33,8 @@ pub(crate) fn scenarios(name: &str) -> anyhow::Result<Vec<Scenario>> {
 impl Replay {
     /// Replays it.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        #[cfg(feature = "planted")]
+        callsign_store::planted::plant(self.plant.as_deref());
         if self.trace.is_none()
             && let Some(scenario) =
                 super::elections::scenarios(&self.scenario).and_then(|all| all.first().copied())

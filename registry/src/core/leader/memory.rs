@@ -3,6 +3,7 @@
 use callsign_store::planted;
 
 use super::{Bytes, Follower, Leader, NodeName, Position};
+use crate::core::log::MAX_BATCH_BYTES;
 
 impl Leader {
     /// A member says where its replica is.
@@ -19,7 +20,8 @@ impl Leader {
         self.followers.remove(member);
     }
 
-    /// The batches after a position, from memory, up to about a mebibyte; none if memory does not go back so far.
+    /// The batches after a position, from memory: one, or as many as a member applies in a moment; none if memory does not go back so
+    /// far.
     pub(crate) fn remembered(&self, after: Position) -> Vec<(Position, Bytes)> {
         let Some((first, _)) = self.memory.front() else { return Vec::new() };
         if *first > after.next() && !planted!("gap-in-memory-not-seen") {
@@ -29,8 +31,9 @@ impl Leader {
         let newer = self.memory.iter().skip_while(|(position, _)| *position <= after);
         newer
             .take_while(|(_, batch)| {
+                let is_first = bytes == 0;
                 bytes += batch.len();
-                bytes - batch.len() < 1 << 20
+                is_first || bytes <= MAX_BATCH_BYTES
             })
             .cloned()
             .collect()

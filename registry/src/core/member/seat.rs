@@ -78,7 +78,7 @@ impl<T: Table> Member<T> {
         let Some(handoff) = &mut self.handoff else { return };
         let step = handoff.proceed(Turn::new(now.time, &self.config.keys, &mut self.next_op, effects));
         let Step::CatchUp(end) = step else { return };
-        if self.replica.is_installing() {
+        if self.replica.is_installing() || self.catchup.is_busy() {
             return; // catching up
         }
         let epoch = handoff.epoch();
