@@ -322,3 +322,19 @@ pub enum LeaveError {
     #[error("the node has failed: {0}")]
     Failed(NodeFailure),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_register_here_is_told_where() {
+        let at = |name: &str| Elsewhere { node: NodeName::new(name).unwrap(), address: "127.0.0.1:1".into() };
+        let text = |ask| RegisterError::Draining { ask }.to_string();
+        assert_eq!(text(vec![at("b"), at("c")]), "the node is about to leave; ask b, or c");
+        assert_eq!(text(Vec::new()), "the node is about to leave; ask another one");
+        let elsewhere = |node| RegisterError::NotLocal { node }.to_string();
+        assert!(elsewhere(NodeName::new("b").ok()).starts_with("the actor runs on node b, "));
+        assert!(elsewhere(None).starts_with("the actor runs on another node, "));
+    }
+}

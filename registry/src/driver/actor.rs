@@ -34,10 +34,12 @@ mod effects;
 mod failing;
 mod pumps;
 mod recorders;
+mod repeated;
 mod watched;
 
 pub(crate) use callers::{Flag, Listener, Shared};
 pub(crate) use recorders::Recorders;
+use repeated::Repeated;
 
 /// There are inputs to take.
 #[derive(Debug, RactorMessage)]
@@ -105,8 +107,8 @@ struct Driver {
     effects: Vec<RegistryEffect>,
     on_members: OnMembers,
     on_session: OnSession,
-    /// Why the log could not be read, the last time, and how often in a row.
-    corrupt: (String, u64),
+    /// Why the log could not be read.
+    corrupt: Repeated,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     recorders: Option<Recorders>,
     supervisor: Supervisor,
@@ -160,7 +162,7 @@ impl Actor for MemberActor {
             effects: Vec::new(),
             on_members: parts.on_members,
             on_session: parts.on_session,
-            corrupt: (String::new(), 0),
+            corrupt: Repeated::default(),
             tasks,
             recorders: parts.recorders,
             supervisor,

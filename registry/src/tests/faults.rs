@@ -159,7 +159,7 @@ fn a_member_without_a_base_asks_whoever_is_linked_when_the_log_is_too_short_and_
         .put(keys.commit(), end(900).to_value());
     assert!(matches!(store.apply(&cut), CommitOutcome::Committed(_)));
     let read = store.read(&reads, None).unwrap();
-    catchup.on_log(now, &mut replica, id, Some(&read), &keys).unwrap();
+    catchup.on_log(now, &mut replica, id, Some(&read), &keys, 1024).unwrap();
     now = now + Duration::from_secs(1);
     catchup.drive(Turn::new(now, &keys, &mut next_op, &mut effects), &replica, &sources);
     let asks = |e: &Effect| matches!(e, Effect::Send { to, message: Message::SnapshotWanted { .. }, .. } if *to == name("b"));

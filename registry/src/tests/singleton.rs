@@ -38,6 +38,8 @@ enum Work {
     Panic,
     /// It takes half a second to end.
     Slow,
+    /// It takes so many milliseconds to do this.
+    Busy(P<u64>),
     /// It does nothing more, and does not listen.
     Hang,
     /// It holds its thread until [`RELEASED`] says otherwise.
@@ -150,6 +152,7 @@ impl Actor for Child {
             Work::Crash => return Err("crashed".into()),
             Work::Panic => panic!("the application's own mistake"),
             Work::Slow => alive.slow = true,
+            Work::Busy(P(millis)) => tokio::time::sleep(Duration::from_millis(millis)).await,
             Work::Hang => std::future::pending().await,
             Work::Block => {
                 while !RELEASED.load(Ordering::SeqCst) {

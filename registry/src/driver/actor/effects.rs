@@ -108,9 +108,7 @@ impl Driver {
         match event {
             Event::Corrupt { reason } => {
                 // It is read again and again, until somebody mends it.
-                let times = if self.corrupt.0 == *reason { self.corrupt.1 + 1 } else { 1 };
-                self.corrupt = (reason.clone(), times);
-                if times.is_power_of_two() {
+                if let Some(times) = self.corrupt.count(reason) {
                     tracing::error!(registry, %node, reason, times, "the log cannot be read");
                 }
             }

@@ -130,14 +130,11 @@ impl<M: RemoteMessage> Farewell<M> {
                 Ok(bytes) => SingletonEvent::HandedOver { bytes },
                 Err(why) => SingletonEvent::NotHandedOver { why },
             });
-            self.actor.stop(Some("callsign: the term is over".into()));
         } else if self.actor.drain().is_ok() {
             // It does what it was sent, and ends; if that takes too long, it ends anyway.
             clock.sleep_until(part(3)).await;
-            self.actor.stop(Some("callsign: the term is over".into()));
-        } else {
-            self.actor.stop(Some("callsign: the term is over".into()));
         }
+        self.actor.stop(Some("callsign: the term is over".into()));
     }
 }
 

@@ -18,6 +18,7 @@ over_every_oracle!(
     j9_or_it_stops_with_the_reason_normal,
     j16_a_child_that_ignores_stop_is_aborted_at_the_end_of_the_stop_budget,
     callers_reach_the_child_by_name_through_a_change_of_leader,
+    a_child_does_what_it_was_sent_before_it_is_asked_to_end,
 );
 
 async fn j6_the_leader_child_runs_where_the_crown_is_and_is_down_before_the_crown_is_given_back<S: Seats>() {
@@ -317,4 +318,20 @@ async fn j16_d9_a_child_that_blocks_its_thread_keeps_the_crown_from_being_given_
     journal.assert_no_overlap();
     second.stop().await.unwrap();
     first.stop().await.unwrap();
+}
+
+async fn a_child_does_what_it_was_sent_before_it_is_asked_to_end<S: Seats>() {
+    let sites = Sites::<S>::start(as_it_is::<S>).await;
+    let first = sites.led(None).await;
+    let to = sites.to(first);
+    to.cast(Work::Busy(P(100))).await.unwrap();
+    let asked = tokio::spawn(async move { to.call(Work::Who, SOON).await });
+    // The question is on its way before the end.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let epoch = sites.epoch(first);
+    sites.singletons[first].request_resign(None);
+    let answer = asked.await.unwrap().map(|P(who)| who);
+    assert_eq!(answer.unwrap(), format!("{} in {epoch}", NAMES[first]), "by the one that was asked");
+    sites.led(Some(first)).await;
+    sites.journal.assert_no_overlap();
 }

@@ -31,8 +31,14 @@ async fn what_a_child_leaves_at_a_clean_end_is_given_to_its_successor_on_another
     for note in 1..=5 {
         sites.to(first).cast(Work::Note(P(note))).await.unwrap();
     }
+    let asked = tokio::time::Instant::now();
     sites.singletons[first].request_resign(None);
     let second = sites.led(Some(first)).await;
+    let down = sites.journal.leaders().iter().find(|line| !line.up).map(|line| line.at.duration_since(asked));
+    assert!(
+        down < Some(Duration::from_millis(500)),
+        "it is stopped when it has left all, not killed later: {down:?}"
+    );
     assert_eq!(notes(&sites).await, [1, 2, 3, 4, 5], "all that it was sent before it was asked to end");
     let took = |e: &SingletonEvent| match e {
         SingletonEvent::TookOver { bytes, from } => Some((*bytes, *from)),

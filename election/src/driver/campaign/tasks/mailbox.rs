@@ -133,3 +133,30 @@ impl<I> Mailbox<I> {
         inputs
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_out_in_the_order_in_which_they_were_put_in() {
+        let mailbox = Mailbox::default();
+        for message in 1..=3 {
+            assert!(mailbox.info(message), "there is room");
+        }
+        let popped: Vec<u8> = std::iter::from_fn(|| mailbox.pop()).collect();
+        assert_eq!(popped, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_full_takes_no_more_and_loses_nothing() {
+        let mailbox = Mailbox::default();
+        let taken = (0..=QUEUE_CAP).filter(|message| mailbox.info(*message)).count();
+        assert_eq!(taken, QUEUE_CAP);
+        assert_eq!(mailbox.take::<()>().len(), QUEUE_CAP, "the core is told of each");
+        assert!(mailbox.take::<()>().is_empty(), "and once");
+        assert_eq!(mailbox.pop(), Some(0));
+        assert!(mailbox.info(7));
+        assert_eq!(mailbox.take::<()>().len(), 1);
+    }
+}

@@ -46,6 +46,8 @@ async fn a_part_that_panics_ends_its_campaign_whichever_it_is() {
         assert!(!a.campaign.info(Reaction::Ignore), "nobody takes it");
         assert_eq!(a.transitions.next().await, Ok(Transition::Following(None)));
         assert_eq!(a.transitions.next().await, Err(SubscriptionError::Ended));
+        let state = a.campaign.subscribe().next().await;
+        assert_eq!(state, Ok(Transition::Following(None)), "also for who asks afterwards");
         assert_eq!(timeout(s(60), a.campaign.ended()).await.unwrap(), Err(StopError::Died));
         assert_eq!(timeout(s(60), a.campaign.stop()).await.unwrap(), Err(StopError::Died));
         until(|| a.journal.lines().ends_with(&["abort"])).await;
@@ -65,6 +67,9 @@ async fn a_campaign_that_is_halted_has_lapsed_at_once_and_stops_in_order() {
     a.campaign.halt();
     assert!(a.campaign.leadership().check().is_err());
     a.campaign.ended().await.unwrap();
+    let mut late = a.campaign.subscribe();
+    assert_eq!(late.next().await, Ok(Transition::Following(None)), "also for who asks afterwards");
+    assert_eq!(late.next().await, Err(SubscriptionError::Ended));
     assert_eq!(a.journal.lines(), ["activate", "active", "stop", "stopped"]);
     assert_eq!(authority.lock().abdications.len(), 1, "the seat is given back");
     assert!(a.campaign.leadership().check().is_err());
