@@ -120,6 +120,13 @@ impl Registration {
             _ => NotHeld::NotTrusted,
         })
     }
+
+    /// For how long the name can be held by nobody else, if nothing else happens.
+    pub(crate) fn trusted_for(&self) -> Result<Duration, NotHeld> {
+        // Read before the check: trust that ran out in between is not passed on.
+        let remaining = self.trust.remaining();
+        self.check().map(|()| remaining)
+    }
 }
 
 impl Registry {

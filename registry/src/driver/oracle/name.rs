@@ -94,9 +94,7 @@ impl RegistryOracle {
     }
 
     fn grant(&self, registration: &Registration, term: Term) -> Result<Verdict<Fence>, Fault> {
-        let trusted = self.registry.shared.trust.remaining();
-        // After the time was read: trust that ran out in between is not passed on.
-        registration.check().map_err(|error| transient(true, error))?;
+        let trusted = registration.trusted_for().map_err(|error| transient(true, error))?;
         Ok(Verdict::Granted(Grant {
             fence: Fence { epoch: term.epoch, ballot: Ballot(term.epoch.0) },
             term,

@@ -8,6 +8,7 @@ over_every_oracle!(
     after_a_crash_nothing_is_handed_over_and_never_from_a_term_before_the_last,
     a_child_that_starts_at_the_second_try_is_given_what_was_left_too,
     a_function_that_panics_hands_nothing_over_and_costs_nothing_else,
+    a_function_that_does_not_end_costs_half_of_the_stop_budget,
 );
 
 fn handing_over<S: Seats>(plan: SingletonPlan<S::Oracle, Work>) -> SingletonPlan<S::Oracle, Work> {
@@ -97,4 +98,29 @@ async fn a_function_that_panics_hands_nothing_over_and_costs_nothing_else<S: Sea
     let second = sites.led(Some(first)).await;
     assert_ne!(second, first);
     sites.journal.assert_no_overlap();
+}
+
+async fn a_function_that_does_not_end_costs_half_of_the_stop_budget<S: Seats>() {
+    let stuck = |plan: SingletonPlan<S::Oracle, Work>| {
+        plan.stop_budget(Duration::from_secs(4)).hand_over(
+            Duration::from_secs(60),
+            |child: ActorRef<Work>| async move {
+                let _child = child;
+                std::future::pending().await
+            },
+        )
+    };
+    let mut sites = Sites::<S>::start(stuck).await;
+    let first = sites.led(None).await;
+    let asked = tokio::time::Instant::now();
+    sites.singletons[first].request_resign(None);
+    let why = |e: &SingletonEvent| match e {
+        SingletonEvent::NotHandedOver { why } => Some(why.clone()),
+        _ => None,
+    };
+    assert_eq!(sites.event(first, why).await, "the child left nothing");
+    sites.led(Some(first)).await;
+    let down = sites.journal.leaders().iter().find(|line| !line.up).map(|line| line.at.duration_since(asked));
+    let half = Some(Duration::from_secs(2))..Some(Duration::from_millis(2500));
+    assert!(half.contains(&down), "{down:?}");
 }

@@ -28,6 +28,14 @@ async fn a_part_that_panics_ends_its_campaign_whichever_it_is() {
         a.leads().await;
         let (leadership, supervisor) = (a.campaign.leadership(), a.campaign.supervisor().clone());
         assert_eq!(supervisor.parts().iter().map(String::as_str).collect::<Vec<_>>(), PARTS);
+        // What a user sees on the thread that noticed it, before anything else runs.
+        let (seen, at_once) = std::sync::mpsc::channel();
+        let (leads, late) = (leadership.clone(), a.campaign.subscribe());
+        supervisor.on_failure(move |_| {
+            let mut late = late;
+            let states: Vec<_> = std::iter::from_fn(|| late.try_next().ok().flatten()).collect();
+            seen.send((leads.check().is_err(), states.last().cloned())).unwrap();
+        });
         supervisor.sabotage(part);
         // Each has something to do; refreshes come by themselves.
         match part {
@@ -37,7 +45,7 @@ async fn a_part_that_panics_ends_its_campaign_whichever_it_is() {
         }
         timeout(s(60), supervisor.failed()).await.expect(part);
 
-        // At once, before anything else runs.
+        assert_eq!(at_once.try_recv(), Ok((true, Some(Transition::Following(None)))), "{part}");
         assert!(leadership.check().is_err(), "{part}: it says that it leads");
         let status = a.campaign.status();
         assert_eq!((status.phase, status.grant, status.leader), (Phase::Over, None, None), "{part}");
