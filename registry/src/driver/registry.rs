@@ -122,6 +122,7 @@ impl Registration {
     }
 
     /// For how long the name can be held by nobody else, if nothing else happens.
+    #[cfg(feature = "election")]
     pub(crate) fn trusted_for(&self) -> Result<Duration, NotHeld> {
         // Read before the check: trust that ran out in between is not passed on.
         let remaining = self.trust.remaining();
