@@ -43,8 +43,8 @@ const NOBODY: Duration = Duration::from_millis(100);
 /// How long to wait when what is lacking cannot be read: it takes an operator, so this only must not cost much.
 const UNREADABLE: Duration = Duration::from_secs(1);
 
-/// How many batches are read from the store's log at a time.
-const LOG_READ: usize = 32;
+/// How many batches are read from the store's log at a time. More: they take longer to be copied than a step may take.
+const LOG_READ: usize = 16;
 
 /// Who can be asked, at the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

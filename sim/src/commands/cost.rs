@@ -53,7 +53,7 @@ impl Cost {
             say!("| {in_flight} | {} |", cells.join(" | "));
         }
         say!(
-            "\n| names | a batch of 1000 | 32 of them are read from the log | a snapshot is sent | it is installed | a session with all names is gone |"
+            "\n| names | a batch of 1000 | such batches are read from the log | a snapshot is sent | it is installed | a session with all names is gone |"
         );
         say!("|---|---|---|---|---|---|");
         for names in [10_000, 100_000, 1_000_000] {
