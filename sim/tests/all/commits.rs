@@ -24,6 +24,24 @@ fn a_leader_whose_own_commit_is_seen_by_its_consistent_read_goes_on_leading() {
     }
 }
 
+#[test]
+fn a_commit_of_which_nothing_is_said_is_tried_again_at_once() {
+    let mut cluster = Cluster::formed(Setup::new(1), 1);
+    cluster.commits = Fate::UnknownLost;
+    let call = cluster.ask(0, register(1, 1001), SECOND * 20);
+    loop {
+        let next = cluster.next();
+        cluster.must(&next);
+        if matches!(next, Action::Store { fate: Fate::UnknownLost, .. }) {
+            break;
+        }
+    }
+    cluster.commits = Fate::Done;
+    let begun = cluster.world.now;
+    cluster.answer(call);
+    assert!(cluster.world.now < begun + SECOND / 50, "after {:?}", cluster.world.now - begun);
+}
+
 /// As on a disk that is full: the log line that said so of each commit, and the core that they took, were the symptom.
 #[test]
 fn a_leader_waits_between_commits_that_the_store_refuses() {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use proc_macro2::Span;
 use syn::{
-    Attribute, BinOp, Block, Expr, ExprBinary, ExprIf, ExprLit, ExprMatch, ExprMethodCall, ExprUnary,
+    Arm, Attribute, BinOp, Block, Expr, ExprBinary, ExprIf, ExprLit, ExprMatch, ExprMethodCall, ExprUnary,
     ImplItemConst, ImplItemFn, Item, ItemConst, ItemFn, ItemImpl, ItemMod, ItemStatic, Lit, Pat, Stmt,
     TraitItemFn, Type, UnOp,
     spanned::Spanned as _,
@@ -97,6 +97,17 @@ fn binds(expression: &Expr) -> bool {
     match expression {
         Expr::Let(_) => true,
         Expr::Binary(binary) => binds(&binary.left) || binds(&binary.right),
+        _ => false,
+    }
+}
+
+/// Whether nothing but a planted defect comes further: the build that judges has none.
+fn is_planted(condition: &Expr) -> bool {
+    match condition {
+        Expr::Macro(call) => call.mac.path.is_ident("planted"),
+        Expr::Binary(both) if matches!(both.op, BinOp::And(_)) => {
+            is_planted(&both.left) || is_planted(&both.right)
+        }
         _ => false,
     }
 }
@@ -195,7 +206,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                     | Expr::Continue(_) => true,
                     _ => false,
                 };
-                if may_go {
+                if may_go && !self.text(statement.span()).contains("planted!(") {
                     let text = self.text(statement.span()).split_whitespace().collect::<Vec<_>>().join(" ");
                     let text: String = text.chars().take(80).collect();
                     self.add(statement.span(), format!("`{text}` is missing"), How::Without);
@@ -223,6 +234,12 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_expr_if(&mut self, branch: &'ast ExprIf) {
+        if is_planted(&branch.cond) {
+            if let Some((_, otherwise)) = &branch.else_branch {
+                self.visit_expr(otherwise);
+            }
+            return;
+        }
         if !binds(&branch.cond) {
             self.add(branch.cond.span(), "the condition is negated", How::Negated);
         }
@@ -231,11 +248,17 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_expr_match(&mut self, choice: &'ast ExprMatch) {
         for (_, guard) in choice.arms.iter().filter_map(|arm| arm.guard.as_ref()) {
-            if !binds(guard) {
+            if !binds(guard) && !is_planted(guard) {
                 self.add(guard.span(), "the guard is not looked at", How::Unguarded);
             }
         }
         visit::visit_expr_match(self, choice);
+    }
+
+    fn visit_arm(&mut self, arm: &'ast Arm) {
+        if !arm.guard.as_ref().is_some_and(|(_, guard)| is_planted(guard)) {
+            visit::visit_arm(self, arm);
+        }
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
@@ -304,6 +327,15 @@ mod tests {
         assert_eq!(woven("g(a.is_open())"), ["(on(7) != (a.is_open()))"]);
         assert_eq!(woven("g(!a)"), ["(if on(7) { a } else { !a })"]);
         assert_eq!(woven("g(true)"), ["(on(7) != (true))"]);
+    }
+
+    #[test]
+    fn what_only_a_planted_defect_does_is_not_edited() {
+        assert_eq!(woven(r#"if planted!("a") { g(1); } else { h(a) }"#), Vec::<String>::new());
+        assert_eq!(woven(r#"if planted!("a") && b { g(1); }"#), Vec::<String>::new());
+        assert_eq!(woven(r#"match a { b if planted!("a") => g(1), _ => h(a) }"#), Vec::<String>::new());
+        assert_eq!(woven(r#"a |= planted!("a");"#), Vec::<String>::new());
+        assert_eq!(woven(r#"if b && !planted!("a") { h(a) }"#).len(), 3);
     }
 
     #[test]

@@ -68,3 +68,31 @@ impl IntoIterator for Queues {
         self.by_name.into_iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use callsign_store::Time;
+
+    use super::*;
+    use crate::core::input::CallId;
+
+    fn call(id: u64) -> Queued {
+        Queued::Unregister { caller: Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1)) }
+    }
+
+    #[test]
+    fn calls_that_wait_come_in_order_and_are_counted() {
+        let (x, y): (Name, Name) = ("x".into(), "y".into());
+        let mut queues = Queues::default();
+        for (name, id) in [(&x, 1), (&y, 2), (&x, 3), (&x, 4)] {
+            queues.push(name.clone(), call(id));
+        }
+        assert_eq!(queues.count(), 4);
+        queues.retain(|name, waiting| *name == x && *waiting != call(3));
+        assert_eq!((queues.count(), queues.is_waiting(&x), queues.is_waiting(&y)), (2, true, false));
+        assert_eq!([queues.pop(&x), queues.pop(&x), queues.pop(&x)], [Some(call(1)), Some(call(4)), None]);
+        assert!(queues.is_empty() && queues.count() == 0);
+    }
+}

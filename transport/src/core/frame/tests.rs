@@ -53,6 +53,13 @@ fn a_length_above_the_limit_is_refused_before_its_bytes_come() {
         let length = u32::try_from(limit + 1).unwrap();
         let mut input = BytesMut::from(&length.to_be_bytes()[..]);
         assert_eq!(take(&mut input, limit), Err(FrameError::TooLong { length: limit + 1, limit }));
+        let mut longest = BytesMut::from(&u32::try_from(limit).unwrap().to_be_bytes()[..]);
+        longest.resize(4 + limit, 7);
+        assert_eq!(
+            take(&mut longest, limit).unwrap().map(|frame| frame.len()),
+            Some(limit),
+            "as long as may be"
+        );
     }
     assert_eq!(take(&mut BytesMut::from(&[0, 0, 0, 0][..]), 10), Err(FrameError::Empty));
 }
