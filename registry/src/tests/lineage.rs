@@ -30,7 +30,7 @@ use crate::{
     Registration, Registry,
     core::{
         fence::Fence,
-        input::{Effect, Input, Now, Turn},
+        input::{Effect, Input, Now, Tell, Turn},
         leader::Leader as Leads,
         log::{Batch, Op},
         member::{Member, MemberConfig},
@@ -383,10 +383,12 @@ fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }
 
-fn step(member: &mut Member<BTreeMap<Name, Row>>, input: Input) {
+fn step(member: &mut Member<BTreeMap<Name, Row>>, input: Input) -> Vec<Effect> {
     let now = Now { time: Time(Duration::from_secs(100)), trusted: None };
-    member.step(now, input, &mut Vec::new());
-    member.step(now, Input::Idle, &mut Vec::new());
+    let mut effects = Vec::new();
+    member.step(now, input, &mut effects);
+    member.step(now, Input::Idle, &mut effects);
+    effects
 }
 
 /// What the elector shows when `b` leads.
@@ -436,6 +438,27 @@ fn in_another_lineage_a_member_takes_nothing_that_the_former_one_says() {
     step(&mut member, view(lineage, first, old_end));
     step(&mut member, reset(first, old_end, first));
     assert_eq!((member.replica().is_based(), member.replica().position()), (true, Position(first)));
+}
+
+#[test]
+fn what_was_applied_is_told_again_to_an_elector_that_begins_anew() {
+    let (mut member, lineage) = in_lineage_1();
+    let first = (1 << 40) + 1;
+    let told = |effects: Vec<Effect>| -> Vec<Position> {
+        let position = |effect: Effect| match effect {
+            Effect::Tell(Tell::Applied(end)) => Some(end.position),
+            _ => None,
+        };
+        effects.into_iter().filter_map(position).collect()
+    };
+    let old_end = LogEnd { position: Position(1), nonce: Nonce(9) };
+    for again in [false, true] {
+        // Its elector has forgotten everything, and begins in the same lineage.
+        step(&mut member, Input::Lineage(lineage));
+        step(&mut member, view(lineage, first, old_end));
+        let effects = step(&mut member, reset(first, old_end, first));
+        assert_eq!(told(effects), [Position(first)], "{again}");
+    }
 }
 
 #[test]

@@ -185,6 +185,15 @@ async fn what_cannot_be_opened_is_refused_in_words() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_starting_up_is_waited_for() {
+    let server = server!();
+    let proxy = Proxy::start(server.socket());
+    proxy.start_up_for(2);
+    let store = PostgresStore::open(&proxy.url("postgres")).unwrap();
+    at_last(&store, put("1")).await;
+}
+
+#[tokio::test]
 async fn a_standby_is_never_used() {
     let server = server!();
     drop(open(&server));

@@ -44,6 +44,8 @@ struct State {
     opened: u64,
     /// So many of them, the first ones, refuse whatever they are asked.
     spoiled: u64,
+    /// So many connections, the next ones, are told that the server is starting up.
+    starting: u64,
 }
 
 /// A transaction on its way.
@@ -91,6 +93,11 @@ impl Proxy {
         state.spoiled = state.opened;
     }
 
+    /// The next connections are told that the server is starting up.
+    pub(crate) fn start_up_for(&self, connections: u64) {
+        lock(&self.state).starting = connections;
+    }
+
     /// Lets the late transactions reach the server, and waits until they are done.
     pub(crate) fn land(&self) {
         let late = std::mem::take(&mut lock(&self.state).late);
@@ -111,6 +118,12 @@ fn relay(mut client: TcpStream, server: &Path, state: &Mutex<State>) -> io::Resu
     let number = {
         let mut state = lock(state);
         state.opened += 1;
+        if let Some(left) = state.starting.checked_sub(1) {
+            state.starting = left;
+            drop(state);
+            message(&mut client, 0)?;
+            return client.write_all(&refusal("57P03"));
+        }
         state.opened
     };
     let (commits, mut committed) = mpsc::channel();
