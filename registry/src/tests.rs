@@ -3,6 +3,7 @@
 mod beside;
 mod claims;
 mod configuring;
+mod defaults;
 mod draining;
 pub(crate) mod driver;
 mod edges;

@@ -1,0 +1,78 @@
+//! What a user has who sets nothing. Another default is another behaviour: a line of CHANGELOG, and of `docs/configuration.md`.
+
+use std::fmt::Debug;
+
+use crate::{Config, LinkLimits, NameRefOptions, RegisterOptions, core::tuning::Tuning};
+
+fn said(defaults: &[&dyn Debug]) -> Vec<String> {
+    defaults.iter().map(|default| format!("{default:?}")).collect()
+}
+
+#[test]
+fn the_defaults_of_a_node_are_these() {
+    let config = Config::new("a", "memory:");
+    let names = (&config.cluster, &config.registry, &config.listen, &config.advertise);
+    let calls = (config.request_timeout, config.join_timeout, config.drain_timeout, &config.on_outage);
+    let options = RegisterOptions::default();
+    let said = said(&[
+        &(names, config.priority),
+        &calls,
+        &config.session,
+        &config.elector,
+        &config.link,
+        &LinkLimits::default(),
+        &Tuning::default(),
+        &(config.snapshot_chunk, options.wait, options.on_outage),
+        &NameRefOptions::default(),
+    ]);
+    assert_eq!(
+        said,
+        [
+            "((\"default\", \"default\", 127.0.0.1:0, None), 1)",
+            "(5s, None, 5s, Wait)",
+            "SessionTiming { lease: 10s, margin: 500ms, drift_ppm: 1000, beat_every: 2s, observe_every: 1s, \
+             sweep_after: 3600s, sweep_page: 250 }",
+            "ElectorTiming { poll: 1s, silence: 2s, lock: 3s, handoff: 2s, turn: 20ms, closed: 50ms, \
+             sweep_after: 3600s }",
+            "LinkTiming { handshake: 3s, ping: 1s, silence: 5s, redial_min: 50ms, redial_max: 2s, leave: 2s \
+             }",
+            "LinkLimits { frame: 4194304, control_queue: 16777216, bulk_queue: 8388608, bulk_window: 524288, \
+             inbox: 8388608, unauthenticated: 128, unauthenticated_per_address: 32, reserved: 64, \
+             handshakes_per_second: 100, received_per_second: 268435456, links: 1024, open_calls: 67108864 }",
+            "Tuning { cut_worth: 256, chunk_names: 1024, memory_bytes: 16777216, max_lag: 67108864, \
+             slice_names: 1024, batch_bytes: 90000 }",
+            "(1024, None, None)",
+            "NameRefOptions { buffer: 1024, deadline: 10s }",
+        ]
+    );
+}
+
+#[cfg(feature = "election")]
+#[test]
+fn the_defaults_of_elections_and_singletons_are_these() {
+    use callsign_election::{ElectionConfig, LeaseOptions, Timing};
+
+    use crate::{MonitorSettings, core::singleton::Restarts};
+
+    let LeaseOptions { config, priority, tags, register, watch, .. } = LeaseOptions::default();
+    let said = said(&[
+        &ElectionConfig::default(),
+        &Timing::default(),
+        &(config == Some(ElectionConfig::default()), priority, tags, register, watch),
+        &MonitorSettings::default(),
+        &Restarts::default(),
+    ]);
+    assert_eq!(
+        said,
+        [
+            "ElectionConfig { policy: Policy { order: [Proposer, Id], preempt: Never, replace: Immediately, \
+             min_tenure: 0ns, zero_is_ineligible: true, requires: None }, lease: 10s, lock_delay: 0ns, \
+             candidate_timeout: 15s }",
+            "Timing { lease: 10s, refresh: 3s, op_timeout: 2s, margin: 500ms, stop_budget: 2s, drift_ppm: \
+             1000, poll: 2s, jitter: 1s, spread: 50ms, backoff: 200ms, backoff_max: 10s }",
+            "(true, 1, {}, true, true)",
+            "MonitorSettings { delay: 5s, timeout: 30s }",
+            "Restarts { at_most: 3, within: 30s }",
+        ]
+    );
+}
