@@ -349,7 +349,7 @@ impl CatchUp {
     ) -> Result<Applied, CorruptBatch> {
         let (mut applied, mut changed) = (Applied::default(), 0);
         while changed < names
-            && let Some((key, at, value)) = self.read.pop_front()
+            && let Some((_, at, value)) = self.read.front()
         {
             let follows = |batch: &Batch| {
                 if replica.is_based() {
@@ -358,7 +358,7 @@ impl CatchUp {
                 // The first one of its lineage needs none before it.
                 Ok(batch.ops.contains(&Op::Reset))
             };
-            let batch = match Batch::decode_at(at, &value).and_then(|b| Ok((follows(&b)?, b))) {
+            let batch = match Batch::decode_at(*at, value).and_then(|b| Ok((follows(&b)?, b))) {
                 Ok((true, batch)) => batch,
                 // Another source was quicker, or it is not the log that this replica has the beginning of.
                 Ok((false, _)) => {
@@ -366,19 +366,17 @@ impl CatchUp {
                     break;
                 }
                 // What was applied before it has to be told. The next time begins with this one.
-                Err(_) if changed > 0 => {
-                    self.read.push_front((key, at, value));
-                    break;
-                }
+                Err(_) if changed > 0 => break,
                 Err(corrupt) => {
-                    self.read.clear();
                     self.not_before = now + UNREADABLE;
                     if matches!(corrupt, CorruptBatch::Diverged { .. }) {
-                        self.contradiction = Some((key, value));
+                        self.contradiction = self.read.pop_front().map(|(key, _, value)| (key, value));
                     }
+                    self.read.clear();
                     return Err(corrupt);
                 }
             };
+            self.read.pop_front();
             changed += batch.ops.len().max(1);
             let mut one = replica.apply(&batch);
             applied.own_freed.append(&mut one.own_freed);

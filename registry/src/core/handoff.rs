@@ -118,13 +118,11 @@ impl Handoff {
         }
     }
 
-    /// Nothing, but for a planted defect: takes what `commit` was before the term for the end of the log.
+    /// For a planted defect only: takes what `commit` was before the term for the end of the log.
     pub(crate) fn presume_end(&mut self, former: &View, keys: &RegistryKeys) {
-        if planted!("handoff-reads-commit-too-early") {
-            let lineage = former.raw(&keys.cluster().lineage());
-            let fence = Fence { term: self.term.to_value(), commit: former.raw(&keys.commit()), lineage };
-            self.stage = Stage::CatchUp(End { fence, at: former.commit });
-        }
+        let lineage = former.raw(&keys.cluster().lineage());
+        let fence = Fence { term: self.term.to_value(), commit: former.raw(&keys.commit()), lineage };
+        self.stage = Stage::CatchUp(End { fence, at: former.commit });
     }
 
     /// Goes on as far as it can.

@@ -459,11 +459,9 @@ impl Leader {
         Position(self.lineage.after(last.0))
     }
 
-    /// Nothing, but for a planted defect: takes the sessions of a node for closed, because its link is down.
+    /// For a planted defect only: takes the sessions of a node for closed, because its link is down.
     pub(crate) fn presume_gone<T: Table>(&mut self, replica: &Replica<T>, node: &NodeName) {
-        if planted!("free-by-silence") {
-            self.closed.extend(replica.sessions().keys().filter(|id| id.node == *node).cloned());
-        }
+        self.closed.extend(replica.sessions().keys().filter(|id| id.node == *node).cloned());
     }
 
     /// Whether a closed session still has the name in the table: its one entry frees it.

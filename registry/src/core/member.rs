@@ -81,7 +81,7 @@ pub struct MemberConfig {
 }
 
 /// The view before the first: no member, no term.
-fn nothing_known() -> View {
+pub(super) fn nothing_known() -> View {
     View {
         version: Version(0),
         lineage: LineageId::default(),
@@ -371,7 +371,10 @@ impl<T: Table> Member<T> {
             self.to_run.retain(|_, epoch| *epoch >= self.view.term.epoch);
         }
         self.begin_handoff(now, old_leader, effects);
-        if is_new_term && let Some(handoff) = &mut self.handoff {
+        if is_new_term
+            && planted!("handoff-reads-commit-too-early")
+            && let Some(handoff) = &mut self.handoff
+        {
             handoff.presume_end(&former, &self.config.keys);
         }
         if let Some(leader) = &mut self.leader
@@ -443,7 +446,9 @@ impl<T: Table> Member<T> {
         }
         if let Some(leader) = &mut self.leader {
             leader.forget_follower(node);
-            leader.presume_gone(&self.replica, node);
+            if planted!("free-by-silence") {
+                leader.presume_gone(&self.replica, node);
+            }
         }
         self.to_run.remove(node);
         self.ahead.forget(node);

@@ -275,9 +275,6 @@ impl Inner {
     }
 
     async fn turn(&self, until: Time) -> Option<MutexGuard<'_, ()>> {
-        if let Ok(turn) = self.turn.try_lock() {
-            return Some(turn);
-        }
         tokio::select! {
             biased;
             turn = self.turn.lock() => Some(turn),

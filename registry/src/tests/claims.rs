@@ -89,7 +89,9 @@ async fn each_name_of_an_actor_is_treated_on_a_lapse_as_it_was_registered() {
     node.register_with("z", &actor, two.options()).await.unwrap();
     // Whoever finds the name held by its own actor is told, too.
     let three = Heard::default();
-    node.register_with("z", &actor, three.options()).await.unwrap();
+    let again = three.options();
+    node.register_with("z", &actor, again.clone()).await.unwrap();
+    node.register_with("z", &actor, again).await.unwrap();
     lapse(&cluster, &node).await;
     for heard in [&one, &two, &three] {
         until("it was told, once", || heard.all() == [Notice::Lapsed, Notice::Resumed]).await;

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, sync::Mutex, time::Duration};
 
+use bytes::Bytes;
 use callsign_elector::record::{LogEnd, SessionRecord};
 use callsign_store::{
     Clock, CommitOutcome, SharedStore, Store, Transaction, Write,
@@ -11,10 +12,11 @@ use callsign_store::{
     record::Record,
 };
 use callsign_transport::{
-    Endpoint, EndpointConfig, Lane, LinkEvent, MemoryNetwork, Network, P, RactorClusterMessage,
+    Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, MemoryNetwork, Network, P, RactorClusterMessage,
     remote_message,
 };
 use futures::{FutureExt, future::BoxFuture};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
 
 use crate::{
@@ -371,18 +373,46 @@ async fn the_present_incarnation_of_a_node_is_linked_again_though_a_former_one_c
     until("the present one is linked again", || linked() == Some(other.incarnation())).await;
 }
 
+/// Somebody whom a node believes, and who says what the test says.
+struct Peer {
+    endpoint: Endpoint,
+    channel: String,
+    answers: LinkEvents,
+}
+
+impl Peer {
+    /// It is linked to node `b`.
+    async fn of(cluster: &Cluster, b: &Registry) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], 7998));
+        let config = EndpointConfig {
+            network: Network::Memory(cluster.network.clone()),
+            ..EndpointConfig::new(b.node.cluster.to_string(), "peer", 1, address)
+        };
+        let endpoint = Endpoint::start(config).await.unwrap();
+        endpoint.set_peers(vec![("b".into(), Cluster::address("b").to_string())]);
+        until("they are linked", || b.endpoint().link_to("peer").is_some()).await;
+        let channel = format!("registry/{}", b.shared.registry);
+        let answers = endpoint.subscribe(&channel);
+        Self { endpoint, channel, answers }
+    }
+
+    /// Says so, and then asks something. Messages come in order: the former were taken when the question is answered.
+    async fn says(&mut self, messages: impl IntoIterator<Item = Bytes>) {
+        let (link, _) = self.endpoint.link_to("b").unwrap();
+        let question = Message::SnapshotWanted { id: 1 }.encode();
+        for said in messages.into_iter().chain([question]) {
+            self.endpoint.send(link, Lane::Control, &self.channel, said).unwrap();
+        }
+        let answered =
+            async { while !matches!(self.answers.recv().await, Some(LinkEvent::Message { .. })) {} };
+        tokio::time::timeout(SOON, answered).await.expect("the host answers");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_lies_about_its_epoch_redirects_nobody() {
     let cluster = Cluster::new();
     let (_leader, host) = (cluster.node("a").await, cluster.node("b").await);
-    let address = SocketAddr::from(([127, 0, 0, 1], 7998));
-    let config = EndpointConfig {
-        network: Network::Memory(cluster.network.clone()),
-        ..EndpointConfig::new(host.node.cluster.to_string(), "liar", 1, address)
-    };
-    let liar = Endpoint::start(config).await.unwrap();
-    liar.set_peers(vec![("b".into(), Cluster::address("b").to_string())]);
-    until("they are linked", || host.endpoint().link_to("liar").is_some()).await;
     let epoch = Epoch(1 << 62);
     let end = LogEnd { position: Position(1 << 62), nonce: Nonce(1) };
     let lies = [
@@ -390,17 +420,24 @@ async fn a_peer_that_lies_about_its_epoch_redirects_nobody() {
         Message::TransferSnapshot { epoch },
         Message::RunHandoff { epoch },
     ];
-    let (link, _) = liar.link_to("b").unwrap();
-    let channel = format!("registry/{}", host.shared.registry);
-    let mut answers = liar.subscribe(&channel);
-    for said in lies.into_iter().chain([Message::SnapshotWanted { id: 1 }]) {
-        liar.send(link, Lane::Control, &channel, said.encode()).unwrap();
-    }
-    // Messages come in order: the lies were taken when the question behind them is answered.
-    let answered = async { while !matches!(answers.recv().await, Some(LinkEvent::Message { .. })) {} };
-    tokio::time::timeout(SOON, answered).await.expect("the host answers");
+    Peer::of(&cluster, &host).await.says(lies.iter().map(Message::encode)).await;
     host.register("n", &counter().await).await.unwrap();
     assert!(host.ready(SOON).await, "{:?}", host.status());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_peer_says_that_cannot_be_read_is_counted_and_the_rest_is_taken() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _here = ::metrics::set_default_local_recorder(&recorder);
+    let cluster = Cluster::new();
+    let (_leader, host) = (cluster.node("a").await, cluster.node("b").await);
+    let unread = (0..5).map(|n| Bytes::from(vec![0xff, n]));
+    Peer::of(&cluster, &host).await.says(unread).await;
+    let counted = recorder.handle().render();
+    let of_unread = |line: &&str| line.starts_with("callsign_registry_messages_unread_total{");
+    let count = counted.lines().find(of_unread).and_then(|line| line.rsplit(' ').next());
+    assert_eq!(count, Some("5"), "{counted}");
+    host.register("n", &counter().await).await.unwrap();
 }
 
 /// Notes when commits were sent and answered.

@@ -1,9 +1,9 @@
 //! A leader's commits that the store refuses, and those of which it says nothing.
 
-use callsign::cores::Call;
-use callsign_sim::world::{Action, Fate, Setup, name_of};
+use callsign::cores::{Call, CallId};
+use callsign_sim::world::{Action, CoreId, Fate, NodeId, Setup, name_of};
 
-use crate::cluster::{Cluster, SECOND, register};
+use crate::cluster::{Cluster, SECOND, register, store_ops};
 
 #[test]
 fn a_leader_whose_own_commit_is_seen_by_its_consistent_read_goes_on_leading() {
@@ -63,4 +63,61 @@ fn a_leader_waits_between_commits_that_the_store_refuses() {
         cluster.obtain(0, 2);
         assert!(cluster.world.now < begun + SECOND * 2, "{fate:?}");
     }
+}
+
+/// Asks a leader for so much that there is always a request that no batch has taken yet.
+struct Asking {
+    leader: NodeId,
+    asked: Vec<CallId>,
+}
+
+impl Asking {
+    fn answered(&self, cluster: &Cluster) -> usize {
+        self.asked.iter().filter(|call| cluster.world.asides[*call].is_some()).count()
+    }
+
+    fn step(&mut self, cluster: &mut Cluster) {
+        for _ in self.asked.len() - self.answered(cluster)..3 {
+            let nth = self.asked.len();
+            let name = u8::try_from(10 + nth / 2 % 100).unwrap();
+            let call = if nth.is_multiple_of(2) {
+                register(name, 1000 + nth as u64)
+            } else {
+                Call::Unregister { name: name_of(name) }
+            };
+            self.asked.push(cluster.ask(self.leader, call, SECOND * 20));
+        }
+        cluster.step();
+    }
+}
+
+#[test]
+fn the_names_of_dead_nodes_are_freed_and_requests_answered_in_turns() {
+    let mut cluster = Cluster::formed(Setup::new(4), 4);
+    let leader = cluster.leader().unwrap();
+    let dead: Vec<NodeId> = cluster.world.ids().filter(|id| *id != leader).take(2).collect();
+    for (name, host) in (0..).zip(&dead) {
+        cluster.obtain(*host, name);
+    }
+    // By the time at which the leader goes on, both are known to be dead.
+    let mut asking = Asking { leader, asked: Vec::new() };
+    cluster.hold(store_ops(leader, CoreId::Member));
+    for node in &dead {
+        cluster.must(&Action::Crash { node: *node });
+    }
+    while dead.iter().any(|node| cluster.session(*node).unwrap().open) {
+        asking.step(&mut cluster);
+    }
+    cluster.pass(SECOND);
+    cluster.release();
+    let (end, mut answered) = (cluster.world.now + SECOND * 10, Vec::new());
+    for name in 0..2 {
+        let left = |cluster: &Cluster| (0..2).filter(|name| cluster.holder(leader, *name).is_some()).count();
+        while left(&cluster) > 1 - name {
+            assert!(cluster.world.now < end, "nothing is freed; {} requests", asking.asked.len());
+            asking.step(&mut cluster);
+        }
+        answered.push(asking.answered(&cluster));
+    }
+    assert!(answered[0] < answered[1], "the one was freed right behind the other: {answered:?}");
 }

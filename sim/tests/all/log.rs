@@ -115,6 +115,16 @@ fn a_donor_forgets_a_snapshot_that_its_receiver_has_given_up_although_nobody_beg
 }
 
 #[test]
+fn a_donor_keeps_a_snapshot_for_as_long_as_its_receiver_asks_for_the_next_chunk() {
+    let (mut cluster, receiver, leader) = with_abandoned_snapshot();
+    for index in 1..6 {
+        cluster.pass(SECOND * 2);
+        assert_eq!(cluster.member(leader).unwrap().snapshots_under_way(), 1, "chunk {index}");
+        cluster.say(receiver, leader, Message::SnapshotNext { id: 99, index });
+    }
+}
+
+#[test]
 fn what_a_donor_remembers_of_a_table_that_changes_is_bounded_and_the_receiver_begins_again() {
     // As many as the table has, which is more than the sixteen chunks of two names of which it remembers the changes anyway.
     let (mut cluster, receiver, leader) = with_abandoned_snapshot();

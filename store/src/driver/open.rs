@@ -172,6 +172,7 @@ mod tests {
         let elsewhere = format!("sqlite:{}", directory.path().join("none/a.db").display());
         let refused = open_existing(&elsewhere).map(|store| store.describe()).expect_err("it opened");
         assert!(matches!(refused, OpenError::NoDirectory { .. }), "{refused}");
+        assert_eq!(missing_file("sqlite:"), None, "it names no file");
     }
 
     #[test]

@@ -61,14 +61,10 @@ impl Room {
         u32::try_from(body >> 10).unwrap_or(u32::MAX).saturating_add(1).min(self.capacity)
     }
 
-    /// Waits for room for a message. `false`: the reader is gone.
-    pub(crate) async fn wait(&self, body: usize) -> bool {
-        match self.permits.acquire_many(self.cost(body)).await {
-            Ok(permit) => {
-                permit.forget();
-                true
-            }
-            Err(_) => false,
+    /// Waits for room for a message, which is taken then, or until the reader is gone.
+    pub(crate) async fn wait(&self, body: usize) {
+        if let Ok(permit) = self.permits.acquire_many(self.cost(body)).await {
+            permit.forget();
         }
     }
 

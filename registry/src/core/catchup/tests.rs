@@ -2,8 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use callsign_store::ids::{ClusterName, Incarnation, Nonce, RegistryName, SessionId, SessionNumber};
-use callsign_store::keys::ClusterKeys;
+use callsign_store::{
+    Limits, Transaction,
+    ids::{ClusterName, Incarnation, Nonce, RegistryName, SessionId, SessionNumber},
+    keys::ClusterKeys,
+    mvcc::Mvcc,
+    record::Record,
+};
 
 use super::*;
 use crate::core::{log::Op, name::Name, table::Row};
@@ -148,4 +153,85 @@ fn two_incarnations_of_a_node_ask_for_snapshots_under_different_numbers() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 6, "{ids:?}");
+}
+
+impl Joiner {
+    /// Time passes; what it does then.
+    fn does_after(&mut self, time: Duration) -> Vec<Effect> {
+        self.now = self.now + time;
+        let mut next_op = 0;
+        let turn = Turn::new(self.now, &self.keys, &mut next_op, &mut self.effects);
+        self.catchup.drive(turn, &self.replica, &self.sources);
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The store's log, with so many batches, and a last one that cannot be read.
+    fn log(&self, batches: u64) -> Mvcc {
+        let mut there = Transaction::new();
+        let mut prev = LogEnd::default();
+        for position in (1..=batches).map(Position) {
+            let ops = vec![if position == Position(1) { Op::Reset } else { Op::Open }];
+            let batch = Batch { epoch: Epoch(1), nonce: Nonce(9), position, prev, sessions: Vec::new(), ops };
+            there = there.put(self.keys.log(position), batch.encode().to_vec());
+            prev = LogEnd { position, nonce: Nonce(9) };
+        }
+        let last = LogEnd { position: prev.position.next(), nonce: Nonce(9) };
+        there = there.put(self.keys.log(last.position), vec![0xff]);
+        there = there.put(self.keys.commit(), last.to_value());
+        let mut store = Mvcc::new(Limits::FOUNDATIONDB, 10);
+        store.apply(&there);
+        store
+    }
+
+    /// The log is read, as was asked.
+    fn reads(&mut self, asked: &[Effect], log: &Mvcc) {
+        let [Effect::Read { id, reads }] = asked else { panic!("{asked:?}") };
+        let result = log.read(reads, None).unwrap();
+        let Self { catchup, replica, keys, now, .. } = self;
+        catchup.on_log(*now, replica, *id, Some(&result), keys, 100).unwrap();
+    }
+}
+
+#[test]
+fn what_the_log_has_before_a_batch_that_cannot_be_read_is_applied_first() {
+    let mut joiner = Joiner::new("a", &[]);
+    joiner.replica.base_on_nothing();
+    // The leader is nearer than the store, and may have it still.
+    let asked = joiner.does_after(LAG_ALLOWED);
+    assert!(matches!(&asked[..], [Effect::Send { message: Message::Fetch { .. }, .. }]), "{asked:?}");
+    let asked = joiner.does_after(SOURCE_TIMEOUT);
+    joiner.reads(&asked, &joiner.log(2));
+    assert_eq!((joiner.replica.position(), joiner.catchup.is_busy()), (Position(2), true));
+    assert!(joiner.catchup.proceed(joiner.now, &mut joiner.replica, 100).is_err());
+    assert_eq!((joiner.replica.position(), joiner.catchup.is_busy()), (Position(2), false));
+    // What cannot be read is not asked for again at once, nor is it given up.
+    assert!(joiner.does_after(UNREADABLE / 2).is_empty());
+    assert!(!joiner.does_after(UNREADABLE).is_empty());
+}
+
+#[test]
+fn a_leader_whose_batch_cannot_be_read_is_not_asked_again_at_once() {
+    let mut joiner = Joiner::new("a", &[]);
+    joiner.replica.base_on_nothing();
+    joiner.does_after(LAG_ALLOWED);
+    let unreadable = [(Position(1), Bytes::from_static(&[0xff]))];
+    let Joiner { catchup, replica, now, .. } = &mut joiner;
+    assert!(catchup.on_fetched(*now, replica, Epoch(1), &unreadable).is_err());
+    assert!(joiner.does_after(UNREADABLE / 2).is_empty());
+    assert!(!joiner.does_after(UNREADABLE).is_empty());
+}
+
+#[test]
+fn the_log_is_read_up_to_the_end_that_it_has_itself() {
+    let mut joiner = Joiner::new("a", &[]);
+    joiner.sources.leader = None;
+    joiner.replica.base_on_nothing();
+    joiner.catchup = CatchUp::new(7);
+    joiner.catchup.want(joiner.now, Position(1));
+    let log = joiner.log(LOG_READ as u64 * 2);
+    for round in 1..=2 {
+        let asked = joiner.does_after(MILLIS(0));
+        joiner.reads(&asked, &log);
+        assert_eq!(joiner.replica.position(), Position(round * LOG_READ as u64));
+    }
 }

@@ -198,9 +198,8 @@ impl Shared {
         let Some(asked) = claims.remove(&again) else { return };
         let Some(held) = claims.get_mut(&claim) else { return };
         for listener in asked.listeners {
-            if !held.listeners.iter().any(|known| Arc::ptr_eq(known, &listener)) {
-                held.listeners.push(listener);
-            }
+            held.listeners.retain(|known| !Arc::ptr_eq(known, &listener));
+            held.listeners.push(listener);
         }
     }
 

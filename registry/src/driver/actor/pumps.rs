@@ -9,7 +9,7 @@ use callsign_store::{
 use callsign_transport::{LinkEvent, LinkEvents};
 use tokio::sync::watch;
 
-use super::Shared;
+use super::{Shared, repeated::Repeated};
 use crate::{
     core::{input::Input, message::Message, registry::Told},
     driver::metrics::OfPump,
@@ -18,7 +18,8 @@ use crate::{
 /// What comes over links.
 pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: OfPump) {
     let mut received = Vec::new();
-    let mut unread = 0_u64;
+    // A newer node may send as many as it likes that cannot be read here.
+    let mut unread = Repeated::default();
     loop {
         shared.inbox.room().await;
         if events.recv_many(&mut received, 1024).await == 0 {
@@ -47,10 +48,8 @@ pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: 
                     Ok(message) => Some(Input::Message { from: node, message }),
                     Err(error) => {
                         metrics.unread(&error);
-                        // A newer node may send as many as it likes.
-                        unread += 1;
-                        if unread.is_power_of_two() {
-                            tracing::warn!(peer = %node, %error, unread, "messages are dropped");
+                        if let Some(times) = unread.count(&error.to_string()) {
+                            tracing::warn!(peer = %node, %error, times, "messages are dropped");
                         }
                         None
                     }

@@ -38,6 +38,7 @@ async fn a_registry_moves_what_it_counts_and_no_label_is_a_name() {
     assert_eq!(seen.get("leader", ""), 1);
     assert_eq!(seen.get("handoff_seconds_count", ""), 1);
     assert_eq!(seen.get("events_total", "event=serving"), 1);
+    assert_eq!(seen.get("events_total", "event=run_handoff"), 1);
     assert_eq!(seen.get("links", ""), 0);
     let before = seen.get("log_position", "");
 

@@ -133,3 +133,44 @@ async fn i10_a_leader_that_is_not_to_be_seen_is_looked_for_and_after_the_timeout
     let first: Vec<_> = looks.iter().take(6).map(|(retry, remaining, _)| (*retry, *remaining)).collect();
     assert_eq!(first, [(1, 30), (2, 25), (3, 20), (4, 15), (5, 10), (6, 5)], "{looks:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_cut_off_looks_for_the_leader_from_the_beginning() {
+    let cluster = Cluster::new();
+    let [node, other] = [cluster.node("a").await, cluster.node("b").await];
+    let _held = other.register("reports", &crate::tests::driver::counter().await).await.unwrap();
+    until("it is seen", || node.lookup("reports").is_ok_and(|entry| entry.is_some())).await;
+    let settings = MonitorSettings { delay: Duration::from_secs(5), timeout: Duration::from_secs(30) };
+    let journal = Journal::default();
+    let child = move || Child {
+        journal: journal.clone(),
+        node: "a".into(),
+        kind: ChildKind::Leader,
+        epoch: 0,
+        notes: Vec::new(),
+    };
+    let singleton = Singleton::builder(&node, "reports")
+        .advised_by(Never(Arc::default()))
+        .leader(move |_| (child(), ()))
+        .timing(Timing { poll: Duration::from_secs(24 * 3600), ..timing() })
+        .monitor(Some(settings))
+        .start()
+        .await
+        .unwrap();
+    let mut events = singleton.subscribe();
+    let mut monitored = async || loop {
+        let event =
+            tokio::time::timeout(settings.timeout, events.next()).await.expect("an event comes").unwrap();
+        if let SingletonEvent::Monitor(event) = event {
+            return event;
+        }
+    };
+    assert!(matches!(monitored().await, MonitorEvent::Started { .. }));
+    tokio::time::sleep(settings.timeout * 2).await;
+    cluster.store.outage_for_all();
+    until("it has lapsed", || node.lookup("reports").is_err()).await;
+    cluster.network.cut(Cluster::address("a"), Cluster::address("b"));
+    // For as long as it has seen the leader, nothing was looked for.
+    let looked = monitored().await;
+    assert_eq!(looked, MonitorEvent::Failed { retry: 1, remaining: settings.timeout });
+}

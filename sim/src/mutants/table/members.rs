@@ -209,8 +209,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "elector/src/core/elector/plan.rs",
         what: "Writes a decision without checking that the term is the one it was made from.",
         hazard: "election 4.1 D5; style B5.7",
-        scenario: "sluggish",
-        within: 20_000,
+        scenario: "traces/decision-of-a-former-term",
+        within: 1,
     },
     // the lock
     Mutant {

@@ -126,7 +126,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "free-by-silence",
-        file: "registry/src/core/leader.rs",
+        file: "registry/src/core/member.rs",
         what: "Frees the names of a node when the link to it is down.",
         hazard: "roadmap; dgen N10",
         scenario: "crashes",
@@ -151,7 +151,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // the handoff
     Mutant {
         name: "handoff-reads-commit-too-early",
-        file: "registry/src/core/handoff.rs, registry/src/core/leader/flight.rs",
+        file: "registry/src/core/member.rs, registry/src/core/leader/flight.rs",
         what: "Catches up to what `commit` was before its term, and opens without checking it.",
         hazard: "roadmap; dgen H10",
         scenario: "leaders",

@@ -211,3 +211,14 @@ fn what_is_too_large_changes_nothing() {
     assert_eq!(store.apply(&many), CommitOutcome::TooLarge(total));
     assert_eq!(store, before);
 }
+
+#[test]
+fn what_is_too_old_to_be_read_is_not_remembered() {
+    let mut store = Mvcc::new(Limits::FOUNDATIONDB, 3);
+    for n in 0..10 {
+        store.apply(&Transaction::new().put(b"k".to_vec(), vec![n]));
+    }
+    let versions: Vec<u64> = store.written.iter().map(|(version, _)| version.0).collect();
+    assert_eq!((store.oldest(), versions), (Version(7), vec![8, 9, 10]));
+    assert_eq!(store.rows.values().map(Vec::len).sum::<usize>(), 4, "of each version that can be read");
+}

@@ -203,6 +203,8 @@ async fn a_life_is_proven_dead_once_its_guard_is_dropped() {
     drop(guard);
     assert_eq!(proof(1).await, Proof::Dead);
     assert_eq!(proof(2).await, Proof::None, "nobody ever guarded it");
+    let _again = store.connect("a").guard_life(&node(), Incarnation(1)).unwrap().unwrap();
+    assert_eq!(proof(1).await, Proof::None, "it is guarded again");
 }
 
 #[tokio::test]

@@ -160,12 +160,39 @@ mod tests {
             let refused = Address::parse(url).map(|_| ()).unwrap_err().to_string();
             assert!(!refused.contains("secret"), "{refused}");
         }
+        let odd =
+            Address::parse("postgres:user=u host=h password=a?b&sslmode=disable sslmode=require").unwrap();
+        assert_eq!(odd.config.get_password(), Some(b"a?b&sslmode=disable".as_slice()));
     }
 
     #[test]
     fn standbys_are_left_alone_whatever_the_url_says() {
         let address = Address::parse("postgres://u@h/d?target_session_attrs=any").unwrap();
         assert_eq!(address.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+    }
+
+    #[test]
+    fn a_server_that_is_silent_is_given_up_soon_unless_the_url_says_when() {
+        let times = |url: &str| {
+            let config = Address::parse(url).unwrap().config;
+            let idle = (config.get_keepalives_idle(), config.get_keepalives_interval());
+            (
+                config.get_connect_timeout().copied(),
+                config.get_tcp_user_timeout().copied(),
+                idle,
+                config.get_keepalives_retries(),
+            )
+        };
+        let said = "?connect_timeout=7&tcp_user_timeout=8&keepalives_idle=9&keepalives_interval=10&keepalives_retries=11";
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            times("postgres://u@h/d"),
+            (Some(CONNECT), Some(UNHEARD), (UNHEARD, Some(UNHEARD / 5)), Some(5))
+        );
+        assert_eq!(
+            times(&format!("postgres://u@h/d{said}")),
+            (Some(seconds(7)), Some(seconds(8)), (seconds(9), Some(seconds(10))), Some(11))
+        );
     }
 
     #[test]

@@ -345,12 +345,17 @@ mod tests {
     fn nothing_is_wrong_with_a_database_that_is_fine() {
         assert!(found(|_| ()).is_empty());
         assert!(found(|f| f.synchronous_commit = "local".to_owned()).is_empty(), "it is raised");
+        for (is_encrypted, said) in [(true, "encrypted"), (false, "not encrypted")] {
+            let findings = judge("postgres://h/d", &Facts { is_encrypted, ..fine() });
+            assert_eq!(findings[0].said, format!("postgres://h/d answers, {said}"));
+        }
     }
 
     #[test]
     fn each_thing_that_is_wrong_is_said_by_its_name() {
         use Verdict::{No, Warning};
-        assert_eq!(found(|f| f.version = 110_022), [("version", No)]);
+        assert_eq!(found(|f| f.version = OLDEST.0 - 1), [("version", No)]);
+        assert!(found(|f| f.version = OLDEST.0).is_empty());
         assert_eq!(found(|f| f.is_standby = true), [("writes", No)]);
         assert_eq!(found(|f| f.is_read_only = true), [("writes", No)]);
         assert_eq!(found(|f| f.is_synced = false), [("durability", Warning)]);

@@ -116,12 +116,16 @@ fn goodbye_comes_after_everything_that_was_queued_and_nothing_is_taken_after_it(
 }
 
 #[test]
-fn a_dismissed_link_drops_its_bulk() {
+fn a_dismissed_link_drops_what_it_has() {
     let mut outbox = outbox(small());
     send(&mut outbox, Lane::Bulk, "b", 32 << 10).unwrap();
+    send(&mut outbox, Lane::Control, "c", 10).unwrap();
     outbox.close_with(Farewell::Evicted);
     assert_eq!(written(&mut outbox), ["Evicted"]);
     assert_eq!(outbox.next(&mut BytesMut::new()), Next::Close);
+    outbox.close();
+    outbox.close_with(Farewell::Broken);
+    assert_eq!(outbox.next(&mut BytesMut::new()), Next::Close, "nobody hears any more");
 }
 
 #[test]

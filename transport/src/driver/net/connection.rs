@@ -384,9 +384,7 @@ impl Reader<'_> {
             inner.step_link(handle, Input::Deaf);
             tokio::select! {
                 biased;
-                room = full.room.wait(body.len()) => if room {
-                    progress.grant(&full);
-                },
+                () = full.room.wait(body.len()) => progress.grant(&full),
                 () = handle.done.cancelled() => return,
                 () = inner.halted.cancelled() => return,
             }

@@ -315,3 +315,39 @@ impl AsyncWrite for PipeEnd {
         Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        time::timeout,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_to_read_hears_of_the_end_of_a_fault_though_somebody_writes() {
+        let network = MemoryNetwork::new();
+        let at = |host| SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 7000));
+        let (mut listener, there) = network.listen(at(1)).unwrap();
+        let mut mine = network.connect(at(2), there).await.unwrap();
+        let mut theirs = listener.accept().await.unwrap();
+        network.hold(at(1), at(2));
+        let mut another = Box::pin(network.connect(at(2), there));
+        assert!(futures::poll!(&mut another).is_pending(), "a connection needs both ways");
+        theirs.write.write_all(b"held").await.unwrap();
+        let mut read = tokio::spawn(async move {
+            let mut bytes = [0; 4];
+            mine.read.read_exact(&mut bytes).await.map(|_| bytes)
+        });
+        assert!(futures::poll!(&mut read).is_pending());
+        tokio::task::yield_now().await; // it waits
+        mine.write.write_all(b"on its way").await.unwrap();
+        network.heal(at(1), at(2));
+        let read = timeout(Duration::from_secs(60), read).await.expect("it is woken").unwrap();
+        assert_eq!(read.unwrap(), *b"held");
+        assert!(timeout(Duration::from_secs(60), another).await.expect("it goes on").is_ok());
+    }
+}
