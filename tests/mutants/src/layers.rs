@@ -28,11 +28,12 @@ const NO_STORE: [&str; 9] =
     ["clock", "entropy", "ids", "keys", "lock", "metrics", "random", "record", "supervision"];
 
 /// What no test of this build can notice, and what is there for tests only.
-const NOT_JUDGED: [&str; 11] = [
+const NOT_JUDGED: [&str; 12] = [
     "conformance",
     "cores",
     "failures",
     "fdb",
+    "flow",
     "fuzz",
     "node_server",
     "recorders",
