@@ -79,6 +79,19 @@ async fn log_actor() -> ActorRef<Counter> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_does_not_want_to_wait_need_not_though_tokio_would_have_the_task_pause() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let counter = counter().await;
+    node.register("counter", &counter).await.unwrap();
+    let by_name = over(&node, 8, Duration::ZERO);
+    for _ in 0..1000 {
+        by_name.cast(Counter::Add(P(1))).await.unwrap();
+    }
+    assert_eq!(get(&counter).await, 1000);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_buffer_and_a_deadline_give_the_message_back() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;

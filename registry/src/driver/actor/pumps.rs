@@ -48,7 +48,7 @@ pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: 
                     Ok(message) => Some(Input::Message { from: node, message }),
                     Err(error) => {
                         metrics.unread(&error);
-                        if let Some(times) = unread.count(&error.to_string()) {
+                        if let Some(times) = unread.count("unread") {
                             tracing::warn!(peer = %node, %error, times, "messages are dropped");
                         }
                         None
