@@ -104,11 +104,20 @@ fn processes() -> impl Iterator<Item = PathBuf> {
     all.filter(|path| path.join("ns").exists())
 }
 
-fn is_child_of(process: &Path, parent: u32) -> bool {
-    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+/// A field of what the kernel says of a process, counted from its state: 0.
+fn field_of(process: &Path, nth: usize) -> Option<u64> {
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
     // PID (NAME) STATE PARENT
-    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    rest.split(' ').nth(1) == Some(&parent.to_string())
+    stat.rsplit_once(") ")?.1.split(' ').nth(nth)?.parse().ok()
+}
+
+fn is_child_of(process: &Path, parent: u32) -> bool {
+    field_of(process, 1) == Some(parent.into())
+}
+
+/// When a process began, in ticks since the machine did.
+fn begun(process: &Path) -> Option<u64> {
+    field_of(process, 19)
 }
 
 #[test]
@@ -136,9 +145,15 @@ fn a_run_that_is_killed_leaves_no_namespace_behind() {
         let pid = Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         run.wait().unwrap();
+        // The kernel gives the number of a namespace that is gone to the next, which may be another test's: whoever is in
+        // that one has begun later than this.
+        let mut mark = Command::new("sleep").arg("60").spawn().unwrap();
+        let gone = begun(Path::new(&format!("/proc/{}", mark.id()))).unwrap();
+        mark.kill().and_then(|()| mark.wait()).unwrap();
         eventually("nobody is in these namespaces", TEST_DEADLINE, || {
             let left: Vec<_> = processes()
                 .filter(|process| network_of(process).is_some_and(|network| networks.contains(&network)))
+                .filter(|process| begun(process).is_some_and(|begun| begun <= gone))
                 .collect();
             if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
         });
