@@ -107,7 +107,7 @@ pub(crate) struct Full {
 }
 
 impl Progress {
-    /// The full reader has made room.
+    /// The full reader has made room, or is gone.
     pub(crate) fn grant(&mut self, full: &Full) {
         self.granted = Some(full.id);
     }

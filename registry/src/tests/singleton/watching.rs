@@ -93,12 +93,14 @@ impl Oracle for Never {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn i10_a_leader_that_is_not_to_be_seen_is_looked_for_and_after_the_timeout_the_seat_is_claimed() {
-    let cluster = Cluster::new();
-    let node = cluster.node("a").await;
-    let claims = Arc::<Mutex<Vec<_>>>::default();
-    let settings = MonitorSettings { delay: Duration::from_secs(5), timeout: Duration::from_secs(30) };
+const SETTINGS: MonitorSettings =
+    MonitorSettings { delay: Duration::from_secs(5), timeout: Duration::from_secs(30) };
+
+/// A singleton that never gets the seat, and is only told by its monitor when to ask.
+async fn advised_by_never(
+    node: &Registry,
+    claims: &Arc<Mutex<Vec<tokio::time::Instant>>>,
+) -> Singleton<Never, Work> {
     let journal = Journal::default();
     let child = move || Child {
         journal: journal.clone(),
@@ -107,14 +109,22 @@ async fn i10_a_leader_that_is_not_to_be_seen_is_looked_for_and_after_the_timeout
         epoch: 0,
         notes: Vec::new(),
     };
-    let singleton = Singleton::builder(&node, "reports")
+    Singleton::builder(node, "reports")
         .advised_by(Never(claims.clone()))
         .leader(move |_| (child(), ()))
         .timing(Timing { poll: Duration::from_secs(24 * 3600), ..timing() })
-        .monitor(Some(settings))
+        .monitor(Some(SETTINGS))
         .start()
         .await
-        .unwrap();
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn i10_a_leader_that_is_not_to_be_seen_is_looked_for_and_after_the_timeout_the_seat_is_claimed() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let claims = Arc::<Mutex<Vec<_>>>::default();
+    let singleton = advised_by_never(&node, &claims).await;
     let mut events = singleton.subscribe();
     let begun = tokio::time::Instant::now();
     let mut looks = Vec::new();
@@ -127,8 +137,8 @@ async fn i10_a_leader_that_is_not_to_be_seen_is_looked_for_and_after_the_timeout
     let claims = claims.lock().unwrap().clone();
     let between: Vec<_> = claims.windows(2).map(|two| two[1] - two[0]).collect();
     for took in &between {
-        let least = settings.timeout;
-        assert!(*took >= least && *took <= least + settings.delay, "{between:?}");
+        let least = SETTINGS.timeout;
+        assert!(*took >= least && *took <= least + SETTINGS.delay, "{between:?}");
     }
     let first: Vec<_> = looks.iter().take(6).map(|(retry, remaining, _)| (*retry, *remaining)).collect();
     assert_eq!(first, [(1, 30), (2, 25), (3, 20), (4, 15), (5, 10), (6, 5)], "{looks:?}");
@@ -140,37 +150,22 @@ async fn a_node_that_was_cut_off_looks_for_the_leader_from_the_beginning() {
     let [node, other] = [cluster.node("a").await, cluster.node("b").await];
     let _held = other.register("reports", &crate::tests::driver::counter().await).await.unwrap();
     until("it is seen", || node.lookup("reports").is_ok_and(|entry| entry.is_some())).await;
-    let settings = MonitorSettings { delay: Duration::from_secs(5), timeout: Duration::from_secs(30) };
-    let journal = Journal::default();
-    let child = move || Child {
-        journal: journal.clone(),
-        node: "a".into(),
-        kind: ChildKind::Leader,
-        epoch: 0,
-        notes: Vec::new(),
-    };
-    let singleton = Singleton::builder(&node, "reports")
-        .advised_by(Never(Arc::default()))
-        .leader(move |_| (child(), ()))
-        .timing(Timing { poll: Duration::from_secs(24 * 3600), ..timing() })
-        .monitor(Some(settings))
-        .start()
-        .await
-        .unwrap();
+    let singleton = advised_by_never(&node, &Arc::default()).await;
     let mut events = singleton.subscribe();
     let mut monitored = async || loop {
         let event =
-            tokio::time::timeout(settings.timeout, events.next()).await.expect("an event comes").unwrap();
+            tokio::time::timeout(SETTINGS.timeout, events.next()).await.expect("an event comes").unwrap();
         if let SingletonEvent::Monitor(event) = event {
             return event;
         }
     };
     assert!(matches!(monitored().await, MonitorEvent::Started { .. }));
-    tokio::time::sleep(settings.timeout * 2).await;
+    // It is seen for longer than it would be looked for. The clock is paused, so nobody waits here.
+    tokio::time::sleep(SETTINGS.timeout * 2).await;
     cluster.store.outage_for_all();
     until("it has lapsed", || node.lookup("reports").is_err()).await;
     cluster.network.cut(Cluster::address("a"), Cluster::address("b"));
     // For as long as it has seen the leader, nothing was looked for.
     let looked = monitored().await;
-    assert_eq!(looked, MonitorEvent::Failed { retry: 1, remaining: settings.timeout });
+    assert_eq!(looked, MonitorEvent::Failed { retry: 1, remaining: SETTINGS.timeout });
 }
