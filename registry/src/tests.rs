@@ -17,3 +17,4 @@ mod name_ref;
 mod node_server;
 #[cfg(feature = "election")]
 mod singleton;
+mod status;

@@ -501,8 +501,8 @@ impl<T: Table> Member<T> {
             leader.on_view(&self.view, &self.replica, effects);
             effects.push(Effect::Event(Event::Serving { epoch, position }));
             let me = self.config.me.clone();
-            self.hear(now, &me, epoch, effects);
-            self.answer_assume(effects);
+            self.on_leader(now, &me, epoch, effects);
+            self.finish_handoffs(effects);
         }
         if outcome.deposed {
             self.depose(effects);

@@ -1,8 +1,11 @@
 //! What a user has who sets nothing. Another default is another behaviour: a line of CHANGELOG, and of `docs/configuration.md`.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, path::PathBuf, time::Duration};
 
-use crate::{Config, LinkLimits, NameRefOptions, RegisterOptions, core::tuning::Tuning};
+use crate::{
+    Config, ElectorTiming, LinkLimits, LinkTiming, NameRefOptions, OnOutage, RegisterOptions, SessionTiming,
+    core::tuning::Tuning,
+};
 
 fn said(defaults: &[&dyn Debug]) -> Vec<String> {
     defaults.iter().map(|default| format!("{default:?}")).collect()
@@ -45,6 +48,45 @@ fn the_defaults_of_a_node_are_these() {
             "NameRefOptions { buffer: 1024, deadline: 10s }",
         ]
     );
+}
+
+#[test]
+fn what_is_set_is_what_a_node_has() {
+    let second = Duration::from_secs;
+    let session = SessionTiming { lease: second(20), ..SessionTiming::default() };
+    let elector = ElectorTiming { poll: second(4), ..ElectorTiming::default() };
+    let link = LinkTiming { ping: second(2), ..LinkTiming::default() };
+    let limits = LinkLimits { links: 7, ..LinkLimits::default() };
+    let config = Config::new("a", "memory:")
+        .cluster("c")
+        .registry("r")
+        .listen(([127, 0, 0, 2], 7).into())
+        .advertise("x:7")
+        .priority(2)
+        .request_timeout(second(1))
+        .join_timeout(second(2))
+        .drain_timeout(second(3))
+        .on_outage(OnOutage::Fail)
+        .session_timing(session)
+        .elector_timing(elector)
+        .link_timing(link)
+        .link_limits(limits)
+        .record("/tmp/x");
+    let names = [&config.node, &config.cluster, &config.registry].map(String::as_str);
+    assert_eq!((names, config.priority), (["a", "c", "r"], 2));
+    assert_eq!(
+        (config.listen.to_string().as_str(), config.advertise.as_deref()),
+        ("127.0.0.2:7", Some("x:7"))
+    );
+    assert_eq!(
+        (config.request_timeout, config.join_timeout, config.drain_timeout, config.on_outage),
+        (second(1), Some(second(2)), second(3), OnOutage::Fail)
+    );
+    assert_eq!((config.session, config.elector, config.link), (session, elector, link));
+    assert_eq!((config.limits, &config.record), (limits, &Some(PathBuf::from("/tmp/x"))));
+    // A chunk without a name would never get to the end of the table.
+    let chunks = [0, 1, 9].map(|names| config.clone().snapshot_chunk(names).snapshot_chunk);
+    assert_eq!(chunks, [1, 1, 9]);
 }
 
 #[cfg(feature = "election")]

@@ -68,6 +68,7 @@ mod examine;
 mod line;
 mod newest;
 mod notice;
+mod pauses;
 mod pipeline;
 mod read;
 mod schema;
@@ -84,7 +85,8 @@ pub mod connection {
     pub use super::{
         ANSWER_TIMEOUT,
         address::Address,
-        line::{AbortOnDrop, Driven, NotConnected, PAUSES, connect_and_hear},
+        line::{AbortOnDrop, Driven, NotConnected, connect_and_hear},
+        pauses::Pauses,
         schema::CREATING,
         trouble::in_words,
     };

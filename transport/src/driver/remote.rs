@@ -39,6 +39,7 @@ pub(crate) mod exports;
 mod kind;
 mod proxy;
 pub(crate) mod side;
+mod swept;
 
 pub use address::{ActorAddress, ResolveError};
 pub use kind::{Kind, P, RemoteMessage};

@@ -155,3 +155,69 @@ impl<F> Drop for Seat<F> {
         self.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use callsign_store::ids::{Epoch, Incarnation, MemberId};
+
+    use super::*;
+    use crate::{core::term::AuthorityTime, oracle::Validity};
+
+    fn grant(fence: u8) -> Grant<u8> {
+        let term = Term {
+            leader: MemberId::new("a").unwrap(),
+            incarnation: Incarnation(1),
+            epoch: Epoch(fence.into()),
+            elected_at: AuthorityTime(0),
+        };
+        Grant { term, fence, validity: Validity::UntilRevoked, refresh_in: None }
+    }
+
+    /// Whether something has changed. It does not wait for it.
+    async fn has_changed(leadership: &mut Leadership<u8>) -> bool {
+        tokio::time::timeout(Duration::from_secs(1), leadership.changed()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_holds_from_a_grant_to_its_end_and_each_change_is_told() {
+        let clock = Clock::runtime();
+        let (seat, mut leadership) = Seat::new(clock.clone());
+        let heard = async |seen: &mut Leadership<u8>| (has_changed(seen).await, seen.check());
+        assert_eq!(heard(&mut leadership).await, (false, Err(Lapsed)));
+        assert_eq!((leadership.term(), leadership.remaining()), (None, Duration::ZERO));
+
+        let until = Until::At(clock.now() + Duration::from_secs(10));
+        seat.trust(grant(1), until);
+        assert_eq!(heard(&mut leadership).await, (true, Ok(1)));
+        assert_eq!((leadership.grant(), leadership.until()), (Some(grant(1)), Some(until)));
+        assert_eq!(leadership.remaining(), Duration::from_secs(10));
+        assert_eq!(heard(&mut leadership).await, (false, Ok(1)));
+
+        tokio::time::sleep(leadership.remaining()).await;
+        assert_eq!(leadership.check(), Err(Lapsed), "time is enough to end it");
+        seat.trust(grant(2), Until::Revoked);
+        assert_eq!(heard(&mut leadership).await, (true, Ok(2)));
+        assert_eq!(leadership.remaining(), Duration::MAX);
+        seat.lapse();
+        assert_eq!(heard(&mut leadership).await, (true, Err(Lapsed)));
+        seat.trust(grant(3), Until::Revoked);
+        assert_eq!(heard(&mut leadership).await, (true, Ok(3)));
+
+        seat.end();
+        assert_eq!(heard(&mut leadership).await, (true, Err(Lapsed)));
+        // A grant that was on its way.
+        seat.trust(grant(4), Until::Revoked);
+        assert_eq!(leadership.check(), Err(Lapsed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_with_the_driver_and_nobody_is_told_again_and_again() {
+        let (seat, mut leadership) = Seat::new(Clock::runtime());
+        seat.trust(grant(1), Until::Revoked);
+        assert!(has_changed(&mut leadership).await);
+        drop(seat);
+        assert_eq!(leadership.check(), Err(Lapsed));
+        assert!(has_changed(&mut leadership).await);
+        assert!(!has_changed(&mut leadership).await);
+    }
+}

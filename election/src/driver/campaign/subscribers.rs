@@ -159,3 +159,102 @@ impl<F: Clone> Subscribers<F> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use callsign_store::ids::{Epoch, Incarnation, MemberId};
+
+    use super::*;
+    use crate::{
+        core::term::{AuthorityTime, Term},
+        oracle::{Grant, Validity},
+    };
+
+    const NOBODY: Transition<()> = Transition::Following(None);
+
+    fn leading(epoch: u64) -> Transition<()> {
+        let term = Term {
+            leader: MemberId::new("a").unwrap(),
+            incarnation: Incarnation(1),
+            epoch: Epoch(epoch),
+            elected_at: AuthorityTime(0),
+        };
+        let validity = Validity::For(Duration::from_secs(1));
+        Transition::Leading(Grant { term, fence: (), validity, refresh_in: None })
+    }
+
+    fn read(subscription: &mut Transitions<()>) -> Vec<Result<Option<Transition<()>>, SubscriptionError>> {
+        let mut read = Vec::new();
+        loop {
+            let next = subscription.try_next();
+            let is_last = !matches!(next, Ok(Some(_)));
+            read.push(next);
+            if is_last {
+                return read;
+            }
+        }
+    }
+
+    #[test]
+    fn each_reads_the_state_first_and_then_all_that_comes() {
+        let subscribers = Subscribers::new();
+        let mut early = subscribers.subscribe();
+        subscribers.publish(&leading(1));
+        let mut late = subscribers.subscribe();
+        subscribers.publish(&NOBODY);
+        assert_eq!(read(&mut early), [Ok(Some(NOBODY)), Ok(Some(leading(1))), Ok(Some(NOBODY)), Ok(None)]);
+        assert_eq!(read(&mut late), [Ok(Some(leading(1))), Ok(Some(NOBODY)), Ok(None)]);
+        assert_eq!(subscribers.count(), 2);
+        drop(early);
+        assert_eq!(subscribers.count(), 1);
+        drop(late);
+        assert_eq!(subscribers.count(), 0);
+    }
+
+    #[test]
+    fn at_the_end_who_leads_does_not_any_more_and_nothing_comes_after_it() {
+        let subscribers = Subscribers::new();
+        subscribers.publish(&leading(1));
+        let mut reads = subscribers.subscribe();
+        subscribers.end();
+        subscribers.publish(&leading(2));
+        assert_eq!(read(&mut reads), [Ok(Some(leading(1))), Ok(Some(NOBODY)), Err(SubscriptionError::Ended)]);
+        // Whoever comes later learns how it ended.
+        assert_eq!(read(&mut subscribers.subscribe()), [Ok(Some(NOBODY)), Err(SubscriptionError::Ended)]);
+        assert_eq!(subscribers.count(), 0);
+
+        let follows = Subscribers::<()>::new();
+        let mut reads = follows.subscribe();
+        follows.end();
+        assert_eq!(read(&mut reads), [Ok(Some(NOBODY)), Err(SubscriptionError::Ended)], "said once");
+    }
+
+    #[test]
+    fn who_is_too_far_behind_is_told_so_and_costs_nobody_else_anything() {
+        let subscribers = Subscribers::new();
+        let (mut slow, mut quick) = (subscribers.subscribe(), subscribers.subscribe());
+        for epoch in 1..QUEUE_CAP as u64 {
+            subscribers.publish(&leading(epoch));
+        }
+        assert_eq!(read(&mut quick).len(), QUEUE_CAP + 1);
+        assert_eq!(subscribers.count(), 2, "there was room for all of it");
+        subscribers.publish(&NOBODY);
+        assert_eq!(read(&mut quick), [Ok(Some(NOBODY)), Ok(None)]);
+        let behind = read(&mut slow);
+        assert_eq!(behind.len(), QUEUE_CAP + 1);
+        assert_eq!(behind.last(), Some(&Err(SubscriptionError::Overrun)));
+        assert_eq!(subscribers.count(), 1);
+
+        // Also if the last word is what there is no room for.
+        let mut slow = subscribers.subscribe();
+        for epoch in 1..QUEUE_CAP as u64 {
+            subscribers.publish(&leading(epoch));
+            read(&mut quick);
+        }
+        subscribers.end();
+        assert_eq!(read(&mut slow).last(), Some(&Err(SubscriptionError::Overrun)));
+        assert_eq!(read(&mut quick), [Ok(Some(NOBODY)), Err(SubscriptionError::Ended)]);
+    }
+}

@@ -1,14 +1,10 @@
 //! The one connection of an election: kept up, and listening.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use callsign_store::{
     postgres::connection::{
-        ANSWER_TIMEOUT, AbortOnDrop, Address, NotConnected, PAUSES, connect_and_hear, in_words,
+        ANSWER_TIMEOUT, AbortOnDrop, Address, NotConnected, Pauses, connect_and_hear, in_words,
     },
     supervision::text,
 };
@@ -166,7 +162,7 @@ async fn again_and_again<L: Future<Output = NotConnected>>(
     states: &watch::Sender<State>,
     live: impl Fn() -> L,
 ) {
-    let mut pause = PAUSES.0;
+    let mut pauses = Pauses::default();
     loop {
         let started = Instant::now();
         let why = AssertUnwindSafe(live()).catch_unwind().await.map_or_else(
@@ -178,11 +174,7 @@ async fn again_and_again<L: Future<Output = NotConnected>>(
         );
         tracing::debug!(%why, "the connection of an election is gone");
         states.send_replace(State::Down(why.into()));
-        if started.elapsed() > ANSWER_TIMEOUT {
-            pause = PAUSES.0;
-        }
-        tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
-        pause = (pause * 2).min(PAUSES.1).max(Duration::from_millis(1));
+        tokio::time::sleep(pauses.after(started.elapsed())).await;
     }
 }
 
@@ -227,6 +219,8 @@ async fn live(
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use std::time::Duration;
 
     use super::*;
 

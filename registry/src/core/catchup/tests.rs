@@ -144,6 +144,21 @@ fn a_snapshot_of_a_log_that_was_lost_is_not_installed() {
 }
 
 #[test]
+fn only_the_next_chunk_of_the_snapshot_that_was_asked_for_counts() {
+    let mut joiner = Joiner::new("a", &["b"]);
+    let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
+    joiner.chunk(&donor, id, 0, None);
+    let last = Some((Epoch(1), END));
+    for (from, id, index) in [(&node("b"), id, 1), (&donor, id + 1, 1), (&donor, id, 0), (&donor, id, 2)] {
+        joiner.effects.clear();
+        joiner.chunk(from, id, index, last);
+        assert!(!joiner.replica.is_based() && joiner.effects.is_empty(), "chunk {index} of {id} from {from}");
+    }
+    joiner.chunk(&donor, id, 1, last);
+    assert!(joiner.replica.is_based());
+}
+
+#[test]
 fn two_incarnations_of_a_node_ask_for_snapshots_under_different_numbers() {
     let mut joiner = Joiner::new("a", &[]);
     let mut ids: Vec<u64> = (0..3).map(|_| joiner.asks_after(MILLIS(1000)).unwrap().1).collect();

@@ -44,16 +44,16 @@ impl<T: Table> Member<T> {
                 }
             }
             Message::Replicate { epoch, position, batch } => {
-                if self.hear(now, from, epoch, effects) {
+                if self.on_leader(now, from, epoch, effects) {
                     self.catchup.want(now.time, position);
                 }
                 let result = self.replica.offer(epoch, position, &batch);
                 self.take_applied(now, result, effects);
             }
             Message::ApplyNamesSnapshot { epoch, batches } => {
-                let is_heard = self.hear(now, from, epoch, effects);
+                let is_of_leader = self.on_leader(now, from, epoch, effects);
                 let Some((last, _)) = batches.last() else { return };
-                if is_heard {
+                if is_of_leader {
                     self.catchup.want(now.time, *last);
                 }
                 let result = offer_all(&mut self.replica, epoch, &batches);
@@ -61,7 +61,7 @@ impl<T: Table> Member<T> {
                 self.say_progress(effects);
             }
             Message::Heartbeat { epoch, end } => {
-                if self.hear(now, from, epoch, effects) && !planted!("gap-seen-by-traffic-only") {
+                if self.on_leader(now, from, epoch, effects) && !planted!("gap-seen-by-traffic-only") {
                     self.catchup.want(now.time, end.position);
                     if end.position == self.replica.position() && end != self.replica.end() {
                         self.doubt(now.time, effects);
@@ -108,7 +108,7 @@ impl<T: Table> Member<T> {
             }
             Message::RunHandoff { epoch } => {
                 self.to_run.insert(from.clone(), epoch);
-                self.answer_assume(effects);
+                self.finish_handoffs(effects);
             }
             Message::HandoffDone { epoch } => effects.push(Effect::Tell(Tell::HandoffDone(epoch))),
         }
@@ -121,7 +121,7 @@ impl<T: Table> Member<T> {
     }
 
     /// A node speaks as a leader that has opened this epoch. Says whether it is the one that the store names.
-    pub(super) fn hear(
+    pub(super) fn on_leader(
         &mut self,
         now: Now,
         from: &NodeName,

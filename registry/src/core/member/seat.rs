@@ -51,13 +51,13 @@ impl<T: Table> Member<T> {
     pub(super) fn on_run_handoff(&mut self, leader: NodeName, epoch: Epoch, effects: &mut Vec<Effect>) {
         if leader == self.config.me {
             self.to_run.insert(leader, epoch);
-            self.answer_assume(effects);
+            self.finish_handoffs(effects);
         } else if self.links.contains_key(&leader) {
             effects.push(Effect::send(leader, Message::RunHandoff { epoch }));
         }
     }
 
-    pub(super) fn answer_assume(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn finish_handoffs(&mut self, effects: &mut Vec<Effect>) {
         let Some(open) = self.leader.as_ref().filter(|leader| leader.is_open()).map(Leader::epoch) else {
             return;
         };

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::AtomicUsize;
 
+use futures::{FutureExt, future::BoxFuture};
+
 use super::*;
-use crate::{ChildKind::Leader, NodeFailure, SingletonError, core::input::Input};
+use crate::{ChildKind::Leader, NodeFailure, SingletonError, Turn, Turns, core::input::Input};
 
 /// All that a singleton adds to its node, but its campaign.
 const PARTS: [&str; 8] = [
@@ -131,4 +133,39 @@ async fn a_child_that_panics_and_what_makes_one_that_panics_cost_their_own_run()
     until("it is made again", || journal.of("a") == [(Leader, true)]).await;
     until("it leads", || other.leadership().check().is_ok()).await;
     assert_eq!(sites.nodes[n].status().failed, None);
+}
+
+/// Once it is told so, the supervisors of singletons do not run.
+#[derive(Debug, Default)]
+struct WithoutSupervisors(AtomicBool);
+
+impl Turns for WithoutSupervisors {
+    fn turn(&self, part: &str) -> Turn {
+        let stands = self.0.load(Ordering::SeqCst) && part.starts_with("the supervisor of singleton");
+        if stands { Turn::Waits(std::future::pending().boxed()) } else { Turn::Runs }
+    }
+
+    fn is_dead(&self) -> bool {
+        false
+    }
+
+    fn death(&self) -> BoxFuture<'static, ()> {
+        std::future::pending().boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_ends_in_time_though_its_supervisor_does_not_run() {
+    let (cluster, journal) = (Cluster::new(), Journal::default());
+    let turns = Arc::new(WithoutSupervisors::default());
+    let node = Registry::join(cluster.config("a").turns(turns.clone())).await.unwrap();
+    let singleton = plan::<ByLease>(&node, &journal, as_it_is::<ByLease>).start().await.unwrap();
+    until("it leads", || singleton.leadership().check().is_ok()).await;
+    until("its child runs", || journal.leaders().len() == 1).await;
+    turns.0.store(true, Ordering::SeqCst);
+    cluster.store.connect("a").outage();
+    let until_then = tokio::time::Instant::now() + LEASE;
+    until("it is not trusted", || singleton.leadership().check().is_err()).await;
+    until("its child is down", || journal.leaders().iter().any(|line| !line.up)).await;
+    assert!(tokio::time::Instant::now() <= until_then, "another may lead now");
 }

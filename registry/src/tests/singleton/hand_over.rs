@@ -124,3 +124,83 @@ async fn a_function_that_does_not_end_costs_half_of_the_stop_budget<S: Seats>() 
     let half = Some(Duration::from_secs(2))..Some(Duration::from_millis(2500));
     assert!(half.contains(&down), "{down:?}");
 }
+
+/// A singleton of one node, which leads, and what it tells from then on.
+async fn alone(
+    cluster: &Cluster,
+    journal: &Journal,
+    tune: impl FnOnce(SingletonPlan<RegistryOracle, Work>) -> SingletonPlan<RegistryOracle, Work>,
+) -> (Singleton<RegistryOracle, Work>, SingletonEvents) {
+    let node = cluster.node("a").await;
+    let plan = plan::<ByName>(&node, journal, as_it_is::<ByName>).stop_budget(Duration::from_secs(4));
+    let singleton = tune(plan).start().await.unwrap();
+    until("it leads", || singleton.leadership().check().is_ok()).await;
+    until("it is reached", || node.lookup("reports").is_ok_and(|entry| entry.is_some())).await;
+    let events = singleton.subscribe();
+    (singleton, events)
+}
+
+/// How long it takes from now until its child is down.
+async fn takes_to_stop(singleton: &Singleton<RegistryOracle, Work>, journal: &Journal) -> Duration {
+    let asked = tokio::time::Instant::now();
+    singleton.stop().await.unwrap();
+    let down = journal.leaders().into_iter().find(|line| !line.up);
+    down.expect("it is down").at.duration_since(asked)
+}
+
+/// About so many of the four seconds that it has.
+fn about(seconds: u64) -> std::ops::Range<Duration> {
+    Duration::from_secs(seconds)..Duration::from_millis(seconds * 1000 + 500)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_was_sent_too_much_has_three_quarters_of_the_stop_budget() {
+    let (cluster, journal) = (Cluster::new(), Journal::default());
+    let (singleton, _) = alone(&cluster, &journal, |plan| plan).await;
+    let to = singleton.name_ref(NameRefOptions::default()).unwrap();
+    for _ in 0..100 {
+        to.cast(Work::Busy(P(100))).await.unwrap();
+    }
+    let took = takes_to_stop(&singleton, &journal).await;
+    assert!(about(3).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_take_what_is_left_costs_three_quarters_of_the_stop_budget() {
+    let (cluster, journal) = (Cluster::new(), Journal::default());
+    let held = Arc::<Mutex<Option<_>>>::default();
+    let (store, hold) = (cluster.store.connect("a"), held.clone());
+    let (singleton, mut events) = alone(&cluster, &journal, |plan| {
+        plan.hand_over(Duration::from_secs(1), move |_| {
+            *hold.lock().unwrap() = Some(store.hold_commits());
+            std::future::ready(Some(vec![1, 2, 3]))
+        })
+    })
+    .await;
+    let handed_over = async {
+        loop {
+            if let SingletonEvent::NotHandedOver { why } = events.next().await.unwrap() {
+                // So that its seat can be given back.
+                held.lock().unwrap().take();
+                return why;
+            }
+        }
+    };
+    let (took, why) = tokio::join!(takes_to_stop(&singleton, &journal), handed_over);
+    assert!(why.contains("no answer in time"), "{why}");
+    assert!(about(3).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_cannot_be_given_up_costs_a_quarter_of_the_stop_budget() {
+    let (cluster, journal) = (Cluster::new(), Journal::default());
+    let (singleton, _) = alone(&cluster, &journal, |plan| plan).await;
+    let held = cluster.store.connect("a").hold_commits();
+    let stop = takes_to_stop(&singleton, &journal);
+    let heals = async {
+        until("its child is down", || journal.leaders().iter().any(|line| !line.up)).await;
+        drop(held);
+    };
+    let (took, ()) = tokio::join!(stop, heals);
+    assert!(about(1).contains(&took), "{took:?}");
+}

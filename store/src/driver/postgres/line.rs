@@ -1,11 +1,6 @@
 //! A connection that is kept up.
 
-use std::{
-    fmt,
-    future::poll_fn,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, future::poll_fn, sync::Arc, time::Instant};
 
 use futures::future::BoxFuture;
 use tokio::{
@@ -19,16 +14,11 @@ use super::{
     address::Address,
     newest::Newest,
     notice::Event,
+    pauses::Pauses,
     sql::{self, Statements},
     trouble::{in_words, spoils_connection},
 };
 use crate::{core::transaction::Version, driver::supervision::Supervisor};
-
-/// The first pause before connecting again, and the longest; each is drawn from half to one and a half of it. Shorter
-/// would burden a server that comes back to all its clients at once, longer would be felt.
-pub const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// A connection that lived as long starts with the first pause again.
-const LIVED: Duration = Duration::from_secs(5);
 
 /// What a connection is for.
 #[derive(Clone, Debug)]
@@ -199,7 +189,7 @@ pub async fn connect_and_hear(
 
 /// Connects again whenever the connection is gone.
 async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
-    let mut pause = PAUSES.0;
+    let mut pauses = Pauses::default();
     loop {
         let started = Instant::now();
         let why = live(&place, &role, &states).await;
@@ -208,12 +198,8 @@ async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
         }
         tracing::debug!(?role, %why, "a connection to the database is gone");
         states.send_replace(State::Down(why.to_string().into()));
-        if started.elapsed() > LIVED {
-            pause = PAUSES.0;
-        }
         // It ends early only with a connection that came up, which is paced by its own pauses.
-        let _ = timeout(pause.mul_f64(rand::random_range(0.5..1.5)), place.reachable.notified()).await;
-        pause = (pause * 2).min(PAUSES.1);
+        let _ = timeout(pauses.after(started.elapsed()), place.reachable.notified()).await;
     }
 }
 
@@ -282,6 +268,8 @@ impl Drop for AbortOnDrop {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]

@@ -45,6 +45,16 @@ fn a_control_message_waits_for_at_most_one_piece_of_bulk() {
 }
 
 #[test]
+fn bulk_goes_out_in_the_order_in_which_it_was_queued() {
+    let mut outbox = outbox(small());
+    for channel in ["b1", "b2", "b3"] {
+        send(&mut outbox, Lane::Bulk, channel, 20 << 10).unwrap();
+    }
+    let frames: Vec<_> = (0..6).flat_map(|_| written(&mut outbox)).collect();
+    assert_eq!(frames, ["b1+4", "b1+0", "b2+4", "b2+0", "b3+4", "b3+0"]);
+}
+
+#[test]
 fn bulk_stays_within_the_window_of_what_the_peer_has_read() {
     let mut outbox = outbox(LinkLimits { bulk_window: 40 << 10, ..small() });
     send(&mut outbox, Lane::Bulk, "b", 64 << 10).unwrap();

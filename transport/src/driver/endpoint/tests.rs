@@ -20,3 +20,71 @@ async fn nothing_is_kept_of_the_handshakes_that_are_over() {
         a.forget("b");
     }
 }
+
+/// Of each pair, the first is taken and the second is refused, with this text.
+type Bound = (&'static str, fn(&mut EndpointConfig), fn(&mut EndpointConfig));
+
+#[test]
+fn each_setting_has_its_bounds() {
+    const KIB: usize = 1024;
+    const GIB: usize = 1 << 30;
+    const NONE: Duration = Duration::ZERO;
+    const TICK: Duration = Duration::from_nanos(1);
+    let bounds: &[Bound] = &[
+        (
+            "fit into each queue",
+            |c| c.limits.control_queue = 4 * KIB,
+            |c| c.limits.control_queue = 4 * KIB - 1,
+        ),
+        ("fit into each queue", |c| c.limits.bulk_queue = 4 * KIB, |c| c.limits.bulk_queue = 4 * KIB - 1),
+        ("1 KiB to 1 GiB", |c| c.limits.frame = KIB, |c| c.limits.frame = KIB - 1),
+        ("1 KiB to 1 GiB", |c| c.limits.frame = GIB, |c| c.limits.frame = GIB + 1),
+        (
+            "one connection of a stranger",
+            |c| c.limits.unauthenticated_per_address = 1,
+            |c| c.limits.unauthenticated_per_address = 0,
+        ),
+        (
+            "one connection of a stranger",
+            |c| c.limits.reserved = c.limits.unauthenticated - 1,
+            |c| c.limits.reserved = c.limits.unauthenticated,
+        ),
+        ("one message", |c| c.limits.inbox = KIB, |c| c.limits.inbox = KIB - 1),
+        (
+            "some handshakes a second",
+            |c| c.limits.handshakes_per_second = 1,
+            |c| c.limits.handshakes_per_second = 0,
+        ),
+        (
+            "some bytes a second",
+            |c| c.limits.received_per_second = 1024,
+            |c| c.limits.received_per_second = 1023,
+        ),
+        ("some calls", |c| c.limits.open_calls = KIB, |c| c.limits.open_calls = KIB - 1),
+        ("room for a link", |c| c.limits.links = 1, |c| c.limits.links = 0),
+        ("pings", |c| c.timing.ping = TICK, |c| c.timing.ping = NONE),
+        (
+            "pings",
+            |c| c.timing.ping = c.timing.silence.saturating_sub(TICK),
+            |c| c.timing.ping = c.timing.silence,
+        ),
+        ("redialling", |c| c.timing.redial_min = TICK, |c| c.timing.redial_min = NONE),
+        ("redialling", |c| c.timing.handshake = TICK, |c| c.timing.handshake = NONE),
+    ];
+    for (n, (text, taken, refused)) in bounds.iter().enumerate() {
+        let with = |change: fn(&mut EndpointConfig)| {
+            let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
+            config.limits.frame = 4 * KIB;
+            config.limits.control_queue = GIB + 1;
+            config.limits.bulk_queue = GIB + 1;
+            change(&mut config);
+            check(&config)
+        };
+        with(*taken).unwrap_or_else(|error| panic!("{n}: {error}"));
+        let why = with(*refused).expect_err(text);
+        assert!(
+            matches!(why, StartError::BadSettings { .. }) && why.to_string().contains(text),
+            "{n}: {why}"
+        );
+    }
+}

@@ -15,11 +15,7 @@ use ractor::{
     message::SerializedMessage,
 };
 
-use super::{
-    address::ResolveError,
-    kind::Kind,
-    side::{Never, SWEEP},
-};
+use super::{address::ResolveError, kind::Kind, side::Never};
 use crate::{core::frame::Frame, driver::handle::LinkHandle, error::SendError};
 
 /// The peer's own timer runs this much longer than the caller's, so that the caller's decides.
@@ -84,13 +80,10 @@ pub(super) fn of(handle: &Arc<LinkHandle>, pid: u64, kind: Kind) -> Result<Actor
     if let Some(proxy) = proxies.get(&(pid, kind)).filter(|proxy| is_alive(proxy)) {
         return Ok(proxy.clone());
     }
-    if proxies.len() >= SWEEP && proxies.len().is_power_of_two() {
-        proxies.retain(|_, proxy| is_alive(proxy));
-    }
     // Under the lock, so that all who resolve an address get the same proxy: two would not keep the order.
     let id = ActorId::Remote { node_id: side.number, pid };
     let proxy = spawn(id, kind, handle.clone(), side.supervisor.clone())?;
-    proxies.insert((pid, kind), proxy.clone());
+    proxies.insert((pid, kind), proxy.clone(), |_, proxy| is_alive(proxy));
     Ok(proxy)
 }
 

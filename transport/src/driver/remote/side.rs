@@ -1,24 +1,18 @@
 //! A link's side of remote actors.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{
-            AtomicBool, AtomicU64, AtomicUsize,
-            Ordering::{Relaxed, SeqCst},
-        },
+use std::sync::{
+    Arc, Mutex,
+    atomic::{
+        AtomicBool, AtomicU64, AtomicUsize,
+        Ordering::{Relaxed, SeqCst},
     },
 };
 
 use callsign_store::lock::lock;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 
-use super::kind::Kind;
+use super::{kind::Kind, swept::Swept};
 use crate::driver::tasks::Tasks;
-
-/// Sweeping begins at so many entries.
-pub(super) const SWEEP: usize = 1024;
 
 /// Proxies take serialised messages only.
 #[derive(ractor_cluster_derive::RactorMessage)]
@@ -57,7 +51,7 @@ pub(crate) struct RemoteSide {
     /// Whom to tell if a reference panics.
     pub(super) tasks: Tasks,
     /// By pid and kind. `None` once the link is down.
-    pub(super) proxies: Mutex<Option<BTreeMap<(u64, Kind), ActorCell>>>,
+    pub(super) proxies: Mutex<Option<Swept<(u64, Kind), ActorCell>>>,
     calls: Mutex<Calls>,
     /// Bytes of the peer's calls that are not answered yet.
     pub(super) open: AtomicUsize,
@@ -67,8 +61,7 @@ pub(crate) struct RemoteSide {
 struct Calls {
     closed: bool,
     last: u64,
-    sweep_at: usize,
-    waiting: BTreeMap<u64, RpcReplyPort<Vec<u8>>>,
+    waiting: Swept<u64, RpcReplyPort<Vec<u8>>>,
 }
 
 impl RemoteSide {
@@ -82,7 +75,7 @@ impl RemoteSide {
             tasks,
             number: (1 << 63) | LINKS.fetch_add(1, Relaxed),
             supervisor: supervisor.get_cell(),
-            proxies: Mutex::new(Some(BTreeMap::new())),
+            proxies: Mutex::new(Some(Swept::default())),
             calls: Mutex::default(),
             open: AtomicUsize::new(0),
         })
@@ -91,14 +84,15 @@ impl RemoteSide {
     /// Ends all references and all waiting calls. Does not wait: when it returns, sending fails.
     pub(crate) fn close(&self) {
         self.may_end.store(true, SeqCst);
-        for proxy in lock(&self.proxies).take().into_iter().flatten().map(|(_, proxy)| proxy) {
+        let proxies = lock(&self.proxies).take();
+        for proxy in proxies.into_iter().flat_map(|mut proxies| proxies.take()) {
             let _ = proxy.drain(); // takes nothing from now on
             proxy.kill();
         }
         self.supervisor.kill();
         let mut calls = lock(&self.calls);
         calls.closed = true;
-        calls.waiting.clear();
+        drop(calls.waiting.take());
     }
 
     /// A number for a call, under which its answer will come. `None`: the link is down.
@@ -107,14 +101,10 @@ impl RemoteSide {
         if calls.closed {
             return None;
         }
-        // Callers that gave up leave their entries behind.
-        if calls.waiting.len() >= calls.sweep_at.max(SWEEP) {
-            calls.waiting.retain(|_, port| !port.is_closed());
-            calls.sweep_at = calls.waiting.len() * 2;
-        }
         calls.last += 1;
         let tag = calls.last;
-        calls.waiting.insert(tag, reply);
+        // Callers that gave up leave their entries behind.
+        calls.waiting.insert(tag, reply, |_, port| !port.is_closed());
         Some(tag)
     }
 

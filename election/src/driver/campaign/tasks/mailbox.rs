@@ -159,4 +159,41 @@ mod tests {
         assert!(mailbox.info(7));
         assert_eq!(mailbox.take::<()>().len(), 1);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_asked_several_times_is_told_once_and_what_ends_a_term_first() {
+        let mailbox = Mailbox::default();
+        let epochs = [Some(Epoch(1)), Some(Epoch(2)), Some(Epoch(1)), None, None];
+        for _ in 0..2 {
+            assert!(mailbox.info(()));
+            mailbox.stop();
+            mailbox.wake();
+            mailbox.signal(Signal::Wakeup);
+            for epoch in epochs {
+                mailbox.signal(Signal::ResignRequested { epoch });
+            }
+            for epoch in epochs.into_iter().flatten() {
+                mailbox.signal(Signal::Revoked { epoch });
+            }
+        }
+        // All of it is one change.
+        mailbox.changed().await;
+        let signals = [
+            Signal::Revoked { epoch: Epoch(1) },
+            Signal::Revoked { epoch: Epoch(2) },
+            Signal::ResignRequested { epoch: Some(Epoch(1)) },
+            Signal::ResignRequested { epoch: Some(Epoch(2)) },
+            Signal::ResignRequested { epoch: None },
+            Signal::Wakeup,
+        ];
+        let ends = [Input::Info, Input::Info, Input::Stop];
+        let told: Vec<Input<()>> = signals.map(Input::Signal).into_iter().chain(ends).collect();
+        assert_eq!(mailbox.take(), told);
+        assert_eq!(mailbox.take::<()>(), []);
+        let changes = tokio::time::timeout(std::time::Duration::from_secs(1), mailbox.changed());
+        assert!(changes.await.is_err(), "nothing has changed since");
+        assert!(mailbox.info(()));
+        mailbox.changed().await;
+        assert_eq!(mailbox.take::<()>(), [Input::Info]);
+    }
 }

@@ -1,0 +1,98 @@
+//! What a node tells of itself and of the others, and when.
+
+use callsign_store::{
+    ids::{Epoch, NodeName, Position},
+    supervision::NodeFailure,
+};
+
+use crate::{
+    Registry, Status,
+    status::{LeaderInfo, MemberInfo},
+    tests::driver::{Cluster, counter, until},
+};
+
+fn joining() -> Status {
+    Status::joining(&NodeName::new("a").unwrap())
+}
+
+#[test]
+fn before_anything_was_read_nothing_is_believed() {
+    let status = joining();
+    assert_eq!((status.node.as_str(), status.epoch, &status.leader), ("a", Epoch(0), &None));
+    assert_eq!((status.leads, status.synced, status.draining), (false, false, false));
+    assert_eq!((status.position, status.claims, status.members.len()), (Position(0), 0, 0));
+    assert_eq!(status.failed, None);
+}
+
+#[test]
+fn who_has_failed_holds_nothing_and_knows_what_it_knew() {
+    let leader = LeaderInfo { node: NodeName::new("a").unwrap(), epoch: Epoch(3), serving: true };
+    let before = Status {
+        epoch: Epoch(3),
+        leader: Some(leader.clone()),
+        leads: true,
+        synced: true,
+        position: Position(7),
+        claims: 2,
+        ..joining()
+    };
+    let failure = NodeFailure { part: "x".into(), reason: "y".into() };
+    let after = Status {
+        leader: Some(LeaderInfo { serving: false, ..leader }),
+        leads: false,
+        synced: false,
+        claims: 0,
+        failed: Some(failure.clone()),
+        ..before.clone()
+    };
+    assert_eq!(before.of_failed(failure), after);
+}
+
+/// Who it is; whether its replica is synced, its session open, it leads, it drains, and it is linked.
+fn flags(member: &MemberInfo) -> (&str, [bool; 5]) {
+    let MemberInfo { synced, session_open, leads, draining, linked, .. } = *member;
+    (member.node.as_str(), [synced, session_open, leads, draining, linked])
+}
+
+async fn tells(node: &Registry, what: &str, of_members: [(&str, [bool; 5]); 2]) {
+    until(what, || node.status().members.iter().map(flags).eq(of_members)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_node_tells_who_leads_who_is_linked_and_who_drains() {
+    let cluster = Cluster::new();
+    let [a, b] = [cluster.node("a").await, cluster.node("b").await];
+    let _held = a.register("x", &counter().await).await.unwrap();
+    let _held_too = b.register("y", &counter().await).await.unwrap();
+    let both = [("a", [true, true, true, false, true]), ("b", [true, true, false, false, true])];
+    tells(&a, "a sees both", both).await;
+    tells(&b, "b sees both", both).await;
+    let serves = |serving| Some(LeaderInfo { node: NodeName::new("a").unwrap(), epoch: Epoch(1), serving });
+    for (node, leads) in [(&a, true), (&b, false)] {
+        let Status { node: name, epoch, leader, leads: does, synced, draining, claims, failed, .. } =
+            node.status();
+        assert_eq!((name.as_str(), epoch, leader), (node.node(), Epoch(1), serves(true)));
+        assert_eq!((does, synced, draining, claims, failed), (leads, true, false, 1, None));
+    }
+    until("both are as far", || a.status().position == b.status().position).await;
+    assert!(a.status().position > Position(0));
+
+    // Without its link b takes the seat, which a can see in the store.
+    cluster.network.cut(Cluster::address("a"), Cluster::address("b"));
+    tells(&b, "b leads", [("a", [true, true, false, false, false]), ("b", [true, true, true, false, true])])
+        .await;
+    tells(&a, "a knows", [("a", [true, true, false, false, true]), ("b", [true, true, true, false, false])])
+        .await;
+    for (node, serving) in [(&a, false), (&b, true)] {
+        let leader = LeaderInfo { node: NodeName::new("b").unwrap(), epoch: Epoch(2), serving };
+        assert_eq!((node.status().epoch, node.status().leader), (Epoch(2), Some(leader)));
+        assert_eq!(node.status().leads, serving);
+    }
+
+    cluster.network.heal(Cluster::address("a"), Cluster::address("b"));
+    b.drain().await;
+    let both = [("a", [true, true, true, false, true]), ("b", [true, true, false, true, true])];
+    tells(&a, "a sees b drain", both).await;
+    tells(&b, "b sees itself drain", both).await;
+    assert!(b.status().draining && !a.status().draining);
+}

@@ -1,0 +1,75 @@
+//! A table whose entries nobody takes out when they have become useless.
+
+use std::collections::BTreeMap;
+
+/// Below so many entries a table is never looked through.
+const LEAST: usize = 1024;
+
+/// Loses the useless entries now and then: it never has more than twice as many entries as were useful the last time that it
+/// was looked through, or 1024.
+pub(super) struct Swept<K, V> {
+    entries: BTreeMap<K, V>,
+    /// It is looked through once it has so many entries.
+    at: usize,
+}
+
+impl<K, V> Default for Swept<K, V> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), at: LEAST }
+    }
+}
+
+impl<K: Ord, V> Swept<K, V> {
+    /// Adds an entry. O(log n); over many entries, less than three calls of `is_useful` for each.
+    pub(super) fn insert(&mut self, key: K, value: V, mut is_useful: impl FnMut(&K, &V) -> bool) {
+        if self.entries.len() >= self.at {
+            self.entries.retain(|key, value| is_useful(key, value));
+            self.at = LEAST.max(self.entries.len() * 2);
+        }
+        self.entries.insert(key, value);
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        self.entries.get(key)
+    }
+
+    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+        self.entries.remove(key)
+    }
+
+    /// All that there is, the useless too.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = V> + use<K, V> {
+        std::mem::take(&mut self.entries).into_values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_useless_does_not_stay() {
+        let mut table = Swept::default();
+        for key in 0..LEAST * 5 {
+            table.insert(key, (), |key, ()| *key == 7);
+            assert!(table.entries.len() <= LEAST);
+        }
+        assert_eq!(table.get(&7), Some(&()));
+        assert_eq!(table.remove(&7), Some(()));
+        assert_eq!(table.get(&7), None);
+    }
+
+    #[test]
+    fn what_is_useful_is_not_looked_at_again_and_again() {
+        let (mut table, mut looks) = (Swept::default(), 0);
+        for key in 0..=LEAST * 4 {
+            table.insert(key, (), |_, ()| {
+                looks += 1;
+                true
+            });
+        }
+        assert_eq!(looks, LEAST + LEAST * 2 + LEAST * 4);
+        assert_eq!(table.take().count(), LEAST * 4 + 1);
+        assert_eq!(table.take().count(), 0);
+    }
+}
