@@ -6,14 +6,15 @@
 //!
 //! | route | asked with | answers |
 //! |---|---|---|
-//! | `POST /register` | `{name, registry?, shared?, when_lapsed?: "stop"\|"tell", wait_ms?}` | `{name, node, token}` |
+//! | `POST /register` | `{name, registry?, shared?, when_lapsed?: "stop"\|"tell", meta?, wait_ms?}` | `{name, node, token, revision}` |
 //! | `POST /register-many` | `{prefix, from, to, concurrency?, registry?, shared?, when_lapsed?, wait_ms?}` | `{registered, failed: {CODE: n}, first_failure, elapsed_ms}` |
+//! | `POST /update` | `{name, meta?, expected?, registry?}` | `{name, revision}`: what the name says of itself is `meta` now |
 //! | `POST /unregister` | `{name, registry?}` | `{name, position}` |
 //! | `POST /end-actor` | `{name, registry?}` | `{name}` once the actor has ended; its name is freed thereafter |
-//! | `GET /whereis` | `?name=&consistent=&wait_ms=` | `{name, node, incarnation, session, actor, kind, token}` |
+//! | `GET /whereis` | `?name=&consistent=&wait_ms=` | an entry: `{name, node, incarnation, session, actor, kind, token, revision, meta}` |
 //! | `POST /call` | `{name, text, wait_ms?, consistent?}` | `{answer}` |
-//! | `GET /names` | `?prefix=` | `{names: [..]}`, sorted |
-//! | `GET /entries` | `?prefix=` | `{entries: [{name, node, incarnation, session, actor, kind, token}]}`, sorted |
+//! | `GET /names` | `?prefix=&node=&meta=&after=&limit=` | `{names: [..], next}`: a page of names, see below |
+//! | `GET /entries` | the same | `{entries: [..], next}`: a page of entries |
 //! | `GET /count` | `?node=` | `{count}`: of all names, or of those held on `node` |
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
@@ -30,6 +31,10 @@
 //!
 //! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.
+//!
+//! A page has at most 10 000 names, sorted. `next` is null on the last page; else give it as `after` for the next one. `meta` is
+//! `field=value`, several of them with commas between: names whose metadata has these fields, with these texts. `meta` in an entry is
+//! the metadata as JSON; it is null if there is none, or if JSON has no such value.
 //!
 //! `settings` is what holds for the elections of the registry, as this node last read:
 //! `{lock_timeout_ms, silence_ms, policy, set: [..]}`. What is in `set` is set for all members; the rest is this node's own
@@ -53,7 +58,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use callsign::{Drained, Entry, Position, Preset, Registry, Settings};
+use callsign::{Drained, Entry, Meta, Page, Position, Preset, Select, Settings};
 use futures::{StreamExt, stream};
 use ractor::rpc::CallResult;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -91,6 +96,7 @@ pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>, door: Door,
     Router::new()
         .route("/register", post(register))
         .route("/register-many", post(register_many))
+        .route("/update", post(update))
         .route("/unregister", post(unregister))
         .route("/end-actor", post(end_actor))
         .route("/whereis", get(whereis))
@@ -210,17 +216,37 @@ struct RegisterBody {
     shared: bool,
     #[serde(default)]
     when_lapsed: OnLapse,
+    meta: Option<Value>,
     wait_ms: Option<u64>,
 }
 
 fn how(shared: bool, when_lapsed: OnLapse, wait: Option<u64>) -> How {
-    How { shared, tell: matches!(when_lapsed, OnLapse::Tell), wait: wait.map(|wait| millis(Some(wait))) }
+    let wait = wait.map(|wait| millis(Some(wait)));
+    How { shared, tell: matches!(when_lapsed, OnLapse::Tell), wait, meta: None }
 }
 
 async fn register(State(admin): State<Admin>, Body(body): Body<RegisterBody>) -> Answer {
-    let how = how(body.shared, body.when_lapsed, body.wait_ms);
+    let meta = body.meta.as_ref().map(Meta::new).transpose()?;
+    let how = How { meta, ..how(body.shared, body.when_lapsed, body.wait_ms) };
     let registration = admin.hosted.register(body.registry.as_deref(), &body.name, how).await?;
-    Ok(Json(json!({"name": body.name, "node": admin.hosted.node, "token": registration.token()})))
+    let (token, revision) = (registration.token(), registration.revision());
+    Ok(Json(json!({"name": body.name, "node": admin.hosted.node, "token": token, "revision": revision})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpdateBody {
+    name: String,
+    meta: Option<Value>,
+    expected: Option<Position>,
+    registry: Option<String>,
+}
+
+async fn update(State(admin): State<Admin>, Body(body): Body<UpdateBody>) -> Answer {
+    let meta = body.meta.as_ref().map(Meta::new).transpose()?;
+    let registration = admin.hosted.registration(body.registry.as_deref(), &body.name)?;
+    let revision = registration.update(body.expected, meta).await?;
+    Ok(Json(json!({"name": body.name, "revision": revision})))
 }
 
 #[derive(Deserialize)]
@@ -245,10 +271,11 @@ async fn register_many(State(admin): State<Admin>, Body(body): Body<RegisterMany
     let mut failed = BTreeMap::<&str, u64>::new();
     let mut first_failure = Value::Null;
     let numbers = numbers(body.from, body.to)?;
-    let (hosted, body) = (&admin.hosted, &body);
+    let (hosted, body, how) = (&admin.hosted, &body, &how);
     let mut answers = stream::iter(numbers)
         .map(async |number| {
             let name = format!("{}{number}", body.prefix);
+            let how = how.clone();
             hosted.register(body.registry.as_deref(), &name, how).await.map_err(|refusal| (name, refusal))
         })
         .buffer_unordered(body.concurrency.unwrap_or(100).clamp(1, 10_000));
@@ -343,34 +370,51 @@ async fn call(State(admin): State<Admin>, Body(body): Body<CallBody>) -> Answer 
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PrefixQuery {
+struct SelectQuery {
     #[serde(default)]
     prefix: String,
+    node: Option<String>,
+    /// `field=value`, several of them with commas between; the values are texts.
+    meta: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
     registry: Option<String>,
 }
 
-fn sorted_names(registry: &Registry, prefix: &str) -> Result<Vec<Arc<str>>, Refusal> {
-    let mut names = registry.names()?;
-    names.retain(|name| name.starts_with(prefix));
-    names.sort_unstable();
-    Ok(names)
-}
+/// How many names one answer has at most.
+const PAGE: usize = 10_000;
 
-async fn names(State(admin): State<Admin>, Query(query): Query<PrefixQuery>) -> Answer {
-    let registry = admin.hosted.registry(query.registry.as_deref())?;
-    Ok(Json(json!({"names": sorted_names(registry, &query.prefix)?})))
-}
-
-async fn entries(State(admin): State<Admin>, Query(query): Query<PrefixQuery>) -> Answer {
-    let registry = admin.hosted.registry(query.registry.as_deref())?;
-    let mut entries = Vec::new();
-    for name in sorted_names(registry, &query.prefix)? {
-        // Freed in between is as good as never listed.
-        if let Some(entry) = registry.lookup(&name)? {
-            entries.push(with_name(&name, &entry));
+impl SelectQuery {
+    /// The page that is asked for, and where the next one begins.
+    fn page(&self, admin: &Admin) -> Result<Page, Refusal> {
+        let mut select = Select::prefix(&*self.prefix).limit(self.limit.unwrap_or(PAGE).min(PAGE));
+        if let Some(node) = &self.node {
+            select = select.node(node);
         }
+        if let Some(after) = &self.after {
+            select = select.after(&**after);
+        }
+        for pair in self.meta.iter().flat_map(|pairs| pairs.split(',')) {
+            let (field, value) = pair.split_once('=').ok_or_else(|| {
+                Refusal::usage("bad_meta", format!("{pair:?} is not of the form field=value"))
+            })?;
+            let equal = select.meta_eq(field, value);
+            select = equal.map_err(|error| Refusal::usage("bad_meta", error.to_string()))?;
+        }
+        Ok(admin.hosted.registry(self.registry.as_deref())?.select(&select)?)
     }
-    Ok(Json(json!({"entries": entries})))
+}
+
+async fn names(State(admin): State<Admin>, Query(query): Query<SelectQuery>) -> Answer {
+    let Page { names, next, .. } = query.page(&admin)?;
+    let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
+    Ok(Json(json!({"names": names, "next": next})))
+}
+
+async fn entries(State(admin): State<Admin>, Query(query): Query<SelectQuery>) -> Answer {
+    let Page { names, next, .. } = query.page(&admin)?;
+    let entries: Vec<_> = names.iter().map(|(name, entry)| with_name(name, entry)).collect();
+    Ok(Json(json!({"entries": entries, "next": next})))
 }
 
 #[derive(Deserialize)]
@@ -385,7 +429,7 @@ async fn count(State(admin): State<Admin>, Query(query): Query<CountQuery>) -> A
     let Some(node) = query.node else { return Ok(Json(json!({"count": registry.count()?}))) };
     let mut count = 0;
     for name in registry.names()? {
-        count += u64::from(registry.lookup(&name)?.is_some_and(|entry| entry.node.as_str() == node));
+        count += u64::from(registry.lookup(&name)?.is_some_and(|entry| entry.node().as_str() == node));
     }
     Ok(Json(json!({"count": count})))
 }

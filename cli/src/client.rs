@@ -81,6 +81,33 @@ impl Client {
         self.read(self.authorized(request).call())
     }
 
+    /// The entries that a query selects, page by page, and at most so many of them: one answer, as if the node had given them in one.
+    pub(crate) fn entries(&self, query: &[(&str, &str)], limit: Option<usize>) -> Result<Answer> {
+        let (mut entries, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let left = limit.map(|limit| (limit - entries.len()).to_string());
+            let mut query = query.to_vec();
+            if let Some(after) = &after {
+                query.retain(|(field, _)| *field != "after");
+                query.push(("after", after));
+            }
+            query.extend(left.as_deref().map(|left| ("limit", left)));
+            let mut answer = self.get("/entries", &query)?;
+            if !answer.is_ok() {
+                return Ok(answer);
+            }
+            if let Value::Array(page) = answer.body["entries"].take() {
+                entries.extend(page);
+            }
+            after = answer.body["next"].as_str().map(str::to_owned);
+            let is_over = after.is_none() || limit.is_some_and(|limit| entries.len() >= limit);
+            if is_over {
+                answer.body["entries"] = entries.into();
+                return Ok(answer);
+            }
+        }
+    }
+
     pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Answer> {
         let request = self.agent.post(format!("{}{path}", self.url));
         self.read(self.authorized(request).send_json(body))

@@ -48,7 +48,7 @@ pub fn text(bytes: &[u8]) {
 }
 
 /// The paths of the endpoint, and how each is asked for.
-const ROUTES: [(&str, &str); 21] = [
+const ROUTES: [(&str, &str); 22] = [
     ("POST", "/register"),
     ("POST", "/register-many"),
     ("POST", "/unregister"),
@@ -70,6 +70,7 @@ const ROUTES: [(&str, &str); 21] = [
     ("GET", "/metrics"),
     ("POST", "/drain"),
     ("POST", "/configure"),
+    ("POST", "/update"),
 ];
 
 /// What opens the door here, if it has a lock.

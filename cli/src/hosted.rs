@@ -7,7 +7,7 @@ use std::{
 };
 
 use callsign::{
-    NotHeld, Notice, Position, RegisterError, RegisterOptions, Registration, Registry, UnregisterError,
+    Meta, NotHeld, Notice, Position, RegisterError, RegisterOptions, Registration, Registry, UnregisterError,
     WhenLapsed,
 };
 use callsign_store::lock::lock;
@@ -119,7 +119,7 @@ pub(crate) struct Held {
 }
 
 /// How to register.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct How {
     /// Under the one actor that serves all such names, not an actor of its own.
     pub(crate) shared: bool,
@@ -127,6 +127,8 @@ pub(crate) struct How {
     pub(crate) tell: bool,
     /// How long to wait for the verdict.
     pub(crate) wait: Option<Duration>,
+    /// What the actor says of itself.
+    pub(crate) meta: Option<Meta>,
 }
 
 fn is_running(actor: &ActorRef<Echo>) -> bool {
@@ -167,7 +169,8 @@ impl Hosted {
         let registry = self.registry(registry)?;
         let mut asking = self.actor_for(place, how.shared).await?;
         let when_lapsed = if how.tell { WhenLapsed::Tell(asking.listener.clone()) } else { WhenLapsed::Stop };
-        let options = RegisterOptions { when_lapsed, wait: how.wait, on_outage: None };
+        let options =
+            RegisterOptions { when_lapsed, wait: how.wait, meta: how.meta, ..RegisterOptions::default() };
         let result = registry.register_with(name, &asking.actor, options).await;
         asking.verdict = Some(result.clone());
         Ok(result?)
@@ -233,6 +236,14 @@ impl Hosted {
             self.let_go(&mut actors, &place);
         }
         Ok(result?)
+    }
+
+    /// What an actor of this node holds under a name.
+    pub(crate) fn registration(&self, registry: Option<&str>, name: &str) -> Result<Registration, Refusal> {
+        self.registry(registry)?;
+        let actors = lock(&self.actors);
+        let held = actors.get(&self.place(registry, name)).and_then(Hosting::registration);
+        held.cloned().ok_or_else(|| Refusal::not_held_here(name))
     }
 
     /// Ends the actor that holds a name here, and waits until it has ended. Its names are freed thereafter.

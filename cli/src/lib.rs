@@ -59,6 +59,8 @@ enum Command {
     Run(run::Args),
     /// Registers a name for an echo actor on a running node.
     Register(ask::RegisterArgs),
+    /// Replaces what a name that the node holds says of itself.
+    Update(ask::UpdateArgs),
     /// Gives up a name that the node holds.
     Unregister(ask::NameArgs),
     /// Says who holds a name.
@@ -109,6 +111,7 @@ pub fn main() -> ExitCode {
         Command::Unregister(args) => Ok(ask::unregister(&args)),
         Command::Whereis(args) => Ok(ask::whereis(&args)),
         Command::Call(args) => Ok(ask::call(&args)),
+        Command::Update(args) => Ok(ask::update(&args)),
         Command::Ls(args) => Ok(ask::ls(&args)),
         Command::Members(args) => Ok(ask::members(&args)),
         Command::Status(args) => Ok(ask::status(&args)),

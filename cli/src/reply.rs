@@ -12,8 +12,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use callsign::{
-    ConfigureError, ConsistentError, Entry, InForce, LookupError, OutOfBounds, RegisterError, ResolveError,
-    UnregisterError, WhereisError,
+    ConfigureError, ConsistentError, Entry, InForce, LookupError, MetaError, OutOfBounds, RegisterError,
+    ResolveError, UnregisterError, UpdateError, WhereisError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -102,6 +102,10 @@ impl Refusal {
         Self::no(StatusCode::NOT_FOUND, "not_found", format!("nobody holds {name:?}"))
     }
 
+    pub(crate) fn not_held_here(name: &str) -> Self {
+        Self::no(StatusCode::NOT_FOUND, "not_held_here", format!("no actor of this node holds {name:?}"))
+    }
+
     /// Adds a fact.
     pub(crate) fn with(mut self, fact: &str, value: impl Serialize) -> Self {
         // A fact that JSON cannot hold is left out rather than the answer with it.
@@ -154,9 +158,43 @@ fn millis(time: Duration) -> u64 {
 /// Who holds a name.
 pub(crate) fn holder(entry: &Entry) -> Value {
     let mut value = json!(entry);
-    value["incarnation"] = exact(entry.incarnation.0).into();
-    value["kind"] = exact(entry.kind.0).into();
+    value["incarnation"] = exact(entry.incarnation().0).into();
+    value["kind"] = exact(entry.kind().0).into();
+    // As JSON, if it can be that. Whatever else it is, is of no use to who reads JSON.
+    value["meta"] = entry.meta().ok().flatten().unwrap_or(Value::Null);
     value
+}
+
+impl From<MetaError> for Refusal {
+    fn from(error: MetaError) -> Self {
+        Self::usage("bad_meta", error.to_string())
+    }
+}
+
+impl From<UpdateError> for Refusal {
+    fn from(error: UpdateError) -> Self {
+        let text = error.to_string();
+        match error {
+            UpdateError::BadMeta(error) => error.into(),
+            UpdateError::NotHeld { holder, .. } => {
+                let holder = holder.as_ref().map(self::holder);
+                Self::no(StatusCode::NOT_FOUND, "not_held_here", text).with("holder", holder)
+            }
+            UpdateError::Changed { revision, .. } => {
+                Self::no(StatusCode::CONFLICT, "changed", text).with("revision", revision)
+            }
+            UpdateError::NotSynced => Self::unavailable("not_synced", text),
+            UpdateError::NoLeader => Self::unavailable("no_leader", text),
+            UpdateError::Lapsed => Self::unavailable("lapsed", text),
+            UpdateError::StoreUnavailable { .. } => Self::unavailable("store_unavailable", text),
+            UpdateError::SessionLost { .. } => Self::unavailable("session_lost", text),
+            UpdateError::Unknown { .. } => Self::timed_out("unknown", text),
+            UpdateError::Overloaded { .. } => Self::unavailable("overloaded", text),
+            UpdateError::Left => Self::unavailable("left", text),
+            UpdateError::Failed(_) => Self::unavailable("failed", text),
+            _ => Self::unavailable("other", text),
+        }
+    }
 }
 
 impl From<RegisterError> for Refusal {

@@ -12,12 +12,14 @@ pub(crate) mod leaving;
 pub(crate) mod log;
 pub(crate) mod member;
 pub(crate) mod message;
+pub(crate) mod meta;
 pub(crate) mod name;
 pub(crate) mod node;
 pub(crate) mod reads;
 pub(crate) mod registry;
 pub(crate) mod replica;
 pub(crate) mod rows;
+pub(crate) mod select;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;
 pub(crate) mod snapshot;

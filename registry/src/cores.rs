@@ -11,6 +11,6 @@ pub use crate::core::{
     registry::{QUEUES, Queue, RegistryCore, RegistryEffect, Told},
     replica::Replica,
     rows::Held,
-    table::{RequestNumber, Row, Slot, Table},
+    table::{More, RequestNumber, Row, Slot, Table},
     tuning::Tuning,
 };

@@ -8,6 +8,7 @@ pub(crate) mod node;
 #[cfg(feature = "election")]
 pub(crate) mod oracle;
 pub(crate) mod outage;
+pub(crate) mod registration;
 pub(crate) mod registry;
 pub(crate) mod shared;
 #[cfg(feature = "election")]

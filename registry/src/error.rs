@@ -12,7 +12,7 @@ use callsign_store::{
 };
 use callsign_transport::{ResolveError, StartError};
 
-use crate::core::{entry::Entry, name::BadName};
+use crate::core::{entry::Entry, meta::MetaError, name::BadName};
 
 /// Why a node did not join.
 #[derive(Debug, thiserror::Error)]
@@ -191,6 +191,75 @@ pub enum UnregisterError {
     StoreUnavailable {
         /// For how long, as this node has seen.
         lasting: Duration,
+    },
+    /// The node has left the registry. Its session is closed, or will be, and frees all its names.
+    #[error("the node has left")]
+    Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has. The end of its session frees all its
+    /// names.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
+}
+
+/// Why the metadata of a name was not replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// The value cannot be metadata. Nothing was sent.
+    #[error(transparent)]
+    BadMeta(#[from] MetaError),
+    /// The registration has ended, so it says nothing of itself any more. Nothing was changed.
+    #[error("{name:?} is not held by this registration any more")]
+    NotHeld {
+        /// The name.
+        name: String,
+        /// Who holds it, as the log or this node's replica has it.
+        holder: Option<Entry>,
+    },
+    /// The metadata was changed since the revision that was given. Nothing was changed. It was so at a moment after the call began.
+    #[error("{name:?} was changed at {revision}, after the revision that was given")]
+    Changed {
+        /// The name.
+        name: String,
+        /// The position of the last change.
+        revision: Position,
+    },
+    /// This node's replica is not complete yet. Nothing was sent.
+    #[error("this node is not synced yet")]
+    NotSynced,
+    /// No member leads at present, and none came to in time. Nothing was sent.
+    #[error("no leader")]
+    NoLeader,
+    /// This node's session is not trusted. Nothing was sent.
+    #[error("this node's session has lapsed")]
+    Lapsed,
+    /// The store takes no commits from this node, and calls are to fail then
+    /// ([`Config::on_outage`](crate::Config::on_outage)). Nothing was sent.
+    #[error("the store has taken no commit for {lasting:?}")]
+    StoreUnavailable {
+        /// For how long, as this node has seen.
+        lasting: Duration,
+    },
+    /// The session was closed, and with it the registration has ended. The update may have been seen for a moment.
+    #[error("the session ended while {name:?} was being updated")]
+    SessionLost {
+        /// The name.
+        name: String,
+    },
+    /// The request was sent and no verdict came in time: the metadata may be replaced now or later, or not at all. Reading the
+    /// revision from the log ([`Registry::lookup_consistent`](crate::Registry::lookup_consistent)) tells whether it was so far.
+    #[error("the outcome of updating {name:?} is unknown after {waited:?}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// Too many requests of this node are undecided, or they bring too much metadata. Nothing was sent.
+    #[error("{pending} requests are undecided, try later")]
+    Overloaded {
+        /// How many.
+        pending: usize,
     },
     /// The node has left the registry. Its session is closed, or will be, and frees all its names.
     #[error("the node has left")]

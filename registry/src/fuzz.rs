@@ -256,7 +256,7 @@ impl World {
         self.calls += 1;
         let name: Name = name.into();
         let call = if registers {
-            Call::Register { name, actor: self.calls % 4, kind: Kind(1), on_lapse: OnLapse::Stop }
+            Call::Register { name, actor: self.calls % 4, kind: Kind(1), on_lapse: OnLapse::Stop, meta: None }
         } else {
             Call::Consistent { name }
         };

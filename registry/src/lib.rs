@@ -98,15 +98,18 @@ pub use crate::{
         caller::OnOutage,
         entry::Entry,
         input::{Drained, Event, Notice},
+        meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name},
+        select::Select,
     },
     driver::{
         name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
-        registry::{NotHeld, RegisterOptions, Registration, Registry, WhenLapsed},
+        registration::{NotHeld, Registration},
+        registry::{Page, RegisterOptions, Registry, WhenLapsed},
     },
     error::{
         ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError,
-        UnregisterError, WhereisError,
+        UnregisterError, UpdateError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

@@ -12,6 +12,7 @@ mod faults;
 mod golden;
 mod joining;
 mod lineage;
+mod metadata;
 mod name_ref;
 #[cfg(feature = "node-server")]
 mod node_server;

@@ -90,7 +90,7 @@ impl Alone {
     fn register(&mut self, name: u32) {
         let actor = u64::from(name);
         let name = Self::name(name);
-        self.call(Call::Register { name, actor, kind: Kind(1), on_lapse: OnLapse::Stop });
+        self.call(Call::Register { name, actor, kind: Kind(1), on_lapse: OnLapse::Stop, meta: None });
     }
 
     fn unregister(&mut self, name: u32) {

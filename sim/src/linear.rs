@@ -10,7 +10,8 @@
 //!
 //! # The object
 //!
-//! A name is free, or held by a claimant under a token. Tokens of one name only grow.
+//! A name is free, or held by a claimant under a token. Tokens of one name only grow. What is held has a revision: its token, until it
+//! is updated; the revisions of one hold only grow.
 //!
 //! | call | answer | at one moment between call and return |
 //! |---|---|---|
@@ -19,7 +20,10 @@
 //! | | unknown | it was granted at any time after the call, later than the return perhaps, or never |
 //! | unregister | done | the target's hold ended, or it had none; a token that was never granted cannot be released |
 //! | | unknown | as done, at any time after the call, or never |
-//! | read | found, free | so it was |
+//! | update | done | the name was held under the token, at the expected revision if there is one, and has this new revision |
+//! | | changed | it was held under the token, and at this revision, which is not the expected one |
+//! | | unknown | it was done at any time after the call, or never |
+//! | read | found, free | so it was, at that revision if it says one |
 //! | free | | the system ended the hold of that token, or it had ended; without a return: at any time after, or never |
 //! | any | refused | nothing happened, and nothing was learned |
 //!
@@ -72,6 +76,15 @@ pub enum What {
         /// What the caller was told.
         answer: Unregistered,
     },
+    /// What is held is changed.
+    Update {
+        /// The hold.
+        token: u64,
+        /// The revision that it is to have before, if that matters.
+        expected: Option<u64>,
+        /// What the caller was told.
+        answer: Updated,
+    },
     /// A consistent read.
     Read {
         /// What the caller was told.
@@ -123,6 +136,25 @@ pub enum Unregistered {
     Refused,
 }
 
+/// The answer to `Update`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Updated {
+    /// It is changed.
+    Done {
+        /// Its revision from then on.
+        revision: u64,
+    },
+    /// Another change came before.
+    Changed {
+        /// Its revision.
+        revision: u64,
+    },
+    /// No answer, or none that says.
+    Unknown,
+    /// It had no effect and will have none.
+    Refused,
+}
+
 /// The answer to `Read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Seen {
@@ -130,6 +162,8 @@ pub enum Seen {
     Found {
         /// The holder's token.
         token: u64,
+        /// Its revision, if the answer says it.
+        revision: Option<u64>,
     },
     /// Nobody holds it.
     Free,
@@ -260,7 +294,24 @@ impl Display for What {
                     Unregistered::Refused => "refused",
                 })
             }
-            What::Read { answer: Seen::Found { token } } => write!(f, "read: held under {token}"),
+            What::Update { token, expected, answer } => {
+                write!(f, "update {token}")?;
+                if let Some(expected) = expected {
+                    write!(f, " at {expected}")?;
+                }
+                match answer {
+                    Updated::Done { revision } => write!(f, ": done, {revision}"),
+                    Updated::Changed { revision } => write!(f, ": changed before, {revision}"),
+                    Updated::Unknown => f.write_str(": unknown"),
+                    Updated::Refused => f.write_str(": refused"),
+                }
+            }
+            What::Read { answer: Seen::Found { token, revision: Some(revision) } } => {
+                write!(f, "read: held under {token}, changed at {revision}")
+            }
+            What::Read { answer: Seen::Found { token, revision: None } } => {
+                write!(f, "read: held under {token}")
+            }
             What::Read { answer: Seen::Free } => f.write_str("read: free"),
             What::Read { answer: Seen::Refused } => f.write_str("read: refused"),
             What::Free { token } => write!(f, "{token} freed by the system"),

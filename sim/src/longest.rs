@@ -167,6 +167,7 @@ impl Follower {
                 request: RequestNumber(u64::from(number)),
                 actor: u64::from(number),
                 kind: Kind(1),
+                meta: None,
             });
             batches.push(self.batch(vec![self.holder.clone()], ops.collect()));
         }

@@ -21,7 +21,10 @@ use std::{
     time::Duration,
 };
 
-use callsign::cores::{CallId, RequestNumber};
+use callsign::{
+    Meta,
+    cores::{CallId, RequestNumber},
+};
 use callsign_elector::record::{LogEnd, SessionRecord};
 use callsign_store::{
     CommitOutcome, Key,
@@ -45,6 +48,9 @@ pub(crate) struct Holder {
     pub(crate) token: Position,
     pub(crate) session: Arc<SessionId>,
     pub(crate) actor: u64,
+    pub(crate) revision: Position,
+    /// What it says of itself.
+    pub(crate) meta: Option<Meta>,
 }
 
 /// From where to where in the log a registration was there.
@@ -112,6 +118,8 @@ pub(crate) struct Inner {
     truth: BTreeMap<u8, Holder>,
     digests: losses::Digests,
     spans: Vec<Span>,
+    /// Each update of a registration: its name, its token, and its revision from then on.
+    updates: Vec<(u8, Position, Position)>,
     requests: BTreeSet<(SessionId, u64)>,
     committers: BTreeMap<Epoch, (NodeId, Incarnation)>,
     last_epoch: Epoch,
@@ -204,6 +212,7 @@ impl Oracle {
             truth: BTreeMap::new(),
             digests: losses::Digests::default(),
             spans: Vec::new(),
+            updates: Vec::new(),
             requests: BTreeSet::new(),
             committers: BTreeMap::new(),
             last_epoch: Epoch(0),

@@ -36,6 +36,8 @@ pub struct Work {
     pub configure: u64,
     /// A name, by a client that asks again when the session is trusted again.
     pub patient: u64,
+    /// A holder says something else of itself.
+    pub update: u64,
 }
 
 /// Weights of what is done to the cluster.

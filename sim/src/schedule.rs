@@ -362,6 +362,7 @@ impl Scheduler {
             work.beside,
             work.configure,
             work.patient,
+            work.update,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -378,7 +379,8 @@ impl Scheduler {
             8 => return Action::Drain { node },
             9 => Want::RegisterBeside { name },
             10 => return Action::Configure { node, change: self.settings() },
-            _ => Want::RegisterPatiently { name },
+            11 => Want::RegisterPatiently { name },
+            _ => Want::Update { name, guarded: self.rng.below(2) == 0 },
         };
         Action::Call { node, want }
     }

@@ -1,6 +1,6 @@
 //! The commands that ask a running node: `register`, `unregister`, `whereis`, `call`, `ls`, `members`, `status`, `configure`.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -40,8 +40,36 @@ pub(crate) struct Args {
 pub(crate) struct RegisterArgs {
     /// The name.
     name: String,
+    /// What the name says of itself, as FIELD=VALUE. May be given several times.
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
+    meta: Vec<(String, String)>,
     #[command(flatten)]
     to: Args,
+}
+
+/// Arguments of `callsign update`.
+#[derive(clap::Args)]
+pub(crate) struct UpdateArgs {
+    /// The name.
+    name: String,
+    /// What the name says of itself from now on, as FIELD=VALUE. May be given several times. Without it: nothing.
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
+    meta: Vec<(String, String)>,
+    /// Only if the last change is at this position of the log.
+    #[arg(long)]
+    expected: Option<u64>,
+    #[command(flatten)]
+    to: Args,
+}
+
+fn field(text: &str) -> Result<(String, String), String> {
+    let (field, value) = text.split_once('=').ok_or("it is not of the form FIELD=VALUE")?;
+    Ok((field.to_owned(), value.to_owned()))
+}
+
+/// Metadata as the node takes it.
+fn said(fields: &[(String, String)]) -> Value {
+    if fields.is_empty() { Value::Null } else { json!(fields.iter().cloned().collect::<BTreeMap<_, _>>()) }
 }
 
 /// Arguments of commands that take a name.
@@ -82,6 +110,18 @@ pub(crate) struct LsArgs {
     /// What the names begin with.
     #[arg(default_value = "")]
     prefix: String,
+    /// Only names whose actors run on this node.
+    #[arg(long, value_name = "NODE")]
+    held_on: Option<String>,
+    /// Only names that say this of themselves, as FIELD=VALUE. May be given several times.
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
+    meta: Vec<(String, String)>,
+    /// Only names behind this one.
+    #[arg(long, value_name = "NAME")]
+    after: Option<String>,
+    /// So many at the most.
+    #[arg(long, value_name = "NAMES")]
+    limit: Option<usize>,
     #[command(flatten)]
     to: Args,
 }
@@ -119,9 +159,20 @@ enum Policy {
 
 /// Registers a name.
 pub(crate) fn register(args: &RegisterArgs) -> ExitCode {
-    let body = json!({"name": args.name, "wait_ms": args.to.wait_ms()});
+    let mut body = json!({"name": args.name, "wait_ms": args.to.wait_ms()});
+    if !args.meta.is_empty() {
+        body["meta"] = said(&args.meta);
+    }
     args.to.post("/register", Work::Changes, body, |body| {
         format!("{} is registered on {}, token {}\n", text(body, "name"), text(body, "node"), body["token"])
+    })
+}
+
+/// Replaces what a name says of itself.
+pub(crate) fn update(args: &UpdateArgs) -> ExitCode {
+    let body = json!({"name": args.name, "meta": said(&args.meta), "expected": args.expected});
+    args.to.post("/update", Work::Changes, body, |body| {
+        format!("{} is updated, revision {}\n", text(body, "name"), body["revision"])
     })
 }
 
@@ -147,7 +198,15 @@ pub(crate) fn call(args: &CallArgs) -> ExitCode {
 
 /// Lists names.
 pub(crate) fn ls(args: &LsArgs) -> ExitCode {
-    args.to.get("/entries", &[("prefix", &args.prefix)], |body| holders(list(body, "entries")))
+    let pairs: Vec<_> = args.meta.iter().map(|(field, value)| format!("{field}={value}")).collect();
+    let pairs = pairs.join(",");
+    let mut query = vec![("prefix", args.prefix.as_str())];
+    query.extend(args.held_on.as_deref().map(|node| ("node", node)));
+    query.extend(Some(&*pairs).filter(|pairs| !pairs.is_empty()).map(|pairs| ("meta", pairs)));
+    query.extend(args.after.as_deref().map(|after| ("after", after)));
+    query.extend(args.to.registry.as_deref().map(|registry| ("registry", registry)));
+    let entries = args.to.client().and_then(|client| client.entries(&query, args.limit));
+    args.to.print(entries, Work::Asks, |body| holders(list(body, "entries")))
 }
 
 /// Lists members.
@@ -239,8 +298,29 @@ fn yes_no(value: &Value) -> String {
 }
 
 fn holders(entries: &[Value]) -> String {
-    let row = |entry: &Value| vec![text(entry, "name"), text(entry, "node"), entry["token"].to_string()];
-    table(&["NAME", "NODE", "TOKEN"], &entries.iter().map(row).collect::<Vec<_>>())
+    let has_meta = entries.iter().any(|entry| !entry["meta"].is_null());
+    let row = |entry: &Value| {
+        let mut cells = vec![text(entry, "name"), text(entry, "node"), entry["token"].to_string()];
+        cells.extend(has_meta.then(|| meta(&entry["meta"])));
+        cells
+    };
+    let heads = ["NAME", "NODE", "TOKEN", "METADATA"];
+    let heads = if has_meta { &heads[..] } else { &heads[..3] };
+    table(heads, &entries.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Metadata in one line: fields with texts as they were given, whatever else as JSON.
+fn meta(value: &Value) -> String {
+    let field = |(field, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{field}={text}"),
+        other => format!("{field}={other}"),
+    };
+    let line = match value {
+        Value::Null => String::new(),
+        Value::Object(fields) => fields.iter().map(field).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    };
+    printable(&line)
 }
 
 fn member_table(body: &Value) -> String {

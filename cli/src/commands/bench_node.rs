@@ -102,7 +102,9 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::Holders { names } => {
             let holder = |number| node.registry.lookup(&names.name(number));
             let holders: Result<Vec<_>, _> = (names.from..names.to).map(holder).collect();
-            report(holders?.into_iter().map(|entry| entry.map(|entry| entry.node)).collect::<Vec<_>>())
+            report(
+                holders?.into_iter().map(|entry| entry.map(|entry| entry.node().clone())).collect::<Vec<_>>(),
+            )
         }
         Order::AwaitCount { count } => {
             until(|| node.registry.count() == Ok(count), "so many names")

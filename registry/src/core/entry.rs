@@ -2,26 +2,72 @@
 
 use callsign_store::ids::{Incarnation, NodeName, Position, SessionNumber};
 use callsign_transport::{ActorAddress, Kind};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::core::meta::{Meta, MetaError};
 
 /// Who holds a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
-    /// The node on which the actor runs.
-    pub node: NodeName,
-    /// The incarnation of the node.
-    pub incarnation: Incarnation,
-    /// The session to which the registration belongs.
-    pub session: SessionNumber,
-    /// The actor, among those of its node.
-    pub actor: u64,
-    /// What messages it takes.
-    pub kind: Kind,
-    /// The position of the registration in the registry's log: the name's fencing token. It only grows.
-    pub token: Position,
+    pub(crate) node: NodeName,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) session: SessionNumber,
+    pub(crate) actor: u64,
+    pub(crate) kind: Kind,
+    pub(crate) token: Position,
+    pub(crate) revision: Position,
+    pub(crate) meta: Option<Meta>,
 }
 
 impl Entry {
+    /// The node on which the actor runs.
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// The incarnation of the node.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// The session to which the registration belongs.
+    pub fn session(&self) -> SessionNumber {
+        self.session
+    }
+
+    /// The actor, among those of its node.
+    pub fn actor(&self) -> u64 {
+        self.actor
+    }
+
+    /// What messages it takes.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The position of the registration in the registry's log: the name's fencing token. It only grows.
+    pub fn token(&self) -> Position {
+        self.token
+    }
+
+    /// The position of the last change: of the registration, or of an update of the metadata after it.
+    pub fn revision(&self) -> Position {
+        self.revision
+    }
+
+    /// What the holder says of itself. `None`: nothing. An entry that is part of an error never has it.
+    ///
+    /// # Errors
+    /// `WrongType` if the metadata is a value of another type.
+    pub fn meta<T: DeserializeOwned>(&self) -> Result<Option<T>, MetaError> {
+        self.meta.as_ref().map(Meta::read).transpose()
+    }
+
+    /// The same, as it was written.
+    pub fn raw_meta(&self) -> Option<&Meta> {
+        self.meta.as_ref()
+    }
+
     /// Where the transport finds the actor.
     pub fn address(&self) -> ActorAddress {
         ActorAddress {

@@ -41,12 +41,13 @@ use crate::{
         entry::Entry,
         input::{Answer, CallId, Effect, Event, Granted, Notice, Now, OnLapse},
         message::{Message, Request, Verdict, Wish},
+        meta::{self, Meta},
         name::Name,
         replica::{Applied, Replica},
         rows::digest,
         table::{RequestNumber, Row, Table},
     },
-    error::{Elsewhere, RegisterError, UnregisterError},
+    error::{Elsewhere, RegisterError, UnregisterError, UpdateError},
 };
 
 /// A request without a verdict is sent again after so long, in case the leader forgot it. Copies are recognised.
@@ -54,6 +55,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// How many requests may be undecided, or wait for one that is. More are refused at once.
 const MAX_UNDECIDED: usize = 100_000;
+
+/// How many bytes of metadata these may bring. More are refused at once.
+const MAX_UNDECIDED_BYTES: usize = 64 << 20;
 
 /// A name that an actor of this node holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +67,8 @@ pub(crate) struct Claim {
     pub(crate) actor: u64,
     pub(crate) kind: Kind,
     pub(crate) position: Position,
+    /// Where its last change is.
+    pub(crate) revision: Position,
     on_lapse: OnLapse,
 }
 
@@ -79,6 +85,15 @@ impl Caller {
     pub(crate) fn new(now: Time, call: CallId, wait: Duration) -> Self {
         Self { call, began: now, deadline: now + wait }
     }
+}
+
+/// What an actor asks for with a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Wanted {
+    pub(crate) actor: u64,
+    pub(crate) kind: Kind,
+    pub(crate) on_lapse: OnLapse,
+    pub(crate) meta: Option<Meta>,
 }
 
 /// An undecided request.
@@ -172,9 +187,7 @@ impl Host {
         now: Now,
         caller: Caller,
         name: Name,
-        actor: u64,
-        kind: Kind,
-        on_lapse: OnLapse,
+        wanted: Wanted,
         effects: &mut Vec<Effect>,
     ) {
         let call = caller.call;
@@ -184,18 +197,19 @@ impl Host {
         let Some(session) = self.session.clone().filter(|_| self.is_trusted(now)) else {
             return refuse(call, RegisterError::Lapsed, effects);
         };
-        let pending = self.undecided.len() + self.decided.len() + self.queued.count();
-        if pending >= MAX_UNDECIDED {
+        if let Some(pending) = self.overload(wanted.meta.as_ref()) {
             return refuse(call, RegisterError::Overloaded { pending }, effects);
         }
         if self.by_name.contains_key(&name) {
-            return self.queued.push(name, Queued::Register { caller, actor, kind, on_lapse });
+            return self.queued.push(name, Queued::Register { caller, wanted });
         }
+        let Wanted { actor, kind, on_lapse, meta } = wanted;
         // What this node holds while it is trusted nobody else can hold: no need to ask.
         if let Some(claim) = self.claims.get(&name) {
             if claim.actor == actor && claim.kind == kind {
-                let granted = Granted { token: claim.position, session: session.number, claim: claim.id };
-                effects.push(Effect::Same { claim: claim.id, again: call });
+                let Claim { position: token, revision, id: claim, .. } = *claim;
+                let granted = Granted { token, revision, session: session.number, claim };
+                effects.push(Effect::Same { claim, again: call });
                 effects.push(Effect::Answer { call, answer: Answer::Registered(Ok(granted)) });
                 return;
             }
@@ -206,6 +220,8 @@ impl Host {
                 actor: claim.actor,
                 kind: claim.kind,
                 token: claim.position,
+                revision: claim.revision,
+                meta: None,
             };
             return refuse(call, RegisterError::Taken { name: name.to_string(), holder }, effects);
         }
@@ -214,7 +230,7 @@ impl Host {
         }
         let open = Open {
             name,
-            wish: Wish::Register { actor, kind },
+            wish: Wish::Register { actor, kind, meta },
             on_lapse,
             claim: Some(call),
             caller: Some(caller),
@@ -255,6 +271,43 @@ impl Host {
             return;
         };
         self.give_up(name, claim.position, Some(caller));
+    }
+
+    pub(crate) fn update<T: Table>(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        name: Name,
+        (token, revision): (Position, Option<Position>),
+        meta: Option<Meta>,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let refused = if self.claims.get(&name).is_none_or(|claim| claim.position != token) {
+            let holder = replica.row(&name).map(|row| row.holder());
+            Some(UpdateError::NotHeld { name: name.to_string(), holder })
+        } else if !self.is_trusted(now) {
+            Some(UpdateError::Lapsed)
+        } else {
+            self.overload(meta.as_ref()).map(|pending| UpdateError::Overloaded { pending })
+        };
+        if let Some(error) = refused {
+            effects.push(Effect::Answer { call: caller.call, answer: Answer::Updated(Err(error)) });
+        } else if self.by_name.contains_key(&name) {
+            self.queued.push(name, Queued::Update { caller, token, revision, meta });
+        } else {
+            let wish = Wish::Update { position: token, revision, meta };
+            let on_lapse = OnLapse::Stop;
+            let caller = Some(caller);
+            self.ask(Open { name, wish, on_lapse, claim: None, caller, sent: None, is_orphan: false });
+        }
+    }
+
+    /// How many requests are undecided, or wait for one that is, if no more may be; or if they bring too much metadata.
+    fn overload(&self, meta: Option<&Meta>) -> Option<usize> {
+        let pending = self.undecided.len() + self.decided.len() + self.queued.count();
+        let bytes = self.asking.bytes() + self.queued.bytes() + meta::weight(meta);
+        (pending >= MAX_UNDECIDED || bytes > MAX_UNDECIDED_BYTES).then_some(pending)
     }
 
     /// Asks the leader to free a name whose claim is dropped already.
@@ -327,16 +380,22 @@ impl Host {
         let names: Vec<Name> = self.by_actor.get(&actor).into_iter().flatten().cloned().collect();
         for name in names {
             let Some(claim) = self.end_claim(&name, None, effects) else { continue };
-            // Another request on a claimed name is an unregister already.
-            if !self.by_name.contains_key(&name) {
-                self.give_up(name, claim.position, None);
+            match self.by_name.get(&name) {
+                None => self.give_up(name, claim.position, None),
+                // It is given up once that is decided.
+                Some(number) => self.orphan(*number),
             }
         }
-        for number in self.asking.numbers_of(actor) {
-            let open = self.undecided.get_mut(&number).or_else(|| self.decided.get_mut(number));
-            if let Some(open) = open {
-                open.is_orphan = !planted!("actor-end-forgotten");
-            }
+        for number in self.asking.numbers_of(actor).collect::<Vec<_>>() {
+            self.orphan(number);
+        }
+    }
+
+    /// The actor of an undecided request has ended.
+    fn orphan(&mut self, number: RequestNumber) {
+        let open = self.undecided.get_mut(&number).or_else(|| self.decided.get_mut(number));
+        if let Some(open) = open {
+            open.is_orphan = !planted!("actor-end-forgotten");
         }
     }
 

@@ -17,8 +17,8 @@ use callsign_store::{
 use callsign_transport::Kind;
 
 use crate::{
-    core::{entry::Entry, message::Message, name::Name},
-    error::{ConsistentError, RegisterError, UnregisterError},
+    core::{entry::Entry, message::Message, meta::Meta, name::Name},
+    error::{ConsistentError, RegisterError, UnregisterError, UpdateError},
 };
 
 /// A reading of the node's clock, and of its session at the same moment.
@@ -38,6 +38,8 @@ pub struct CallId(pub u64);
 pub struct Granted {
     /// Where it is in the log: the fencing token.
     pub token: Position,
+    /// Where the last change is.
+    pub revision: Position,
     /// The session that it belongs to.
     pub session: SessionNumber,
     /// The call that the claim began with: an earlier one, if the actor held the name already.
@@ -122,9 +124,17 @@ pub enum Call {
         actor: u64,
         kind: Kind,
         on_lapse: OnLapse,
+        meta: Option<Meta>,
     },
     Unregister {
         name: Name,
+    },
+    /// To replace the metadata of a name, if this node holds it under the token, and if it was changed last at the revision.
+    Update {
+        name: Name,
+        token: Position,
+        revision: Option<Position>,
+        meta: Option<Meta>,
     },
     Consistent {
         name: Name,
@@ -151,6 +161,9 @@ impl Call {
             Self::Unregister { name } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
             }
+            Self::Update { name, .. } => {
+                Answer::Updated(Err(UpdateError::Unknown { name: name.to_string(), waited }))
+            }
             Self::Consistent { .. } => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
             Self::WaitFor { .. } => Answer::Reached(Err(at)),
             Self::Ready => Answer::Ready(false),
@@ -166,6 +179,8 @@ impl Call {
 pub enum Answer {
     Registered(Result<Granted, RegisterError>),
     Unregistered(Result<Position, UnregisterError>),
+    /// The position of the change.
+    Updated(Result<Position, UpdateError>),
     Consistent(Result<(Position, Option<Entry>), ConsistentError>),
     Reached(Result<(), Position>),
     Ready(bool),

@@ -39,7 +39,7 @@ use crate::core::{
     fence::{Conditions, Fence},
     input::{Effect, Event, OpId, Tell, Turn},
     log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, Op},
-    message::{Message, Request, Verdict, Wish},
+    message::{MESSAGE_BYTES, Message, Request, Verdict, Wish},
     name::Name,
     replica::{Applied, Replica},
     table::{RequestNumber, Table},
@@ -65,6 +65,9 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 /// node's names, which keeps every replica busy for a moment. Shorter: a failover takes longer the more names the dead
 /// had. Longer: these are free later.
 const ASKED_AGAIN: Duration = Duration::from_millis(5);
+
+/// A verdict takes no more than 256 bytes: its number, and the entry of a holder, whose node has a name of 100 bytes at most.
+const VERDICTS_OF_A_MESSAGE: usize = MESSAGE_BYTES / 256;
 
 /// A request that waits to be decided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -320,14 +323,13 @@ impl Leader {
                 host.unread.push(pending);
             }
         }
-        let (epoch, session, to) = (self.epoch, host.id.clone(), host.id.node.clone());
+        let session = host.id.clone();
         if !host.unread.is_empty() && !planted!("unread-session-not-read") {
             self.name_concerned(view, replica, effects);
             effects.push(Effect::Tell(Tell::Refresh));
         }
         for (position, verdicts) in again {
-            let message = Message::Verdicts { epoch, session: session.clone(), position, verdicts };
-            effects.push(Effect::send(to.clone(), message));
+            self.send_verdicts(&session, position, verdicts, effects);
         }
     }
 
@@ -419,7 +421,7 @@ impl Leader {
         let mut later = VecDeque::new();
         let position = self.next_position(replica.position());
         while let Some(pending) = self.queue.pop_front() {
-            if builder.is_full(self.max_batch) {
+            if builder.is_full(self.max_batch, Op::weight_of(&pending.name, pending.wish.meta())) {
                 self.queue.push_front(pending);
                 break;
             }
@@ -498,9 +500,22 @@ impl Leader {
             }
         }
         for (session, verdicts) in by_host {
+            self.send_verdicts(&session, position, verdicts, effects);
+        }
+    }
+
+    /// In as many messages as they fill.
+    fn send_verdicts(
+        &self,
+        session: &Arc<SessionId>,
+        position: Position,
+        verdicts: Vec<(RequestNumber, Verdict)>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for verdicts in verdicts.chunks(VERDICTS_OF_A_MESSAGE) {
+            let (epoch, session, verdicts) = (self.epoch, session.clone(), verdicts.to_vec());
             let to = session.node.clone();
-            let message = Message::Verdicts { epoch: self.epoch, session, position, verdicts };
-            effects.push(Effect::send(to, message));
+            effects.push(Effect::send(to, Message::Verdicts { epoch, session, position, verdicts }));
         }
     }
 

@@ -14,7 +14,11 @@ use callsign_store::{
 use callsign_transport::{Kind, VariantName};
 use serde::{Deserialize, Serialize};
 
-use crate::core::{name::Name, table::RequestNumber};
+use crate::core::{
+    meta::{self, Meta},
+    name::Name,
+    table::RequestNumber,
+};
 
 /// The most bytes of one encoded batch. Below the smallest limit of a store's value (100 000).
 pub const MAX_BATCH_BYTES: usize = 90_000;
@@ -22,11 +26,17 @@ pub const MAX_BATCH_BYTES: usize = 90_000;
 /// A store that refuses a batch as too large is offered smaller ones, down to this.
 pub const LEAST_BATCH_BYTES: usize = 2048;
 
+/// What an operation takes beside its name and its metadata; and what one more session of a batch takes.
+const OP_BYTES: usize = 56;
+const SESSION_BYTES: usize = 160;
+
 /// One change of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Op {
     /// A name is registered. `session` is an index into the batch's sessions.
-    Register { name: Name, session: u32, request: RequestNumber, actor: u64, kind: Kind },
+    Register { name: Name, session: u32, request: RequestNumber, actor: u64, kind: Kind, meta: Option<Meta> },
+    /// The metadata of a name is replaced, if its registration is the one at `position`.
+    Update { name: Name, position: Position, request: RequestNumber, meta: Option<Meta> },
     /// A name is freed, if its registration is the one at `position`.
     Unregister { name: Name, position: Position },
     /// All names of a closed session are freed.
@@ -40,10 +50,18 @@ pub enum Op {
 impl Op {
     /// About how many bytes the operation takes, encoded; never less than it does.
     pub fn weight(&self) -> usize {
-        48 + match self {
-            Self::Register { name, .. } | Self::Unregister { name, .. } => name.len(),
-            Self::HostGone { .. } | Self::Open | Self::Reset => 0,
+        match self {
+            Self::Register { name, meta, .. } | Self::Update { name, meta, .. } => {
+                Self::weight_of(name, meta.as_ref())
+            }
+            Self::Unregister { name, .. } => Self::weight_of(name, None),
+            Self::HostGone { .. } | Self::Open | Self::Reset => OP_BYTES,
         }
+    }
+
+    /// The same, of an operation on a name that brings this metadata.
+    pub fn weight_of(name: &Name, meta: Option<&Meta>) -> usize {
+        OP_BYTES + name.len() + meta::weight(meta)
     }
 }
 
@@ -123,7 +141,7 @@ impl Batch {
         let known = |session: &u32| (*session as usize) < batch.sessions.len();
         let sound = batch.ops.iter().all(|op| match op {
             Op::Register { session, .. } | Op::HostGone { session } => known(session),
-            Op::Unregister { .. } | Op::Open | Op::Reset => true,
+            Op::Update { .. } | Op::Unregister { .. } | Op::Open | Op::Reset => true,
         });
         if sound {
             Ok(batch)
@@ -147,7 +165,7 @@ impl BatchBuilder {
         // A batch has the sessions of a few hosts: a scan is the fastest map. Most often it is the last one.
         let found = self.sessions.iter().rposition(|s| Arc::ptr_eq(s, session) || s == session);
         let index = found.unwrap_or_else(|| {
-            self.weight += 160;
+            self.weight += SESSION_BYTES;
             self.sessions.push(session.clone());
             self.sessions.len() - 1
         });
@@ -160,9 +178,9 @@ impl BatchBuilder {
         self.ops.push(op);
     }
 
-    /// Whether an operation on a longest name may not fit any more.
-    pub fn is_full(&self, limit: usize) -> bool {
-        self.weight > 0 && self.weight + 48 + crate::core::name::MAX_NAME_BYTES + 160 > limit
+    /// Whether an operation of so many bytes may not fit any more. The first one always does.
+    pub fn is_full(&self, limit: usize, operation: usize) -> bool {
+        self.weight > 0 && self.weight + operation + SESSION_BYTES > limit
     }
 
     pub fn is_empty(&self) -> bool {

@@ -39,7 +39,7 @@ use self::{ahead::Ahead, drain::Drain, lineage::Told};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Caller, Host, Surroundings},
+    host::{Caller, Host, Surroundings, Wanted},
     input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
     leader::{Leader, Outcome},
     log::CorruptBatch,
@@ -524,10 +524,14 @@ impl<T: Table> Member<T> {
         }
         let caller = Caller::new(now.time, id, wait);
         match call {
-            Call::Register { name, actor, kind, on_lapse } => {
-                self.host.register(now, caller, name, actor, kind, on_lapse, effects);
+            Call::Register { name, actor, kind, on_lapse, meta } => {
+                self.host.register(now, caller, name, Wanted { actor, kind, on_lapse, meta }, effects);
             }
             Call::Unregister { name } => self.host.unregister(caller, name, &self.replica, effects),
+            Call::Update { name, token, revision, meta } => {
+                let target = (token, revision);
+                self.host.update(now, caller, name, target, meta, &self.replica, effects);
+            }
             Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),
             Call::WaitFor { position } => self.reads.wait_for(now.time, id, position, wait),
             Call::Ready => self.ready.push((id, now.time + wait)),

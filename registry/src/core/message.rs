@@ -9,12 +9,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use callsign_elector::record::LogEnd;
-use callsign_store::ids::{Epoch, Position, SessionId};
+use callsign_store::{
+    ids::{Epoch, Position, SessionId},
+    planted,
+};
 use callsign_transport::{Kind, VariantName};
 use serde::{Deserialize, Serialize};
 
 use crate::core::{
     entry::Entry,
+    log::Op,
+    meta::Meta,
     name::Name,
     table::{RequestNumber, Row},
 };
@@ -22,13 +27,30 @@ use crate::core::{
 /// The version of the messages that this version writes, and the only one that it reads.
 const VERSION: u8 = 1;
 
+/// The most bytes that a message takes for what may be many: requests, verdicts, rows of a snapshot. One of them may be more. A
+/// message comes near no limit of a frame by it.
+pub(crate) const MESSAGE_BYTES: usize = 512 << 10;
+
 /// What a host wants of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Wish {
-    /// To hold it with this actor.
-    Register { actor: u64, kind: Kind },
+    /// To hold it with this actor, which says this of itself.
+    Register { actor: u64, kind: Kind, meta: Option<Meta> },
     /// To give it up, if the registration is the one at `position`.
     Unregister { position: Position },
+    /// To say something else of itself, if the registration is the one at `position`, and was changed last at `revision` if that is
+    /// given.
+    Update { position: Position, revision: Option<Position>, meta: Option<Meta> },
+}
+
+impl Wish {
+    /// The metadata that it brings.
+    pub fn meta(&self) -> Option<&Meta> {
+        match self {
+            Self::Register { meta, .. } | Self::Update { meta, .. } => meta.as_ref(),
+            Self::Unregister { .. } => None,
+        }
+    }
 }
 
 /// One request of a host.
@@ -39,23 +61,55 @@ pub struct Request {
     pub wish: Wish,
 }
 
+impl Request {
+    /// About how many bytes it takes, encoded; never less than it does.
+    pub fn weight(&self) -> usize {
+        Op::weight_of(&self.name, self.wish.meta())
+    }
+}
+
 /// The leader's answer to a request. It holds at `position` of the log, and the host passes it on when its own
 /// replica is there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
-    /// The name is the actor's, by the registration at `token`.
-    Granted { token: Position },
+    /// The name is the actor's, by the registration at `token`, changed last at `revision`.
+    Granted { token: Position, revision: Position },
     /// Somebody holds it.
     Taken { holder: Entry },
     /// The registration that was to be given up is not there, or not any more.
     Released,
+    /// The metadata is what was asked for, by the change at `revision`.
+    Updated { revision: Position },
+    /// The metadata was changed before, at `revision`, which is not the one that was asked for.
+    Moved { revision: Position },
+    /// The registration whose metadata was to be changed is not there. Somebody else may hold the name.
+    NotHeld { holder: Option<Entry> },
+}
+
+impl Verdict {
+    /// Whether the host may do, or go on with, something by it.
+    pub fn is_grant(&self) -> bool {
+        matches!(self, Self::Granted { .. } | Self::Updated { .. })
+    }
 }
 
 /// One row of a snapshot, or the absence of one. `session` is an index into the chunk's sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChunkRow {
     pub name: Name,
-    pub row: Option<(Position, u32, RequestNumber, u64, Kind)>,
+    pub row: Option<ChunkHeld>,
+}
+
+/// How a name is held. `revision`: if it was changed since it was registered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ChunkHeld {
+    pub position: Position,
+    pub session: u32,
+    pub request: RequestNumber,
+    pub actor: u64,
+    pub kind: Kind,
+    pub revision: Option<Position>,
+    pub meta: Option<Meta>,
 }
 
 /// Part of a snapshot.
@@ -69,8 +123,22 @@ pub struct Chunk {
 
 impl Chunk {
     pub fn push(&mut self, name: Name, row: Option<Row>) {
-        let row = row.map(|row| (row.position, self.list(&row.session), row.request, row.actor, row.kind));
+        let row = row.map(|row| ChunkHeld {
+            position: row.position,
+            session: self.list(&row.session),
+            request: row.request,
+            actor: row.actor,
+            kind: row.kind,
+            revision: Some(row.revision())
+                .filter(|revision| *revision != row.position && !planted!("revision-of-the-snapshot-lost")),
+            meta: row.meta().filter(|_| !planted!("snapshot-without-metadata")).cloned(),
+        });
         self.rows.push(ChunkRow { name, row });
+    }
+
+    /// About how many bytes a row takes in it.
+    pub fn weight(name: &Name, row: Option<&Row>) -> usize {
+        Op::weight_of(name, row.and_then(Row::meta))
     }
 
     /// Adds a session whose rows below a position are gone.

@@ -18,10 +18,10 @@ use callsign_store::planted;
 
 use crate::core::{
     log::{Batch, CorruptBatch, Op},
-    message::Chunk,
+    message::{Chunk, ChunkHeld},
     name::Name,
     rows::{Held, Rows},
-    table::{Row, Slot, Table},
+    table::{More, Row, Slot, Table},
 };
 
 /// The most bytes of batches that wait for a gap to close. More are dropped, and fetched later.
@@ -87,10 +87,6 @@ impl Touched {
     fn insert(&mut self, name: &Name) -> bool {
         self.names.insert(name.clone());
         self.names.len() <= self.limit
-    }
-
-    pub fn count(&self) -> usize {
-        self.names.len()
     }
 
     /// Those that are to be walked over anew.
@@ -306,16 +302,24 @@ impl<T: Table> Replica<T> {
         let sessions: Vec<Arc<SessionId>> = batch.sessions.iter().map(|id| self.rows.shared(id)).collect();
         for op in &batch.ops {
             match op {
-                Op::Register { name, session, request, actor, kind } => {
+                Op::Register { name, session, request, actor, kind, meta } => {
                     let row = Row {
                         position: batch.position,
                         session: sessions[*session as usize].clone(),
                         request: *request,
                         actor: *actor,
                         kind: *kind,
+                        more: More::of(batch.position, batch.position, meta.clone()),
                         slot: Slot::default(),
                     };
                     self.put(name, row);
+                }
+                Op::Update { name, position, request, meta } => {
+                    if let Some(row) = self.row(name).filter(|row| row.position == *position) {
+                        let more = More::of(*position, batch.position, meta.clone());
+                        self.touch(name);
+                        self.rows.change(name, Row { request: *request, more, ..row });
+                    }
                 }
                 Op::Unregister { name, position } => {
                     if self.row(name).is_some_and(|row| row.position == *position) {
@@ -443,10 +447,12 @@ impl Staged {
         for entry in chunk.rows {
             match entry.row {
                 None => self.rows.take(&entry.name),
-                Some((position, session, request, actor, kind)) => {
+                Some(held) => {
+                    let ChunkHeld { position, session, request, actor, kind, revision, meta } = held;
                     let session = listed(session)?.clone();
-                    let row = Row { position, session, request, actor, kind, slot: Slot::default() };
-                    self.rows.put(&entry.name, row)
+                    let more = More::of(position, revision.unwrap_or(position), meta);
+                    let slot = Slot::default();
+                    self.rows.put(&entry.name, Row { position, session, request, actor, kind, more, slot })
                 }
             };
         }

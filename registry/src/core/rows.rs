@@ -109,6 +109,11 @@ impl<T: Table> Rows<T> {
         former
     }
 
+    /// Replaces the row of a name by another one of the same registration.
+    pub(crate) fn change(&mut self, name: &Name, row: Row) {
+        self.table.put(name.clone(), row);
+    }
+
     /// Removes a name; returns its row.
     pub(crate) fn take(&mut self, name: &str) -> Option<Row> {
         let row = self.table.take(name).filter(|row| self.is_there(row))?;

@@ -7,7 +7,10 @@
 //! A receiver that gives up says nothing, and asks somebody else. So a walk is forgotten when nothing was asked of it for a
 //! while, and what it remembers of a table that changes fast is bounded.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use callsign_store::{
     Time,
@@ -16,11 +19,11 @@ use callsign_store::{
 };
 
 use crate::core::{
-    message::{Chunk, Message},
+    message::{Chunk, MESSAGE_BYTES, Message},
     name::Name,
     replica::{Replica, Touched},
     rows::Names,
-    table::Table,
+    table::{Row, Table},
 };
 
 /// A receiver that asks for nothing for so long has gone: it waits a second itself. Shorter: a pause on the way costs it the
@@ -40,7 +43,7 @@ struct Walk {
     sessions: Vec<SessionId>,
     left: Option<usize>,
     /// Then the names that were changed meanwhile.
-    again: Vec<Name>,
+    again: VecDeque<Name>,
     next_index: u64,
     last_asked: Time,
 }
@@ -66,10 +69,27 @@ impl Walk {
     }
 }
 
+/// What there is still room for in a chunk. The last row may be larger than the room that was left.
+struct Room {
+    names: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn is_left(&self) -> bool {
+        self.names > 0 && self.bytes > 0
+    }
+
+    fn take(&mut self, name: &Name, row: Option<&Row>) {
+        self.names = self.names.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(Chunk::weight(name, row));
+    }
+}
+
 /// All snapshots that are being sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Walks {
-    /// How many names a chunk has at most.
+    /// How many names a chunk has at most. It has fewer if they say much of themselves.
     chunk: usize,
     walks: BTreeMap<(NodeName, u64), Walk>,
 }
@@ -95,7 +115,7 @@ impl Walks {
         let walk = Walk {
             sessions: replica.sessions().keys().cloned().collect(),
             left: None,
-            again: Vec::new(),
+            again: VecDeque::new(),
             next_index: 0,
             last_asked: now,
         };
@@ -138,34 +158,35 @@ impl Walks {
         }
         walk.next_index += 1;
         walk.last_asked = now;
-        let mut taken: Vec<Name> = Vec::new();
-        while taken.len() < self.chunk
-            && let Some(name) = walk.next(replica)
-        {
-            taken.push(name.clone());
-        }
-        let again = walk.again.len().min(self.chunk - taken.len());
-        taken.extend(walk.again.drain(..again));
-        let mut end = None;
         let mut chunk = Chunk::default();
+        let mut room = Room { names: self.chunk, bytes: MESSAGE_BYTES };
+        let mut taken = Vec::new();
+        while room.is_left()
+            && let Some(name) = walk.next(replica).cloned().or_else(|| walk.again.pop_front())
+        {
+            let row = replica.row(&name);
+            room.take(&name, row.as_ref());
+            taken.push((name, row));
+        }
+        let walked = walk.sessions.is_empty() && walk.again.is_empty();
+        let mut end = None;
         if let Some(touched) = replica.touched.get_mut(&key) {
             for (session, below) in touched.take_gone() {
                 chunk.push_gone(session, below);
             }
-            if walk.sessions.is_empty() && walk.again.is_empty() {
-                if planted!("snapshot-without-touched") {
-                    end = Some(());
-                } else if taken.len() + touched.count() <= self.chunk {
-                    taken.extend(touched.take());
-                    end = Some(());
-                } else {
-                    walk.again = touched.take();
-                }
+            let changed = if walked { touched.take() } else { Vec::new() };
+            let changed: Vec<_> = changed.into_iter().map(|name| (replica.row(&name), name)).collect();
+            let bytes: usize = changed.iter().map(|(row, name)| Chunk::weight(name, row.as_ref())).sum();
+            if walked && planted!("snapshot-without-touched") {
+                end = Some((replica.epoch(), replica.end()));
+            } else if changed.len() <= room.names && bytes <= room.bytes {
+                taken.extend(changed.into_iter().map(|(row, name)| (name, row)));
+                end = walked.then(|| (replica.epoch(), replica.end()));
+            } else {
+                walk.again = changed.into_iter().map(|(_, name)| name).collect();
             }
         }
-        let end = end.map(|()| (replica.epoch(), replica.end()));
-        for name in taken {
-            let row = replica.row(&name);
+        for (name, row) in taken {
             chunk.push(name, row);
         }
         if end.is_some() {

@@ -12,7 +12,7 @@ use std::{
 use callsign_store::ids::{Position, SessionId, deserialize_count};
 use callsign_transport::Kind;
 
-use crate::core::{entry::Entry, name::Name};
+use crate::core::{entry::Entry, meta::Meta, name::Name};
 
 /// A request's number among those of its session.
 #[derive(
@@ -44,19 +44,57 @@ pub struct Row {
     pub position: Position,
     /// The session it belongs to. Shared by all rows of the session.
     pub session: Arc<SessionId>,
-    /// The request that made it: how a request asked again is recognised.
+    /// The request that changed it last: how a request asked again is recognised.
     pub request: RequestNumber,
     /// The actor, among those of its node.
     pub actor: u64,
     /// What messages it takes.
     pub kind: Kind,
+    /// What most rows do not have. They pay for a pointer only.
+    pub more: Option<Arc<More>>,
     /// How its name is found among those of the session.
     pub slot: Slot,
 }
 
+/// What a row has beyond its registration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct More {
+    /// Where in the log the last change is, if that is not the registration.
+    pub revision: Position,
+    /// What the holder says of itself.
+    pub meta: Option<Meta>,
+}
+
+impl More {
+    /// That of a row which was registered and changed last at these positions. None, if there is nothing to keep.
+    pub fn of(token: Position, revision: Position, meta: Option<Meta>) -> Option<Arc<Self>> {
+        (revision != token || meta.is_some()).then(|| Arc::new(Self { revision, meta }))
+    }
+}
+
 impl Row {
+    /// The position of the last change.
+    pub fn revision(&self) -> Position {
+        self.more.as_ref().map_or(self.position, |more| more.revision)
+    }
+
+    /// What the holder says of itself.
+    pub fn meta(&self) -> Option<&Meta> {
+        self.more.as_ref()?.meta.as_ref()
+    }
+
+    /// Whether it is what this request came to.
+    pub fn is_of(&self, session: &SessionId, request: RequestNumber) -> bool {
+        self.request == request && *self.session == *session
+    }
+
     /// The row as callers see it.
     pub fn entry(&self) -> Entry {
+        Entry { meta: self.meta().cloned(), ..self.holder() }
+    }
+
+    /// The same without metadata, as answers carry it.
+    pub fn holder(&self) -> Entry {
         Entry {
             node: self.session.node.clone(),
             incarnation: self.session.incarnation,
@@ -64,6 +102,8 @@ impl Row {
             actor: self.actor,
             kind: self.kind,
             token: self.position,
+            revision: self.revision(),
+            meta: None,
         }
     }
 }

@@ -37,7 +37,7 @@ mod recorders;
 mod repeated;
 mod watched;
 
-pub(crate) use callers::{Flag, Listener, Shared};
+pub(crate) use callers::{Calls, Flag, Listener, Shared};
 pub(crate) use recorders::Recorders;
 use repeated::Repeated;
 
@@ -77,11 +77,11 @@ pub(crate) struct Started {
 }
 
 /// Starts a member.
-pub(crate) async fn start(parts: Parts) -> Result<Started, ractor::SpawnErr> {
+pub(crate) async fn start(parts: Parts, calls: Calls) -> Result<Started, ractor::SpawnErr> {
     // A recording can be replayed only if the order of the table is in it, or none of it.
     let seed = parts.config.seed;
     let table = SharedTable::new(seed);
-    let shared = Arc::new(Shared::new(&parts, &table));
+    let shared = Arc::new(Shared::new(&parts, calls, &table));
     let (supervisor, name) = (parts.supervisor.clone(), format!("the member of registry {}", parts.registry));
     let arguments = (shared.clone(), parts, table);
     let (actor, part) = supervisor.actor(name, MemberActor, arguments).await?;

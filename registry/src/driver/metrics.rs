@@ -22,7 +22,7 @@ use crate::{
         input::{Answer, Event},
         message::{BadMessage, Message},
     },
-    error::{ConsistentError, RegisterError, UnregisterError},
+    error::{ConsistentError, RegisterError, UnregisterError, UpdateError},
     status::Status,
 };
 
@@ -239,6 +239,8 @@ impl OfRegistry {
             Answer::Registered(Err(error)) => ("register", refusal(error)),
             Answer::Unregistered(Ok(_)) => ("unregister", "freed"),
             Answer::Unregistered(Err(error)) => ("unregister", not_freed(error)),
+            Answer::Updated(Ok(_)) => ("update", "updated"),
+            Answer::Updated(Err(error)) => ("update", not_updated(error)),
             Answer::Consistent(Ok((_, Some(_)))) => ("lookup_consistent", "found"),
             Answer::Consistent(Ok((_, None))) => ("lookup_consistent", "not_found"),
             Answer::Consistent(Err(error)) => ("lookup_consistent", not_read(error)),
@@ -436,6 +438,23 @@ fn not_freed(error: &UnregisterError) -> &'static str {
         UnregisterError::StoreUnavailable { .. } => "store_unavailable",
         UnregisterError::Left => "left",
         UnregisterError::Failed(_) => "failed",
+    }
+}
+
+fn not_updated(error: &UpdateError) -> &'static str {
+    match error {
+        UpdateError::BadMeta(_) => "bad_meta",
+        UpdateError::NotHeld { .. } => "not_held_here",
+        UpdateError::Changed { .. } => "changed",
+        UpdateError::NotSynced => "not_synced",
+        UpdateError::NoLeader => "no_leader",
+        UpdateError::Lapsed => "lapsed",
+        UpdateError::StoreUnavailable { .. } => "store_unavailable",
+        UpdateError::SessionLost { .. } => "session_lost",
+        UpdateError::Unknown { .. } => "unknown",
+        UpdateError::Overloaded { .. } => "overloaded",
+        UpdateError::Left => "left",
+        UpdateError::Failed(_) => "failed",
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
         tuning::Tuning,
     },
     driver::{
-        actor::{self, Parts, Recorders, Shared, Started},
+        actor::{self, Calls, Parts, Recorders, Shared, Started},
         outage::{Observed, Outage},
     },
     error::JoinError,
@@ -228,8 +228,13 @@ impl Node {
                 }
             }),
         };
+        let calls = Calls {
+            timeout: self.config.request_timeout,
+            on_outage: self.config.on_outage,
+            outage: self.outage.clone(),
+        };
         let ended = |_| JoinError::Left;
-        let Started { shared, actor, part } = actor::start(parts).await.map_err(ended)?;
+        let Started { shared, actor, part } = actor::start(parts, calls).await.map_err(ended)?;
         let stop = Stop { actor, part };
         let (fails, stops) = (shared.clone(), stop.clone());
         self.supervisor.on_failure(move |failure| {

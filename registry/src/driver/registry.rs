@@ -1,15 +1,11 @@
 //! The public face: join a registry, register, look up, leave.
 
-use std::{
-    pin::pin,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use callsign_elector::settings::{InForce, Settings};
 use callsign_store::{
     Clock,
-    ids::{Epoch, NodeName, Position, SessionNumber},
+    ids::{Epoch, NodeName, Position},
     supervision::NodeFailure,
 };
 use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
@@ -21,12 +17,15 @@ use crate::{
         caller::{Caller, CallerEffect, CallerInput, OnOutage},
         entry::Entry,
         input::{Answer, Call, Drained, Granted, Notice, OnLapse},
+        meta::Meta,
         name::{Name, check_name},
+        select::Select,
         table::Row,
     },
     driver::{
-        actor::{Flag, Listener, Shared},
+        actor::{Listener, Shared},
         node::Node,
+        registration::Registration,
     },
     error::{
         ConfigureError, ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
@@ -55,6 +54,16 @@ pub enum WhenLapsed {
     Tell(Arc<dyn Fn(Notice) + Send + Sync>),
 }
 
+/// A page of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page {
+    /// The names, in the order of their bytes, and who holds them.
+    pub names: Vec<(Name, Entry)>,
+    /// There are more: [`Select::after`] this name.
+    pub next: Option<Name>,
+}
+
 /// How to register, where the default does not fit.
 #[derive(Clone, Default)]
 pub struct RegisterOptions {
@@ -65,69 +74,9 @@ pub struct RegisterOptions {
     pub wait: Option<Duration>,
     /// What to do while the store takes no commits. Default: the node's [`on_outage`](crate::Config::on_outage).
     pub on_outage: Option<OnOutage>,
-}
-
-/// A name that an actor of this node holds, and for how long it may believe so.
-#[derive(Clone, Debug)]
-pub struct Registration {
-    name: Name,
-    token: Position,
-    session: SessionNumber,
-    trust: callsign_elector::session::TrustHandle,
-    /// Shared by all handles of the same claim.
-    ended: Flag,
-}
-
-/// Why an actor may not act under its name now: the name may be another's by now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotHeld {
-    /// This node's session is not trusted. The name is held again if the session is found open, which
-    /// [`Notice::Resumed`] says.
-    #[error("the session of this registration is not trusted")]
-    NotTrusted,
-    /// The registration has ended: the name was given up or lost, its actor has ended, or its session was closed. It
-    /// never holds again.
-    #[error("this registration has ended")]
-    Ended,
-}
-
-impl Registration {
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The fencing token: where the registration is in the registry's log. It only grows, from holder to holder, so
-    /// that whatever the actor writes to can refuse an older one.
-    pub fn token(&self) -> Position {
-        self.token
-    }
-
-    /// Asks before an act whether the name can still be held by nobody else. Four atomic loads and a reading of the
-    /// clock: no lock, no I/O.
-    ///
-    /// It fails as soon as the session is not trusted, and for good from the moment at which this node begins to give the
-    /// name up, finds it lost, or hears that its actor has ended. All handles of the same registration fail together.
-    pub fn check(&self) -> Result<(), NotHeld> {
-        let trusted = self.trust.check_session(self.session);
-        // After the trust: a flag that is not raised now was not raised then either, so there was a moment at which both held.
-        if self.ended.load(Ordering::SeqCst) {
-            return Err(NotHeld::Ended);
-        }
-        trusted.map_err(|lapsed| match lapsed.session {
-            Some(other) if other > self.session => NotHeld::Ended,
-            _ => NotHeld::NotTrusted,
-        })
-    }
-
-    /// For how long the name can be held by nobody else, if nothing else happens.
-    #[cfg(feature = "election")]
-    pub(crate) fn trusted_for(&self) -> Result<Duration, NotHeld> {
-        // Read before the check: trust that ran out in between is not passed on.
-        let remaining = self.trust.remaining();
-        self.check().map(|()| remaining)
-    }
+    /// What the actor says of itself: whoever finds the name reads it ([`Entry::meta`]). Default: nothing. If the same actor
+    /// holds the name already, its metadata stays as it is.
+    pub meta: Option<Meta>,
 }
 
 impl Registry {
@@ -158,7 +107,7 @@ impl Registry {
     /// When it returns `Ok`, the name is the actor's alone, and this node's own [`whereis`](Self::whereis) sees it.
     /// It stays so until it is unregistered, the actor ends, or the node's session ends; the actor is stopped when
     /// the session lapses ([`register_with`](Self::register_with) to be told instead). Registering the same actor
-    /// again returns the same token. Costs one commit of the store, shared with whatever else is registered
+    /// again changes nothing, and returns the same token. Costs one commit of the store, shared with whatever else is registered
     /// meanwhile.
     pub async fn register<M: RemoteMessage>(
         &self,
@@ -189,13 +138,13 @@ impl Registry {
         };
         let name: Name = name.into();
         self.tell_of_ended_holder(&name);
-        let call = Call::Register { name: name.clone(), actor: address.pid, kind: address.kind, on_lapse };
-        let wait = options.wait.unwrap_or(self.node.config.request_timeout);
-        let on_outage = options.on_outage.unwrap_or(self.node.config.on_outage);
+        let (actor, kind, meta) = (address.pid, address.kind, options.meta);
+        let call = Call::Register { name: name.clone(), actor, kind, on_lapse, meta };
+        let wait = options.wait.unwrap_or(self.shared.calls.timeout);
+        let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
-        let Granted { token, session, claim } = self.ask_to_register(caller, call, listener).await?;
-        let (trust, ended) = (self.shared.trust.clone(), self.shared.flag_of(claim));
-        Ok(Registration { name, token, session, trust, ended })
+        let granted = self.ask_to_register(caller, call, listener).await?;
+        Ok(Registration::new(name, granted, self.shared.clone()))
     }
 
     /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,
@@ -257,13 +206,11 @@ impl Registry {
     /// Gives up a name that an actor of this node holds. Returns the position from which it is free.
     pub async fn unregister(&self, name: &str) -> Result<Position, UnregisterError> {
         check_name(name)?;
-        if self.node.config.on_outage == OnOutage::Fail
-            && let Some(lasting) = self.node.outage.lasting()
-        {
+        if let Some(lasting) = self.shared.calls.refused() {
             return Err(UnregisterError::StoreUnavailable { lasting });
         }
         let call = Call::Unregister { name: name.into() };
-        match self.shared.call(call, self.node.config.request_timeout).await {
+        match self.shared.call(call, self.shared.calls.timeout).await {
             Some(Answer::Unregistered(result)) => result,
             _ => Err(self.shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
         }
@@ -340,6 +287,21 @@ impl Registry {
             Some(Answer::Reached(result)) => result,
             _ => Err(self.shared.status.load().position),
         }
+    }
+
+    /// The names that are looked for, with their entries, by this node's own replica: a page of them, in the order of their bytes.
+    ///
+    /// Cost: a look at all names, and a copy of those that are given. Each entry is as it was at some moment of the call.
+    ///
+    /// # Errors
+    /// As those of [`lookup`](Self::lookup).
+    pub fn select(&self, select: &Select) -> Result<Page, LookupError> {
+        self.readable()?;
+        let (names, has_more) = self.shared.table.select(select);
+        // Who lapsed meanwhile may have seen names go one after the other.
+        self.readable()?;
+        let next = names.last().filter(|_| has_more).map(|(name, _)| name.clone());
+        Ok(Page { names, next })
     }
 
     /// All names, in any order, by this node's own replica. Cost: their number.

@@ -1,8 +1,11 @@
 //! The table that everyone on the node reads: a `DashMap` that one member writes.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use callsign_store::{
@@ -13,7 +16,9 @@ use dashmap::DashMap;
 use foldhash::quality::FixedState;
 
 use crate::core::{
+    entry::Entry,
     name::Name,
+    select::Select,
     table::{Row, Slot, Table},
 };
 
@@ -92,6 +97,31 @@ impl TableReader {
         self.0.map.len().saturating_sub(self.0.unseen.load(Ordering::Acquire))
     }
 
+    /// The names that are looked for, in the order of their bytes; and whether there are more. Consistent in each shard, not over all.
+    /// Cost: a look at all names, and a copy of the smallest ones that are found so far.
+    pub(crate) fn select(&self, select: &Select) -> (Vec<(Name, Entry)>, bool) {
+        let mut found: BTreeMap<Name, Entry> = BTreeMap::new();
+        let mut has_more = false;
+        for row in &self.0.map {
+            let is_after_all = found.len() >= select.most()
+                && found.last_key_value().is_none_or(|(last, _)| row.key() > last);
+            let is_wanted = select.has_name(row.key()) && select.has_row(&row) && !self.0.is_hidden(&row);
+            if !is_wanted {
+                continue;
+            }
+            if is_after_all {
+                has_more = true;
+                continue;
+            }
+            found.insert(row.key().clone(), row.entry());
+            if found.len() > select.most() {
+                found.pop_last();
+                has_more = true;
+            }
+        }
+        (found.into_iter().collect(), has_more)
+    }
+
     /// All names, in any order; consistent in each shard, not over all.
     pub(crate) fn names(&self) -> Vec<Name> {
         let seen = self.0.map.iter().filter(|row| !self.0.is_hidden(row));
@@ -156,6 +186,7 @@ mod tests {
             request: RequestNumber(position),
             actor: 1,
             kind: Kind::of("x"),
+            more: None,
             slot: Slot::default(),
         }
     }

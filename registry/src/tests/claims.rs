@@ -185,10 +185,14 @@ async fn an_actor_that_has_ended_when_it_is_to_be_watched_holds_nothing() {
     let actor = ended.get_id().pid();
     ended.stop_and_wait(None, None).await.unwrap();
     // `register` looks at the actor before it asks; this one ended right after that.
-    let register = Call::Register { name: "x".into(), actor, kind: Kind(1), on_lapse: OnLapse::Stop };
+    let register = asks_for("x", actor);
     let answer = node.shared.register(register, SOON, None).await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &heir).await.is_ok());
+}
+
+fn asks_for(name: &str, actor: u64) -> Call {
+    Call::Register { name: name.into(), actor, kind: Kind(1), on_lapse: OnLapse::Stop, meta: None }
 }
 
 /// Takes its time to end.
@@ -218,7 +222,7 @@ async fn an_actor_that_is_ending_when_it_is_to_be_watched_holds_nothing() {
     ending.stop(None);
     until("it is ending", || ending.get_status() >= ractor::ActorStatus::Stopping).await;
     let actor = ending.get_id().pid();
-    let register = Call::Register { name: "x".into(), actor, kind: Kind(1), on_lapse: OnLapse::Stop };
+    let register = asks_for("x", actor);
     let answer = node.shared.register(register, SOON, None).await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &counter().await).await.is_ok(), "it takes nothing any more");

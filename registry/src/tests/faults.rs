@@ -27,7 +27,7 @@ use crate::core::{
     catchup::{CatchUp, Sources},
     fence::Fence,
     handoff::{End, Handoff, Step, reset_conditions},
-    host::{Caller, Host, Surroundings},
+    host::{Caller, Host, Surroundings, Wanted},
     input::{CallId, Effect, Input, Notice, Now, OnLapse, Turn},
     leader::Leader,
     log::{Batch, CorruptBatch, Op},
@@ -81,8 +81,8 @@ impl Alone {
 
     fn register(&mut self, what: &str, actor: u64) {
         let caller = Caller::new(Self::NOW.time, CallId(actor), Duration::from_secs(5));
-        let (kind, on_lapse) = (Kind(7), OnLapse::Suspend);
-        self.host.register(Self::NOW, caller, what.into(), actor, kind, on_lapse, &mut Vec::new());
+        let wanted = Wanted { actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta: None };
+        self.host.register(Self::NOW, caller, what.into(), wanted, &mut Vec::new());
     }
 
     fn settle(&mut self) -> Vec<Effect> {
@@ -100,6 +100,10 @@ fn requests(messages: &[Message]) -> Vec<Request> {
     all.collect()
 }
 
+fn granted(token: Position) -> Verdict {
+    Verdict::Granted { token, revision: token }
+}
+
 fn end(position: u64) -> LogEnd {
     LogEnd { position: Position(position), nonce: Nonce(position) }
 }
@@ -109,7 +113,7 @@ fn a_grant_of_a_log_that_was_given_up_is_asked_for_again_and_not_believed() {
     let mut alone = Alone::new();
     alone.register("x", 5);
     let asked = requests(&alone.flush(1));
-    let granted = vec![(asked[0].number, Verdict::Granted { token: Position(7) })];
+    let granted = vec![(asked[0].number, granted(Position(7)))];
     alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), granted.clone());
     assert!(alone.settle().is_empty(), "the replica is not there");
     alone.host.drop_all_claims(&mut Vec::new());
@@ -126,7 +130,7 @@ fn a_suspended_actor_is_told_of_a_lost_claim_while_it_is_still_listened_for() {
     let mut alone = Alone::new();
     alone.register("x", 5);
     let asked = requests(&alone.flush(1));
-    let granted = vec![(asked[0].number, Verdict::Granted { token: Position(7) })];
+    let granted = vec![(asked[0].number, granted(Position(7)))];
     alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), granted);
     alone.replica.skip_to(end(7));
     assert_eq!(alone.settle().len(), 1);
@@ -206,8 +210,8 @@ fn a_batch_that_follows_another_one_at_the_same_position_is_of_another_log() {
 #[test]
 fn a_replica_frees_only_the_registration_that_the_log_quotes() {
     let mut alone = Alone::new();
-    let register =
-        Op::Register { name: "x".into(), session: 0, request: RequestNumber(1), actor: 5, kind: Kind(7) };
+    let (request, kind) = (RequestNumber(1), Kind(7));
+    let register = Op::Register { name: "x".into(), session: 0, request, actor: 5, kind, meta: None };
     let batch = |position, op| Batch {
         epoch: Epoch(1),
         nonce: Nonce(position),
@@ -232,7 +236,7 @@ fn b6_an_answer_of_an_older_epoch_or_another_session_is_not_taken() {
     alone.register("x", 5);
     let asked = requests(&alone.flush(2));
     alone.replica.skip_to(end(9));
-    let granted = vec![(asked[0].number, Verdict::Granted { token: Position(7) })];
+    let granted = vec![(asked[0].number, granted(Position(7)))];
     let session = alone.session.clone();
     let former = SessionId { number: SessionNumber(0), ..SessionId::clone(&session) };
     alone.host.on_verdicts(Epoch(1), &session, Position(7), granted.clone());

@@ -12,7 +12,8 @@ use crate::{
     core::{
         entry::Entry,
         log::{Batch, CorruptBatch, Op},
-        message::{BadMessage, Chunk, ChunkRow, Message, Request, Verdict, Wish},
+        message::{BadMessage, Chunk, ChunkHeld, ChunkRow, Message, Request, Verdict, Wish},
+        meta::Meta,
         replica::Replica,
         table::RequestNumber,
     },
@@ -28,10 +29,24 @@ fn session() -> Arc<SessionId> {
     Arc::new(SessionId { node, incarnation: Incarnation(u64::MAX - 1), number: SessionNumber(2) })
 }
 
+fn meta() -> Meta {
+    Meta::new(&BTreeMap::from([("zone", "eu")])).unwrap()
+}
+
+fn register(name: Arc<str>, request: RequestNumber, meta: Option<Meta>) -> Op {
+    Op::Register { name, session: 0, request, actor: 40, kind: KIND, meta }
+}
+
 fn ops() -> Vec<(&'static str, Op)> {
     let (name, request): (Arc<str>, _) = ("pricing".into(), RequestNumber(300));
     vec![
-        ("Register", Op::Register { name: name.clone(), session: 0, request, actor: 40, kind: KIND }),
+        ("Register", register(name.clone(), request, None)),
+        ("Register/meta", register(name.clone(), request, Some(meta()))),
+        (
+            "Update",
+            Op::Update { name: name.clone(), position: Position(69_998), request, meta: Some(meta()) },
+        ),
+        ("Update/none", Op::Update { name: name.clone(), position: Position(69_998), request, meta: None }),
         ("Unregister", Op::Unregister { name, position: Position(69_999) }),
         ("HostGone", Op::HostGone { session: 0 }),
         ("Open", Op::Open),
@@ -67,20 +82,42 @@ fn messages() -> Vec<(&'static str, Message)> {
         session: session.number,
         actor: 40,
         kind: KIND,
-        token: Position(69_999),
+        token: Position(69_998),
+        revision: Position(69_999),
+        meta: None,
     };
     let batches = vec![(position, Bytes::from_static(b"batch"))];
+    let held = |revision, meta| ChunkHeld {
+        position,
+        session: 0,
+        request: RequestNumber(300),
+        actor: 40,
+        kind: KIND,
+        revision,
+        meta,
+    };
     let rows = vec![
-        ChunkRow { name: "pricing".into(), row: Some((position, 0, RequestNumber(300), 40, KIND)) },
+        ChunkRow { name: "pricing".into(), row: Some(held(None, None)) },
+        ChunkRow { name: "said".into(), row: Some(held(Some(Position(70_001)), Some(meta()))) },
         ChunkRow { name: "gone".into(), row: None },
     ];
     let chunk = Chunk { sessions: vec![session.clone()], gone: vec![(0, Position(70))], rows };
     vec![
-        ("Requests/Register", requests(Wish::Register { actor: 40, kind: KIND })),
+        ("Requests/Register", requests(Wish::Register { actor: 40, kind: KIND, meta: None })),
+        ("Requests/Register/meta", requests(Wish::Register { actor: 40, kind: KIND, meta: Some(meta()) })),
+        (
+            "Requests/Update",
+            requests(Wish::Update { position, revision: Some(position), meta: Some(meta()) }),
+        ),
+        ("Requests/Update/none", requests(Wish::Update { position, revision: None, meta: None })),
         ("Requests/Unregister", requests(Wish::Unregister { position })),
-        ("Verdicts/Granted", verdict(Verdict::Granted { token: position })),
-        ("Verdicts/Taken", verdict(Verdict::Taken { holder })),
+        ("Verdicts/Granted", verdict(Verdict::Granted { token: Position(69_998), revision: position })),
+        ("Verdicts/Taken", verdict(Verdict::Taken { holder: holder.clone() })),
         ("Verdicts/Released", verdict(Verdict::Released)),
+        ("Verdicts/Updated", verdict(Verdict::Updated { revision: position })),
+        ("Verdicts/Moved", verdict(Verdict::Moved { revision: position })),
+        ("Verdicts/NotHeld", verdict(Verdict::NotHeld { holder: Some(holder) })),
+        ("Verdicts/NotHeld/free", verdict(Verdict::NotHeld { holder: None })),
         ("Replicate", Message::Replicate { epoch, position, batch: Bytes::from_static(b"batch") }),
         ("ApplyNamesSnapshot", Message::ApplyNamesSnapshot { epoch, batches: batches.clone() }),
         ("Heartbeat", Message::Heartbeat { epoch, end: end(70_000) }),
@@ -156,7 +193,7 @@ fn a_message_of_the_future_is_told_from_a_damaged_one_and_from_another_version()
     assert_eq!(Message::decode(&another), Err(BadMessage::Version { found: Some(2) }));
     assert_eq!(Message::decode(&[]), Err(BadMessage::Version { found: None }));
     // A wish or a verdict of the future cannot be dropped alone: the others of its message would be out of order.
-    let (_, released) = messages().swap_remove(4);
+    let (_, released) = messages().into_iter().find(|(name, _)| *name == "Verdicts/Released").unwrap();
     let future = renamed(&released.encode(), "Released", "Rejected");
     assert!(matches!(Message::decode(&future), Err(BadMessage::Malformed(_))));
 }

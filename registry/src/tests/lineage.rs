@@ -472,6 +472,7 @@ fn nothing_of_a_store_that_went_back_is_left_in_a_table_that_begins_anew() {
         request: RequestNumber(1),
         actor: 1,
         kind: callsign_transport::Kind(7),
+        meta: None,
     };
     let batch = Batch {
         epoch: Epoch(1),

@@ -157,7 +157,8 @@ impl Client {
     }
 
     async fn register(&self, name: &str, acting: &Acting, when_lapsed: WhenLapsed) -> Answer {
-        let options = RegisterOptions { when_lapsed, wait: Some(VERDICT_TIMEOUT), on_outage: None };
+        let options =
+            RegisterOptions { when_lapsed, wait: Some(VERDICT_TIMEOUT), ..RegisterOptions::default() };
         let call = self.asked(Ask::Register, name, acting.number);
         let answer = match self.site.registry.register_with(name, &acting.actor, options).await {
             Ok(registration) => {
@@ -166,7 +167,7 @@ impl Client {
                 lock(&self.site.granted).push(acting.clone());
                 Answer::Granted(token)
             }
-            Err(RegisterError::Taken { holder, .. }) => Answer::Taken(holder.token.0),
+            Err(RegisterError::Taken { holder, .. }) => Answer::Taken(holder.token().0),
             Err(
                 error @ (RegisterError::Unknown { .. }
                 | RegisterError::SessionLost { .. }
@@ -193,7 +194,7 @@ impl Client {
     async fn read(&self, name: &str) -> Answer {
         let call = self.asked(Ask::Consistent, name, 0);
         let answer = match self.site.registry.lookup_consistent(name, VERDICT_TIMEOUT).await {
-            Ok(Some(entry)) => Answer::Found(entry.token.0),
+            Ok(Some(entry)) => Answer::Found(entry.token().0),
             Ok(None) => Answer::Free,
             Err(error) => Answer::Refused(word(&error)),
         };
@@ -203,7 +204,7 @@ impl Client {
     fn look_up(&self, name: &str) -> Answer {
         let call = self.asked(Ask::Local, name, 0);
         let answer = match self.site.registry.lookup(name) {
-            Ok(Some(entry)) => Answer::Found(entry.token.0),
+            Ok(Some(entry)) => Answer::Found(entry.token().0),
             Ok(None) => Answer::Free,
             Err(error) => Answer::Refused(word(&error)),
         };

@@ -1,7 +1,7 @@
 //! Makes a contradiction small enough to read.
 
 use super::{
-    Op, Registered, Seen, Unregistered, What,
+    Op, Registered, Seen, Unregistered, Updated, What,
     order::{Order, Ordered},
 };
 
@@ -60,8 +60,13 @@ fn forget(op: &Op) -> Option<Op> {
         What::Unregister { target, answer: Unregistered::Done | Unregistered::Unknown } => {
             What::Unregister { target, answer: Unregistered::Unknown }
         }
+        What::Update { token, expected, answer: Updated::Done { .. } | Updated::Unknown } => {
+            What::Update { token, expected, answer: Updated::Unknown }
+        }
         What::Free { token } => return Some(Op { ret: None, what: What::Free { token }, ..*op }),
-        What::Register { .. } | What::Unregister { .. } | What::Read { .. } => return None,
+        What::Register { .. } | What::Unregister { .. } | What::Update { .. } | What::Read { .. } => {
+            return None;
+        }
     };
     Some(Op { what, ..*op })
 }

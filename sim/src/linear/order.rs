@@ -10,11 +10,12 @@
 //! - A call of unknown outcome goes next only where it has an effect: if it has none, its absence does as well. A
 //!   registration of unknown outcome takes only tokens that somebody saw, and that nobody else was granted: under an
 //!   unseen one it could only stand in the way.
+//! - An update of unknown outcome takes only revisions that somebody saw, or relied on: under an unseen one it only stands in the way.
 //! - Of two such calls with the same effect, the one called first goes first.
 
 use std::collections::BTreeSet;
 
-use super::{Claimant, Op, Registered, Seen, Target, Unregistered, What};
+use super::{Claimant, Op, Registered, Seen, Target, Unregistered, Updated, What};
 
 /// What came of the search.
 pub(super) enum Ordered {
@@ -37,6 +38,8 @@ pub(super) struct Order {
     may: Vec<May>,
     /// Tokens that a registration of unknown outcome may have got, and who else is known to have got them.
     loose: Vec<(u64, Option<u32>)>,
+    /// Revisions that an update of unknown outcome may have got.
+    loose_revisions: Vec<u64>,
     claimants: Vec<Claimant>,
     stack: Vec<Config>,
     seen: BTreeSet<Config>,
@@ -53,7 +56,8 @@ struct Must {
 enum Act {
     Grant { token: u64, by: u32 },
     Taken { token: u64, by: u32 },
-    Found { token: u64 },
+    Found { token: u64, revision: Option<u64> },
+    Change { token: u64, expected: Option<u64>, revision: u64 },
     Vacant,
     Release { token: u64 },
     Drop { by: u32 },
@@ -72,6 +76,7 @@ enum Effect {
     Take { by: u32 },
     Release { token: u64 },
     Drop { by: u32 },
+    Change { token: u64, expected: Option<u64> },
 }
 
 /// How many calls on one name may overlap one that has not returned, and how many may be unknown.
@@ -96,6 +101,8 @@ struct State {
     last: Option<u64>,
     /// By whom it is held, if it still is.
     holder: Option<u32>,
+    /// When what is held was changed last.
+    revision: u64,
 }
 
 /// What a call would do in a state.
@@ -131,7 +138,14 @@ impl State {
     }
 
     fn granted(token: u64, by: u32) -> State {
-        State { last: Some(token), holder: Some(by) }
+        State { last: Some(token), holder: Some(by), revision: token }
+    }
+
+    /// What is held under the token is changed, if it is at the expected revision.
+    fn changed(self, token: u64, expected: Option<u64>, revision: u64) -> Option<State> {
+        let is_as_expected = expected.is_none_or(|expected| expected == self.revision);
+        let fits = self.holds(token) && is_as_expected && self.revision < revision;
+        fits.then_some(State { revision, ..self })
     }
 }
 
@@ -139,7 +153,10 @@ impl Act {
     /// The token that must be held, or come to be held, for the answer to be true.
     fn need(self) -> u64 {
         match self {
-            Act::Grant { token, .. } | Act::Taken { token, .. } | Act::Found { token } => token,
+            Act::Grant { token, .. }
+            | Act::Taken { token, .. }
+            | Act::Found { token, .. }
+            | Act::Change { token, .. } => token,
             Act::Vacant | Act::Release { .. } | Act::Drop { .. } => NONE,
         }
     }
@@ -147,7 +164,12 @@ impl Act {
     fn fit(self, state: State) -> Fit {
         let idle_if = |yes: bool| if yes { Fit::Idle } else { Fit::Wait };
         match self {
-            Act::Found { token } => idle_if(state.holds(token)),
+            Act::Found { token, revision } => {
+                idle_if(state.holds(token) && revision.is_none_or(|revision| revision == state.revision))
+            }
+            Act::Change { token, expected, revision } => {
+                state.changed(token, expected, revision).map_or(Fit::Wait, Fit::To)
+            }
             Act::Taken { token, by } => idle_if(state.holds(token) && state.holder != Some(by)),
             Act::Vacant => idle_if(state.holder.is_none()),
             Act::Grant { token, by } => {
@@ -198,7 +220,7 @@ impl Order {
         }
         self.stack.clear();
         self.seen.clear();
-        let state = State { last: None, holder: None };
+        let state = State { last: None, holder: None, revision: 0 };
         self.stack.push(Config { base: 0, done: 0, used: 0, state });
         while let Some(mut config) = self.stack.pop() {
             let explored = self.seen.len();
@@ -270,7 +292,7 @@ impl Order {
                 continue;
             }
             let next = |state| Config { used: config.used | (1 << index), state, ..*config };
-            let State { last, holder } = config.state;
+            let State { last, holder, revision } = config.state;
             match op.effect {
                 Effect::Take { by } if holder.is_none() => {
                     let from = self.loose.partition_point(|(token, _)| Some(*token) <= last);
@@ -282,6 +304,13 @@ impl Order {
                 }
                 Effect::Release { token } if config.state.holds(token) => {
                     self.stack.push(next(config.state.vacated()));
+                }
+                Effect::Change { token, expected } => {
+                    let from = self.loose_revisions.partition_point(|loose| *loose <= revision);
+                    for loose in &self.loose_revisions[from..] {
+                        let changed = config.state.changed(token, expected, *loose);
+                        self.stack.extend(changed.map(next));
+                    }
                 }
                 Effect::Drop { by } if holder == Some(by) => self.stack.push(next(config.state.vacated())),
                 _ => {}
@@ -309,6 +338,7 @@ impl Order {
         self.must.clear();
         self.may.clear();
         self.loose.clear();
+        self.loose_revisions.clear();
         self.claimants.clear();
         for op in ops {
             let mut must = |act| {
@@ -350,9 +380,23 @@ impl Order {
                         Unregistered::Refused => {}
                     }
                 }
-                What::Read { answer: Seen::Found { token } } => {
-                    must(Act::Found { token });
+                What::Update { token, expected, answer } => {
                     self.loose.push((token, None));
+                    self.loose_revisions.extend(expected);
+                    match answer {
+                        Updated::Done { revision } => must(Act::Change { token, expected, revision }),
+                        Updated::Changed { revision } => {
+                            must(Act::Found { token, revision: Some(revision) });
+                            self.loose_revisions.push(revision);
+                        }
+                        Updated::Unknown => may(Effect::Change { token, expected }),
+                        Updated::Refused => {}
+                    }
+                }
+                What::Read { answer: Seen::Found { token, revision } } => {
+                    must(Act::Found { token, revision });
+                    self.loose.push((token, None));
+                    self.loose_revisions.extend(revision);
                 }
                 What::Read { answer: Seen::Free } => must(Act::Vacant),
                 What::Read { answer: Seen::Refused } => {}
@@ -384,6 +428,8 @@ impl Order {
         // Of several entries for a token keep one that says who got it.
         self.loose.sort_unstable_by_key(|(token, owner)| (*token, owner.is_none(), *owner));
         self.loose.dedup_by_key(|(token, _)| *token);
+        self.loose_revisions.sort_unstable();
+        self.loose_revisions.dedup();
     }
 }
 

@@ -54,7 +54,15 @@ fn maybe_dropped(by: u64) -> What {
 }
 
 fn found(token: u64) -> What {
-    What::Read { answer: Seen::Found { token } }
+    What::Read { answer: Seen::Found { token, revision: None } }
+}
+
+fn found_at(token: u64, revision: u64) -> What {
+    What::Read { answer: Seen::Found { token, revision: Some(revision) } }
+}
+
+fn updated(token: u64, expected: impl Into<Option<u64>>, answer: Updated) -> What {
+    What::Update { token, expected: expected.into(), answer }
 }
 
 fn vacant() -> What {
@@ -117,6 +125,55 @@ fn the_order_given_does_not_matter() {
 #[test]
 fn asked_again_the_same_is_granted() {
     good(&[op(0, 1, granted(1, 5)), op(2, 3, granted(1, 5)), op(4, 5, released(5)), op(6, 7, granted(1, 7))]);
+}
+
+#[test]
+fn of_two_updates_that_expect_the_same_revision_one_is_done() {
+    let done = |revision| Updated::Done { revision };
+    let by_both = |second| {
+        [
+            op(0, 1, granted(1, 5)),
+            op(2, 9, updated(5, 5, done(6))),
+            op(3, 8, updated(5, 5, second)),
+            op(10, 11, found_at(5, 6)),
+        ]
+    };
+    good(&by_both(Updated::Changed { revision: 6 }));
+    good(&by_both(Updated::Unknown));
+    let wrong = by_both(done(7));
+    bad(&wrong[..3], &wrong[..3]);
+    good(&[
+        op(0, 1, granted(1, 5)),
+        op(2, 3, updated(5, None, done(6))),
+        op(4, 5, updated(5, None, done(7))),
+    ]);
+}
+
+#[test]
+fn an_update_moves_the_revision_of_one_hold_only() {
+    let done = |revision| Updated::Done { revision };
+    let granted = op(0, 1, granted(1, 5));
+    let after = |what| [granted, op(2, 3, updated(5, 5, done(6))), op(4, 5, what)];
+    good(&after(found_at(5, 6)));
+    good(&after(updated(5, 6, done(8))));
+    good(&after(updated(5, 5, Updated::Changed { revision: 6 })));
+    for what in [found_at(5, 5), found_at(5, 7), updated(5, None, done(6)), vacant()] {
+        assert!(matches!(check([("name", &after(what)[..])]), Verdict::NotLinearizable(_)), "{what}");
+    }
+    let freed = [granted, op(2, 3, released(5))];
+    bad(
+        &[granted, freed[1], op(4, 5, updated(5, None, done(6)))],
+        &[freed[1], op(4, 5, updated(5, None, done(6)))],
+    );
+}
+
+#[test]
+fn an_update_of_unknown_outcome_is_done_when_somebody_sees_it_or_never() {
+    let unknown = op(2, 3, updated(5, 5, Updated::Unknown));
+    good(&[op(0, 1, granted(1, 5)), unknown, op(4, 5, found_at(5, 5)), op(6, 7, found_at(5, 9))]);
+    good(&[op(0, 1, granted(1, 5)), unknown, op(4, 5, updated(5, 9, Updated::Done { revision: 11 }))]);
+    let twice = [op(0, 1, granted(1, 5)), unknown, op(4, 5, found_at(5, 8)), op(6, 7, found_at(5, 9))];
+    assert!(matches!(check([("name", &twice[..])]), Verdict::NotLinearizable(_)));
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn names(life: &Arc<Life>) -> Option<Vec<(String, u64)>> {
     let registry = life.registry.get()?;
     let mut names = registry.names().ok()?;
     names.sort_unstable();
-    let entry = |name: &callsign::Name| Some((name.to_string(), registry.lookup(name).ok()??.token.0));
+    let entry = |name: &callsign::Name| Some((name.to_string(), registry.lookup(name).ok()??.token().0));
     names.iter().map(entry).collect()
 }
 

@@ -1,7 +1,7 @@
 //! What clients were told, held against the log, and as a history of their own.
 
 use callsign::{
-    RegisterError, UnregisterError,
+    RegisterError, UnregisterError, UpdateError,
     cores::{Answer, CallId},
 };
 use callsign_store::ids::{Incarnation, Position};
@@ -25,6 +25,16 @@ pub enum Outcome {
         /// The token of the holder.
         token: Position,
     },
+    /// Updated.
+    Updated {
+        /// The revision from then on.
+        revision: Position,
+    },
+    /// Changed before.
+    Changed {
+        /// The revision that it has.
+        revision: Position,
+    },
     /// Freed.
     Freed {
         /// In the log from here.
@@ -34,8 +44,8 @@ pub enum Outcome {
     Read {
         /// Where.
         at: Position,
-        /// The token of the holder.
-        token: Option<Position>,
+        /// The token of the holder, and the revision.
+        held: Option<(Position, Position)>,
     },
     /// Nothing was done.
     Refused,
@@ -54,8 +64,10 @@ pub struct Told {
     pub want: Want,
     /// For which actor.
     pub actor: Claimant,
-    /// The registration that was there to be given up.
+    /// The registration that was there to be given up, or to be updated.
     pub target: Position,
+    /// The revision that an update expects.
+    pub expected: Option<Position>,
     /// At which step it was asked.
     pub asked: u64,
     /// Where the log ended then.
@@ -71,7 +83,7 @@ impl Oracle {
         node: NodeId,
         incarnation: Incarnation,
         want: &Want,
-        (actor, target): (u64, Position),
+        (actor, target, expected): (u64, Position, Option<Position>),
     ) {
         self.note(node, || format!("call {}: {want:?} for actor {actor}", id.0));
         let Some(inner) = self.edit() else { return };
@@ -83,6 +95,7 @@ impl Oracle {
             want: want.clone(),
             actor,
             target,
+            expected,
             asked,
             began,
             answer: None,
@@ -102,15 +115,20 @@ impl Oracle {
         let outcome = match answer {
             Answer::Registered(Ok(granted)) => Outcome::Granted { token: granted.token },
             Answer::Registered(Err(RegisterError::Taken { holder, .. })) => {
-                Outcome::Taken { token: holder.token }
+                Outcome::Taken { token: holder.token() }
             }
             Answer::Registered(Err(
                 RegisterError::Unknown { .. } | RegisterError::SessionLost { .. } | RegisterError::ActorEnded,
             ))
-            | Answer::Unregistered(Err(UnregisterError::Pending { .. })) => Outcome::Unknown,
+            | Answer::Unregistered(Err(UnregisterError::Pending { .. }))
+            | Answer::Updated(Err(UpdateError::Unknown { .. } | UpdateError::SessionLost { .. })) => {
+                Outcome::Unknown
+            }
+            Answer::Updated(Ok(revision)) => Outcome::Updated { revision },
+            Answer::Updated(Err(UpdateError::Changed { revision, .. })) => Outcome::Changed { revision },
             Answer::Unregistered(Ok(at)) => Outcome::Freed { at },
             Answer::Consistent(Ok((at, entry))) => {
-                Outcome::Read { at, token: entry.map(|entry| entry.token) }
+                Outcome::Read { at, held: entry.map(|entry| (entry.token(), entry.revision())) }
             }
             _ => Outcome::Refused,
         };
@@ -153,10 +171,23 @@ impl Inner {
                     );
                 }
             }
-            Outcome::Read { at, token } => {
+            Outcome::Updated { revision } | Outcome::Changed { revision } => {
+                self.counts.add(Check::UpdateTold, 1);
+                let target = self.told[at].target;
+                let is_done = matches!(outcome, Outcome::Updated { .. });
+                let is_there =
+                    self.updates.contains(&(name, target, *revision)) || (!is_done && *revision == target);
+                if !is_there || *revision > end || (is_done && *revision <= began) {
+                    let what =
+                        format!("n{name}: {outcome:?} of {target:?}, asked at {began:?}, told at {end:?}");
+                    self.fail(Check::UpdateTold, what);
+                }
+            }
+            Outcome::Read { at, held } => {
                 self.counts.add(Check::ReadTrue, 1);
                 let found = self.held_at(name, *at).map(|span| span.holder.token);
-                if *at < began || *at > end || found != *token {
+                let found = found.map(|token| (token, self.revision_at(name, token, *at)));
+                if *at < began || *at > end || found != *held {
                     self.fail(
                         Check::ReadTrue,
                         format!(
@@ -175,6 +206,12 @@ impl Inner {
             Outcome::Unknown => self.counts.add(Check::Unknown, 1),
             Outcome::Refused => {}
         }
+    }
+
+    /// When a registration was changed last, at a position of the log.
+    fn revision_at(&self, name: u8, token: Position, at: Position) -> Position {
+        let of_it = self.updates.iter().filter(|(of, under, to)| (*of, *under) == (name, token) && *to <= at);
+        of_it.map(|(.., to)| *to).max().unwrap_or(token)
     }
 }
 

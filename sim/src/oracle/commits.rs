@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Batch, Op};
+use callsign::cores::{Batch, Op, RequestNumber};
 use callsign_elector::record::{
     AuthorFloor, Evidence, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, SessionFloor,
     SessionRecord, Term,
@@ -300,16 +300,14 @@ impl Inner {
         let mut names = Vec::new();
         for op in &batch.ops {
             match op {
-                Op::Register { name, session, request, actor, .. } => {
+                Op::Register { name, session, request, actor, meta, .. } => {
                     let name = number_of(name);
                     names.push(name);
                     let session: Arc<SessionId> = batch.sessions[*session as usize].clone();
-                    self.counts.add(Check::RequestOnce, 1);
-                    if !self.requests.insert((SessionId::clone(&session), request.0)) {
-                        self.fail(Check::RequestOnce, format!("{request:?} of {session:?} at {position:?}"));
-                    }
+                    self.decided(&session, *request, position);
                     self.check_granted(name, *actor, position);
-                    let holder = Holder { token: position, session, actor: *actor };
+                    let (actor, meta) = (*actor, meta.clone());
+                    let holder = Holder { token: position, session, actor, revision: position, meta };
                     if let Some(former) = self.truth.insert(name, holder.clone()) {
                         self.fail(
                             Check::AnswerTrue,
@@ -317,6 +315,22 @@ impl Inner {
                         );
                     }
                     self.spans.push(Span { name, holder, to: None, given_up: None });
+                }
+                Op::Update { name, position: token, request, meta } => {
+                    let name = number_of(name);
+                    names.push(name);
+                    self.counts.add(Check::UpdateTrue, 1);
+                    let held = self.truth.get_mut(&name).filter(|holder| holder.token == *token);
+                    let Some(holder) = held else {
+                        let what = format!(
+                            "n{name} is updated under {token:?} at {position:?}, which does not hold it"
+                        );
+                        return self.fail(Check::UpdateTrue, what);
+                    };
+                    (holder.revision, holder.meta) = (position, meta.clone());
+                    let session = holder.session.clone();
+                    self.updates.push((name, *token, position));
+                    self.decided(&session, *request, position);
                 }
                 Op::Unregister { name, position: token } => {
                     let name = number_of(name);
@@ -376,8 +390,18 @@ impl Inner {
         }
         self.position = position;
         let table = self.truth.iter();
-        let sum = table.fold(0, |sum, (name, holder)| sum ^ digest(*name, holder.token, holder.actor));
+        let sum = table.fold(0, |sum, (name, holder)| {
+            sum ^ digest(*name, (holder.token, holder.revision, holder.actor), holder.meta.as_ref())
+        });
         self.digests.push(sum);
+    }
+
+    /// A request changes the log, once.
+    fn decided(&mut self, session: &SessionId, request: RequestNumber, position: Position) {
+        self.counts.add(Check::RequestOnce, 1);
+        if !self.requests.insert((session.clone(), request.0)) {
+            self.fail(Check::RequestOnce, format!("{request:?} of {session:?} at {position:?}"));
+        }
     }
 
     fn free(&mut self, name: u8, position: Position) {

@@ -28,6 +28,8 @@ counted! {
     AnswerTrue "an answer was true when it was given",
     ReadTrue "a consistent read saw the end of the log",
     FreedTrue "an unregister is in the log when it is acknowledged",
+    UpdateTrue "what is updated is held under its token",
+    UpdateTold "an update is in the log when it is acknowledged, and a refusal names the last change",
     RequestOnce "a request is granted once",
     OneOpPerName "one operation per name and batch",
     ActHeld "whoever acts after a check holds the name",

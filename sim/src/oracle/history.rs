@@ -9,7 +9,7 @@ use callsign_store::ids::Position;
 
 use super::{Check, Oracle, Outcome, Told};
 use crate::{
-    linear::{Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Verdict, What},
+    linear::{Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Updated, Verdict, What},
     world::Want,
 };
 
@@ -41,10 +41,22 @@ fn op_of(told: &Told) -> Op {
                 _ => Unregistered::Unknown,
             },
         },
+        Want::Update { .. } => What::Update {
+            token: told.target.0,
+            expected: told.expected.map(|revision| revision.0),
+            answer: match answer {
+                Some(Outcome::Updated { revision }) => Updated::Done { revision: revision.0 },
+                Some(Outcome::Changed { revision }) => Updated::Changed { revision: revision.0 },
+                Some(Outcome::Refused) => Updated::Refused,
+                _ => Updated::Unknown,
+            },
+        },
         Want::Consistent { .. } | Want::Lookup { .. } => What::Read {
             answer: match answer {
-                Some(Outcome::Read { token: Some(token), .. }) => Seen::Found { token: token.0 },
-                Some(Outcome::Read { token: None, .. }) => Seen::Free,
+                Some(Outcome::Read { held: Some((token, revision)), .. }) => {
+                    Seen::Found { token: token.0, revision: Some(revision.0) }
+                }
+                Some(Outcome::Read { held: None, .. }) => Seen::Free,
                 _ => Seen::Refused,
             },
         },
@@ -70,6 +82,8 @@ impl Oracle {
             // What had no effect and told nothing needs no place in an order.
             let is_mute = match (&told.want, told.answer.as_ref().map(|(_, outcome, _)| outcome)) {
                 (_, Some(Outcome::Refused)) | (Want::Consistent { .. }, None) => true,
+                // Of a registration that was taken back by a `Reset` before anybody heard of it, say.
+                (Want::Update { .. }, _) if !known(told.want.name(), told.target) => true,
                 (want, None | Some(Outcome::Unknown)) if want.registers() => {
                     let is_its =
                         |span: &super::Span| span.name == told.want.name() && span.holder.actor == told.actor;

@@ -64,6 +64,7 @@ const NOT_THEN: &[Check] = &[
     Check::AnswerTrue,
     Check::ReadTrue,
     Check::FreedTrue,
+    Check::UpdateTold,
     Check::NoMeansNo,
     Check::OwnRegister,
     Check::LocalMonotonic,
@@ -185,6 +186,7 @@ impl Inner {
         self.truth.clone_from(&before.truth);
         self.digests.clone_from(&before.digests);
         self.spans.clone_from(&before.spans);
+        self.updates.clone_from(&before.updates);
         self.requests.clone_from(&before.requests);
         self.committers.clone_from(&before.committers);
         self.consumed.clone_from(&before.consumed);
@@ -258,6 +260,7 @@ impl Inner {
         self.told.clear();
         self.voided.extend(std::mem::take(&mut self.open_calls).into_keys());
         self.spans.clear();
+        self.updates.clear();
         self.requests.clear();
         self.digests.begin(position);
     }

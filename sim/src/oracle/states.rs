@@ -2,12 +2,20 @@
 
 use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber};
 
+use callsign::Meta;
+
 use super::{Check, Holder, Inner, Oracle, Seen};
 use crate::world::{Action, NodeId, World, number_of};
 
-/// A digest of a registration; the digest of a table is the exclusive or of all of them.
-pub(super) fn digest(name: u8, token: Position, actor: u64) -> u64 {
+/// A digest of a row; the digest of a table is the exclusive or of all of them.
+pub(super) fn digest(name: u8, holder: (Position, Position, u64), meta: Option<&Meta>) -> u64 {
+    let (token, revision, actor) = holder;
+    let said = meta
+        .iter()
+        .flat_map(|meta| meta.as_bytes())
+        .fold(0_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     let mut z = (u64::from(name) << 56) ^ (token.0 << 24) ^ actor ^ 0x9e37_79b9_7f4a_7c15;
+    z = z.wrapping_add(revision.0.wrapping_mul(0xff51_afd7_ed55_8ccd)).wrapping_add(said);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -184,7 +192,9 @@ impl Inner {
             );
         };
         let rows = replica.rows();
-        let found = rows.fold(0, |sum, (name, row)| sum ^ digest(number_of(name), row.position, row.actor));
+        let found = rows.fold(0, |sum, (name, row)| {
+            sum ^ digest(number_of(name), (row.position, row.revision(), row.actor), row.meta())
+        });
         if found != expected {
             let names: Vec<_> = replica.rows().map(|(name, _)| name.clone()).collect();
             self.fail(

@@ -45,9 +45,9 @@ pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut 
             match &told.answer {
                 Some((_, Outcome::Granted { .. }, _)) => left.retain(|name| *name != told.want.name()),
                 Some((_, Outcome::Read { .. }, _)) => readers.retain(|node| *node != told.node),
-                // What was given up may be taken by one who asked before, and waits no more.
-                Some((_, Outcome::Freed { .. } | Outcome::Refused | Outcome::Taken { .. }, _)) => {}
                 Some((_, Outcome::Unknown, _)) | None => unknown = Some(format!("{told:?}")),
+                // What was given up may be taken by one who asked before, and waits no more.
+                Some(_) => {}
             }
         }
         if let Some(what) = unknown {

@@ -53,6 +53,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         beside: 0,
         configure: 0,
         patient: 0,
+        update: some(10),
     };
     Profile {
         nodes: 3,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
-    Name,
+    Meta, Name,
     cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, Queue},
 };
 use callsign_store::ids::{Incarnation, Position, SessionNumber};
@@ -45,6 +45,13 @@ pub enum Want {
         /// The number of the name.
         name: u8,
     },
+    /// To say something else of the name that this node holds.
+    Update {
+        /// The number of the name.
+        name: u8,
+        /// Only if it is at the revision that the node's own replica shows.
+        guarded: bool,
+    },
     /// To know who holds a name, now.
     Consistent {
         /// The number of the name.
@@ -65,6 +72,7 @@ impl Want {
             Self::RegisterBeside { .. } => "register beside",
             Self::RegisterPatiently { .. } => "register patiently",
             Self::Unregister { .. } => "unregister",
+            Self::Update { .. } => "update",
             Self::Consistent { .. } => "consistent lookup",
             Self::Lookup { .. } => "lookup",
         }
@@ -89,6 +97,7 @@ impl Want {
             | Self::RegisterBeside { name }
             | Self::RegisterPatiently { name }
             | Self::Unregister { name }
+            | Self::Update { name, .. }
             | Self::Consistent { name }
             | Self::Lookup { name } => *name,
         }
@@ -131,6 +140,12 @@ pub fn name_of(number: u8) -> Name {
     format!("n{number}").into()
 }
 
+/// Metadata that only this call brings.
+fn said(call: u64) -> Meta {
+    // A number is a few bytes, and no more can be wrong with it.
+    Meta::new(&call).expect("a number is metadata")
+}
+
 /// The number of a name.
 pub fn number_of(name: &str) -> u8 {
     name.get(1..).and_then(|digits| digits.parse().ok()).unwrap_or(u8::MAX)
@@ -144,29 +159,32 @@ impl World {
         }
         let incarnation = process.incarnation;
         let name = name_of(want.name());
+        let mut expected = None;
+        // Most say nothing of themselves.
+        let meta = (self.next_call % 4 == 1).then(|| said(self.next_call));
         let (call, actor) = match want {
             Want::Register { stops, .. } => {
                 let actor = self.next_actor;
                 self.next_actor += 1;
                 let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
-                (Call::Register { name, actor, kind: Kind(7), on_lapse }, actor)
+                (Call::Register { name, actor, kind: Kind(7), on_lapse, meta }, actor)
             }
             Want::RegisterPatiently { .. } => {
                 let actor = self.next_actor;
                 self.next_actor += 1;
-                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend }, actor)
+                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta }, actor)
             }
             Want::RegisterAgain { .. } => {
                 let held = self.granted.values().filter(|grant| grant.node == node);
                 let Some(actor) = held.map(|grant| grant.actor).max() else { return false };
-                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend }, actor)
+                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta }, actor)
             }
             Want::RegisterBeside { .. } => {
                 let asks = |asked: &&Asked| asked.node == node && asked.actor != 0 && !asked.is_void;
                 let Some(actor) = self.asked.values().filter(asks).map(|asked| asked.actor).max() else {
                     return false;
                 };
-                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend }, actor)
+                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta }, actor)
             }
             Want::Unregister { name: number } => {
                 self.granted.retain(|held, grant| held != number || grant.node != node);
@@ -174,6 +192,16 @@ impl World {
                     asked.is_void |= asked.node == node && asked.want.name() == *number;
                 }
                 (Call::Unregister { name }, 0)
+            }
+            Want::Update { guarded, name: number } => {
+                let token = self.claimed_as(node, *number);
+                let seen = self.process(node).and_then(|process| process.parts.as_ref());
+                let seen = seen.and_then(|parts| parts.core.member().replica().row(&name));
+                let seen = seen.filter(|row| row.position == token && *guarded);
+                expected = seen.map(|row| row.revision());
+                // Each says something that nobody else says. Every fourth takes it back.
+                let meta = (self.next_call % 4 != 0).then(|| said(self.next_call));
+                (Call::Update { name, token, revision: expected, meta }, 0)
             }
             Want::Consistent { .. } => (Call::Consistent { name }, 0),
             Want::Lookup { name } => {
@@ -185,7 +213,7 @@ impl World {
         let is_void = self.is_overtaking(node, want);
         self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void });
         let target = self.claimed_as(node, want.name());
-        self.oracle.asked(id, node, incarnation, want, (actor, target));
+        self.oracle.asked(id, node, incarnation, want, (actor, target, expected));
         if matches!(want, Want::RegisterPatiently { .. }) {
             self.call_patiently(id, node, call);
         } else {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use callsign::{
-    Entry, RegisterError, UnregisterError,
+    RegisterError, UnregisterError,
     cores::{Answer, Call, Granted, Input},
 };
 use callsign_sim::{
@@ -24,8 +24,8 @@ fn consistent(name: u8) -> Call {
 
 fn token(answer: &Answer) -> Position {
     match answer {
-        Answer::Registered(Ok(Granted { token, .. }))
-        | Answer::Consistent(Ok((_, Some(Entry { token, .. })))) => *token,
+        Answer::Registered(Ok(Granted { token, .. })) => *token,
+        Answer::Consistent(Ok((_, Some(entry)))) => entry.token(),
         other => panic!("{other:?}"),
     }
 }

@@ -424,7 +424,7 @@ impl Cluster {
 
 /// How a name is asked for, for an actor of the test's.
 pub(crate) fn register(name: u8, actor: u64) -> Call {
-    Call::Register { name: name_of(name), actor, kind: Kind(7), on_lapse: OnLapse::Suspend }
+    Call::Register { name: name_of(name), actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta: None }
 }
 
 /// What an operation of the store is to commit.

@@ -57,7 +57,7 @@ fn a_leader_that_drains_is_followed_and_holds_its_names_until_it_leaves() {
     let given_up = cluster.asked(leader, Call::Unregister { name: name_of(2) });
     assert!(matches!(given_up, Answer::Unregistered(Ok(_))), "{given_up:?}");
     let read = cluster.asked(leader, Call::Consistent { name: name_of(1) });
-    assert!(matches!(read, Answer::Consistent(Ok((_, Some(entry)))) if entry.token == token));
+    assert!(matches!(read, Answer::Consistent(Ok((_, Some(entry)))) if entry.token() == token));
     let ready = cluster.ask(leader, Call::Ready, BOUND);
     assert_eq!(cluster.world.asides[&ready], Some(Answer::Ready(false)), "at once, and nobody is sent here");
     assert_eq!(told(&cluster, leader, 1001), ["Draining"]);

@@ -196,7 +196,14 @@ fn register(name: u8, request: u64) -> Op {
 }
 
 fn register_for(actor: u64, name: u8, request: u64) -> Op {
-    Op::Register { name: name_of(name), session: 1, request: RequestNumber(request), actor, kind: Kind(7) }
+    Op::Register {
+        name: name_of(name),
+        session: 1,
+        request: RequestNumber(request),
+        actor,
+        kind: Kind(7),
+        meta: None,
+    }
 }
 
 /// What is allowed fires nothing, so that it is not the forging itself that does.
@@ -476,7 +483,7 @@ fn trap_8_checks_of_answers_fire() {
     let mut scene = Scene::new();
     scene.asks(scene.host, Want::Register { name: 5, stops: false });
     let token = scene.cluster.end();
-    scene.decide(scene.host, Verdict::Granted { token });
+    scene.decide(scene.host, Verdict::Granted { token, revision: token });
     scene.fires(Check::OwnRegister);
 
     // It is said to be free, and is not.

@@ -3,7 +3,7 @@
 use std::{hint::black_box, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
-use callsign::{Entry, Kind, Position, Registry};
+use callsign::{Entry, Incarnation, Kind, NodeName, Position, Registry, SessionNumber};
 use callsign_store::ids::SessionId;
 use dashmap::DashMap;
 
@@ -35,11 +35,11 @@ pub(super) fn measure(
 ) -> Result<Lookups> {
     let bare = bare(registry)?;
     let look_up = |name: &str| registry.lookup(name).ok().flatten();
-    let get = |name: &str| bare.get(name).map(|row| entry(&row));
+    let get = |name: &str| bare.get(name).map(|row| Copied::of(&row));
     let [local, remote] = [local, remote].map(listed);
     ensure!(!local.is_empty() && !remote.is_empty(), "there are no names to look up");
     for name in local.iter().chain(&remote) {
-        ensure!(look_up(name).is_some() && look_up(name) == get(name), "{name} is not as registered");
+        ensure!(look_up(name).map(|entry| Copied::from(&entry)) == get(name), "{name} is not as registered");
     }
 
     let mut random = 0x5eed;
@@ -75,31 +75,59 @@ fn bare(registry: &Registry) -> Result<Bare> {
     let mut sessions: Vec<Arc<SessionId>> = Vec::new();
     for name in registry.names()? {
         let Some(entry) = registry.lookup(&name)? else { continue };
-        let session = SessionId { node: entry.node, incarnation: entry.incarnation, number: entry.session };
+        let (node, incarnation, number) = (entry.node().clone(), entry.incarnation(), entry.session());
+        let session = SessionId { node, incarnation, number };
         let known = sessions.iter().find(|known| ***known == session).cloned();
         let session = known.unwrap_or_else(|| {
             sessions.push(Arc::new(session));
             sessions[sessions.len() - 1].clone()
         });
-        let row = Row { position: entry.token, session, request: 0, actor: entry.actor, kind: entry.kind };
+        let (position, actor, kind) = (entry.token(), entry.actor(), entry.kind());
+        let row = Row { position, session, request: 0, actor, kind };
         map.insert(name, row);
     }
     Ok(map)
 }
 
-fn entry(row: &Row) -> Entry {
-    Entry {
-        node: row.session.node.clone(),
-        incarnation: row.session.incarnation,
-        session: row.session.number,
-        actor: row.actor,
-        kind: row.kind,
-        token: row.position,
+/// What a lookup copies out of a row, as an entry has it.
+#[derive(PartialEq)]
+struct Copied {
+    node: NodeName,
+    incarnation: Incarnation,
+    session: SessionNumber,
+    actor: u64,
+    kind: Kind,
+    token: Position,
+}
+
+impl Copied {
+    fn of(row: &Row) -> Self {
+        Self {
+            node: row.session.node.clone(),
+            incarnation: row.session.incarnation,
+            session: row.session.number,
+            actor: row.actor,
+            kind: row.kind,
+            token: row.position,
+        }
+    }
+}
+
+impl From<&Entry> for Copied {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            node: entry.node().clone(),
+            incarnation: entry.incarnation(),
+            session: entry.session(),
+            actor: entry.actor(),
+            kind: entry.kind(),
+            token: entry.token(),
+        }
     }
 }
 
 /// Nanoseconds for each of so many lookups of random names.
-fn time(names: &[Arc<str>], lookups: u32, random: &mut u64, look_up: impl Fn(&str) -> Option<Entry>) -> f64 {
+fn time<T>(names: &[Arc<str>], lookups: u32, random: &mut u64, look_up: impl Fn(&str) -> T) -> f64 {
     let start = now_ns();
     for _ in 0..lookups {
         // Lehmer's generator: a multiplication, next to what is measured.

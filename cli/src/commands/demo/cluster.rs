@@ -176,7 +176,7 @@ impl Node {
 
     /// All names and who holds them, in order of names.
     pub(super) fn rows(&self) -> Result<Vec<Row>> {
-        let body = self.client.get("/entries", &[])?.ok()?;
+        let body = self.client.entries(&[], None)?.ok()?;
         let entries = body["entries"].as_array().context("no list of entries")?;
         let row = |entry: &Value| {
             Some(Row {

@@ -18,7 +18,7 @@ fn caller(on_outage: OnOutage) -> Caller {
 }
 
 fn granted(session: u64) -> Granted {
-    Granted { token: Position(4), session: SessionNumber(session), claim: CallId(1) }
+    Granted { token: Position(4), revision: Position(4), session: SessionNumber(session), claim: CallId(1) }
 }
 
 fn asks(seconds: u64) -> Does {

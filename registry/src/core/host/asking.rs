@@ -3,16 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::{message::Wish, table::RequestNumber};
+use crate::core::{message::Wish, meta, table::RequestNumber};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Asking {
     by_actor: BTreeMap<u64, BTreeSet<RequestNumber>>,
+    /// How many bytes of metadata all undecided requests bring.
+    bytes: usize,
 }
 
 impl Asking {
-    /// A request is undecided from here on. Only registrations are kept.
+    /// A request is undecided from here on. Only registrations are found by their actors.
     pub(super) fn begins(&mut self, wish: &Wish, number: RequestNumber) {
+        self.bytes += meta::weight(wish.meta());
         if let Wish::Register { actor, .. } = wish {
             self.by_actor.entry(*actor).or_default().insert(number);
         }
@@ -20,6 +23,7 @@ impl Asking {
 
     /// It is not any more.
     pub(super) fn ends(&mut self, wish: &Wish, number: RequestNumber) {
+        self.bytes -= meta::weight(wish.meta());
         let Wish::Register { actor, .. } = wish else { return };
         let Some(numbers) = self.by_actor.get_mut(actor) else { return };
         numbers.remove(&number);
@@ -46,7 +50,11 @@ impl Asking {
         self.by_actor.is_empty()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn clear(&mut self) {
-        self.by_actor.clear();
+        *self = Self::default();
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Decided {
 
 impl Decided {
     fn is_refusal(&self) -> bool {
-        !matches!(self.verdict, Verdict::Granted { .. })
+        !self.verdict.is_grant()
     }
 }
 

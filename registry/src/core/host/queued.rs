@@ -2,13 +2,32 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Caller, Kind, Name, OnLapse};
+use super::{Caller, Meta, Name, Position, Wanted, meta};
 
 /// A call that waits for another one on the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Queued {
-    Register { caller: Caller, actor: u64, kind: Kind, on_lapse: OnLapse },
+    Register { caller: Caller, wanted: Wanted },
     Unregister { caller: Caller },
+    Update { caller: Caller, token: Position, revision: Option<Position>, meta: Option<Meta> },
+}
+
+impl Queued {
+    pub(super) fn caller(&self) -> Caller {
+        match self {
+            Self::Register { caller, .. } | Self::Unregister { caller } | Self::Update { caller, .. } => {
+                *caller
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Register { wanted, .. } => meta::weight(wanted.meta.as_ref()),
+            Self::Update { meta, .. } => meta::weight(meta.as_ref()),
+            Self::Unregister { .. } => 0,
+        }
+    }
 }
 
 /// All of them, by name, in the order in which they came.
@@ -16,12 +35,15 @@ pub(super) enum Queued {
 pub(super) struct Queues {
     by_name: BTreeMap<Name, VecDeque<Queued>>,
     count: usize,
+    /// How many bytes of metadata they bring.
+    bytes: usize,
 }
 
 impl Queues {
     pub(super) fn push(&mut self, name: Name, call: Queued) {
-        self.by_name.entry(name).or_default().push_back(call);
         self.count += 1;
+        self.bytes += call.bytes();
+        self.by_name.entry(name).or_default().push_back(call);
     }
 
     /// Takes the call for a name that has waited longest.
@@ -32,15 +54,21 @@ impl Queues {
             self.by_name.remove(name);
         }
         self.count -= usize::from(call.is_some());
+        self.bytes -= call.as_ref().map_or(0, Queued::bytes);
         call
     }
 
     /// Keeps those for which this says so. Cost: their number.
     pub(super) fn retain(&mut self, mut keeps: impl FnMut(&Name, &Queued) -> bool) {
         self.by_name.retain(|name, queue| {
-            let before = queue.len();
-            queue.retain(|call| keeps(name, call));
-            self.count -= before - queue.len();
+            queue.retain(|call| {
+                let is_kept = keeps(name, call);
+                if !is_kept {
+                    self.count -= 1;
+                    self.bytes -= call.bytes();
+                }
+                is_kept
+            });
             !queue.is_empty()
         });
     }
@@ -48,6 +76,10 @@ impl Queues {
     /// How many calls wait, for all names together.
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether a call waits for this name.

@@ -24,7 +24,7 @@ impl Host {
         let Some(claim) = self.claims.get(name) else { return };
         if planted!("claim-puts-row-back") {
             if !self.by_name.contains_key(name) {
-                let wish = Wish::Register { actor: claim.actor, kind: claim.kind };
+                let wish = Wish::Register { actor: claim.actor, kind: claim.kind, meta: None };
                 let (name, on_lapse) = (name.clone(), claim.on_lapse);
                 let id = Some(claim.id);
                 self.ask(Open {

@@ -4,7 +4,7 @@ use callsign_store::planted;
 
 use super::{
     Answer, Arc, BTreeSet, Effect, Host, Notice, OnLapse, Queued, RegisterError, RequestNumber, SessionId,
-    Time, UnregisterError, Wish, not_held, refuse,
+    Time, UnregisterError, UpdateError, Wish, not_held, refuse,
 };
 
 impl Host {
@@ -71,6 +71,7 @@ impl Host {
                     name,
                     waited: now.since(caller.began),
                 })),
+                Wish::Update { .. } => Answer::Updated(Err(UpdateError::SessionLost { name })),
             };
             effects.push(Effect::Answer { call: caller.call, answer });
         }
@@ -84,6 +85,11 @@ impl Host {
                     Queued::Unregister { caller } => {
                         let answer = not_held(&name, None);
                         effects.push(Effect::Answer { call: caller.call, answer });
+                    }
+                    Queued::Update { caller, .. } => {
+                        let error = UpdateError::SessionLost { name: name.to_string() };
+                        effects
+                            .push(Effect::Answer { call: caller.call, answer: Answer::Updated(Err(error)) });
                     }
                 }
             }

@@ -4,9 +4,13 @@ use callsign_store::planted;
 
 use super::{
     ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, Granted, Host, Message, Name, Now, Position, Queued,
-    RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, Verdict, Wish,
-    decided::Decided,
+    RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, UpdateError,
+    Verdict, Wish, decided::Decided,
 };
+use crate::core::message::MESSAGE_BYTES;
+
+/// How many requests a message has at most. Fewer, if they bring much metadata.
+const REQUESTS_OF_A_MESSAGE: usize = 2048;
 
 impl Host {
     /// The epoch changed: every undecided request is asked again in the new one.
@@ -47,9 +51,14 @@ impl Host {
             requests.push(Request { number, name: open.name.clone(), wish: open.wish.clone() });
         }
         let acknowledged = self.acknowledged();
-        // Bounded, so that no message comes near the frame limit.
-        for requests in requests.chunks(2048) {
-            let requests = requests.to_vec();
+        while !requests.is_empty() {
+            let mut bytes = 0;
+            let fits = |request: &&Request| {
+                bytes += request.weight();
+                bytes <= MESSAGE_BYTES
+            };
+            let count = requests.iter().take(REQUESTS_OF_A_MESSAGE).take_while(fits).count().max(1);
+            let requests = requests.drain(..count).collect();
             let message = Message::Requests { epoch, session: session.clone(), acknowledged, requests };
             effects.push(Effect::send(leader.clone(), message));
         }
@@ -113,16 +122,19 @@ impl Host {
             self.by_name.remove(&open.name);
         }
         let Some(session) = self.session.clone() else { return };
+        let waited = open.caller.map(|caller| now.since(caller.began)).unwrap_or_default();
         let (answer, orphaned) = match (open.wish, verdict) {
-            (Wish::Register { actor, kind }, Verdict::Granted { token }) => {
+            (Wish::Register { actor, kind, .. }, Verdict::Granted { token, revision }) => {
                 let orphaned = open.is_orphan.then_some(token);
                 let orphaned = orphaned.filter(|_| !planted!("orphan-not-given-up"));
                 // A register always says which call it came from.
                 if let Some(id) = open.claim.filter(|_| !open.is_orphan) {
-                    let claim = Claim { id, actor, kind, position: token, on_lapse: open.on_lapse };
+                    let (position, on_lapse) = (token, open.on_lapse);
+                    let claim = Claim { id, actor, kind, position, revision, on_lapse };
                     self.tell_of_leaving(&claim, effects);
                     self.claim(open.name.clone(), claim);
-                    (Answer::Registered(Ok(Granted { token, session: session.number, claim: id })), None)
+                    let granted = Granted { token, revision, session: session.number, claim: id };
+                    (Answer::Registered(Ok(granted)), None)
                 } else {
                     effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
                     (Answer::Registered(Err(RegisterError::ActorEnded)), orphaned)
@@ -134,20 +146,46 @@ impl Host {
                 let error = match verdict {
                     Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
                     // No answer to this question, so nothing is known by it.
-                    Verdict::Granted { .. } | Verdict::Released => RegisterError::Unknown {
-                        name: open.name.to_string(),
-                        waited: open.caller.map(|caller| now.since(caller.began)).unwrap_or_default(),
-                    },
+                    _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };
                 (Answer::Registered(Err(error)), None)
             }
             (Wish::Unregister { .. }, _) => (Answer::Unregistered(Ok(position)), None),
+            (Wish::Update { position: token, .. }, verdict) => {
+                let answer = self.updated(&open.name, token, verdict, waited);
+                let orphaned = open.is_orphan && !planted!("orphan-of-an-update-kept");
+                (Answer::Updated(answer), orphaned.then_some(token))
+            }
         };
         if let Some(caller) = open.caller {
             effects.push(Effect::Answer { call: caller.call, answer });
         }
         if let Some(token) = orphaned {
             self.give_up(open.name, token, None);
+        }
+    }
+
+    /// What a caller is told of an update.
+    fn updated(
+        &mut self,
+        name: &Name,
+        token: Position,
+        verdict: Verdict,
+        waited: Duration,
+    ) -> Result<Position, UpdateError> {
+        let claim = self.claims.get_mut(name).filter(|claim| claim.position == token);
+        let name = name.to_string();
+        match verdict {
+            Verdict::Updated { revision } => {
+                if let Some(claim) = claim {
+                    claim.revision = revision;
+                }
+                Ok(revision)
+            }
+            Verdict::Moved { revision } => Err(UpdateError::Changed { name, revision }),
+            Verdict::NotHeld { holder } => Err(UpdateError::NotHeld { name, holder }),
+            // No answer to this question, so nothing is known by it.
+            _ => Err(UpdateError::Unknown { name, waited }),
         }
     }
 
@@ -161,11 +199,14 @@ impl Host {
         while !self.by_name.contains_key(name) {
             let Some(next) = self.queued.pop(name) else { return };
             match next {
-                Queued::Register { caller, actor, kind, on_lapse } => {
-                    self.register(now, caller, name.clone(), actor, kind, on_lapse, effects);
+                Queued::Register { caller, wanted } => {
+                    self.register(now, caller, name.clone(), wanted, effects);
                 }
                 Queued::Unregister { caller } => {
                     self.unregister(caller, name.clone(), replica, effects);
+                }
+                Queued::Update { caller, token, revision, meta } => {
+                    self.update(now, caller, name.clone(), (token, revision), meta, replica, effects);
                 }
             }
         }

@@ -4,7 +4,7 @@ use callsign_store::planted;
 
 use super::{
     ASK_AGAIN, Answer, Caller, Effect, Host, Now, Open, Queued, RegisterError, Replica, RequestNumber,
-    Surroundings, Table, Time, UnregisterError, Wish,
+    Surroundings, Table, Time, UnregisterError, UpdateError, Wish,
 };
 
 impl Host {
@@ -28,7 +28,7 @@ impl Host {
                 open.caller = None;
                 let answer = expired(open, caller, time, around);
                 effects.push(Effect::Answer { call: caller.call, answer });
-                if open.sent.is_none() && matches!(open.wish, Wish::Register { .. }) {
+                if open.sent.is_none() && !matches!(open.wish, Wish::Unregister { .. }) {
                     withdrawn.push(*number);
                 }
             }
@@ -44,38 +44,31 @@ impl Host {
             }
         }
         self.queued.retain(|name, call| {
-            let (caller, answer) = match call {
-                // Another request of this node on the same name is undecided.
-                Queued::Register { caller, .. } => (
-                    caller,
-                    Answer::Registered(Err(RegisterError::Unknown {
-                        name: name.to_string(),
-                        waited: time.since(caller.began),
-                    })),
-                ),
-                Queued::Unregister { caller } => (
-                    caller,
-                    Answer::Unregistered(Err(UnregisterError::Pending {
-                        name: name.to_string(),
-                        waited: time.since(caller.began),
-                    })),
-                ),
-            };
-            let is_over = time >= caller.deadline;
-            if is_over {
-                if matches!(call, Queued::Register { .. }) {
-                    effects.push(Effect::Forget { claim: caller.call });
-                }
-                effects.push(Effect::Answer { call: caller.call, answer });
+            let caller = call.caller();
+            if time < caller.deadline {
+                return true;
             }
-            !is_over
+            // Another request of this node on the same name is undecided.
+            let (name, waited) = (name.to_string(), time.since(caller.began));
+            let answer = match call {
+                Queued::Register { .. } => {
+                    effects.push(Effect::Forget { claim: caller.call });
+                    Answer::Registered(Err(RegisterError::Unknown { name, waited }))
+                }
+                Queued::Unregister { .. } => {
+                    Answer::Unregistered(Err(UnregisterError::Pending { name, waited }))
+                }
+                Queued::Update { .. } => Answer::Updated(Err(UpdateError::Unknown { name, waited })),
+            };
+            effects.push(Effect::Answer { call: caller.call, answer });
+            false
         });
         if around.is_synced {
             self.compare(time, replica, effects);
         }
     }
 
-    /// Takes back a register that was never sent, so that its caller can be told so.
+    /// Takes back a request that was never sent, so that its caller can be told so.
     pub(super) fn withdraw<T: Table>(
         &mut self,
         now: Now,
@@ -87,9 +80,16 @@ impl Host {
         self.outbox.remove(&number);
         self.asking.ends(&open.wish, number);
         self.by_name.remove(&open.name);
-        if let Wish::Register { actor, .. } = open.wish {
-            self.unwatch(actor, effects);
-            effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
+        match open.wish {
+            Wish::Register { actor, .. } => {
+                self.unwatch(actor, effects);
+                effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
+            }
+            // Its actor has ended, and what was to come first does not come.
+            Wish::Update { position, .. } if open.is_orphan => {
+                self.give_up(open.name.clone(), position, None)
+            }
+            Wish::Update { .. } | Wish::Unregister { .. } => {}
         }
         self.next_queued(now, &open.name, replica, effects);
     }
@@ -108,5 +108,11 @@ fn expired(open: &Open, caller: Caller, now: Time, around: Surroundings<'_>) -> 
         Wish::Register { .. } if !around.is_synced => Answer::Registered(Err(RegisterError::NotSynced)),
         Wish::Register { .. } if !around.has_leader => Answer::Registered(Err(RegisterError::NoLeader)),
         Wish::Register { .. } => Answer::Registered(Err(RegisterError::Unknown { name, waited })),
+        Wish::Update { .. } => Answer::Updated(Err(match around {
+            _ if open.sent.is_some() => UpdateError::Unknown { name, waited },
+            Surroundings { is_synced: false, .. } => UpdateError::NotSynced,
+            Surroundings { has_leader: false, .. } => UpdateError::NoLeader,
+            _ => UpdateError::Unknown { name, waited },
+        })),
     }
 }

@@ -170,11 +170,11 @@ impl Leader {
 
     pub(super) fn requeue(&mut self, flight: &BatchFlight) {
         let names = flight.batch.ops.iter().filter_map(|op| match op {
-            Op::Register { name, session, request, actor, kind } => Some(Pending {
+            Op::Register { name, session, request, actor, kind, meta } => Some(Pending {
                 session: flight.batch.sessions[*session as usize].clone(),
                 number: *request,
                 name: name.clone(),
-                wish: Wish::Register { actor: *actor, kind: *kind },
+                wish: Wish::Register { actor: *actor, kind: *kind, meta: meta.clone() },
             }),
             _ => None,
         });

@@ -24,11 +24,13 @@ use tokio::sync::{Notify, oneshot};
 use super::{Kick, Parts, watched::Watched};
 use crate::{
     core::{
+        caller::OnOutage,
         input::{Answer, Call, CallId, Input, Notice, Now},
         registry::Told,
     },
     driver::{
         inbox::Inbox,
+        outage::Outage,
         shared::{SharedTable, TableReader},
     },
     status::Status,
@@ -50,10 +52,25 @@ struct Kept {
     listeners: Vec<Listener>,
 }
 
+/// How long calls wait, and what they do while the store takes no commits.
+pub(crate) struct Calls {
+    pub(crate) timeout: Duration,
+    pub(crate) on_outage: OnOutage,
+    pub(crate) outage: Arc<Outage>,
+}
+
+impl Calls {
+    /// For how long the store has taken no commits, if calls that write are to fail then.
+    pub(crate) fn refused(&self) -> Option<Duration> {
+        self.outage.lasting().filter(|_| self.on_outage == OnOutage::Fail)
+    }
+}
+
 /// What a member shares with its callers.
 pub(crate) struct Shared {
     pub(crate) inbox: Inbox,
     pub(crate) table: TableReader,
+    pub(crate) calls: Calls,
     pub(crate) trust: TrustHandle,
     pub(crate) status: ArcSwap<Status>,
     actor: Mutex<Option<ActorRef<Kick>>>,
@@ -84,8 +101,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(parts: &Parts, table: &SharedTable) -> Self {
+    pub(super) fn new(parts: &Parts, calls: Calls, table: &SharedTable) -> Self {
         Self {
+            calls,
             inbox: Inbox::default(),
             table: table.reader(),
             trust: parts.trust.clone(),

@@ -21,7 +21,10 @@ use crate::{
         input::Notice,
         name::{BadName, Name, check_name},
     },
-    driver::registry::{RegisterOptions, Registration, Registry, WhenLapsed},
+    driver::{
+        registration::Registration,
+        registry::{RegisterOptions, Registry, WhenLapsed},
+    },
     error::{RegisterError, UnregisterError},
 };
 
@@ -153,7 +156,7 @@ impl Oracle for RegistryOracle {
         let options = RegisterOptions {
             when_lapsed: WhenLapsed::Tell(self.unheard.clone()),
             on_outage: Some(OnOutage::Fail),
-            wait: None,
+            ..RegisterOptions::default()
         };
         match self.registry.register_with(&self.name, &seat, options).await {
             Ok(registration) => {

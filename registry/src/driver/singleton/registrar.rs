@@ -46,8 +46,8 @@ pub(super) async fn keep<M: RemoteMessage>(
                         told.notify_one();
                     }
                 })),
-                wait: None,
                 on_outage: Some(OnOutage::Wait),
+                ..RegisterOptions::default()
             };
             let (why, pause) = match registry.register_with(name, child, options).await {
                 Ok(registration) => break registration.token(),

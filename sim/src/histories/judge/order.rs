@@ -52,7 +52,7 @@ pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Ve
         let ops = names.entry(claim.name.clone()).or_default();
         for (token, acts) in &claim.acts {
             for (call, ret) in [acts.first, acts.last] {
-                let what = What::Read { answer: Seen::Found { token: *token } };
+                let what = What::Read { answer: Seen::Found { token: *token, revision: None } };
                 ops.push(Op { call, ret: Some(ret), what });
             }
         }
@@ -122,7 +122,9 @@ fn what(incarnation: u64, call: &Call, grants: &[Grant], may_matter: bool) -> Op
             let answer = if is_done { Unregistered::Done } else { Unregistered::Unknown };
             What::Unregister { target: Target::Token(token), answer }
         }
-        (Ask::Consistent, Some(Answer::Found(token))) => What::Read { answer: Seen::Found { token: *token } },
+        (Ask::Consistent, Some(Answer::Found(token))) => {
+            What::Read { answer: Seen::Found { token: *token, revision: None } }
+        }
         (Ask::Consistent, Some(Answer::Free)) => What::Read { answer: Seen::Free },
         _ => return None,
     })

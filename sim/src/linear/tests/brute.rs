@@ -5,16 +5,10 @@ use super::super::*;
 /// Whether some order explains all answers.
 pub(super) fn linearizable(ops: &[Op]) -> bool {
     let tokens = ops.iter().filter_map(|op| token_of(&op.what)).max().map_or(0, |max| max + 2);
-    extend(ops, &mut vec![false; ops.len()], None, None, tokens)
+    extend(ops, &mut vec![false; ops.len()], State::default(), tokens)
 }
 
-fn extend(
-    ops: &[Op],
-    placed: &mut Vec<bool>,
-    last: Option<u64>,
-    holder: Option<(Claimant, u64)>,
-    tokens: u64,
-) -> bool {
+fn extend(ops: &[Op], placed: &mut Vec<bool>, state: State, tokens: u64) -> bool {
     let waits = |index: usize, placed: &[bool]| !placed[index] && !optional(&ops[index]);
     if (0..ops.len()).all(|index| !waits(index, placed)) {
         return true;
@@ -26,8 +20,8 @@ fn extend(
             continue;
         }
         placed[index] = true;
-        for (last, holder) in outcomes(&op.what, last, holder, tokens) {
-            if extend(ops, placed, last, holder, tokens) {
+        for state in outcomes(&op.what, state, tokens) {
+            if extend(ops, placed, state, tokens) {
                 return true;
             }
         }
@@ -36,17 +30,18 @@ fn extend(
     false
 }
 
-type State = (Option<u64>, Option<(Claimant, u64)>);
+/// The last token, who holds it, and the revision.
+type State = (Option<u64>, Option<(Claimant, u64)>, u64);
 
 /// What the object may do.
-fn outcomes(what: &What, last: Option<u64>, holder: Option<(Claimant, u64)>, tokens: u64) -> Vec<State> {
-    let same = (last, holder);
+fn outcomes(what: &What, same: State, tokens: u64) -> Vec<State> {
+    let (last, holder, at) = same;
     let if_so = |yes: bool, state: State| if yes { vec![state] } else { vec![] };
     let held = holder.map(|(_, token)| token);
     match *what {
         What::Register { by, answer: Registered::Granted { token } } => match holder {
             Some(holder) => if_so(holder == (by, token), same),
-            None => if_so(last < Some(token), (Some(token), Some((by, token)))),
+            None => if_so(last < Some(token), (Some(token), Some((by, token)), token)),
         },
         What::Register { by, answer: Registered::Taken { token } } => {
             if_so(holder.is_some_and(|holder| holder.0 != by && holder.1 == token), same)
@@ -55,7 +50,7 @@ fn outcomes(what: &What, last: Option<u64>, holder: Option<(Claimant, u64)>, tok
             Some(_) => vec![same],
             None => (0..tokens)
                 .filter(|token| last < Some(*token))
-                .map(|token| (Some(token), Some((by, token))))
+                .map(|token| (Some(token), Some((by, token)), token))
                 .collect(),
         },
         What::Unregister {
@@ -64,22 +59,37 @@ fn outcomes(what: &What, last: Option<u64>, holder: Option<(Claimant, u64)>, tok
         }
         | What::Free { token } => {
             if held == Some(token) {
-                vec![(last, None)]
+                vec![(last, None, at)]
             } else {
                 if_so(last >= Some(token), same)
             }
         }
         What::Unregister { target: Target::By(by), answer: Unregistered::Done | Unregistered::Unknown } => {
             if holder.is_some_and(|holder| holder.0 == by) {
-                vec![(last, None)]
+                vec![(last, None, at)]
             } else {
                 vec![same]
             }
         }
-        What::Read { answer: Seen::Found { token } } => if_so(held == Some(token), same),
+        What::Update { token, expected, answer: Updated::Done { revision } } => {
+            let is_expected = expected.is_none_or(|expected| expected == at);
+            if_so(held == Some(token) && is_expected && at < revision, (last, holder, revision))
+        }
+        What::Update { token, expected, answer: Updated::Unknown } => {
+            let is_done = held == Some(token) && expected.is_none_or(|expected| expected == at);
+            let revisions = (at + 1..tokens).filter(|_| is_done).map(|revision| (last, holder, revision));
+            revisions.chain([same]).collect()
+        }
+        What::Update { token, answer: Updated::Changed { revision }, .. } => {
+            if_so(held == Some(token) && at == revision, same)
+        }
+        What::Read { answer: Seen::Found { token, revision } } => {
+            if_so(held == Some(token) && revision.is_none_or(|revision| revision == at), same)
+        }
         What::Read { answer: Seen::Free } => if_so(holder.is_none(), same),
         What::Register { answer: Registered::Refused, .. }
         | What::Unregister { answer: Unregistered::Refused, .. }
+        | What::Update { answer: Updated::Refused, .. }
         | What::Read { answer: Seen::Refused } => vec![same],
     }
 }
@@ -88,6 +98,7 @@ fn optional(op: &Op) -> bool {
     match op.what {
         What::Register { answer, .. } => matches!(answer, Registered::Unknown | Registered::Refused),
         What::Unregister { answer, .. } => answer != Unregistered::Done,
+        What::Update { answer, .. } => matches!(answer, Updated::Unknown | Updated::Refused),
         What::Read { answer } => answer == Seen::Refused,
         What::Free { .. } => op.ret.is_none(),
     }
@@ -97,8 +108,15 @@ fn token_of(what: &What) -> Option<u64> {
     match *what {
         What::Register { answer: Registered::Granted { token } | Registered::Taken { token }, .. }
         | What::Unregister { target: Target::Token(token), .. }
-        | What::Read { answer: Seen::Found { token } }
         | What::Free { token } => Some(token),
+        What::Read { answer: Seen::Found { token, revision } } => Some(token.max(revision.unwrap_or(0))),
+        What::Update { token, expected, answer } => {
+            let told = match answer {
+                Updated::Done { revision } | Updated::Changed { revision } => revision,
+                _ => 0,
+            };
+            Some(token.max(expected.unwrap_or(0)).max(told))
+        }
         _ => None,
     }
 }

@@ -30,6 +30,9 @@ impl Rng {
 /// Calls that take effect one after the other, each somewhere between its call and its return.
 fn history(rng: &mut Rng, calls: u64, spread: u64) -> Vec<Op> {
     let (mut last, mut holder): (u64, Option<(Claimant, u64)>) = (0, None);
+    // Positions of the log are counted by both: tokens and revisions.
+    let mut revision = 0;
+    let mut tokens = Vec::new();
     let mut ops = Vec::new();
     for at in (1..=calls).map(|n| n * 10 + spread) {
         let by = actor(rng.below(3));
@@ -37,7 +40,7 @@ fn history(rng: &mut Rng, calls: u64, spread: u64) -> Vec<Op> {
         let refused = rng.one_in(12);
         let call = at - rng.below(spread);
         let mut ret = Some(at + rng.below(spread));
-        let what = match rng.below(10) {
+        let what = match rng.below(13) {
             0..5 => {
                 let answer = match holder {
                     _ if refused => Registered::Refused,
@@ -46,6 +49,8 @@ fn history(rng: &mut Rng, calls: u64, spread: u64) -> Vec<Op> {
                     None => {
                         last += 1 + rng.below(2);
                         holder = Some((by, last));
+                        revision = last;
+                        tokens.push(last);
                         Registered::Granted { token: last }
                     }
                 };
@@ -74,13 +79,39 @@ fn history(rng: &mut Rng, calls: u64, spread: u64) -> Vec<Op> {
                 ret = ret.filter(|_| !lost);
                 What::Free { token }
             }
-            _ => What::Read { answer: holder.map_or(Seen::Free, |(_, token)| Seen::Found { token }) },
+            10..13 if !tokens.is_empty() => {
+                let held = holder.map(|(_, token)| token);
+                let any = tokens[usize::try_from(rng.below(tokens.len() as u64)).unwrap()];
+                let token = held.filter(|_| !rng.one_in(6)).unwrap_or(any);
+                let expected = match rng.below(3) {
+                    0 => None,
+                    1 => Some(revision),
+                    _ => Some(1 + rng.below(last)),
+                };
+                let is_due = held == Some(token) && expected.is_none_or(|expected| expected == revision);
+                let answer = match held {
+                    _ if refused => Updated::Refused,
+                    Some(_) if is_due => {
+                        last += 1 + rng.below(2);
+                        revision = last;
+                        Updated::Done { revision }
+                    }
+                    Some(held) if held == token => Updated::Changed { revision },
+                    _ => Updated::Refused,
+                };
+                What::Update { token, expected, answer: if lost { Updated::Unknown } else { answer } }
+            }
+            _ => {
+                let revision = Some(revision).filter(|_| rng.one_in(2));
+                What::Read { answer: holder.map_or(Seen::Free, |(_, token)| Seen::Found { token, revision }) }
+            }
         };
         // The answer that says nothing may come before the effect.
         if matches!(
             what,
             What::Register { answer: Registered::Unknown, .. }
                 | What::Unregister { answer: Unregistered::Unknown, .. }
+                | What::Update { answer: Updated::Unknown, .. }
         ) {
             ret = if rng.one_in(2) { None } else { Some(call + rng.below(spread)) };
         }
@@ -107,7 +138,17 @@ fn mutate(rng: &mut Rng, ops: &mut [Op]) {
             *answer = [Unregistered::Done, Unregistered::Unknown, Unregistered::Refused]
                 [usize::try_from(rng.below(3)).unwrap()];
         }
-        What::Read { answer } => *answer = if rng.one_in(3) { Seen::Free } else { Seen::Found { token } },
+        What::Update { token: of, expected, answer } => match rng.below(5) {
+            0 => *of = token,
+            1 => *expected = rng.one_in(2).then_some(token),
+            2 => *answer = Updated::Done { revision: token },
+            3 => *answer = Updated::Changed { revision: token },
+            _ => *answer = [Updated::Unknown, Updated::Refused][usize::try_from(rng.below(2)).unwrap()],
+        },
+        What::Read { answer } => {
+            let revision = rng.one_in(2).then(|| rng.below(6));
+            *answer = if rng.one_in(3) { Seen::Free } else { Seen::Found { token, revision } };
+        }
         What::Free { token: freed } => *freed = token,
     }
     if rng.one_in(3) {
@@ -176,7 +217,7 @@ fn most_changed_answers_are_refused_with_a_core_of_what_was_told() {
         let told = history(&mut rng, 12, 8);
         let mut ops = told.clone();
         let index = usize::try_from(rng.below(12)).unwrap();
-        let What::Read { answer: Seen::Found { token } } = &mut ops[index].what else { continue };
+        let What::Read { answer: Seen::Found { token, .. } } = &mut ops[index].what else { continue };
         *token += 1;
         changed += 1;
         let Verdict::NotLinearizable(offence) = checker.check([("name", &ops[..])]) else { continue };
@@ -200,7 +241,7 @@ fn a_token_from_nowhere_is_refused() {
         else {
             continue;
         };
-        read.what = What::Read { answer: Seen::Found { token: from_nowhere } };
+        read.what = What::Read { answer: Seen::Found { token: from_nowhere, revision: None } };
         assert!(!accepted(&mut checker, &ops), "seed {seed}");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use callsign::{
     Name,
-    cores::{Batch, Op, Row, Slot},
+    cores::{Batch, More, Op, Row, Slot},
 };
 use callsign_store::ids::Position;
 
@@ -63,11 +63,19 @@ fn apply(rows: &mut Rows, batch: &Batch) {
     let session = |index: &u32| batch.sessions[*index as usize].clone();
     for op in &batch.ops {
         match op {
-            Op::Register { name, session: index, request, actor, kind } => {
+            Op::Register { name, session: index, request, actor, kind, meta } => {
                 let (session, request, actor, kind) = (session(index), *request, *actor, *kind);
                 let slot = Slot::default();
-                let row = Row { position: batch.position, session, request, actor, kind, slot };
+                let (position, more) =
+                    (batch.position, More::of(batch.position, batch.position, meta.clone()));
+                let row = Row { position, session, request, actor, kind, more, slot };
                 rows.insert(name.clone(), row);
+            }
+            Op::Update { name, position, request, meta } => {
+                if let Some(row) = rows.get_mut(name).filter(|row| row.position == *position) {
+                    row.request = *request;
+                    row.more = More::of(*position, batch.position, meta.clone());
+                }
             }
             Op::Unregister { name, position } => {
                 if rows.get(name).is_some_and(|row| row.position == *position) {

@@ -44,6 +44,7 @@ fn batch(position: u64, epoch: u64, nonce: u64, host: &str, name: &str) -> Bytes
         request: RequestNumber(1),
         actor: 7,
         kind: Kind::of("x"),
+        meta: None,
     };
     Batch {
         epoch: Epoch(epoch),
@@ -74,6 +75,7 @@ fn row(position: u64, host: &str) -> Row {
         request: RequestNumber(1),
         actor: 7,
         kind: Kind::of("x"),
+        more: None,
         slot: Slot::default(),
     }
 }
