@@ -60,6 +60,8 @@ mod pages {
     mod readme {}
     #[doc = include_str!("../../docs/getting-started.md")]
     mod getting_started {}
+    #[doc = include_str!("../../docs/names.md")]
+    mod names {}
 }
 
 #[cfg(feature = "election")]

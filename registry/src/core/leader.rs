@@ -38,7 +38,7 @@ use self::decide::decide;
 use crate::core::{
     fence::{Conditions, Fence},
     input::{Effect, Event, OpId, Tell, Turn},
-    log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, Op},
+    log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, ONE_OPERATION, Op},
     message::{MESSAGE_BYTES, Message, Request, Verdict, Wish},
     name::Name,
     replica::{Applied, Replica},
@@ -81,8 +81,7 @@ struct Pending {
 /// A request that a flight decides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Decision {
-    session: Arc<SessionId>,
-    number: RequestNumber,
+    pending: Pending,
     verdict: Verdict,
 }
 
@@ -192,7 +191,7 @@ pub(crate) struct Leader {
     failures: u32,
     /// No batch is begun before: the store refused the last one.
     rests_until: Option<Time>,
-    /// Where halving ends: a batch has one operation at least.
+    /// Where halving ends: smaller batches have one operation.
     least_batch: usize,
     /// Whether requests go before the entry for a closed session, the next time.
     requests_first: bool,
@@ -436,7 +435,7 @@ impl Leader {
                 names.insert(pending.name.clone());
                 builder.push(op);
             }
-            decisions.push(Decision { session: pending.session, number: pending.number, verdict });
+            decisions.push(Decision { pending, verdict });
         }
         // What waits for a name of this batch comes before what came after it.
         while let Some(pending) = later.pop_back() {
@@ -488,14 +487,14 @@ impl Leader {
 
     fn answer(&mut self, position: Position, decisions: Vec<Decision>, effects: &mut Vec<Effect>) {
         let mut by_host: BTreeMap<Arc<SessionId>, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
-        for decision in decisions {
-            let Some(host) = self.hosts.get_mut(&*decision.session) else { continue };
-            host.waiting.remove(&decision.number);
-            host.decided.insert(decision.number, (position, decision.verdict.clone()));
-            match by_host.get_mut(&decision.session) {
-                Some(verdicts) => verdicts.push((decision.number, decision.verdict)),
+        for Decision { pending: Pending { session, number, .. }, verdict } in decisions {
+            let Some(host) = self.hosts.get_mut(&*session) else { continue };
+            host.waiting.remove(&number);
+            host.decided.insert(number, (position, verdict.clone()));
+            match by_host.get_mut(&session) {
+                Some(verdicts) => verdicts.push((number, verdict)),
                 None => {
-                    by_host.insert(decision.session, vec![(decision.number, decision.verdict)]);
+                    by_host.insert(session, vec![(number, verdict)]);
                 }
             }
         }

@@ -23,8 +23,11 @@ use crate::core::{
 /// The most bytes of one encoded batch. Below the smallest limit of a store's value (100 000).
 pub const MAX_BATCH_BYTES: usize = 90_000;
 
-/// A store that refuses a batch as too large is offered smaller ones, down to this.
+/// A store that refuses a batch as too large is offered smaller ones, down to this, and then batches of one operation.
 pub const LEAST_BATCH_BYTES: usize = 2048;
+
+/// As a limit of a batch's bytes: its first operation may have more, and there is no second.
+pub const ONE_OPERATION: usize = 1;
 
 /// What an operation takes beside its name and its metadata; and what one more session of a batch takes.
 const OP_BYTES: usize = 56;

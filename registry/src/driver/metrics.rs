@@ -36,7 +36,7 @@ const OWN: &[Metric] = {
             Counter,
             Count,
             &["registry", "call", "outcome"],
-            "register, unregister and consistent reads that this node's member answered, by outcome",
+            "register, update, unregister and consistent reads that this node's member answered, by outcome",
         ),
         Metric::new(
             "callsign_registry_batch_operations",

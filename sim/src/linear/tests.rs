@@ -141,7 +141,7 @@ fn of_two_updates_that_expect_the_same_revision_one_is_done() {
     good(&by_both(Updated::Changed { revision: 6 }));
     good(&by_both(Updated::Unknown));
     let wrong = by_both(done(7));
-    bad(&wrong[..3], &wrong[..3]);
+    bad(&wrong[..3], &wrong[1..3]);
     good(&[
         op(0, 1, granted(1, 5)),
         op(2, 3, updated(5, None, done(6))),

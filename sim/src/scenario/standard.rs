@@ -53,7 +53,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         beside: 0,
         configure: 0,
         patient: 0,
-        update: some(10),
+        update: 5,
     };
     Profile {
         nodes: 3,

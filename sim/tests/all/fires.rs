@@ -267,6 +267,12 @@ fn trap_8_checks_of_the_log_fire() {
     scene.ops(vec![register(9, 900), Op::Unregister { name: name_of(9), position }]);
     scene.fires(Check::OneOpPerName);
 
+    // What nobody holds under that token says something else of itself.
+    let mut scene = Scene::new();
+    let (name, position, request) = (name_of(1), scene.cluster.end(), RequestNumber(900));
+    scene.ops(vec![Op::Update { name, position, request, meta: None }]);
+    scene.fires(Check::UpdateTrue);
+
     // Nobody asked the leader for it.
     let mut scene = Scene::new();
     let mut batch = scene.batch(vec![register(9, 900)]);
@@ -491,6 +497,13 @@ fn trap_8_checks_of_answers_fire() {
     scene.asks(scene.host, Want::Unregister { name: 0 });
     scene.decide(scene.host, Verdict::Released);
     scene.fires(Check::FreedTrue);
+
+    // It is said to be updated, and is not.
+    let mut scene = Scene::new();
+    scene.asks(scene.host, Want::Update { name: 0, guarded: false });
+    let revision = scene.cluster.end();
+    scene.decide(scene.host, Verdict::Updated { revision });
+    scene.fires(Check::UpdateTold);
 
     // The store forgets where the log ends, and the replica has not heard.
     let mut scene = Scene::new();

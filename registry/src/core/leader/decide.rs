@@ -69,3 +69,67 @@ pub(super) fn decide<T: Table>(
         (Wish::Unregister { .. }, _) => (None, Verdict::Released),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use callsign_elector::record::LogEnd;
+    use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, SessionId, SessionNumber};
+    use callsign_transport::Kind;
+
+    use super::*;
+    use crate::core::{meta::Meta, name::Name, table::RequestNumber, table::Row};
+
+    fn session(node: &str) -> Arc<SessionId> {
+        let node = NodeName::new(node).unwrap();
+        Arc::new(SessionId { node, incarnation: Incarnation(1), number: SessionNumber(1) })
+    }
+
+    /// A replica in which the session of node a registered "x" at position 1, and updated it at 2 by its request 7.
+    fn replica() -> Replica<BTreeMap<Name, Row>> {
+        let mut replica = Replica::new(NodeName::new("a").unwrap(), BTreeMap::new());
+        replica.base_on_nothing();
+        let (name, request, meta): (Name, _, _) = ("x".into(), RequestNumber(6), None);
+        let register =
+            Op::Register { name: name.clone(), session: 0, request, actor: 5, kind: Kind(7), meta };
+        let (position, request) = (Position(1), RequestNumber(7));
+        let update = Op::Update { name, position, request, meta: Meta::new("eu").ok() };
+        for op in [register, update] {
+            let mut builder = BatchBuilder::default();
+            builder.session(&session("a"));
+            builder.push(op);
+            let (prev, at) = (replica.end(), replica.position().next());
+            let batch = builder.build(Epoch(1), Nonce(at.0), prev, at);
+            assert_eq!(batch.prev, LogEnd { position: Position(at.0 - 1), nonce: Nonce(at.0 - 1) });
+            replica.apply(&batch);
+        }
+        replica
+    }
+
+    fn asked(session: &Arc<SessionId>, number: u64, token: u64, revision: Option<u64>) -> (bool, Verdict) {
+        let wish = Wish::Update { position: Position(token), revision: revision.map(Position), meta: None };
+        let (session, number) = (session.clone(), RequestNumber(number));
+        let pending = Pending { session, number, name: "x".into(), wish };
+        let (op, verdict) = decide(&replica(), &pending, Position(3), &mut BatchBuilder::default());
+        (op.is_some(), verdict)
+    }
+
+    #[test]
+    fn an_update_is_of_the_registration_and_of_the_revision_that_it_names() {
+        let (a, b) = (session("a"), session("b"));
+        let updated = |revision| Verdict::Updated { revision: Position(revision) };
+        assert_eq!(asked(&a, 8, 1, Some(2)), (true, updated(3)));
+        assert_eq!(asked(&a, 8, 1, None), (true, updated(3)));
+        assert_eq!(asked(&a, 8, 1, Some(1)), (false, Verdict::Moved { revision: Position(2) }));
+        for (session, token) in [(&a, 2), (&b, 1)] {
+            let (changes, verdict) = asked(session, 8, token, None);
+            let Verdict::NotHeld { holder: Some(holder) } = verdict else { panic!("{verdict:?}") };
+            assert_eq!((changes, holder.token(), holder.raw_meta()), (false, Position(1), None));
+        }
+        // Asked again, it is told what it came to, though that moved the revision.
+        assert_eq!(asked(&a, 7, 1, Some(1)), (false, updated(2)));
+        // The number is another session's.
+        assert!(matches!(asked(&b, 7, 1, None), (false, Verdict::NotHeld { .. })));
+    }
+}

@@ -3,11 +3,10 @@
 use callsign_store::planted;
 
 use super::{
-    ASKED_AGAIN, Arc, BTreeSet, Batch, BatchBuilder, BatchFlight, CommitOutcome, Conditions, Decision,
-    Duration, Effect, Event, FENCE_AGE, Fence, Flight, LONGEST_COMMIT_PAUSE, Leader, Message, NodeName,
-    Nonce, Op, OpId, Outcome, Pending, Position, RETRY, ReadResult, Record, Replica, RequestNumber,
-    SessionId, Stage, StoreError, Table, Time, Transaction, Turn, UNANSWERED_AFTER, Wish,
-    flight_conditions_failed, read_key, splitmix,
+    ASKED_AGAIN, Batch, BatchBuilder, BatchFlight, CommitOutcome, Conditions, Decision, Duration, Effect,
+    Event, FENCE_AGE, Fence, Flight, LONGEST_COMMIT_PAUSE, Leader, Message, NodeName, Nonce, ONE_OPERATION,
+    OpId, Outcome, Pending, Position, RETRY, ReadResult, Record, Replica, Stage, StoreError, Table, Time,
+    Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed, read_key, splitmix,
 };
 
 impl Leader {
@@ -129,9 +128,10 @@ impl Leader {
             CommitOutcome::TooLarge(too_large) => {
                 // Our own limit was wrong for this store. Nothing was written and nothing will be, so the
                 // requests are decided anew, in smaller batches.
-                let is_smallest = self.max_batch <= self.least_batch;
+                let is_smallest = self.max_batch <= ONE_OPERATION;
                 if !planted!("large-batch-not-halved") {
-                    self.max_batch = (self.max_batch / 2).max(self.least_batch);
+                    let half = self.max_batch / 2;
+                    self.max_batch = if half < self.least_batch { ONE_OPERATION } else { half };
                 }
                 self.rests_until = is_smallest.then(|| turn.now + self.pause());
                 let reason = too_large.to_string();
@@ -139,7 +139,7 @@ impl Leader {
                 let Flight::Batch(flight) = std::mem::replace(&mut self.flight, Flight::None) else {
                     return Outcome::default();
                 };
-                self.requeue(&flight);
+                self.requeue(*flight);
                 Outcome::default()
             }
         }
@@ -168,31 +168,17 @@ impl Leader {
         }
     }
 
-    pub(super) fn requeue(&mut self, flight: &BatchFlight) {
-        let names = flight.batch.ops.iter().filter_map(|op| match op {
-            Op::Register { name, session, request, actor, kind, meta } => Some(Pending {
-                session: flight.batch.sessions[*session as usize].clone(),
-                number: *request,
-                name: name.clone(),
-                wish: Wish::Register { actor: *actor, kind: *kind, meta: meta.clone() },
-            }),
-            _ => None,
-        });
+    /// Has what a batch was to decide wait again, in its order, ahead of what came since.
+    pub(super) fn requeue(&mut self, flight: BatchFlight) {
         // A session may have been closed while its batch was in flight: nothing more is decided for it.
         let is_open = |pending: &Pending| !self.closed.contains(&*pending.session);
-        for pending in names.filter(is_open).collect::<Vec<_>>().into_iter().rev() {
+        let is_kept = |pending: &Pending| {
+            matches!(pending.wish, Wish::Register { .. }) || !planted!("requeued-request-waits-for-ever")
+        };
+        let pending = flight.decisions.into_iter().map(|decision| decision.pending);
+        let pending: Vec<_> = pending.filter(|pending| is_open(pending) && is_kept(pending)).collect();
+        for pending in pending.into_iter().rev() {
             self.queue.push_front(pending);
-        }
-        // Whatever was not a registration is asked again by its host.
-        let queued: BTreeSet<(Arc<SessionId>, RequestNumber)> =
-            self.queue.iter().map(|p| (p.session.clone(), p.number)).collect();
-        for decision in &flight.decisions {
-            if !queued.contains(&(decision.session.clone(), decision.number))
-                && let Some(host) = self.hosts.get_mut(&*decision.session)
-                && !planted!("requeued-request-waits-for-ever")
-            {
-                host.waiting.remove(&decision.number);
-            }
         }
     }
 

@@ -123,7 +123,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "requeued-request-waits-for-ever",
         file: "registry/src/core/leader/flight.rs",
-        what: "Takes a request whose batch was too large for one that still waits, when its host asks again.",
+        what: "Forgets an unregister whose batch was too large, and takes it for one that still waits when its host asks again.",
         hazard: "outside testing; DESIGN P8",
         scenario: "oversize",
         within: 1_000,

@@ -10,7 +10,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "registry/src/core/leader/decide.rs",
         what: "Does not recognise an update that is asked for again by the request in the row, and decides it anew.",
         hazard: HAZARD,
-        scenario: "all",
+        scenario: "standard",
         within: 5_000,
     },
     Mutant {
@@ -18,23 +18,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "registry/src/core/leader/decide.rs",
         what: "Updates a row whatever its revision is.",
         hazard: HAZARD,
-        scenario: "all",
+        scenario: "standard",
         within: 5_000,
-    },
-    Mutant {
-        name: "update-of-any-token",
-        file: "registry/src/core/leader/decide.rs",
-        what: "Updates a row whoever holds the name by now.",
-        hazard: HAZARD,
-        scenario: "all",
-        within: 20_000,
     },
     Mutant {
         name: "orphan-of-an-update-kept",
         file: "registry/src/core/host/verdicts.rs",
         what: "Does not give up the name of an actor that ended while its update was undecided.",
         hazard: HAZARD,
-        scenario: "all",
+        scenario: "standard",
         within: 20_000,
     },
     Mutant {
@@ -42,7 +34,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "registry/src/core/message.rs",
         what: "Leaves the metadata out of a snapshot.",
         hazard: HAZARD,
-        scenario: "all",
+        scenario: "bulk",
         within: 5_000,
     },
     Mutant {
@@ -50,7 +42,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "registry/src/core/message.rs",
         what: "Leaves the position of the last change out of a snapshot.",
         hazard: HAZARD,
-        scenario: "all",
+        scenario: "bulk",
         within: 5_000,
     },
 ];
