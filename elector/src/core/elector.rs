@@ -49,7 +49,6 @@ use self::{
     wanted::Wanted,
 };
 pub use self::{
-    plan::write_member,
     reading::MAX_MEMBERS,
     timing::ElectorTiming,
     types::{Effect, ElectorConfig, ElectorEvent, Input, Notice, OpId, View},

@@ -26,6 +26,7 @@ use callsign_store::{
 
 use crate::core::{
     lineage::LineageNumber,
+    member_rows::clear_members,
     record::{Lineage, LogEnd, MemberRow, PositionRecord, QueueEntry, SessionRecord, Term},
 };
 
@@ -263,12 +264,12 @@ pub fn fence(keys: &RegistryKeys, found: &Found) -> Transaction {
         let floor = end.next().max(found.floor.unwrap_or_default());
         transaction = transaction.put(keys.floor(), PositionRecord(floor).to_value());
     }
-    transaction
+    let transaction = transaction
         .clear(keys.lock())
         .clear(keys.settings())
         .clear(keys.queue())
-        .clear_range(keys.queue_entries())
-        .clear_range(keys.members())
+        .clear_range(keys.queue_entries());
+    clear_members(transaction, keys)
 }
 
 /// Clears what is left of the log below a floor, oldest first.

@@ -31,6 +31,7 @@ use callsign_store::{
 };
 use callsign_transport::Kind;
 
+pub(crate) use self::queued::Registrant;
 use self::{
     asking::Asking,
     decided::AllDecided,
@@ -172,9 +173,7 @@ impl Host {
         now: Now,
         caller: Caller,
         name: Name,
-        actor: u64,
-        kind: Kind,
-        on_lapse: OnLapse,
+        registrant: Registrant,
         effects: &mut Vec<Effect>,
     ) {
         let call = caller.call;
@@ -189,8 +188,9 @@ impl Host {
             return refuse(call, RegisterError::Overloaded { pending }, effects);
         }
         if self.by_name.contains_key(&name) {
-            return self.queued.push(name, Queued::Register { caller, actor, kind, on_lapse });
+            return self.queued.push(name, Queued::Register(caller, registrant));
         }
+        let Registrant { actor, kind, on_lapse } = registrant;
         // What this node holds while it is trusted nobody else can hold: no need to ask.
         if let Some(claim) = self.claims.get(&name) {
             if claim.actor == actor && claim.kind == kind {

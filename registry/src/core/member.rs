@@ -39,7 +39,7 @@ use self::{ahead::Ahead, drain::Drain, lineage::Told};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Caller, Host, Surroundings},
+    host::{Caller, Host, Registrant, Surroundings},
     input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
     leader::{Leader, Outcome},
     log::CorruptBatch,
@@ -525,7 +525,7 @@ impl<T: Table> Member<T> {
         let caller = Caller::new(now.time, id, wait);
         match call {
             Call::Register { name, actor, kind, on_lapse } => {
-                self.host.register(now, caller, name, actor, kind, on_lapse, effects);
+                self.host.register(now, caller, name, Registrant { actor, kind, on_lapse }, effects);
             }
             Call::Unregister { name } => self.host.unregister(caller, name, &self.replica, effects),
             Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),

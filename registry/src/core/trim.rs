@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use callsign_elector::{
-    elector::{View, write_member},
+    elector::View,
+    member_rows::write_member,
     record::{MemberRow, PositionRecord},
 };
 use callsign_store::{

@@ -27,7 +27,7 @@ use crate::core::{
     catchup::{CatchUp, Sources},
     fence::Fence,
     handoff::{End, Handoff, Step, reset_conditions},
-    host::{Caller, Host, Surroundings},
+    host::{Caller, Host, Registrant, Surroundings},
     input::{CallId, Effect, Input, Notice, Now, OnLapse, Turn},
     leader::Leader,
     log::{Batch, CorruptBatch, Op},
@@ -82,7 +82,8 @@ impl Alone {
     fn register(&mut self, what: &str, actor: u64) {
         let caller = Caller::new(Self::NOW.time, CallId(actor), Duration::from_secs(5));
         let (kind, on_lapse) = (Kind(7), OnLapse::Suspend);
-        self.host.register(Self::NOW, caller, what.into(), actor, kind, on_lapse, &mut Vec::new());
+        let registrant = Registrant { actor, kind, on_lapse };
+        self.host.register(Self::NOW, caller, what.into(), registrant, &mut Vec::new());
     }
 
     fn settle(&mut self) -> Vec<Effect> {

@@ -92,6 +92,15 @@ pub enum Kind {
 /// What the oracle is busy with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asking {
+    /// What is asked.
+    pub asked: Asked,
+    /// The store's part.
+    pub pending: Pending,
+}
+
+/// What a campaign asks of its oracle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
     /// The campaign's call.
     pub call: CallId,
     /// What it is.
@@ -100,8 +109,6 @@ pub struct Asking {
     pub intent: Intent,
     /// What comes after it was prepared.
     pub then: Option<Ask>,
-    /// The store's part.
-    pub pending: Pending,
 }
 
 /// Sees the records change.

@@ -23,7 +23,7 @@ impl Host {
             return;
         }
         self.queued.retain(|_, call| {
-            let Queued::Register { caller, .. } = call else { return true };
+            let Queued::Register(caller, _) = call else { return true };
             let ask = self.turned_away.clone().unwrap_or_default();
             refuse(caller.call, RegisterError::Draining { ask }, effects);
             false

@@ -7,8 +7,16 @@ use super::{Caller, Kind, Name, OnLapse};
 /// A call that waits for another one on the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Queued {
-    Register { caller: Caller, actor: u64, kind: Kind, on_lapse: OnLapse },
+    Register(Caller, Registrant),
     Unregister { caller: Caller },
+}
+
+/// Who asks for a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Registrant {
+    pub(crate) actor: u64,
+    pub(crate) kind: Kind,
+    pub(crate) on_lapse: OnLapse,
 }
 
 /// All of them, by name, in the order in which they came.

@@ -77,7 +77,7 @@ impl Host {
         for (name, queued) in std::mem::take(&mut self.queued) {
             for call in queued {
                 match call {
-                    Queued::Register { caller, .. } => {
+                    Queued::Register(caller, _) => {
                         let error = RegisterError::SessionLost { name: name.to_string() };
                         refuse(caller.call, error, effects);
                     }

@@ -161,8 +161,8 @@ impl Host {
         while !self.by_name.contains_key(name) {
             let Some(next) = self.queued.pop(name) else { return };
             match next {
-                Queued::Register { caller, actor, kind, on_lapse } => {
-                    self.register(now, caller, name.clone(), actor, kind, on_lapse, effects);
+                Queued::Register(caller, registrant) => {
+                    self.register(now, caller, name.clone(), registrant, effects);
                 }
                 Queued::Unregister { caller } => {
                     self.unregister(caller, name.clone(), replica, effects);

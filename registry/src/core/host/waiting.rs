@@ -46,7 +46,7 @@ impl Host {
         self.queued.retain(|name, call| {
             let (caller, answer) = match call {
                 // Another request of this node on the same name is undecided.
-                Queued::Register { caller, .. } => (
+                Queued::Register(caller, _) => (
                     caller,
                     Answer::Registered(Err(RegisterError::Unknown {
                         name: name.to_string(),
