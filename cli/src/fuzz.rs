@@ -19,7 +19,7 @@ use tokio::{runtime::Runtime, sync::watch};
 use tower::ServiceExt;
 
 use crate::{
-    admin::{self, Door},
+    admin::{self, Access},
     duration, echo,
     hosted::Hosted,
     metrics::Counted,
@@ -72,7 +72,7 @@ const ROUTES: [(&str, &str); 21] = [
     ("POST", "/configure"),
 ];
 
-/// What opens the door here, if it has a lock.
+/// The token of the endpoint here, if it has one.
 pub(crate) const TOKEN: &str = "0123456789abcdef";
 
 /// How many questions a node answers before it is replaced, so that what one leaves does not matter for long.
@@ -140,7 +140,7 @@ thread_local! {
     static WORLD: RefCell<Option<ManuallyDrop<World>>> = const { RefCell::new(None) };
 }
 
-/// Asks a node, with its door locked or not.
+/// Asks a node, with a token or without.
 pub(crate) fn ask(locked: bool, request: Request<Body>) -> (StatusCode, Value) {
     WORLD.with_borrow_mut(|world| {
         if let Some(spent) = world.take_if(|world| world.left == 0) {
@@ -175,7 +175,7 @@ impl World {
             let token = Token::new(TOKEN).expect("sixteen letters");
             let metrics = Counted::by(PrometheusBuilder::new().build_recorder().handle());
             let routes = |token| {
-                admin::routes(hosted.clone(), watch::channel(false).0, Door { token }, metrics.clone())
+                admin::routes(hosted.clone(), watch::channel(false).0, Access { token }, metrics.clone())
             };
             (routes(None), routes(Some(token)))
         });

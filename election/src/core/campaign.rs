@@ -108,9 +108,9 @@ enum Listening {
     /// The next one brings the next question forward.
     Open,
     /// One did; or came while a question was in flight, and will.
-    Heard,
+    Signalled,
     /// The last change of the seat was this member's own: signals are about that, until the next poll.
-    Deaf,
+    Ignores,
 }
 
 /// Whether it goes on.

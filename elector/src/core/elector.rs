@@ -281,7 +281,7 @@ impl Elector {
                 }
             }
             Notice::Changed => self.stale = true,
-            Notice::Heard { epoch } => self.stale |= self.silence.hear(now, epoch),
+            Notice::LeaderContact { epoch } => self.stale |= self.silence.contact(now, epoch),
             Notice::LinkDown { node } => self.silence.link(node, false),
             Notice::LinkUp { node } => self.silence.link(node, true),
             Notice::Synced { epoch, position } => self.synced = Some((epoch, position)),

@@ -34,7 +34,7 @@ use crate::core::{
 const MOST_ROWS: usize = 10_000;
 
 /// How many positions of the log are cleared at once: little enough for every store's time limit.
-const PIECE: u64 = 1000;
+const POSITIONS_AT_ONCE: u64 = 1000;
 
 const TERM: usize = 0;
 const LOCK: usize = 1;
@@ -289,7 +289,7 @@ impl Sweep {
     /// begin again.
     pub fn next(&self, found: &Found) -> Option<Transaction> {
         let oldest = found.oldest.filter(|oldest| *oldest < self.below && found.floor >= Some(self.below))?;
-        let until = Position(oldest.0.saturating_add(PIECE)).min(self.below);
+        let until = Position(oldest.0.saturating_add(POSITIONS_AT_ONCE)).min(self.below);
         let transaction = found.check(Transaction::new(), self.keys.cluster().lineage());
         let transaction = found.check(transaction, self.keys.floor());
         Some(transaction.clear_range(self.keys.log_range(oldest..until)))

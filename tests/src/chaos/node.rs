@@ -41,7 +41,7 @@ const CALL_PAUSE: Duration = Duration::from_millis(30);
 /// Between two acts of an actor.
 const ACT_EVERY: Duration = Duration::from_millis(50);
 /// Before what failed is tried again.
-const AGAIN: Duration = Duration::from_millis(300);
+const CAMPAIGN_AGAIN: Duration = Duration::from_millis(300);
 
 /// What a node is started with.
 #[derive(Clone, Debug, clap::Args)]
@@ -132,7 +132,7 @@ async fn join(args: &Args) -> Registry {
             Ok(registry) => return registry,
             Err(error) => tracing::warn!("not joined: {error}"),
         }
-        sleep(AGAIN).await;
+        sleep(CAMPAIGN_AGAIN).await;
     }
 }
 
@@ -238,6 +238,6 @@ async fn offer(shared: Arc<Shared>) {
             }
             Err(error) => tracing::warn!("no singleton: {error}"),
         }
-        sleep(AGAIN).await;
+        sleep(CAMPAIGN_AGAIN).await;
     }
 }
