@@ -79,7 +79,7 @@ pub const METRICS: &[Metric] = {
 };
 
 /// Tells the recorder that is installed what everything here means. Call it once, after installing one.
-pub fn describe() {
+pub fn describe_elections() {
     METRICS.iter().for_each(Metric::describe);
 }
 

@@ -6,7 +6,7 @@ use callsign_election::{
     Fence, Grant,
     campaign::{
         Transition, Until,
-        core::{CallId, Config, Core, RunId},
+        core::{CallId, Core, CoreConfig, RunId},
     },
     lease::{
         Memory, Watcher,
@@ -189,7 +189,7 @@ pub struct Process {
 impl Process {
     pub(super) fn new(setup: &Setup, at: Slot, incarnation: Incarnation) -> Option<Self> {
         let seat = setup.members.get(usize::from(at))?;
-        let config = Config {
+        let config = CoreConfig {
             election: election(),
             member: seat.member.clone(),
             incarnation,
