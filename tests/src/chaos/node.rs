@@ -17,6 +17,11 @@ use tokio::{
     sync::watch,
     time::sleep,
 };
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 use super::{
     event::Event,
@@ -102,8 +107,10 @@ pub(super) struct Shared {
 pub fn run(args: Args) -> Result<()> {
     #[cfg(feature = "planted")]
     callsign_store::planted::plant(args.plant.as_deref());
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let given = std::env::var("RUST_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
+    let filter = given.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false);
+    lines.with_max_level(LevelFilter::TRACE).finish().with(filter).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let result = runtime.block_on(serve(args));
     runtime.shutdown_timeout(Duration::from_millis(100));
