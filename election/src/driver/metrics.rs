@@ -52,7 +52,7 @@ pub const METRICS: &[Metric] = {
             Counter,
             Count,
             &["election", "why"],
-            "terms that ended for this member, by why; trust_lapsed: nothing was heard in time",
+            "terms that ended for this member, by why; trust_lapsed: no answer came in time",
         ),
         Metric::new(
             "callsign_election_calls_total",
