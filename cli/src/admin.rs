@@ -27,7 +27,7 @@
 //! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
 //! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
 //!
-//! Who may ask is in [`door`]; how long they may take for it in [`serve()`]. A body has at most 64 KiB.
+//! Who may ask is in [`access`]; how long they may take for it in [`serve()`]. A body has at most 64 KiB.
 //!
 //! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.
@@ -43,7 +43,7 @@
 //! A node that drains answers whoever wants a new name with 503 `draining` and `ask: [{node, address}]`, whom to ask in its
 //! place, the leader first. Nothing was asked for then; the same request elsewhere is as good as the first.
 
-mod door;
+mod access;
 mod serve;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -73,7 +73,7 @@ use crate::{
 };
 
 pub(crate) use self::{
-    door::Door,
+    access::Access,
     serve::{Limits, serve},
 };
 
@@ -91,8 +91,13 @@ pub(crate) struct Admin {
     metrics: Counted,
 }
 
-/// The routes of a node, behind its door. `left` becomes true when it was told to leave, and has.
-pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>, door: Door, metrics: Counted) -> Router {
+/// The routes of a node, behind the check of who may ask. `left` becomes true when it was told to leave, and has.
+pub(crate) fn routes(
+    hosted: Arc<Hosted>,
+    left: watch::Sender<bool>,
+    access: Access,
+    metrics: Counted,
+) -> Router {
     Router::new()
         .route("/register", post(register))
         .route("/register-many", post(register_many))
@@ -116,7 +121,7 @@ pub(crate) fn routes(hosted: Arc<Hosted>, left: watch::Sender<bool>, door: Door,
         .route("/leave", post(leave))
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
         .method_not_allowed_fallback(async || Refusal::wrong_method())
-        .layer(middleware::from_fn_with_state(door, door::guard))
+        .layer(middleware::from_fn_with_state(access, access::guard))
         .with_state(Admin { hosted, left, metrics })
 }
 
@@ -143,7 +148,7 @@ impl<S: Send + Sync> FromRequest<S> for Nothing {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
         let body = Bytes::from_request(request, state).await;
-        // The door has read it already.
+        // [`access`] has read it already.
         let body = body.map_err(|error| Refusal::usage("bad_body", error.body_text()))?;
         if !body.trim_ascii().is_empty() {
             let read = serde_json::from_slice::<NoFields>(&body);

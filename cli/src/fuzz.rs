@@ -19,7 +19,7 @@ use tokio::{runtime::Runtime, sync::watch};
 use tower::ServiceExt;
 
 use crate::{
-    admin::{self, Door},
+    admin::{self, Access},
     duration, echo,
     hosted::Hosted,
     metrics::Counted,
@@ -73,7 +73,7 @@ const ROUTES: [(&str, &str); 22] = [
     ("POST", "/update"),
 ];
 
-/// What opens the door here, if it has a lock.
+/// The token of the endpoint here, if it has one.
 pub(crate) const TOKEN: &str = "0123456789abcdef";
 
 /// How many questions a node answers before it is replaced, so that what one leaves does not matter for long.
@@ -141,7 +141,7 @@ thread_local! {
     static WORLD: RefCell<Option<ManuallyDrop<World>>> = const { RefCell::new(None) };
 }
 
-/// Asks a node, with its door locked or not.
+/// Asks a node, with a token or without.
 pub(crate) fn ask(locked: bool, request: Request<Body>) -> (StatusCode, Value) {
     WORLD.with_borrow_mut(|world| {
         if let Some(spent) = world.take_if(|world| world.left == 0) {
@@ -176,7 +176,7 @@ impl World {
             let token = Token::new(TOKEN).expect("sixteen letters");
             let metrics = Counted::by(PrometheusBuilder::new().build_recorder().handle());
             let routes = |token| {
-                admin::routes(hosted.clone(), watch::channel(false).0, Door { token }, metrics.clone())
+                admin::routes(hosted.clone(), watch::channel(false).0, Access { token }, metrics.clone())
             };
             (routes(None), routes(Some(token)))
         });

@@ -52,8 +52,8 @@ struct Hosting {
 impl Hosting {
     fn new(actor: ActorRef<Echo>) -> Self {
         let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
-        let heard = notices.clone();
-        let listener: Listener = Arc::new(move |notice| lock(&heard).push(notice));
+        let told = notices.clone();
+        let listener: Listener = Arc::new(move |notice| lock(&told).push(notice));
         Self { actor, registration: None, asking: 0, is_unknown: false, notices, listener }
     }
 

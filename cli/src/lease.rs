@@ -13,21 +13,21 @@ use crate::{
 };
 
 /// The shortest lease that is taken without being asked for twice.
-const LEAST: Duration = Duration::from_secs(1);
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// How many commits are timed.
 const COMMITS: usize = 5;
 /// How long to wait for the first answer: others may keep everybody from writing for a while.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many times the median of them a lease has to last.
-const TIMES: f64 = 20.0;
+const COMMITS_PER_LEASE: f64 = 20.0;
 
 /// Refuses a lease that is too short for any store.
 pub(crate) fn is_sensible(lease: Duration) -> Result<(), Usage> {
-    if lease >= LEAST {
+    if lease >= SHORTEST_LEASE {
         return Ok(());
     }
     Err(Usage(format!(
-        "a lease of {lease:?} is too short, {LEAST:?} is the least: a pause of the process or of the store would cost it; \
+        "a lease of {lease:?} is too short, {SHORTEST_LEASE:?} is the least: a pause of the process or of the store would cost it; \
          give a longer --lease, or --lease-anyway"
     )))
 }
@@ -68,12 +68,12 @@ async fn time(commits: &mut FencedCommits, took: &mut Vec<f64>) -> anyhow::Resul
 
 fn is_long_enough(lease: Duration, took: &mut [f64]) -> Result<(), Usage> {
     let median = quantile(took, 0.5).unwrap_or_default();
-    let least = median * TIMES;
+    let least = median * COMMITS_PER_LEASE;
     if as_ms(lease) >= least {
         return Ok(());
     }
     Err(Usage(format!(
-        "a lease of {lease:?} is too short for this store: the median of {COMMITS} commits was {median} ms, and {TIMES} times \
+        "a lease of {lease:?} is too short for this store: the median of {COMMITS} commits was {median} ms, and {COMMITS_PER_LEASE} times \
          that is {least:.0} ms; give a longer --lease, or --lease-anyway"
     )))
 }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_lease_lasts_a_second_and_twenty_commits() {
         assert!(is_sensible(Duration::from_millis(999)).is_err());
-        assert!(is_sensible(LEAST).is_ok());
+        assert!(is_sensible(SHORTEST_LEASE).is_ok());
         let lease = Duration::from_secs(10);
         // The median, not the slowest one.
         assert!(is_long_enough(lease, &mut [1.0, 500.0, 9_000.0, 2.0, 9_000.0]).is_ok());
@@ -102,9 +102,9 @@ mod tests {
         let memory = MemoryStore::new();
         let store: SharedStore = std::sync::Arc::new(memory.connect("a"));
         memory.outage_for_all();
-        assert_eq!(suits(&store, "a", LEAST).await, Ok(()));
+        assert_eq!(suits(&store, "a", SHORTEST_LEASE).await, Ok(()));
         memory.heal_all();
-        assert_eq!(suits(&store, "a", LEAST).await, Ok(()));
+        assert_eq!(suits(&store, "a", SHORTEST_LEASE).await, Ok(()));
         let all = store.read(vec![Read::Range { range: vec![]..vec![0xff], limit: 10 }]).await.unwrap();
         assert!(all.entries(0).is_empty());
     }

@@ -5,7 +5,11 @@ use std::{
     fmt::Write,
 };
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 use crate::{output::LossyLines, usage::Usage};
 
@@ -16,13 +20,16 @@ pub(crate) fn begin(given: Option<&str>, default: &str, to: &LossyLines, colours
         Some(given) => ("--log", given.to_owned()),
         None => ("RUST_LOG", environment().unwrap_or_else(|| default.to_owned())),
     };
-    let filter = EnvFilter::try_new(&filter).map_err(|error| Usage(format!("{from} {filter:?}: {error}")))?;
+    // By target and level only: to filter by spans and fields would bring regular expressions, and nobody asked for it.
+    let filter: Targets = filter.parse().map_err(|error| Usage(format!("{from} {filter:?}: {error}")))?;
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(to.clone())
         .with_ansi(colours)
         // They would be printed, and that waits, and panics where nobody listens.
         .log_internal_errors(false)
+        .finish()
+        .with(filter)
         .try_init()
         .map_err(|_| Usage::because("something logs in this process already"))?;
     tell_panics(to.clone());

@@ -11,7 +11,7 @@ use crate::{child::OwnedChild, fenced::FencedCommits};
 /// Below it, nothing keeps a commit waiting.
 const HELD_UP: Duration = Duration::from_millis(700);
 /// How long a process that was caught in the middle of a commit goes on before it is stopped again.
-const TICK: Duration = Duration::from_millis(2);
+const CHECK_EVERY: Duration = Duration::from_millis(2);
 
 fn pid(child: &mut OwnedChild) -> Result<Pid> {
     i32::try_from(child.child().id()).ok().and_then(Pid::from_raw).context("a child has no process id")
@@ -40,7 +40,7 @@ pub(crate) fn pause(
             return Ok(at);
         }
         kill_process(pid, Signal::CONT)?;
-        std::thread::sleep(TICK);
+        std::thread::sleep(CHECK_EVERY);
     }
     bail!("it always was writing to the store")
 }

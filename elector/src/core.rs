@@ -2,6 +2,7 @@
 
 pub(crate) mod elector;
 pub mod lineage;
+pub mod member_rows;
 pub mod past;
 pub mod policy;
 pub mod record;

@@ -34,6 +34,6 @@ mod tests;
 
 #[doc(inline)]
 pub use self::{
-    core::{lineage, past, policy, record, sessions, settings, state, wipe},
+    core::{lineage, member_rows, past, policy, record, sessions, settings, state, wipe},
     driver::{metrics, recording},
 };

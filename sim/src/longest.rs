@@ -140,7 +140,7 @@ impl Follower {
         }
     }
 
-    fn hear(&mut self, message: Message) {
+    fn receive(&mut self, message: Message) {
         self.step(Input::Message { from: self.leader.clone(), message });
         self.settle();
     }
@@ -154,7 +154,7 @@ impl Follower {
     }
 
     fn replicate(&mut self, (position, batch): (Position, Bytes)) {
-        self.hear(Message::Replicate { epoch: self.epoch, position, batch });
+        self.receive(Message::Replicate { epoch: self.epoch, position, batch });
         assert_eq!(self.member.replica().position(), position, "it is applied");
     }
 
@@ -193,12 +193,12 @@ impl Follower {
             let outcome = store.apply(&written.put(self.keys.commit(), self.end.to_value()));
             assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
         }
-        self.hear(Message::Heartbeat { epoch: self.epoch, end: self.end });
+        self.receive(Message::Heartbeat { epoch: self.epoch, end: self.end });
         while self.member.replica().end() != self.end {
             for effect in std::mem::take(&mut self.effects) {
                 match effect {
                     Effect::Send { message: Message::Fetch { epoch, after }, .. } => {
-                        self.hear(Message::Fetched { epoch, after, batches: Vec::new() });
+                        self.receive(Message::Fetched { epoch, after, batches: Vec::new() });
                     }
                     Effect::Read { id, reads } => {
                         let result = store
@@ -217,7 +217,7 @@ impl Follower {
     /// Takes a snapshot from another one. Returns the longest step of that one.
     fn join(&mut self, donor: &mut Self) -> Duration {
         donor.longest = Duration::ZERO;
-        self.hear(Message::Heartbeat { epoch: self.epoch, end: donor.end });
+        self.receive(Message::Heartbeat { epoch: self.epoch, end: donor.end });
         while !self.member.replica().is_based() {
             let asked = std::mem::take(&mut self.effects);
             let messages = asked.into_iter().filter_map(|effect| match effect {
@@ -229,7 +229,7 @@ impl Follower {
                 donor.step(Input::Message { from: donor.leader.clone(), message });
                 for effect in std::mem::take(&mut donor.effects) {
                     if let Effect::Send { message, .. } = effect {
-                        self.hear(message);
+                        self.receive(message);
                     }
                 }
             }

@@ -71,7 +71,7 @@ pub fn progress(world: &World, actions: &mut Vec<Action>) {
             actions.push(Action::Watch { node });
         }
         if world.has_answer_on_the_way(node) {
-            actions.push(Action::Hear { node });
+            actions.push(Action::TakeAnswer { node });
         }
         let now = world.local(node);
         for core in CORES {

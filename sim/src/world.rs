@@ -332,7 +332,7 @@ impl World {
             Action::Land { nth } => self.land(*nth),
             Action::Vanish { nth } => self.vanish(*nth),
             Action::Watch { node } => self.fire_watch(*node),
-            Action::Hear { node } => self.hear(*node),
+            Action::TakeAnswer { node } => self.take_answer(*node),
             Action::Wake { node, core } => self.wake(*node, *core),
             Action::Tick { by } => self.tick(*by),
             Action::Start { node } => self.start(*node),

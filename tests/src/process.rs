@@ -25,7 +25,7 @@ use crate::{
 const STARTING: Duration = Duration::from_secs(30);
 
 /// How many lines of a log are shown when a test has failed.
-const SHOWN: usize = 80;
+const LINES_SHOWN: usize = 80;
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -346,7 +346,7 @@ impl Drop for NodeProcess {
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<_> = log.lines().collect();
-            let tail = lines[lines.len().saturating_sub(SHOWN)..].join("\n");
+            let tail = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
             eprintln!("---- the end of {}\n{tail}", self.log.display());
         }
     }

@@ -28,7 +28,7 @@ const REQUEST_PAUSE: Duration = Duration::from_millis(3);
 const CLIENTS: u64 = 6;
 
 /// How many names a client keeps.
-const KEPT: usize = 12;
+const NAMES_KEPT: usize = 12;
 
 /// When registrations were acknowledged, and how requests fared.
 #[derive(Debug, Default)]
@@ -137,7 +137,7 @@ impl RetryingClient {
     fn run(mut self, ends: &AtomicBool) {
         while !ends.load(Ordering::Relaxed) {
             thread::sleep(REQUEST_PAUSE);
-            if self.kept.len() >= KEPT {
+            if self.kept.len() >= NAMES_KEPT {
                 let at = self.draw(self.kept.len());
                 let (name, life) = self.kept.swap_remove(at);
                 self.unregister(&name, &life);

@@ -13,7 +13,7 @@
 //! - *order*: one link and lane is FIFO without gaps; for each link `Up`, its messages, `Down`, and then the next link's
 //!   `Up`; nothing of a link is delivered after its `Down`;
 //! - *one incarnation*: a node's former incarnation never takes the place of its successor;
-//! - *notice*: a peer that is unheard for [`LinkTiming::silence`] is down;
+//! - *notice*: a peer from which nothing comes for [`LinkTiming::silence`] is down;
 //! - *authentication*: both sides know the cluster secret (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`), or have certificates that
 //!   name their nodes (TLS 1.3), or both; everything after that is encrypted; without either only loopback addresses are
 //!   served. The secret says "of this cluster", a certificate says which node ([`Keys`]);

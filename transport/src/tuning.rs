@@ -11,7 +11,7 @@ pub struct LinkTiming {
     /// How often each side says that it lives. Smaller: more packets. Larger than a third of `silence`: one lost
     /// packet ends a link.
     pub ping: Duration,
-    /// A peer unheard for this long is given up. Smaller: a busy machine loses links. Larger: the dead are
+    /// A peer from which nothing came for this long is given up. Smaller: a busy machine loses links. Larger: the dead are
     /// noticed later.
     pub silence: Duration,
     /// The first wait before dialling again. Smaller: a refusing address is hammered.

@@ -1,6 +1,6 @@
 //! Serves the routes: so many connections at once, and none that says nothing for long.
 //!
-//! A silent connection costs nobody but itself: its head has to come within [`HEAD`], its body within the door's time, and
+//! A silent connection costs nobody but itself: its head has to come within [`HEAD`], its body within the time of [`access`](super::access), and
 //! what is asked says itself how long it may take, an hour at most. When all places are taken, others wait to be accepted.
 
 use std::{sync::Arc, time::Duration};

@@ -28,7 +28,7 @@ mod sequential;
 const CONDITION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(100);
 
 /// How often a condition is looked at.
-const TICK: std::time::Duration = std::time::Duration::from_millis(1);
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// A node that has joined, and the actor that it registers under all names.
 #[derive(Clone)]
@@ -145,7 +145,7 @@ async fn join(
 async fn until(mut holds: impl FnMut() -> bool, what: &str) -> Result<()> {
     let waiting = async {
         while !holds() {
-            tokio::time::sleep(TICK).await;
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     };
     tokio::time::timeout(CONDITION_TIMEOUT, waiting)

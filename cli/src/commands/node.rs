@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    admin::{self, Door},
+    admin::{self, Access},
     duration, echo,
     hosted::Hosted,
     keys::KeyFiles,
@@ -109,7 +109,7 @@ impl From<OnOutage> for callsign::OnOutage {
 }
 
 /// Who is let in. Refuses an address that others can reach and nothing to know them by.
-fn door(args: &Args) -> Result<Door, Usage> {
+fn access(args: &Args) -> Result<Access, Usage> {
     let token = args.admin_token_file.as_deref().map(Token::read).transpose();
     let token = token.map_err(|error| Usage(format!("{error:#}")))?;
     if token.is_none() && !args.admin.ip().to_canonical().is_loopback() {
@@ -119,7 +119,7 @@ fn door(args: &Args) -> Result<Door, Usage> {
             args.admin.ip()
         )));
     }
-    Ok(Door { token })
+    Ok(Access { token })
 }
 
 /// Runs the command. Whatever it says, nobody has to listen.
@@ -137,12 +137,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn node(args: &Args, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     logging::begin(args.log.as_deref(), "info", log, std::io::stderr().is_terminal())?;
-    let door = door(args)?;
+    let access = access(args)?;
     if !args.lease_anyway {
         lease::is_sensible(args.lease)?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(args, door, out, log));
+    let result = runtime.block_on(serve(args, access, out, log));
     // What still runs has nothing to say any more.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
@@ -218,7 +218,7 @@ async fn join(args: &Args, keys: Keys) -> Result<Hosted> {
     Ok(Hosted::new(args.name.clone(), registries, first.clone(), shared))
 }
 
-async fn serve(args: &Args, door: Door, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
+async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = TcpListener::bind(args.admin).await.map_err(|error| {
@@ -246,7 +246,7 @@ async fn serve(args: &Args, door: Door, out: &LossyLines, log: &LossyLines) -> R
 
     let (left, leaving) = watch::channel(false);
     let mut has_left = leaving.clone();
-    let routes = admin::routes(hosted, left.clone(), door, metrics);
+    let routes = admin::routes(hosted, left.clone(), access, metrics);
     let served = tokio::spawn(admin::serve(listener, routes, admin::Limits::default(), leaving));
     let mut is_told = async || {
         tokio::select! {
@@ -315,7 +315,7 @@ mod tests {
             std::fs::write(&file, token)?;
             words.extend(["--admin-token-file", file.to_str().context("a path")?]);
         }
-        Ok(door(&Cli::try_parse_from(words)?.args)?.token.is_some())
+        Ok(access(&Cli::try_parse_from(words)?.args)?.token.is_some())
     }
 
     #[test]

@@ -55,7 +55,7 @@ use say::Say;
 use signals::Ends;
 
 /// How long to wait before a store that does not answer is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
+const START_AGAIN: Duration = Duration::from_secs(1);
 /// How much of the stop budget is for the program to die in, after it was killed. At most a quarter of it.
 const DYING: Duration = Duration::from_millis(500);
 
@@ -377,7 +377,7 @@ async fn agree(part: &mut Part, say: &Say) -> Result<SharedStore> {
             }
             Err(fault @ Fault::Transient { .. }) => {
                 say.line(format_args!("{fault}; tries again"));
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(START_AGAIN).await;
             }
             Err(fault) => return Err(fault.into()),
         }
@@ -416,7 +416,7 @@ async fn begin(
             Ok(Started::Ignored) => anyhow::bail!("there is no such election"),
             Err(CampaignStartError::Oracle(fault @ Fault::Transient { .. })) => {
                 say.line(format_args!("{fault}; tries again"));
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(START_AGAIN).await;
             }
             Err(error) => return Err(error.into()),
         }
@@ -438,7 +438,7 @@ async fn open(url: &str, say: &Say) -> Result<SharedStore> {
         if !std::mem::replace(&mut is_said, true) {
             say.line(format_args!("{error}; tries again, once a second"));
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(START_AGAIN).await;
     }
 }
 

@@ -34,7 +34,7 @@ const OBSERVER: &str = "callsign-wipe";
 /// Between two looks at the sessions of others.
 const SESSION_INTERVAL: Duration = Duration::from_millis(200);
 /// How often a commit that met somebody else's, or was not answered, is tried again with what is there then.
-const ATTEMPTS: u32 = 20;
+const COMMIT_ATTEMPTS: u32 = 20;
 
 /// Arguments of `callsign wipe`.
 #[derive(clap::Args)]
@@ -160,7 +160,7 @@ impl Wipe<'_> {
     async fn look(&self) -> Result<Found> {
         // Whose sessions have to be read is seen in what was read.
         let mut nodes = BTreeSet::new();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..COMMIT_ATTEMPTS {
             let read = self.store.read(reads(&self.keys, &nodes)).await.context("the store was not read")?;
             let found = Found::new(&self.keys, &nodes, &read);
             match found.lacks() {
@@ -250,7 +250,7 @@ impl Wipe<'_> {
                 CommitOutcome::TooLarge(what) => return refused(Verdict::No, "too_large", what.to_string()),
             };
             failed += 1;
-            if failed >= ATTEMPTS {
+            if failed >= COMMIT_ATTEMPTS {
                 return Err(anyhow!(why).context("not all was removed").into());
             }
             tokio::time::sleep(SESSION_INTERVAL).await;

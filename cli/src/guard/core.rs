@@ -10,7 +10,7 @@ use callsign_store::time::Time;
 use serde::{Deserialize, Serialize};
 
 /// How soon who is left is killed again: processes that were made meanwhile. Longer: they run longer.
-const AGAIN: Duration = Duration::from_millis(10);
+const KILL_AGAIN: Duration = Duration::from_millis(10);
 /// How seldom, at last, who cannot be killed now is killed again.
 const SELDOM: Duration = Duration::from_secs(1);
 
@@ -199,7 +199,7 @@ impl Guard {
     fn kill(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let after = match self.phase {
             Phase::Killing { after, .. } => (after * 2).min(SELDOM),
-            _ => AGAIN,
+            _ => KILL_AGAIN,
         };
         self.phase = Phase::Killing { again: now + after, after };
         effects.push(Effect::Kill);

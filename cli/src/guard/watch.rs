@@ -160,7 +160,7 @@ impl<'a> Driver<'a> {
     /// Takes everything in: what the node has said first, so that words that waited count, and the time last.
     fn look(&mut self) -> Result<()> {
         while matches!(self.signals.read(&mut [0; 64]), Ok(1..)) {}
-        let mut inputs = self.heard();
+        let mut inputs = self.received();
         // Before the start there is nobody either.
         if self.has_started {
             self.reap(&mut inputs)?;
@@ -174,7 +174,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    fn heard(&mut self) -> VecDeque<Input> {
+    fn received(&mut self) -> VecDeque<Input> {
         let mut inputs = VecDeque::new();
         let mut bytes = [0; 4096];
         while self.is_open {

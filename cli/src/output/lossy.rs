@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// How many bytes may wait. More would be remembered longer by a process that has other uses for its memory.
-const ROOM: usize = 256 << 10;
+const QUEUE_BYTES: usize = 256 << 10;
 
 /// How long what waits may take to be written at the end, if nobody reads.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -190,7 +190,7 @@ impl Queue {
         if said.is_empty() {
             return;
         }
-        if self.bytes + said.len() > ROOM {
+        if self.bytes + said.len() > QUEUE_BYTES {
             self.lost += count_lines(said);
             self.untold.lines += count_lines(said);
             self.untold.error = None;
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_counted_and_said_where_it_is_missing() {
         let mut queue = Queue::default();
-        let long = [b"x".repeat(ROOM - 10), b"\n".to_vec()].concat();
+        let long = [b"x".repeat(QUEUE_BYTES - 10), b"\n".to_vec()].concat();
         queue.push(&long);
         queue.push(b"too long to fit\n");
         queue.push(b"this, too\nand this\n");
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn what_was_lost_is_said_although_no_line_follows() {
         let mut queue = Queue::default();
-        queue.push(&b"x".repeat(ROOM + 1));
+        queue.push(&b"x".repeat(QUEUE_BYTES + 1));
         assert_eq!(said(&mut queue), "callsign: 1 lines were lost here: nobody read fast enough\n");
         assert_eq!(queue.take(), None);
     }

@@ -30,7 +30,7 @@ use callsign_store::{
     time::Time,
 };
 
-pub use self::words::{CallId, Config, Effect, End, Input, OnLoss, Release, RunId, Transition, Until};
+pub use self::words::{CallId, CoreConfig, Effect, End, Input, OnLoss, Release, RunId, Transition, Until};
 use self::{
     calls::{Call, Kind, Unsettled},
     release::{Left, Releasing},
@@ -65,7 +65,7 @@ enum Seat<F> {
 /// One member's campaign.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Core<F> {
-    config: Config,
+    config: CoreConfig,
     draw: SplitMix64,
     seat: Seat<F>,
     /// What the oracle is busy with.
@@ -108,9 +108,9 @@ enum Listening {
     /// The next one brings the next question forward.
     Open,
     /// One did; or came while a question was in flight, and will.
-    Heard,
+    Signalled,
     /// The last change of the seat was this member's own: signals are about that, until the next poll.
-    Deaf,
+    Ignores,
 }
 
 /// Whether it goes on.
@@ -133,7 +133,7 @@ struct Told(Option<Term>);
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
     /// A campaign that has not started. Fails if no seat can be kept with its timing.
-    pub fn new(config: Config) -> Result<Self, TimingError> {
+    pub fn new(config: CoreConfig) -> Result<Self, TimingError> {
         config.timing.validate()?;
         Ok(Self {
             draw: SplitMix64::new(config.seed),

@@ -121,18 +121,18 @@ pub struct Withheld {
 }
 
 /// The part of a grant that a sink compares.
-pub trait Token: Clone + PartialEq + std::fmt::Debug {
+pub trait TestedFence: Clone + PartialEq + std::fmt::Debug {
     /// It, if there is one.
     fn fence(&self) -> Option<Fence>;
 }
 
-impl Token for Fence {
+impl TestedFence for Fence {
     fn fence(&self) -> Option<Fence> {
         Some(*self)
     }
 }
 
-impl Token for () {
+impl TestedFence for () {
     fn fence(&self) -> Option<Fence> {
         None
     }
@@ -141,7 +141,7 @@ impl Token for () {
 /// An authority under test, with the processes that ask it.
 pub trait Authority: Send + Sync {
     /// How it is asked.
-    type Oracle: Oracle<Fence: Token>;
+    type Oracle: Oracle<Fence: TestedFence>;
 
     /// Another process that takes part in this election as this member, with a clock of its own if the oracle has one; not
     /// prepared yet. All ask the same authority. If the member takes part already, this is a second process of its name.

@@ -67,7 +67,7 @@ pub struct LeaseOracle {
     part: Option<Part>,
     mismatch: Option<Mismatch>,
     requests: mpsc::UnboundedSender<Signal>,
-    heard: Option<mpsc::UnboundedReceiver<Signal>>,
+    requested: Option<mpsc::UnboundedReceiver<Signal>>,
 }
 
 /// What begins with `init`.
@@ -83,9 +83,9 @@ struct Part {
 impl LeaseOracle {
     /// A member's part in an election of the cluster. Which election, and who takes part, the campaign says.
     pub fn new(store: SharedStore, cluster: &ClusterName, options: LeaseOptions) -> Self {
-        let (requests, heard) = mpsc::unbounded_channel();
+        let (requests, requested) = mpsc::unbounded_channel();
         let cluster = cluster.clone();
-        Self { store, cluster, options, part: None, mismatch: None, requests, heard: Some(heard) }
+        Self { store, cluster, options, part: None, mismatch: None, requests, requested: Some(requested) }
     }
 
     /// How the configuration that it was started with differs from the one that holds. Known after `init`.
@@ -93,7 +93,7 @@ impl LeaseOracle {
         self.mismatch.as_ref()
     }
 
-    /// Is heard, and refreshes its term or claims the seat, in one transaction.
+    /// Says that it lives, and refreshes its term or claims the seat, in one transaction.
     pub async fn run_cycle(&mut self, attempt: Attempt) -> Result<Verdict<Fence>, Fault> {
         self.verdict(Ask::Cycle(attempt.nonce)).await
     }
@@ -190,18 +190,18 @@ impl Oracle for LeaseOracle {
     }
 
     fn signals(&mut self) -> BoxStream<'static, Signal> {
-        let Some(heard) = self.heard.take() else { return futures::stream::pending().boxed() };
-        let heard = futures::stream::unfold(heard, |mut heard| async {
-            heard.recv().await.map(|signal| (signal, heard))
+        let Some(requested) = self.requested.take() else { return futures::stream::pending().boxed() };
+        let requested = futures::stream::unfold(requested, |mut requested| async {
+            requested.recv().await.map(|signal| (signal, requested))
         });
-        let heard = heard.chain(futures::stream::pending());
+        let requested = requested.chain(futures::stream::pending());
         match &self.part {
             Some(part) if self.options.watch => {
                 let watcher = Watcher::new(part.me.clone());
                 let seen = watch(self.store.clone(), self.options.clock.clone(), part.keys.clone(), watcher);
-                futures::stream::select(heard, seen).boxed()
+                futures::stream::select(requested, seen).boxed()
             }
-            _ => heard.boxed(),
+            _ => requested.boxed(),
         }
     }
 

@@ -52,7 +52,7 @@ pub const METRICS: &[Metric] = {
             Counter,
             Count,
             &["election", "why"],
-            "terms that ended for this member, by why; trust_lapsed: nothing was heard in time",
+            "terms that ended for this member, by why; trust_lapsed: no answer came in time",
         ),
         Metric::new(
             "callsign_election_calls_total",
@@ -79,7 +79,7 @@ pub const METRICS: &[Metric] = {
 };
 
 /// Tells the recorder that is installed what everything here means. Call it once, after installing one.
-pub fn describe() {
+pub fn describe_elections() {
     METRICS.iter().for_each(Metric::describe);
 }
 

@@ -37,7 +37,7 @@ mod link;
 mod seat;
 mod sql;
 
-use link::Heard;
+use link::Notified;
 use seat::seat;
 pub use seat::{PostgresSeat, SeatRow};
 
@@ -172,14 +172,14 @@ impl Oracle for PostgresLease {
             return Box::pin(futures::stream::pending());
         };
         let (election, incarnation) = (seat.election.clone(), *incarnation);
-        let mine = seat.link.heard();
-        mine.filter_map(move |heard| future::ready(signal(&heard, &election, incarnation))).boxed()
+        let mine = seat.link.notified();
+        mine.filter_map(move |notified| future::ready(signal(&notified, &election, incarnation))).boxed()
     }
 }
 
 /// What a notification means for one election and one member: `NAME free INCARNATION`, `NAME resign EPOCH`.
-fn signal(heard: &Heard, election: &ElectionName, me: Incarnation) -> Option<Signal> {
-    let Heard::Said(said) = heard else { return Some(Signal::Wakeup) };
+fn signal(notified: &Notified, election: &ElectionName, me: Incarnation) -> Option<Signal> {
+    let Notified::Said(said) = notified else { return Some(Signal::Wakeup) };
     let mut words = said.split(' ');
     if words.next() != Some(election.as_str()) {
         return None;

@@ -49,7 +49,6 @@ use self::{
     wanted::Wanted,
 };
 pub use self::{
-    plan::write_member,
     reading::MAX_MEMBERS,
     timing::ElectorTiming,
     types::{Effect, ElectorConfig, ElectorEvent, Input, Notice, OpId, View},
@@ -282,7 +281,7 @@ impl Elector {
                 }
             }
             Notice::Changed => self.stale = true,
-            Notice::Heard { epoch } => self.stale |= self.silence.hear(now, epoch),
+            Notice::LeaderContact { epoch } => self.stale |= self.silence.contact(now, epoch),
             Notice::LinkDown { node } => self.silence.link(node, false),
             Notice::LinkUp { node } => self.silence.link(node, true),
             Notice::Synced { epoch, position } => self.synced = Some((epoch, position)),

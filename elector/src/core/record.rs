@@ -123,8 +123,8 @@ impl Term {
 pub struct Accusation {
     /// The epoch whose leader is accused.
     pub epoch: Epoch,
-    /// Whether the accuser has heard that leader in that epoch.
-    pub heard: bool,
+    /// Whether the accuser had contact with that leader in that epoch.
+    pub had_contact: bool,
 }
 
 /// A member's row.
@@ -202,8 +202,8 @@ pub enum Evidence {
     Closed,
     /// It leads, and its member does not answer, or the link to it closed. A vote; vacates only the seat.
     Silent {
-        /// Whether the accuser has heard it in this epoch.
-        heard: bool,
+        /// Whether the accuser had contact with it in this epoch.
+        had_contact: bool,
     },
 }
 

@@ -259,7 +259,7 @@ impl<'a> Transition<'a> {
                 self.current(*epoch)?;
                 match evidence {
                     Evidence::Closed => self.remove(member),
-                    Evidence::Silent { heard } => self.accuse(author, member, *token, *heard),
+                    Evidence::Silent { had_contact } => self.accuse(author, member, *token, *had_contact),
                 }
             }
             MembershipEvent::Withdraw { token, epoch } => {
@@ -371,7 +371,7 @@ impl<'a> Transition<'a> {
         by: &SessionId,
         leader: &NodeName,
         token: Token,
-        heard: bool,
+        had_contact: bool,
     ) -> Result<Change, Dropped> {
         let epoch = self.after.term.epoch;
         if !self.after.term.is_led_by(leader, token) || *leader == by.node {
@@ -379,10 +379,10 @@ impl<'a> Transition<'a> {
         }
         let row = self.after.members.get_mut(&by.node).ok_or(Dropped::StaleAuthor)?;
         let former = row.accuses.filter(|former| former.epoch == epoch);
-        if former.is_some_and(|former| former.heard || !heard) {
+        if former.is_some_and(|former| former.had_contact || !had_contact) {
             return Err(Dropped::NothingNew);
         }
-        row.accuses = Some(Accusation { epoch, heard });
+        row.accuses = Some(Accusation { epoch, had_contact });
         Ok(Change::Accused { by: by.node.clone() })
     }
 
@@ -472,7 +472,8 @@ impl<'a> Transition<'a> {
         let others = self.after.members.keys().filter(|node| *node != leader).count();
         // Who never heard the leader may itself be the one that is cut off: then it takes more of them, so that
         // the halves of a split cannot depose each other in turns.
-        2 * votes().filter(|vote| vote.heard || planted!("unheard-votes-count")).count() > others
+        2 * votes().filter(|vote| vote.had_contact || planted!("votes-without-contact-count")).count()
+            > others
             || 2 * votes().count() > members
             || (planted!("one-vote-deposes") && votes().next().is_some())
     }

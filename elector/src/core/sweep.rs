@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 use callsign_store::{Key, Time, Value};
 
 /// How many records are read at once, and swept by one transaction at most, if nothing else is asked for.
-pub(crate) const PAGE: usize = 250;
+pub(crate) const SWEEP_PAGE: usize = 250;
 
 /// Between two pages at most. Longer: less is swept in an hour. Shorter: what walking costs.
 const PAGE_PAUSE: Duration = Duration::from_secs(1);
@@ -137,37 +137,37 @@ mod tests {
         walk.begin(at(9), Duration::from_secs(450));
         assert_eq!(walk.due(), Some(at(450)));
         let page = [a.clone(), b.clone(), c.clone()];
-        assert_eq!(walk.take(at(451), AGE, (&page, PAGE), is_dead), Vec::<&(Key, Value)>::new());
+        assert_eq!(walk.take(at(451), AGE, (&page, SWEEP_PAGE), is_dead), Vec::<&(Key, Value)>::new());
         assert_eq!(walk.due(), Some(at(451 + 3600)), "nothing is younger than an age then");
         // One has come and gone again, one died meanwhile.
         let page = [a.clone(), record("b", "dead again"), record("c", "dead")];
         let is_dead = |_: &Key, value: &Value| value.starts_with(b"dead");
-        assert_eq!(walk.take(at(4100), AGE, (&page, PAGE), is_dead), [&a]);
+        assert_eq!(walk.take(at(4100), AGE, (&page, SWEEP_PAGE), is_dead), [&a]);
     }
 
     #[test]
     fn a_walk_goes_page_by_page() {
-        let page: Vec<_> = (0..PAGE).map(|nth| (format!("{nth:05}").into_bytes(), vec![1])).collect();
+        let page: Vec<_> = (0..SWEEP_PAGE).map(|nth| (format!("{nth:05}").into_bytes(), vec![1])).collect();
         let all = b"0".to_vec()..b"1".to_vec();
         let mut walk = Walk::default();
         walk.begin(at(0), Duration::ZERO);
         assert_eq!(walk.next(all.clone()), all);
-        assert!(walk.take(at(1), AGE, (&page, PAGE), |_, _| true).is_empty());
+        assert!(walk.take(at(1), AGE, (&page, SWEEP_PAGE), |_, _| true).is_empty());
         assert_eq!(walk.due(), Some(at(2)));
         assert_eq!(walk.next(all.clone()), b"00249\0".to_vec()..b"1".to_vec());
-        assert!(walk.take(at(2), AGE, (&[], PAGE), |_, _| true).is_empty());
+        assert!(walk.take(at(2), AGE, (&[], SWEEP_PAGE), |_, _| true).is_empty());
         assert_eq!(walk.due(), Some(at(3602)));
         assert_eq!(walk.next(all.clone()), all);
-        assert_eq!(walk.take(at(3602), AGE, (&page, PAGE), |_, _| true).len(), PAGE);
+        assert_eq!(walk.take(at(3602), AGE, (&page, SWEEP_PAGE), |_, _| true).len(), SWEEP_PAGE);
         // They could not be swept: once more.
         walk.again(at(3602), AGE);
         assert_eq!((walk.due(), walk.next(all.clone())), (Some(at(3603)), all.clone()));
-        assert_eq!(walk.take(at(3603), AGE, (&page, PAGE), |_, _| true).len(), PAGE);
+        assert_eq!(walk.take(at(3603), AGE, (&page, SWEEP_PAGE), |_, _| true).len(), SWEEP_PAGE);
         // The last page, too.
-        assert!(walk.take(at(3604), AGE, (&[], PAGE), |_, _| true).is_empty());
+        assert!(walk.take(at(3604), AGE, (&[], SWEEP_PAGE), |_, _| true).is_empty());
         walk.again(at(3604), AGE);
         assert_eq!(walk.next(all.clone()).start, b"00249\0".to_vec());
-        assert!(walk.take(at(3605), AGE, (&[], PAGE), |_, _| true).is_empty());
+        assert!(walk.take(at(3605), AGE, (&[], SWEEP_PAGE), |_, _| true).is_empty());
         assert_eq!(walk.due(), Some(at(7205)));
     }
 }

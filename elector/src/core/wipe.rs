@@ -26,6 +26,7 @@ use callsign_store::{
 
 use crate::core::{
     lineage::LineageNumber,
+    member_rows::clear_members,
     record::{Lineage, LogEnd, MemberRow, PositionRecord, QueueEntry, SessionRecord, Term},
 };
 
@@ -33,7 +34,7 @@ use crate::core::{
 const MOST_ROWS: usize = 10_000;
 
 /// How many positions of the log are cleared at once: little enough for every store's time limit.
-const PIECE: u64 = 1000;
+const POSITIONS_AT_ONCE: u64 = 1000;
 
 const TERM: usize = 0;
 const LOCK: usize = 1;
@@ -263,12 +264,12 @@ pub fn fence(keys: &RegistryKeys, found: &Found) -> Transaction {
         let floor = end.next().max(found.floor.unwrap_or_default());
         transaction = transaction.put(keys.floor(), PositionRecord(floor).to_value());
     }
-    transaction
+    let transaction = transaction
         .clear(keys.lock())
         .clear(keys.settings())
         .clear(keys.queue())
-        .clear_range(keys.queue_entries())
-        .clear_range(keys.members())
+        .clear_range(keys.queue_entries());
+    clear_members(transaction, keys)
 }
 
 /// Clears what is left of the log below a floor, oldest first.
@@ -288,7 +289,7 @@ impl Sweep {
     /// begin again.
     pub fn next(&self, found: &Found) -> Option<Transaction> {
         let oldest = found.oldest.filter(|oldest| *oldest < self.below && found.floor >= Some(self.below))?;
-        let until = Position(oldest.0.saturating_add(PIECE)).min(self.below);
+        let until = Position(oldest.0.saturating_add(POSITIONS_AT_ONCE)).min(self.below);
         let transaction = found.check(Transaction::new(), self.keys.cluster().lineage());
         let transaction = found.check(transaction, self.keys.floor());
         Some(transaction.clear_range(self.keys.log_range(oldest..until)))

@@ -1,7 +1,7 @@
 //! Drives a node's [`Session`]: an actor that turns answers of the store and timers into inputs.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use callsign_store::{
     supervision::{Part, Supervisor},
     time::Time,
 };
+use futures::{FutureExt, future::BoxFuture};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use ractor_cluster_derive::RactorMessage;
 use tokio::sync::{
@@ -170,33 +171,8 @@ impl NodeSession {
         record: Option<&Path>,
         supervisor: Supervisor,
     ) -> Result<Self, OpenSessionError> {
-        let wait = patience.into();
-        let deadline = wait.usual();
-        let core = Session::new(config.clone()).map_err(OpenSessionError::Timing)?;
-        let until = clock.now() + deadline;
-        let guard = guard_life(&store, &config, deadline).await?;
-        let trust = TrustHandle::new(clock.clone(), guard);
-        let current = Arc::default();
-        let left = Arc::default();
-        let (opened, outcome) = oneshot::channel();
-        let patience = config.timing.lease;
-        let mut state =
-            State::new(core, store.clone(), trust.clone(), Arc::clone(&current), opened, patience);
-        state.left = Arc::clone(&left);
-        state.waits_for_former = matches!(wait, Patience::ForFormer(_));
-        state.recorder = record.and_then(|dir| Recorder::begin(dir, &header(&config), &config));
-        state.supervisor = supervisor.clone();
-        let ends = trust.clone();
-        supervisor.on_failure(move |_| {
-            ends.end();
-            metrics::session_lapsed();
-        });
-        let actor = start(&supervisor, state).await?;
-        let session = Self { inner: Arc::new(Inner { actor, trust, current, left, store, config }) };
-        session.send(Message::Input(Input::Start));
-        session.send(Message::GiveUp(until));
-        outcome.await.unwrap_or(Err(OpenSessionError::Ended))?;
-        Ok(session)
+        let record = record.map(Path::to_owned);
+        opened(store, clock, config, patience.into(), record, supervisor).await
     }
 
     /// Tells whether the session is trusted. What acts on behalf of the node asks it before each act.
@@ -243,7 +219,12 @@ impl NodeSession {
         }
     }
 
-    async fn close_for_the_broken(&self) -> Result<(), LeaveError> {
+    /// Boxed, as [`opened`].
+    fn close_for_the_broken(&self) -> BoxFuture<'_, Result<(), LeaveError>> {
+        self.closed_for_the_broken().boxed()
+    }
+
+    async fn closed_for_the_broken(&self) -> Result<(), LeaveError> {
         let Some(session) = self.session() else {
             // None was open as far as the broken driver said.
             return Ok(());
@@ -263,6 +244,47 @@ impl NodeSession {
     fn send(&self, message: Message) {
         let _ = self.inner.actor.cast(message);
     }
+}
+
+/// Boxed by a function of this crate. Otherwise the whole session would be compiled again in each crate that opens one: a future is
+/// compiled where it is awaited.
+fn opened(
+    store: SharedStore,
+    clock: Clock,
+    config: SessionConfig,
+    wait: Patience,
+    record: Option<PathBuf>,
+    supervisor: Supervisor,
+) -> BoxFuture<'static, Result<NodeSession, OpenSessionError>> {
+    async move {
+        let deadline = wait.usual();
+        let core = Session::new(config.clone()).map_err(OpenSessionError::Timing)?;
+        let until = clock.now() + deadline;
+        let guard = guard_life(&store, &config, deadline).await?;
+        let trust = TrustHandle::new(clock.clone(), guard);
+        let current = Arc::default();
+        let left = Arc::default();
+        let (opened, outcome) = oneshot::channel();
+        let patience = config.timing.lease;
+        let mut state =
+            State::new(core, store.clone(), trust.clone(), Arc::clone(&current), opened, patience);
+        state.left = Arc::clone(&left);
+        state.waits_for_former = matches!(wait, Patience::ForFormer(_));
+        state.recorder = record.and_then(|dir| Recorder::begin(&dir, &header(&config), &config));
+        state.supervisor = supervisor.clone();
+        let ends = trust.clone();
+        supervisor.on_failure(move |_| {
+            ends.end();
+            metrics::session_lapsed();
+        });
+        let actor = start(&supervisor, state).await?;
+        let session = NodeSession { inner: Arc::new(Inner { actor, trust, current, left, store, config }) };
+        session.send(Message::Input(Input::Start));
+        session.send(Message::GiveUp(until));
+        outcome.await.unwrap_or(Err(OpenSessionError::Ended))?;
+        Ok(session)
+    }
+    .boxed()
 }
 
 async fn start(supervisor: &Supervisor, state: State) -> Result<ActorRef<Message>, OpenSessionError> {

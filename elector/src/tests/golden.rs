@@ -49,7 +49,7 @@ fn events() -> Vec<(&'static str, MembershipEvent)> {
     vec![
         ("Join", MembershipEvent::Join { address: "10.0.0.1:4321".into(), priority: 1, empty: true }),
         ("Down/Closed", down(Evidence::Closed)),
-        ("Down/Silent", down(Evidence::Silent { heard: true })),
+        ("Down/Silent", down(Evidence::Silent { had_contact: true })),
         ("Withdraw", MembershipEvent::Withdraw { token, epoch }),
         ("Leave", MembershipEvent::Leave { token }),
         ("Resign", MembershipEvent::Resign { token, epoch }),
@@ -87,9 +87,11 @@ fn of_a_registry(golden: &mut Golden) {
             Record::from_value,
         );
     }
-    for (name, accuses) in
-        [("quiet", None), ("drains", None), ("accuses", Some(Accusation { epoch: Epoch(7), heard: true }))]
-    {
+    for (name, accuses) in [
+        ("quiet", None),
+        ("drains", None),
+        ("accuses", Some(Accusation { epoch: Epoch(7), had_contact: true })),
+    ] {
         let row = MemberRow {
             token: Token(300),
             session: session("a"),

@@ -39,7 +39,7 @@ const TRANSFER: Duration = Duration::from_secs(1);
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait after a read that failed, or found another term.
-const RETRY: Duration = Duration::from_millis(50);
+const READ_RETRY: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
@@ -154,7 +154,7 @@ impl Handoff {
         if !matches!(self.stage, Stage::Reading { id: current, .. } if current == id) {
             return;
         }
-        self.stage = Stage::Due { at: now + RETRY };
+        self.stage = Stage::Due { at: now + READ_RETRY };
         let Ok(read) = result else {
             if planted!("failed-read-taken-for-empty") {
                 let fence = Fence { term: self.term.to_value(), commit: None, lineage: None };
@@ -187,7 +187,7 @@ impl Handoff {
 
     /// The end that was read is not that of the log that the own replica has: it is read again.
     pub(crate) fn read_again(&mut self, now: Time) {
-        self.stage = Stage::Due { at: now + RETRY };
+        self.stage = Stage::Due { at: now + READ_RETRY };
     }
 
     /// When to be woken at the latest.

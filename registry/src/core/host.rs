@@ -87,12 +87,21 @@ impl Caller {
     }
 }
 
-/// What an actor asks for with a name.
+/// Who asks for a name, and what it says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Wanted {
+pub(crate) struct Registrant {
     pub(crate) actor: u64,
     pub(crate) kind: Kind,
     pub(crate) on_lapse: OnLapse,
+    pub(crate) meta: Option<Meta>,
+}
+
+/// What a holder wants to say of itself, if its registration is that of the token, and was changed last at the revision, if that is
+/// given.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Change {
+    pub(crate) token: Position,
+    pub(crate) revision: Option<Position>,
     pub(crate) meta: Option<Meta>,
 }
 
@@ -187,7 +196,7 @@ impl Host {
         now: Now,
         caller: Caller,
         name: Name,
-        wanted: Wanted,
+        registrant: Registrant,
         effects: &mut Vec<Effect>,
     ) {
         let call = caller.call;
@@ -197,13 +206,13 @@ impl Host {
         let Some(session) = self.session.clone().filter(|_| self.is_trusted(now)) else {
             return refuse(call, RegisterError::Lapsed, effects);
         };
-        if let Some(pending) = self.overload(wanted.meta.as_ref()) {
+        if let Some(pending) = self.overload(registrant.meta.as_ref()) {
             return refuse(call, RegisterError::Overloaded { pending }, effects);
         }
         if self.by_name.contains_key(&name) {
-            return self.queued.push(name, Queued::Register { caller, wanted });
+            return self.queued.push(name, Queued::Register { caller, registrant });
         }
-        let Wanted { actor, kind, on_lapse, meta } = wanted;
+        let Registrant { actor, kind, on_lapse, meta } = registrant;
         // What this node holds while it is trusted nobody else can hold: no need to ask.
         if let Some(claim) = self.claims.get(&name) {
             if claim.actor == actor && claim.kind == kind {
@@ -278,25 +287,26 @@ impl Host {
         now: Now,
         caller: Caller,
         name: Name,
-        (token, revision): (Position, Option<Position>),
-        meta: Option<Meta>,
+        change: Change,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
+        let token = change.token;
         let refused = if self.claims.get(&name).is_none_or(|claim| claim.position != token) {
             let holder = replica.row(&name).map(|row| row.holder());
             Some(UpdateError::NotHeld { name: name.to_string(), holder })
         } else if !self.is_trusted(now) {
             Some(UpdateError::Lapsed)
         } else {
-            self.overload(meta.as_ref()).map(|pending| UpdateError::Overloaded { pending })
+            self.overload(change.meta.as_ref()).map(|pending| UpdateError::Overloaded { pending })
         };
         if let Some(error) = refused {
             effects.push(Effect::Answer { call: caller.call, answer: Answer::Updated(Err(error)) });
         } else if self.by_name.contains_key(&name) {
-            self.queued.push(name, Queued::Update { caller, token, revision, meta });
+            self.queued.push(name, Queued::Update { caller, change });
         } else {
-            let wish = Wish::Update { position: token, revision, meta };
+            let Change { token: position, revision, meta } = change;
+            let wish = Wish::Update { position, revision, meta };
             let on_lapse = OnLapse::Stop;
             let caller = Some(caller);
             self.ask(Open { name, wish, on_lapse, claim: None, caller, sent: None, is_orphan: false });

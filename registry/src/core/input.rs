@@ -231,7 +231,7 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Tell {
     /// A message of the leader's member of this epoch arrived.
-    Heard(Epoch),
+    LeaderContact(Epoch),
     LinkUp(NodeName),
     LinkDown(NodeName),
     /// The replica holds the end of the log.
@@ -263,7 +263,7 @@ pub enum Tell {
 impl From<Tell> for elector::Notice {
     fn from(tell: Tell) -> Self {
         match tell {
-            Tell::Heard(epoch) => Self::Heard { epoch },
+            Tell::LeaderContact(epoch) => Self::LeaderContact { epoch },
             Tell::LinkUp(node) => Self::LinkUp { node },
             Tell::LinkDown(node) => Self::LinkDown { node },
             Tell::Synced(epoch, position) => Self::Synced { epoch, position },

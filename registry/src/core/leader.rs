@@ -48,7 +48,7 @@ use crate::core::{
 
 /// A store that is not available is tried again after so long, and after twice as long each time. Shorter: it is hammered;
 /// longer: it is found late.
-const RETRY: Duration = Duration::from_millis(50);
+const STORE_RETRY: Duration = Duration::from_millis(50);
 
 /// The longest pause before a commit is tried again. Shorter: a store whose disk is full is hammered. Longer: it is found
 /// late that it takes commits again.

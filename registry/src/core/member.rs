@@ -39,7 +39,7 @@ use self::{ahead::Ahead, drain::Drain, lineage::Told};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Caller, Host, Surroundings, Wanted},
+    host::{Caller, Change, Host, Registrant, Surroundings},
     input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
     leader::{Leader, Outcome},
     log::CorruptBatch,
@@ -53,9 +53,9 @@ use crate::core::{
 };
 
 /// How often time is looked at while somebody waits. Deadlines are kept to within this.
-const TICK: Duration = Duration::from_millis(100);
+const MEMBER_TICK: Duration = Duration::from_millis(100);
 
-/// How often the elector is told that the leader is heard, at most. A small part of its silence limit.
+/// How often the elector is told of contact with the leader, at most. A small part of its silence limit.
 const HEARD_EVERY: Duration = Duration::from_millis(250);
 
 /// How often a member without the flag says that it is synced; the elector repeats nothing that is still queued.
@@ -118,8 +118,8 @@ pub struct Member<T> {
     links: BTreeMap<NodeName, Linked>,
     /// Members that are linked, without this one.
     linked: Vec<NodeName>,
-    /// The leader that was heard last, and its epoch. It has opened that epoch.
-    heard: Option<(Epoch, NodeName)>,
+    /// The leader that this member had contact with last, and its epoch. It has opened that epoch.
+    following: Option<(Epoch, NodeName)>,
     ahead: Ahead,
     replica: Replica<T>,
     catchup: CatchUp,
@@ -136,7 +136,7 @@ pub struct Member<T> {
     transfer_to: Option<(NodeName, Epoch)>,
     next_op: u64,
     next_tick: Time,
-    heard_told: Option<(Epoch, Time)>,
+    contact_told: Option<(Epoch, Time)>,
     synced_told: Time,
     hopeless_since: Option<Time>,
     drain: Drain,
@@ -153,7 +153,7 @@ impl<T: Table> Member<T> {
             view: Arc::new(nothing_known()),
             links: BTreeMap::new(),
             linked: Vec::new(),
-            heard: None,
+            following: None,
             ahead: Ahead::default(),
             catchup: CatchUp::new(splitmix(config.seed ^ SNAPSHOTS)),
             walks: Walks::new(config.tuning.chunk_names),
@@ -167,7 +167,7 @@ impl<T: Table> Member<T> {
             transfer_to: None,
             next_op: 0,
             next_tick: Time::ZERO,
-            heard_told: None,
+            contact_told: None,
             synced_told: Time::ZERO,
             hopeless_since: None,
             drain: Drain::new(),
@@ -257,7 +257,7 @@ impl<T: Table> Member<T> {
 
     /// The leader that can be asked, and its epoch: it has opened it, and it is linked or this member.
     pub fn leader(&self) -> Option<(Epoch, &NodeName)> {
-        let (epoch, node) = self.heard.as_ref()?;
+        let (epoch, node) = self.following.as_ref()?;
         let is_current = *epoch >= self.view.term.epoch;
         let is_reachable = if *node == self.config.me {
             self.leader.as_ref().is_some_and(|leader| leader.is_open() && leader.epoch() == *epoch)
@@ -336,7 +336,7 @@ impl<T: Table> Member<T> {
                 }
             }
             Input::SendFailed { to } => {
-                if self.heard.as_ref().is_some_and(|(_, leader)| *leader == to) {
+                if self.following.as_ref().is_some_and(|(_, leader)| *leader == to) {
                     self.host.on_send_failed(now.time);
                 }
             }
@@ -418,7 +418,7 @@ impl<T: Table> Member<T> {
         if let Some(leader) = &self.leader {
             leader.welcome(&self.replica, node, effects);
         }
-        if self.heard.as_ref().is_some_and(|(_, leader)| leader == node) {
+        if self.following.as_ref().is_some_and(|(_, leader)| leader == node) {
             self.host.on_leader_linked();
         }
     }
@@ -464,7 +464,9 @@ impl<T: Table> Member<T> {
         effects: &mut Vec<Effect>,
     ) {
         match self.reads.on_read(now.time, id, result) {
-            Ok(wanted) => wanted.into_iter().for_each(|wanted| self.catchup.want(now.time, wanted)),
+            Ok(registrant) => {
+                registrant.into_iter().for_each(|registrant| self.catchup.want(now.time, registrant))
+            }
             Err(WentBack) => self.doubt(now.time, effects),
         }
         if let Some(handoff) = &mut self.handoff {
@@ -525,12 +527,12 @@ impl<T: Table> Member<T> {
         let caller = Caller::new(now.time, id, wait);
         match call {
             Call::Register { name, actor, kind, on_lapse, meta } => {
-                self.host.register(now, caller, name, Wanted { actor, kind, on_lapse, meta }, effects);
+                self.host.register(now, caller, name, Registrant { actor, kind, on_lapse, meta }, effects);
             }
             Call::Unregister { name } => self.host.unregister(caller, name, &self.replica, effects),
             Call::Update { name, token, revision, meta } => {
-                let target = (token, revision);
-                self.host.update(now, caller, name, target, meta, &self.replica, effects);
+                let change = Change { token, revision, meta };
+                self.host.update(now, caller, name, change, &self.replica, effects);
             }
             Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),
             Call::WaitFor { position } => self.reads.wait_for(now.time, id, position, wait),
@@ -552,7 +554,7 @@ impl<T: Table> Member<T> {
             self.trim.on_wake(turn, &self.config.me, self.replica.position(), leader, &self.view);
         }
         if now.time >= self.next_tick {
-            self.next_tick = now.time + TICK;
+            self.next_tick = now.time + MEMBER_TICK;
             let around = self.surroundings();
             self.host.on_wake(now, around, &self.replica, effects);
         }
@@ -651,7 +653,7 @@ impl<T: Table> Member<T> {
             self.view.members.get(*node).is_some_and(|row| row.synced) && leader.as_ref() != Some(*node)
         };
         let synced = self.linked.iter().filter(is_synced).cloned().collect();
-        let epoch = self.heard.as_ref().map_or(Epoch(0), |(epoch, _)| *epoch);
+        let epoch = self.following.as_ref().map_or(Epoch(0), |(epoch, _)| *epoch);
         let others = self.linked.clone();
         Sources { leader, is_taking_over: self.handoff.is_some(), synced, others, epoch }
     }
@@ -675,6 +677,6 @@ impl<T: Table> Member<T> {
             || self.drain.is_waiting()
             || !self.catchup.is_complete(&self.replica)
             || (!self.is_synced() && self.view.me.is_some());
-        if is_waiting { at.min(now + TICK) } else { at }
+        if is_waiting { at.min(now + MEMBER_TICK) } else { at }
     }
 }

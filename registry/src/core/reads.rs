@@ -22,7 +22,7 @@ use crate::{
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait after a read that failed.
-const RETRY: Duration = Duration::from_millis(50);
+const READ_RETRY: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Asked {
@@ -92,7 +92,7 @@ impl Reads {
             && Fact::Commit(end).is_gone(read.value(0))
         {
             self.asked.extend(reading.serves);
-            self.not_before = now + RETRY;
+            self.not_before = now + READ_RETRY;
             return Err(WentBack);
         }
         let commit = result.as_ref().ok().and_then(|read| match read.value(0) {
@@ -102,7 +102,7 @@ impl Reads {
         });
         let Some(commit) = commit else {
             self.asked.extend(reading.serves);
-            self.not_before = now + RETRY;
+            self.not_before = now + READ_RETRY;
             return Ok(None);
         };
         self.reaching.extend(reading.serves.into_iter().map(|asked| (commit, asked)));

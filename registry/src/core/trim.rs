@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use callsign_elector::{
-    elector::{View, write_member},
+    elector::View,
+    member_rows::write_member,
     record::{MemberRow, PositionRecord},
 };
 use callsign_store::{
@@ -23,7 +24,7 @@ use crate::core::{
 };
 
 /// How often it is looked into.
-const EVERY: Duration = Duration::from_secs(1);
+const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Trim {
@@ -53,7 +54,7 @@ impl Trim {
             return;
         }
         // A commit that never answers does not stop the next look.
-        self.next = now + EVERY;
+        self.next = now + TRIM_EVERY;
         if !leader.is_open() || view.term.epoch != leader.epoch() {
             return;
         }
@@ -143,7 +144,7 @@ mod tests {
         let cuts = |leader: &Leader, epoch: u64| {
             let view = View { term: Term { epoch: Epoch(epoch), ..term.clone() }, ..nothing_known() };
             let (mut effects, mut next_op) = (Vec::new(), 0);
-            let turn = Turn::new(Time(EVERY), &keys, &mut next_op, &mut effects);
+            let turn = Turn::new(Time(TRIM_EVERY), &keys, &mut next_op, &mut effects);
             Trim::new(10, 1 << 20).on_wake(turn, &me, Position(1000), leader, &view);
             let commit = effects.pop()?;
             let Effect::Commit { transaction, .. } = commit else { panic!("{commit:?}") };

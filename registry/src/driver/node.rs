@@ -19,6 +19,7 @@ use callsign_store::{
     supervision::{Part, Supervisor},
 };
 use callsign_transport::{Endpoint, EndpointConfig, Tasks};
+use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
     config::{Config, StoreSource},
@@ -84,7 +85,13 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) async fn start(config: Config) -> Result<Arc<Self>, JoinError> {
+    /// Boxed, so that a node is compiled here, and not again in each program that starts one: a future is compiled where it is
+    /// awaited.
+    pub(crate) fn start(config: Config) -> BoxFuture<'static, Result<Arc<Self>, JoinError>> {
+        Self::started(config).boxed()
+    }
+
+    async fn started(config: Config) -> Result<Arc<Self>, JoinError> {
         let name = NodeName::new(&config.node)?;
         let cluster = ClusterName::new(&config.cluster)?;
         RegistryName::new(&config.registry)?;
@@ -162,7 +169,14 @@ impl Node {
     }
 
     /// Joins a registry: starts its elector and its member.
-    pub(crate) async fn join(self: &Arc<Self>, registry: &str) -> Result<Arc<Shared>, JoinError> {
+    pub(crate) fn join<'a>(
+        self: &'a Arc<Self>,
+        registry: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Shared>, JoinError>> {
+        self.joined_by(registry).boxed()
+    }
+
+    async fn joined_by(self: &Arc<Self>, registry: &str) -> Result<Arc<Shared>, JoinError> {
         let registry = RegistryName::new(registry)?;
         // Taken before anything is started, so that of two who join at once one is refused.
         if !lock(&self.reserved).insert(registry.clone()) {

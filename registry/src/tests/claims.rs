@@ -12,17 +12,17 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use crate::{
     NotHeld, Notice, RegisterError, RegisterOptions, Registry, WhenLapsed,
     core::input::{Answer, Call, OnLapse},
-    tests::driver::{Cluster, Counter, SOON, counter, until},
+    tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
-/// What one listener heard.
+/// What one listener notices.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Notice>>>);
+struct Notices(Arc<Mutex<Vec<Notice>>>);
 
-impl Heard {
+impl Notices {
     fn options(&self) -> RegisterOptions {
-        let heard = self.0.clone();
-        let tell = move |notice| heard.lock().unwrap().push(notice);
+        let notices = self.0.clone();
+        let tell = move |notice| notices.lock().unwrap().push(notice);
         RegisterOptions { when_lapsed: WhenLapsed::Tell(Arc::new(tell)), ..RegisterOptions::default() }
     }
 
@@ -44,9 +44,9 @@ async fn an_actor_that_is_refused_one_name_and_granted_another_at_once_is_told_o
     let cluster = Cluster::new();
     let [a, b, _c] = cluster.three().await;
     let token = b.register("x", &counter().await).await.unwrap().token();
-    a.wait_for(token, SOON).await.unwrap();
-    let (actor, heard) = (counter().await, Heard::default());
-    let options = heard.options();
+    a.wait_for(token, TEST_DEADLINE).await.unwrap();
+    let (actor, notices) = (counter().await, Notices::default());
+    let options = notices.options();
     let (x, y) = tokio::join!(
         a.register_with("x", &actor, options.clone()),
         a.register_with("y", &actor, options.clone())
@@ -54,7 +54,7 @@ async fn an_actor_that_is_refused_one_name_and_granted_another_at_once_is_told_o
     assert!(matches!(x, Err(RegisterError::Taken { .. })), "{x:?}");
     let y = y.unwrap();
     lapse(&cluster, &a).await;
-    until("it was told", || heard.all() == [Notice::Lapsed, Notice::Resumed]).await;
+    until("it was told", || notices.all() == [Notice::Lapsed, Notice::Resumed]).await;
     assert_eq!(y.check(), Ok(()));
     // It is still watched.
     actor.stop(None);
@@ -65,7 +65,7 @@ async fn an_actor_that_is_refused_one_name_and_granted_another_at_once_is_told_o
 async fn giving_up_one_name_takes_no_listener_from_another_of_the_same_actor() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;
-    let (actor, old, new) = (counter().await, Heard::default(), Heard::default());
+    let (actor, old, new) = (counter().await, Notices::default(), Notices::default());
     node.register_with("old", &actor, old.options()).await.unwrap();
     let (given_up, granted) =
         tokio::join!(node.unregister("old"), node.register_with("new", &actor, new.options()));
@@ -82,24 +82,24 @@ async fn giving_up_one_name_takes_no_listener_from_another_of_the_same_actor() {
 async fn each_name_of_an_actor_is_treated_on_a_lapse_as_it_was_registered() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;
-    let (actor, one, two) = (counter().await, Heard::default(), Heard::default());
+    let (actor, one, two) = (counter().await, Notices::default(), Notices::default());
     let shared = one.options();
     node.register_with("x", &actor, shared.clone()).await.unwrap();
     node.register_with("y", &actor, shared.clone()).await.unwrap();
     node.register_with("z", &actor, two.options()).await.unwrap();
     // Whoever finds the name held by its own actor is told, too.
-    let three = Heard::default();
+    let three = Notices::default();
     let again = three.options();
     node.register_with("z", &actor, again.clone()).await.unwrap();
     node.register_with("z", &actor, again).await.unwrap();
     lapse(&cluster, &node).await;
-    for heard in [&one, &two, &three] {
-        until("it was told, once", || heard.all() == [Notice::Lapsed, Notice::Resumed]).await;
+    for notices in [&one, &two, &three] {
+        until("it was told, once", || notices.all() == [Notice::Lapsed, Notice::Resumed]).await;
     }
     // One that relies on the actor being stopped.
     node.register("w", &actor).await.unwrap();
     cluster.store.outage_for_all();
-    actor.wait(Some(SOON)).await.unwrap();
+    actor.wait(Some(TEST_DEADLINE)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +170,7 @@ async fn a_holder_that_panics_is_unregistered() {
     let [a, b, _c] = cluster.three().await;
     let (fuse, _) = Actor::spawn(None, FuseActor, ()).await.unwrap();
     let registration = a.register("x", &fuse).await.unwrap();
-    b.wait_for(registration.token(), SOON).await.unwrap();
+    b.wait_for(registration.token(), TEST_DEADLINE).await.unwrap();
     fuse.cast(Fuse::Blow(P(1))).unwrap();
     until("the name is free on b", || b.lookup("x") == Ok(None)).await;
     assert_eq!(registration.check(), Err(NotHeld::Ended));
@@ -186,7 +186,7 @@ async fn an_actor_that_has_ended_when_it_is_to_be_watched_holds_nothing() {
     ended.stop_and_wait(None, None).await.unwrap();
     // `register` looks at the actor before it asks; this one ended right after that.
     let register = asks_for("x", actor);
-    let answer = node.shared.register(register, SOON, None).await;
+    let answer = node.shared.register(register, TEST_DEADLINE, None).await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &heir).await.is_ok());
 }
@@ -223,7 +223,7 @@ async fn an_actor_that_is_ending_when_it_is_to_be_watched_holds_nothing() {
     until("it is ending", || ending.get_status() >= ractor::ActorStatus::Stopping).await;
     let actor = ending.get_id().pid();
     let register = asks_for("x", actor);
-    let answer = node.shared.register(register, SOON, None).await;
+    let answer = node.shared.register(register, TEST_DEADLINE, None).await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &counter().await).await.is_ok(), "it takes nothing any more");
     end.notify_one();
@@ -286,9 +286,9 @@ async fn an_actor_of_another_node_is_not_registered_here() {
     let cluster = Cluster::new();
     let [a, b, c] = cluster.three().await;
     let token = a.register("x", &counter().await).await.unwrap().token();
-    b.wait_for(token, SOON).await.unwrap();
+    b.wait_for(token, TEST_DEADLINE).await.unwrap();
     let elsewhere: ActorRef<Counter> = b.whereis("x").unwrap();
     let refused = b.register("y", &elsewhere).await.map(|registration| registration.token());
     assert_eq!(refused, Err(RegisterError::NotLocal { node: Some(NodeName::new("a").unwrap()) }));
-    assert_eq!(c.lookup_consistent("y", SOON).await, Ok(None));
+    assert_eq!(c.lookup_consistent("y", TEST_DEADLINE).await, Ok(None));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     ConfigureError, Limit, OutOfBounds, Preset, Settings,
-    tests::driver::{Cluster, SOON, until},
+    tests::driver::{Cluster, TEST_DEADLINE, until},
 };
 
 fn silence(seconds: u64) -> Settings {
@@ -21,7 +21,7 @@ async fn what_one_node_sets_all_nodes_show() {
         Settings { policy: Some(Preset::Ranked), ..Settings::default() },
         Settings { lock_timeout: Some(Duration::from_secs(7)), ..Settings::default() },
     ]) {
-        let in_force = node.configure(change, SOON).await.unwrap();
+        let in_force = node.configure(change, TEST_DEADLINE).await.unwrap();
         assert!(in_force.set.has(&change), "{in_force:?}");
     }
     let all = |node: &crate::Registry| {
@@ -36,7 +36,7 @@ async fn what_one_node_sets_all_nodes_show() {
     assert!(late.configure(silence(4), Duration::ZERO).await.is_ok());
     // Another registry has its own.
     let orders = nodes[0].join_beside("orders").await.unwrap();
-    assert!(orders.ready(SOON).await);
+    assert!(orders.ready(TEST_DEADLINE).await);
     assert_eq!(orders.status().settings.set, Settings::default());
 }
 
@@ -45,7 +45,8 @@ async fn who_asks_is_told_what_cannot_work_and_what_is_not_known() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;
     let value = Duration::from_millis(10);
-    let refused = node.configure(Settings { silence: Some(value), ..Settings::default() }, SOON).await;
+    let refused =
+        node.configure(Settings { silence: Some(value), ..Settings::default() }, TEST_DEADLINE).await;
     let why = OutOfBounds { what: Limit::Silence, value };
     assert_eq!(refused, Err(ConfigureError::OutOfBounds(why)));
     cluster.store.outage_for_all();
@@ -57,5 +58,5 @@ async fn who_asks_is_told_what_cannot_work_and_what_is_not_known() {
     cluster.store.heal_all();
     until("it is set", || node.status().settings.set == silence(4)).await;
     node.leave().await.unwrap();
-    assert_eq!(node.configure(silence(5), SOON).await, Err(ConfigureError::Left));
+    assert_eq!(node.configure(silence(5), TEST_DEADLINE).await, Err(ConfigureError::Left));
 }

@@ -8,7 +8,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use crate::{
     Drained, JoinError, Notice, RegisterError, RegisterOptions, Registry, Singleton, SingletonError,
     UnregisterError, WhenLapsed,
-    tests::driver::{Cluster, Counter, SOON, counter, until},
+    tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
 async fn leading(nodes: &[Registry]) -> usize {
@@ -21,8 +21,8 @@ async fn a_node_that_drains_tells_its_actors_and_whoever_waits_for_it() {
     let cluster = Cluster::new();
     let nodes = cluster.three().await;
     let node = &nodes[leading(&nodes).await];
-    let (heard, actor) = (Arc::new(Mutex::new(Vec::new())), counter().await);
-    let told = heard.clone();
+    let (notices, actor) = (Arc::new(Mutex::new(Vec::new())), counter().await);
+    let told = notices.clone();
     let options = RegisterOptions {
         when_lapsed: WhenLapsed::Tell(Arc::new(move |notice| told.lock().unwrap().push(notice))),
         ..RegisterOptions::default()
@@ -38,9 +38,9 @@ async fn a_node_that_drains_tells_its_actors_and_whoever_waits_for_it() {
     let Drained::Led { by } = node.drain().await else { panic!("nobody followed") };
     waits.await.unwrap();
     node.drain_started().await; // also who asks later
-    assert_eq!(*heard.lock().unwrap(), [Notice::Draining]);
+    assert_eq!(*notices.lock().unwrap(), [Notice::Draining]);
     assert_eq!(registration.check(), Ok(()), "the name is held");
-    assert!(node.status().draining && !node.ready(SOON).await);
+    assert!(node.status().draining && !node.ready(TEST_DEADLINE).await);
     let refused = node.register("y", &actor).await.unwrap_err();
     assert!(matches!(&refused, RegisterError::Draining { ask } if ask[0].node == by), "{refused}");
     assert!(matches!(node.join_beside("other").await, Err(JoinError::Left)));
@@ -55,7 +55,7 @@ async fn a_node_that_drains_tells_its_actors_and_whoever_waits_for_it() {
     let moved = successor.register("x", &counter().await).await.unwrap();
     assert!(moved.token() > registration.token());
     node.leave().await.unwrap();
-    assert_eq!(*heard.lock().unwrap(), [Notice::Draining], "it had nothing left to lose");
+    assert_eq!(*notices.lock().unwrap(), [Notice::Draining], "it had nothing left to lose");
     assert_eq!(node.unregister("x").await, Err(UnregisterError::Left));
     assert_eq!(node.drain().await, Drained::Left);
     assert_eq!(moved.check(), Ok(()));
@@ -68,7 +68,7 @@ async fn leave_drains_every_registry_of_the_node_before_any_name_is_lost() {
     let mut seconds = Vec::new();
     for node in &nodes {
         let second = node.join_beside("second").await.unwrap();
-        assert!(second.ready(SOON).await);
+        assert!(second.ready(TEST_DEADLINE).await);
         seconds.push(second);
     }
     let at = leading(&nodes).await;

@@ -71,7 +71,7 @@ pub(crate) async fn counter() -> ActorRef<Counter> {
     Actor::spawn(None, CounterActor, ()).await.unwrap().0
 }
 
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const TEST_DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Cluster {
     pub(crate) store: MemoryStore,
@@ -99,7 +99,7 @@ impl Cluster {
 
     pub(crate) async fn node(&self, node: &str) -> Registry {
         let registry = Registry::join(self.config(node)).await.unwrap();
-        assert!(registry.ready(SOON).await, "{node} is ready: {:?}", registry.status());
+        assert!(registry.ready(TEST_DEADLINE).await, "{node} is ready: {:?}", registry.status());
         registry
     }
 
@@ -127,13 +127,13 @@ async fn a_name_leads_to_its_actor_from_every_node_and_calls_cross() {
     let registration = nodes[0].register("counter", &actor).await.unwrap();
     assert_eq!(registration.check(), Ok(()));
     for node in &nodes {
-        node.wait_for(registration.token(), SOON).await.unwrap();
+        node.wait_for(registration.token(), TEST_DEADLINE).await.unwrap();
         let found: ActorRef<Counter> = node.whereis("counter").unwrap();
         found.cast(Counter::Add(P(1))).unwrap();
         let P(_) = call_t!(found, Counter::Get, 5000).unwrap();
         let entry = node.lookup("counter").unwrap().unwrap();
         assert_eq!((entry.node.as_str(), entry.token), ("a", registration.token()));
-        let entry = node.lookup_consistent("counter", SOON).await.unwrap().unwrap();
+        let entry = node.lookup_consistent("counter", TEST_DEADLINE).await.unwrap().unwrap();
         assert_eq!(entry.token, registration.token());
     }
     let P(count) = call_t!(actor, Counter::Get, 5000).unwrap();
@@ -157,10 +157,10 @@ async fn refusals_say_what_happened() {
     let error = nodes[0].register(&long, &mine).await.unwrap_err();
     assert_eq!(error, RegisterError::BadName(BadName::TooLong { length: 513 }));
     assert!(matches!(nodes[0].lookup(&long), Err(LookupError::BadName(_))));
-    let error = nodes[0].lookup_consistent("", SOON).await;
+    let error = nodes[0].lookup_consistent("", TEST_DEADLINE).await;
     assert_eq!(error, Err(ConsistentError::BadName(BadName::Empty)));
     assert!(matches!(nodes[2].whereis::<Counter>("nobody"), Err(WhereisError::NotFound { .. })));
-    nodes[2].wait_for(token, SOON).await.unwrap();
+    nodes[2].wait_for(token, TEST_DEADLINE).await.unwrap();
     assert!(matches!(nodes[2].whereis::<Other>("x"), Err(WhereisError::Unreachable { .. })));
     theirs.stop(None);
     theirs.wait(None).await.unwrap();
@@ -175,7 +175,7 @@ async fn an_actor_that_ends_is_unregistered() {
     let nodes = cluster.three().await;
     let actor = counter().await;
     let token = nodes[0].register("x", &actor).await.unwrap().token();
-    nodes[1].wait_for(token, SOON).await.unwrap();
+    nodes[1].wait_for(token, TEST_DEADLINE).await.unwrap();
     actor.stop(None);
     until("the name is free on b", || nodes[1].lookup("x") == Ok(None)).await;
     assert!(nodes[1].register("x", &counter().await).await.is_ok());
@@ -217,8 +217,8 @@ async fn a_store_outage_lapses_the_session_stops_the_actor_and_tells_the_other_w
     let node = cluster.node("a").await;
     let (stopped, told) = (counter().await, counter().await);
     node.register("stopped", &stopped).await.unwrap();
-    let heard: Arc<Mutex<Vec<Notice>>> = Arc::default();
-    let listener = heard.clone();
+    let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
+    let listener = notices.clone();
     let options = RegisterOptions {
         when_lapsed: WhenLapsed::Tell(Arc::new(move |notice| listener.lock().unwrap().push(notice))),
         ..RegisterOptions::default()
@@ -227,7 +227,7 @@ async fn a_store_outage_lapses_the_session_stops_the_actor_and_tells_the_other_w
 
     cluster.store.outage_for_all();
     stopped.wait(None).await.unwrap();
-    until("it is told", || *heard.lock().unwrap() == [Notice::Lapsed]).await;
+    until("it is told", || *notices.lock().unwrap() == [Notice::Lapsed]).await;
     assert_eq!(registration.check(), Err(NotHeld::NotTrusted), "it may be held again, so it has not ended");
     assert!(
         matches!(node.lookup("told"), Err(LookupError::Lapsed { last_known: Some(_) })),
@@ -239,8 +239,8 @@ async fn a_store_outage_lapses_the_session_stops_the_actor_and_tells_the_other_w
     assert!(matches!(unread, Err(ConsistentError::StoreUnavailable { .. })), "{unread:?}");
 
     cluster.store.heal_all();
-    until("it is told again", || heard.lock().unwrap().len() == 2).await;
-    assert_eq!(*heard.lock().unwrap(), [Notice::Lapsed, Notice::Resumed]);
+    until("it is told again", || notices.lock().unwrap().len() == 2).await;
+    assert_eq!(*notices.lock().unwrap(), [Notice::Lapsed, Notice::Resumed]);
     assert_eq!(registration.check(), Ok(()));
     until("the stopped actor's name is free", || node.lookup("stopped") == Ok(None)).await;
     assert!(node.lookup("told").unwrap().is_some(), "the told one kept its name");
@@ -251,7 +251,7 @@ async fn a_call_made_while_the_store_is_gone_is_done_when_it_is_back_or_fails_at
     let cluster = Cluster::new();
     let waits = cluster.node("a").await;
     let fails = Registry::join(cluster.config("b").on_outage(OnOutage::Fail)).await.unwrap();
-    assert!(fails.ready(SOON).await);
+    assert!(fails.ready(TEST_DEADLINE).await);
     let kept = counter().await;
     let tell =
         || RegisterOptions { when_lapsed: WhenLapsed::Tell(Arc::new(|_| ())), ..RegisterOptions::default() };
@@ -267,7 +267,7 @@ async fn a_call_made_while_the_store_is_gone_is_done_when_it_is_back_or_fails_at
     assert_eq!(before.elapsed(), Duration::ZERO, "it has waited");
 
     let actor = counter().await;
-    let patient = RegisterOptions { wait: Some(SOON), ..RegisterOptions::default() };
+    let patient = RegisterOptions { wait: Some(TEST_DEADLINE), ..RegisterOptions::default() };
     let later = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         cluster.store.heal_all();
@@ -282,7 +282,7 @@ async fn a_call_made_while_the_store_is_gone_is_done_when_it_is_back_or_fails_at
 async fn what_was_sent_before_the_outage_was_noticed_is_unknown_and_asking_again_finds_out() {
     let cluster = Cluster::new();
     let node = Registry::join(cluster.config("a").on_outage(OnOutage::Fail)).await.unwrap();
-    assert!(node.ready(SOON).await);
+    assert!(node.ready(TEST_DEADLINE).await);
     cluster.store.outage_for_all();
     let actor = counter().await;
     let short = RegisterOptions {
@@ -311,7 +311,7 @@ async fn a_follower_behind_a_cut_link_still_reads_consistently_and_heals() {
     .await;
     let actor = counter().await;
     let token = nodes[leader].register("x", &actor).await.unwrap().token();
-    let entry = nodes[other].lookup_consistent("x", SOON).await.unwrap().unwrap();
+    let entry = nodes[other].lookup_consistent("x", TEST_DEADLINE).await.unwrap().unwrap();
     assert_eq!(entry.token, token);
     cluster.network.heal(Cluster::address(names[leader]), Cluster::address(names[other]));
     until("linked again", || nodes[other].members().iter().all(|m| m.linked)).await;
@@ -327,15 +327,15 @@ async fn registries_of_one_node_share_nothing_but_the_session() {
         orders.push(node.join_beside("orders").await.unwrap());
     }
     for order in &orders {
-        assert!(order.ready(SOON).await);
+        assert!(order.ready(TEST_DEADLINE).await);
     }
     let again = nodes[0].join_beside("orders").await;
     assert!(matches!(again, Err(JoinError::AlreadyJoined { .. })));
     let (one, two) = (counter().await, counter().await);
     nodes[0].register("x", &one).await.unwrap();
     orders[1].register("x", &two).await.unwrap();
-    let here = nodes[2].lookup_consistent("x", SOON).await.unwrap().unwrap();
-    let there = orders[2].lookup_consistent("x", SOON).await.unwrap().unwrap();
+    let here = nodes[2].lookup_consistent("x", TEST_DEADLINE).await.unwrap().unwrap();
+    let there = orders[2].lookup_consistent("x", TEST_DEADLINE).await.unwrap().unwrap();
     assert_eq!((here.node.as_str(), there.node.as_str()), ("a", "b"));
 }
 
@@ -344,7 +344,7 @@ async fn a_session_that_was_closed_is_noticed_long_before_the_poll() {
     let cluster = Cluster::new();
     let slow = ElectorTiming { poll: Duration::from_secs(3600), ..ElectorTiming::default() };
     let node = Registry::join(cluster.config("a").elector_timing(slow)).await.unwrap();
-    assert!(node.ready(SOON).await);
+    assert!(node.ready(TEST_DEADLINE).await);
     let _silent = cluster.node("b").await;
     // It writes nothing more that would wake the other.
     cluster.store.connect("b").outage();
@@ -405,7 +405,7 @@ impl Peer {
         }
         let answered =
             async { while !matches!(self.answers.recv().await, Some(LinkEvent::Message { .. })) {} };
-        tokio::time::timeout(SOON, answered).await.expect("the host answers");
+        tokio::time::timeout(TEST_DEADLINE, answered).await.expect("the host answers");
     }
 }
 
@@ -422,7 +422,7 @@ async fn a_peer_that_lies_about_its_epoch_redirects_nobody() {
     ];
     Peer::of(&cluster, &host).await.says(lies.iter().map(Message::encode)).await;
     host.register("n", &counter().await).await.unwrap();
-    assert!(host.ready(SOON).await, "{:?}", host.status());
+    assert!(host.ready(TEST_DEADLINE).await, "{:?}", host.status());
 }
 
 #[tokio::test(start_paused = true)]
@@ -483,7 +483,7 @@ async fn a_node_has_said_in_the_queue_that_it_leaves_before_it_closes_its_sessio
     let store = Tapped { store: cluster.store.connect("b"), keys, said: said.clone() };
     let store: SharedStore = Arc::new(store);
     let node = Registry::join(Config { store: store.into(), ..cluster.config("b") }).await.unwrap();
-    assert!(node.ready(SOON).await);
+    assert!(node.ready(TEST_DEADLINE).await);
     node.drain().await;
     cluster.store.connect("b").set_latency(Duration::from_millis(20));
     said.lock().unwrap().clear();

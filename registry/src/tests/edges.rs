@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use crate::{
     RegisterError, RegisterOptions, Registry,
     core::input::CallId,
-    tests::driver::{Cluster, SOON, counter, until},
+    tests::driver::{Cluster, TEST_DEADLINE, counter, until},
 };
 
 #[tokio::test(start_paused = true)]
@@ -23,7 +23,7 @@ async fn a_request_that_found_its_link_full_is_sent_again_as_soon_as_there_is_ro
         ..LinkLimits::default()
     };
     let b = Registry::join(cluster.config("b").link_limits(limits)).await.unwrap();
-    assert!(b.ready(SOON).await && a.status().leads);
+    assert!(b.ready(TEST_DEADLINE).await && a.status().leads);
     // Long enough for a time that lies before the request.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let (to_a, _) = b.endpoint().link_to("a").unwrap();
@@ -133,7 +133,7 @@ async fn whoever_waits_when_the_node_leaves_is_told_at_once() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!waits.is_finished());
     node.leave().await.unwrap();
-    let told = tokio::time::timeout(SOON, waits).await;
+    let told = tokio::time::timeout(TEST_DEADLINE, waits).await;
     assert!(told.expect("it waits for what nobody will say").unwrap().is_err());
 }
 
@@ -142,7 +142,7 @@ async fn others_are_told_the_address_that_a_node_is_to_be_reached_at() {
     let cluster = Cluster::new();
     let a = cluster.node("a").await;
     let b = Registry::join(cluster.config("b").advertise("b.example:7077")).await.unwrap();
-    assert!(b.ready(SOON).await);
+    assert!(b.ready(TEST_DEADLINE).await);
     let told = || a.members().iter().any(|member| member.address == "b.example:7077");
     until("a knows where b is", told).await;
 }

@@ -20,16 +20,16 @@ use crate::{
     Config, ConsistentError, JoinError, LeaveError, LookupError, NameRefOptions, NodeFailure, Notice,
     RegisterError, RegisterOptions, Registry, UnregisterError, WhenLapsed,
     core::input::Input,
-    tests::driver::{Cluster, Counter, SOON, counter, until},
+    tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
 /// Within this after a part has panicked the node is closed, and another one can take its names. Virtual time: no lease (10 s)
 /// is waited for.
 const CLOSED: Duration = Duration::from_secs(5);
 
-fn told(heard: &Arc<Mutex<Vec<Notice>>>) -> RegisterOptions {
-    let heard = heard.clone();
-    let listener = Arc::new(move |notice| heard.lock().unwrap().push(notice));
+fn told(notices: &Arc<Mutex<Vec<Notice>>>) -> RegisterOptions {
+    let notices = notices.clone();
+    let listener = Arc::new(move |notice| notices.lock().unwrap().push(notice));
     RegisterOptions { when_lapsed: WhenLapsed::Tell(listener), ..RegisterOptions::default() }
 }
 
@@ -74,20 +74,20 @@ async fn break_part(cluster: &Cluster, node: &Registry, other: &Registry, part: 
         biased;
         failure = node.failed() => failure,
         () = busy(cluster, node, other) => unreachable!("it is never done"),
-        () = tokio::time::sleep(5 * SOON) => panic!("{part} has not run: {:?}", node.status()),
+        () = tokio::time::sleep(5 * TEST_DEADLINE) => panic!("{part} has not run: {:?}", node.status()),
     }
 }
 
 /// All that a node that has failed owes to those who still ask it.
 async fn says_so(node: &Registry, failure: &NodeFailure) {
     assert_eq!(node.status().failed.as_ref(), Some(failure));
-    assert!(!node.status().leads && !node.status().synced && !node.ready(SOON).await);
+    assert!(!node.status().leads && !node.status().synced && !node.ready(TEST_DEADLINE).await);
     assert!(node.leader().is_none_or(|leader| !leader.serving));
     for name in ["stopped", "told", "free"] {
         assert_eq!(node.lookup(name), Err(LookupError::Failed(failure.clone())), "not a `no`");
     }
     assert_eq!(node.names(), Err(LookupError::Failed(failure.clone())));
-    let free = node.lookup_consistent("free", SOON).await;
+    let free = node.lookup_consistent("free", TEST_DEADLINE).await;
     assert_eq!(free, Err(ConsistentError::Failed(failure.clone())));
     let refused = node.register("new", &counter().await).await.unwrap_err();
     assert_eq!(refused, RegisterError::Failed(failure.clone()));
@@ -98,7 +98,7 @@ async fn says_so(node: &Registry, failure: &NodeFailure) {
 }
 
 /// All that a node is made of.
-const PARTS: [&str; 19] = [
+const NODE_PARTS: [&str; 19] = [
     "a commit of a member",
     "a link that is dialled",
     "a link that was accepted",
@@ -129,7 +129,7 @@ async fn these_are_all_the_parts_of_a_node() {
     // These have nothing to do here: the one when the session is open, when there is no node yet for it to end; the other before
     // the store says something.
     let quiet = ["the deadline of the session's opening", "what the store says of itself"];
-    let expected: BTreeSet<_> = PARTS.iter().chain(&quiet).map(|part| (*part).to_owned()).collect();
+    let expected: BTreeSet<_> = NODE_PARTS.iter().chain(&quiet).map(|part| (*part).to_owned()).collect();
     tokio::select! {
         biased;
         () = busy(&cluster, &node, &other) => {}
@@ -140,28 +140,28 @@ async fn these_are_all_the_parts_of_a_node() {
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_panics_ends_its_node_whichever_it_is() {
-    for part in PARTS {
+    for part in NODE_PARTS {
         let cluster = Cluster::new();
         // The one that breaks leads, so that the other has to take over. The greater of two names dials.
         let [node, other] = [cluster.node("b").await, cluster.node("a").await];
         let (stopped, tells) = (counter().await, counter().await);
         let stops = node.register("stopped", &stopped).await.unwrap();
-        let heard = Arc::default();
-        let held = node.register_with("told", &tells, told(&heard)).await.unwrap();
-        other.wait_for(held.token(), SOON).await.unwrap();
+        let notices = Arc::default();
+        let held = node.register_with("told", &tells, told(&notices)).await.unwrap();
+        other.wait_for(held.token(), TEST_DEADLINE).await.unwrap();
 
         let failure = break_part(&cluster, &node, &other, part).await;
         // At once, before anything else runs.
         assert!(stops.check().is_err() && held.check().is_err(), "{part}: a registration is trusted");
         assert_eq!((failure.part.as_str(), failure.reason.as_str()), (part, "panicked: sabotage"));
-        assert_eq!(*heard.lock().unwrap(), [Notice::Lost], "{part}");
-        stopped.wait(Some(SOON)).await.expect("it is stopped");
+        assert_eq!(*notices.lock().unwrap(), [Notice::Lost], "{part}");
+        stopped.wait(Some(TEST_DEADLINE)).await.expect("it is stopped");
         let begun = tokio::time::Instant::now();
         says_so(&node, &failure).await;
 
         until("the names are free", || ["stopped", "told"].iter().all(|name| other.lookup(name) == Ok(None)))
             .await;
-        assert!(other.ready(SOON).await);
+        assert!(other.ready(TEST_DEADLINE).await);
         assert!(other.register("told", &counter().await).await.is_ok(), "{part}");
         assert!(begun.elapsed() < CLOSED, "{part}: closed after {:?}", begun.elapsed());
         assert!(held.check().is_err(), "{part}: trusted again");
@@ -181,8 +181,8 @@ async fn callers_that_wait_are_answered_when_the_node_fails() {
         node.shared.push(Input::Wake);
     };
     let begun = tokio::time::Instant::now();
-    let waits_long = RegisterOptions { wait: Some(SOON), ..RegisterOptions::default() };
-    let unread = node.wait_for(Position(1_000_000), SOON);
+    let waits_long = RegisterOptions { wait: Some(TEST_DEADLINE), ..RegisterOptions::default() };
+    let unread = node.wait_for(Position(1_000_000), TEST_DEADLINE);
     let (registered, unread, ()) = tokio::join!(node.register_with("x", &actor, waits_long), unread, breaks);
     assert!(matches!(registered, Err(RegisterError::Failed(_))), "{registered:?}");
     assert!(unread.is_err());
@@ -196,9 +196,9 @@ async fn a_node_whose_store_has_lost_a_thread_fails() {
     let (breaks, broken) = watch::channel(None);
     let store: SharedStore = Arc::new(Breaking { store: cluster.store.connect("a"), broken });
     let node = Registry::join(Config { store: store.into(), ..cluster.config("a") }).await.unwrap();
-    assert!(node.ready(SOON).await);
+    assert!(node.ready(TEST_DEADLINE).await);
     breaks.send_replace(Some("the thread sqlite-writer panicked".to_owned()));
-    let failure = tokio::time::timeout(SOON, node.failed()).await.expect("it fails");
+    let failure = tokio::time::timeout(TEST_DEADLINE, node.failed()).await.expect("it fails");
     assert_eq!(failure.part, "the store");
     says_so(&node, &failure).await;
 }
@@ -211,9 +211,9 @@ async fn a_node_whose_store_panics_when_it_is_asked_how_it_is_fails_and_is_close
     let store: SharedStore = Arc::new(Breaking { store: cluster.store.connect("a"), broken });
     let node = Registry::join(Config { store: store.into(), ..cluster.config("a") }).await.unwrap();
     let held = node.register("held", &counter().await).await.unwrap();
-    other.wait_for(held.token(), SOON).await.unwrap();
+    other.wait_for(held.token(), TEST_DEADLINE).await.unwrap();
     breaks.send_replace(Some("panic".to_owned()));
-    let failure = tokio::time::timeout(SOON, node.failed()).await.expect("it fails");
+    let failure = tokio::time::timeout(TEST_DEADLINE, node.failed()).await.expect("it fails");
     assert_eq!(failure.part, "what the store says of itself");
     says_so(&node, &failure).await;
     until("its names are free", || other.lookup("held") == Ok(None)).await;
@@ -227,15 +227,15 @@ async fn a_listener_that_panics_costs_its_own_call_and_nothing_else() {
     let panics = WhenLapsed::Tell(Arc::new(|notice| panic!("a listener does not like {notice:?}")));
     let options = RegisterOptions { when_lapsed: panics, ..RegisterOptions::default() };
     let first = node.register_with("one", &one, options).await.unwrap();
-    let heard = Arc::default();
-    let second = node.register_with("two", &two, told(&heard)).await.unwrap();
+    let notices = Arc::default();
+    let second = node.register_with("two", &two, told(&notices)).await.unwrap();
     cluster.store.outage_for_all();
-    until("the other listener is told", || *heard.lock().unwrap() == [Notice::Lapsed]).await;
+    until("the other listener is told", || *notices.lock().unwrap() == [Notice::Lapsed]).await;
     cluster.store.heal_all();
-    until("it is told again", || heard.lock().unwrap().len() == 2).await;
-    assert_eq!(*heard.lock().unwrap(), [Notice::Lapsed, Notice::Resumed]);
+    until("it is told again", || notices.lock().unwrap().len() == 2).await;
+    assert_eq!(*notices.lock().unwrap(), [Notice::Lapsed, Notice::Resumed]);
     assert_eq!((first.check(), second.check()), (Ok(()), Ok(())));
-    assert!(node.ready(SOON).await);
+    assert!(node.ready(TEST_DEADLINE).await);
     assert_eq!(node.status().failed, None);
     one.stop(None);
     until("its name is free", || node.lookup("one") == Ok(None)).await;
@@ -248,21 +248,21 @@ async fn a_listener_may_ask_its_registry() {
     let node = cluster.node("a").await;
     let (asks, answers) = (node.clone(), Arc::new(Mutex::new(Vec::new())));
     let actor = counter().await;
-    let (heard, registered) = (answers.clone(), actor.clone());
+    let (notices, registered) = (answers.clone(), actor.clone());
     let listener = Arc::new(move |_| {
         // No lock is held: all of this would wait for itself.
         let _ = asks.lookup("x");
         let register = asks.register("y", &registered);
         let mut register = std::pin::pin!(register);
         let _ = register.as_mut().now_or_never();
-        heard.lock().unwrap().push(asks.status().failed);
+        notices.lock().unwrap().push(asks.status().failed);
     });
     let options = RegisterOptions { when_lapsed: WhenLapsed::Tell(listener), ..RegisterOptions::default() };
     node.register_with("x", &actor, options).await.unwrap();
     cluster.store.outage_for_all();
     until("it was told", || !answers.lock().unwrap().is_empty()).await;
     cluster.store.heal_all();
-    assert!(node.ready(SOON).await);
+    assert!(node.ready(TEST_DEADLINE).await);
 }
 
 /// A store that says that it is broken when the test does.

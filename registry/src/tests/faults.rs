@@ -27,7 +27,7 @@ use crate::core::{
     catchup::{CatchUp, Sources},
     fence::Fence,
     handoff::{End, Handoff, Step, reset_conditions},
-    host::{Caller, Host, Surroundings, Wanted},
+    host::{Caller, Host, Registrant, Surroundings},
     input::{CallId, Effect, Input, Notice, Now, OnLapse, Turn},
     leader::Leader,
     log::{Batch, CorruptBatch, Op},
@@ -81,8 +81,8 @@ impl Alone {
 
     fn register(&mut self, what: &str, actor: u64) {
         let caller = Caller::new(Self::NOW.time, CallId(actor), Duration::from_secs(5));
-        let wanted = Wanted { actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta: None };
-        self.host.register(Self::NOW, caller, what.into(), wanted, &mut Vec::new());
+        let registrant = Registrant { actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta: None };
+        self.host.register(Self::NOW, caller, what.into(), registrant, &mut Vec::new());
     }
 
     fn settle(&mut self) -> Vec<Effect> {
@@ -143,7 +143,7 @@ fn a_suspended_actor_is_told_of_a_lost_claim_while_it_is_still_listened_for() {
         Effect::Unwatch { actor: 5 },
         Effect::Forget { claim },
     ]
-    .map(|wanted| effects.iter().position(|effect| *effect == wanted).expect("it is there"));
+    .map(|registrant| effects.iter().position(|effect| *effect == registrant).expect("it is there"));
     assert!(order.is_sorted(), "{effects:?}");
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Entry, Meta, MetaError, RegisterError, RegisterOptions, Registration, Registry, Select, UpdateError,
-    tests::driver::{Cluster, SOON, counter},
+    tests::driver::{Cluster, TEST_DEADLINE, counter},
 };
 
 fn meta(zone: &str) -> Meta {
@@ -21,7 +21,7 @@ fn zone(entry: &Entry) -> Option<String> {
 }
 
 async fn found(node: &Registry, held: &Registration) -> Entry {
-    node.lookup_consistent(held.name(), SOON).await.unwrap().unwrap()
+    node.lookup_consistent(held.name(), TEST_DEADLINE).await.unwrap().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn metadata_is_read_on_every_node_and_its_holder_replaces_it_under_the_sam
     // The node of one's own sees it at once, the others when their replica is there.
     let own = b.lookup("x").unwrap().unwrap();
     assert_eq!((own.token(), own.revision(), zone(&own).as_deref()), (held.token(), revision, Some("us")));
-    a.wait_for(revision, SOON).await.unwrap();
+    a.wait_for(revision, TEST_DEADLINE).await.unwrap();
     assert_eq!(a.lookup("x").unwrap().unwrap(), own);
 
     // Somebody who read the revision before it moved is refused.
@@ -72,7 +72,7 @@ async fn what_holds_nothing_updates_nothing() {
     assert_eq!(gone, Err(UpdateError::NotHeld { name: "x".into(), holder: None }));
 
     let next = register(&a, "x", Some("us")).await;
-    b.wait_for(next.token(), SOON).await.unwrap();
+    b.wait_for(next.token(), TEST_DEADLINE).await.unwrap();
     let Err(UpdateError::NotHeld { holder: Some(holder), .. }) = held.update(None, None).await else {
         panic!("it is another's")
     };
@@ -125,7 +125,7 @@ async fn a_member_that_joins_later_has_the_metadata_too() {
     let held = last.unwrap();
     let revision = held.update(None, Some(meta("eu"))).await.unwrap();
     let b = cluster.node("b").await;
-    b.wait_for(revision, SOON).await.unwrap();
+    b.wait_for(revision, TEST_DEADLINE).await.unwrap();
     assert_eq!(b.select(&Select::all()).unwrap(), a.select(&Select::all()).unwrap());
     assert_eq!(b.lookup("n007").unwrap().unwrap().raw_meta(), Some(&large));
 }
@@ -141,7 +141,7 @@ async fn names_are_selected_in_order_and_in_pages() {
         last = Some(register(node, &format!("shop/{n}"), Some(zone)).await.token());
     }
     last = last.max(Some(register(&a, "ship/0", None).await.token()));
-    b.wait_for(last.unwrap(), SOON).await.unwrap();
+    b.wait_for(last.unwrap(), TEST_DEADLINE).await.unwrap();
     let names = |select: &Select| -> Vec<String> {
         b.select(select).unwrap().names.iter().map(|(name, _)| name.to_string()).collect()
     };

@@ -7,7 +7,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{
     CallError, CastError, NameRef, NameRefOptions, Registry,
-    tests::driver::{Cluster, Counter, SOON, counter, until},
+    tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
 async fn get(counter: &ActorRef<Counter>) -> i64 {
@@ -22,7 +22,7 @@ fn over(registry: &Registry, buffer: usize, deadline: Duration) -> NameRef<Count
 async fn messages_wait_for_a_holder_and_arrive_once_and_in_order() {
     let cluster = Cluster::new();
     let nodes = cluster.three().await;
-    let by_name = over(&nodes[0], 8, SOON);
+    let by_name = over(&nodes[0], 8, TEST_DEADLINE);
     // The first in the queue is slow to notice; nobody overtakes it.
     let mut first = Box::pin(by_name.cast(Counter::Add(P(1))));
     assert!(futures::poll!(&mut first).is_pending());
@@ -126,9 +126,9 @@ async fn senders_ride_over_a_move_of_the_name_and_a_message_that_is_withdrawn_is
     let nodes = cluster.three().await;
     let (first, second) = (counter().await, counter().await);
     nodes[0].register("counter", &first).await.unwrap();
-    let to = over(&nodes[2], 8, SOON);
+    let to = over(&nodes[2], 8, TEST_DEADLINE);
     to.cast(Counter::Add(P(1))).await.unwrap();
-    assert_eq!(to.call(Counter::Get, SOON).await.unwrap(), P(1), "the first answers");
+    assert_eq!(to.call(Counter::Get, TEST_DEADLINE).await.unwrap(), P(1), "the first answers");
 
     nodes[0].unregister("counter").await.unwrap();
     until("c knows", || nodes[2].lookup("counter") == Ok(None)).await;
@@ -136,7 +136,7 @@ async fn senders_ride_over_a_move_of_the_name_and_a_message_that_is_withdrawn_is
     assert!(withdrawn.is_err());
     let sent = tokio::spawn({
         let to = to.clone();
-        async move { to.call(Counter::Get, SOON).await }
+        async move { to.call(Counter::Get, TEST_DEADLINE).await }
     });
     until("it waits", || to.waiting() == 1).await;
     nodes[1].register("counter", &second).await.unwrap();
@@ -149,14 +149,14 @@ async fn a_call_that_was_sent_is_not_repeated() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;
     let to = over(&node, 8, Duration::from_secs(2));
-    let unsent = to.call(Counter::Get, SOON).await.unwrap_err();
+    let unsent = to.call(Counter::Get, TEST_DEADLINE).await.unwrap_err();
     assert!(matches!(unsent, CallError::NotSent(_)), "{unsent}");
 
     let (silent, good) = (silent_actor().await, counter().await);
     node.register("counter", &silent).await.unwrap();
     let call = tokio::spawn({
         let to = to.clone();
-        async move { to.call(Counter::Get, SOON).await }
+        async move { to.call(Counter::Get, TEST_DEADLINE).await }
     });
     until("it was asked", || ASKED.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
     silent.kill();

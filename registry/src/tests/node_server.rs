@@ -22,7 +22,7 @@ use ractor::{
 
 use crate::{
     Config, NodeServerNetwork, Registry,
-    tests::driver::{Cluster, Counter, SOON, counter, until},
+    tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
 /// A node of the cluster, and the application's `NodeServer` in it.
@@ -48,7 +48,7 @@ impl Node {
         let over = NodeServerNetwork::over_memory(server.clone(), cluster.network.clone());
         let config = change(cluster.config(node).node_server(over));
         let registry = Registry::join(config).await.unwrap();
-        assert!(registry.ready(SOON).await, "{node} is ready: {:?}", registry.status());
+        assert!(registry.ready(TEST_DEADLINE).await, "{node} is ready: {:?}", registry.status());
         Self { registry, server }
     }
 
@@ -105,7 +105,7 @@ async fn names_lead_to_their_actors_over_the_applications_sessions() {
     let actor = counter().await;
     let token = nodes[0].registry.register("counter", &actor).await.unwrap().token();
     for node in &nodes {
-        node.registry.wait_for(token, SOON).await.unwrap();
+        node.registry.wait_for(token, TEST_DEADLINE).await.unwrap();
         let found: ActorRef<Counter> = node.registry.whereis("counter").unwrap();
         found.cast(Counter::Add(P(1))).unwrap();
         assert!(ask(node, "counter").await.is_some());
@@ -168,7 +168,7 @@ async fn a_stopped_reference_harms_nobody_and_the_applications_own_costs_a_link_
     let (one, other) = (counter().await, counter().await);
     a.registry.register("one", &one).await.unwrap();
     let token = a.registry.register("other", &other).await.unwrap().token();
-    b.registry.wait_for(token, SOON).await.unwrap();
+    b.registry.wait_for(token, TEST_DEADLINE).await.unwrap();
     let link = b.registry.endpoint().link_to("a").unwrap().0;
 
     let mine: ActorRef<Counter> = b.registry.whereis("one").unwrap();
@@ -236,11 +236,11 @@ async fn last_answers_and_last_messages_arrive_though_their_actor_ends_at_once()
     let (a, b) = two(&cluster).await;
     let heard = counter().await;
     let token = b.registry.register("heard", &heard).await.unwrap().token();
-    a.registry.wait_for(token, SOON).await.unwrap();
+    a.registry.wait_for(token, TEST_DEADLINE).await.unwrap();
     for n in 0..100_i64 {
         let (actor, _) = Actor::spawn(None, BriefActor(a.registry.clone()), ()).await.unwrap();
         let token = a.registry.register("brief", &actor).await.unwrap().token();
-        b.registry.wait_for(token, SOON).await.unwrap();
+        b.registry.wait_for(token, TEST_DEADLINE).await.unwrap();
         let remote: ActorRef<Brief> = b.registry.whereis("brief").unwrap();
         if n % 2 == 0 {
             let P(answer) = call_t!(remote, Brief::Last, 600_000).unwrap();
@@ -258,7 +258,7 @@ async fn last_answers_and_last_messages_arrive_though_their_actor_ends_at_once()
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(SOON, all).await.expect("every last message");
+    tokio::time::timeout(TEST_DEADLINE, all).await.expect("every last message");
 }
 
 /// `ractor_cluster` never asks whether the session that it has to a node is alive, and may refuse the restarted node for ever.
@@ -296,7 +296,7 @@ async fn a_restarted_node_is_linked_past_its_dead_session(observer: &str, peer: 
     }
     let actor = counter().await;
     let token = successor.registry.register("again", &actor).await.unwrap().token();
-    observer.registry.wait_for(token, SOON).await.unwrap();
+    observer.registry.wait_for(token, TEST_DEADLINE).await.unwrap();
     assert_eq!(ask(&observer, "again").await, Some(0));
 }
 
@@ -320,7 +320,7 @@ async fn silent_and_hungry_strangers_keep_nobody_out() {
         let store: SharedStore = Arc::new(store.connect(node));
         let config = Config::new(node, store).node_server(server.clone()).clock(Clock::boot());
         let registry = Registry::join(config).await.unwrap();
-        assert!(registry.ready(SOON).await);
+        assert!(registry.ready(TEST_DEADLINE).await);
         Node { registry, server }
     };
     let a = join("a").await;
@@ -336,7 +336,7 @@ async fn silent_and_hungry_strangers_keep_nobody_out() {
     linked(&[&a, &b]).await;
     let actor = counter().await;
     let token = b.registry.register("here", &actor).await.unwrap().token();
-    a.registry.wait_for(token, SOON).await.unwrap();
+    a.registry.wait_for(token, TEST_DEADLINE).await.unwrap();
     assert_eq!(ask(&a, "here").await, Some(0));
     drop(strangers);
 }
@@ -362,12 +362,12 @@ async fn what_a_link_over_a_session_is_made_of_ends_its_node_if_it_panics() {
         let cluster = Cluster::new();
         let (a, b) = two(&cluster).await;
         let held = b.registry.register("held", &counter().await).await.unwrap();
-        a.registry.wait_for(held.token(), SOON).await.unwrap();
+        a.registry.wait_for(held.token(), TEST_DEADLINE).await.unwrap();
         b.registry.node.supervisor.sabotage(part);
-        let failure = tokio::time::timeout(SOON, b.registry.failed()).await.expect(part);
+        let failure = tokio::time::timeout(TEST_DEADLINE, b.registry.failed()).await.expect(part);
         assert_eq!((failure.part.as_str(), failure.reason.as_str()), (part, "panicked: sabotage"));
         assert!(held.check().is_err());
         until("its names are free", || a.registry.lookup("held") == Ok(None)).await;
-        assert!(a.registry.ready(SOON).await);
+        assert!(a.registry.ready(TEST_DEADLINE).await);
     }
 }

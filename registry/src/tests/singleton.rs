@@ -27,7 +27,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use crate::{
     ChecksFence, ChildKind, Lead, NameRef, NameRefOptions, QueueOracle, Registry, RegistryOracle, Singleton,
     SingletonBuilder, SingletonEvent, SingletonEvents, SingletonPlan,
-    tests::driver::{Cluster, SOON, until},
+    tests::driver::{Cluster, TEST_DEADLINE, until},
 };
 
 /// What children are sent.
@@ -305,12 +305,14 @@ impl<S: Seats> Sites<S> {
     }
 
     fn to(&self, n: usize) -> NameRef<Work> {
-        self.singletons[n].name_ref(NameRefOptions { deadline: SOON, ..NameRefOptions::default() }).unwrap()
+        self.singletons[n]
+            .name_ref(NameRefOptions { deadline: TEST_DEADLINE, ..NameRefOptions::default() })
+            .unwrap()
     }
 
     /// What the child says that is reached by name from a node.
     async fn who(&self, from: usize) -> String {
-        self.to(from).call(Work::Who, SOON).await.unwrap().0
+        self.to(from).call(Work::Who, TEST_DEADLINE).await.unwrap().0
     }
 
     /// Neither its links nor its store reach a node.
@@ -338,7 +340,7 @@ impl<S: Seats> Sites<S> {
                 }
             }
         };
-        tokio::time::timeout(SOON, found).await.expect("the event comes")
+        tokio::time::timeout(TEST_DEADLINE, found).await.expect("the event comes")
     }
 
     /// The events that have come so far.

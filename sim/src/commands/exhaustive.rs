@@ -12,7 +12,7 @@ use callsign_sim::{
 use clap::{Args, ValueEnum};
 
 /// No space may have more than this, made states included.
-const BOUND: usize = 12_000_000;
+const MOST_STATES: usize = 12_000_000;
 
 /// Which search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,10 +58,10 @@ impl Exhaustive {
         for limits in spaces {
             let engine = self.engine.unwrap_or(if limits.is_small { Engine::Both } else { Engine::Own });
             if engine != Engine::Stateright {
-                one(limits, "own", |space| breadth_first(&*space, BOUND), &mut wrong);
+                one(limits, "own", |space| breadth_first(&*space, MOST_STATES), &mut wrong);
             }
             if engine != Engine::Own {
-                one(limits, "stateright", |space| stateright(&space, BOUND), &mut wrong);
+                one(limits, "stateright", |space| stateright(&space, MOST_STATES), &mut wrong);
             }
         }
         anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -74,7 +74,7 @@ fn elections() -> anyhow::Result<()> {
     let mut wrong = Vec::new();
     for small in SMALL {
         let begin = Instant::now();
-        let outcome = breadth_first(small, BOUND);
+        let outcome = breadth_first(small, MOST_STATES);
         say!(
             "{:22} {:>9} states, {:>9} made, depth {:>3}, {:>5.1} s, {}",
             small.name,

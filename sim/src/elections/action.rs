@@ -93,7 +93,7 @@ pub enum Action {
     /// Somebody subscribes.
     Subscribe { at: Slot },
     /// All subscribers take what waits for them.
-    Hear { at: Slot },
+    TakeTransitions { at: Slot },
     /// The process is asked to give its term up: this one, or whichever.
     Resign { at: Slot, exact: bool },
     /// The campaign is told that the seat may have changed.
@@ -139,7 +139,7 @@ impl Action {
             Self::Land { .. } => "land",
             Self::Vanish { .. } => "vanish",
             Self::Subscribe { .. } => "subscribe",
-            Self::Hear { .. } => "hear",
+            Self::TakeTransitions { .. } => "take-transitions",
             Self::Resign { .. } => "resign",
             Self::Poke { .. } => "poke",
             Self::Stop { .. } => "stop",

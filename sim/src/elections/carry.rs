@@ -4,7 +4,7 @@ use callsign_election::{
     Fault, Fence, Reaction, Signal, Verdict,
     campaign::{
         Transition,
-        core::{CallId, Effect, Input},
+        core::{Effect, Input},
     },
     lease::{
         ElectionError,
@@ -17,7 +17,7 @@ use callsign_store::{Version, time::Time};
 use super::{
     action::Slot,
     checks::Check,
-    process::{Asking, Doing, Intent, Kind, Pending, Process, Request},
+    process::{Asked, Asking, Doing, Intent, Kind, Pending, Process, Request},
     world::World,
 };
 
@@ -63,22 +63,33 @@ impl World {
                 let claim = Ask::Claim(attempt.nonce);
                 let ready = self.process(at).is_some_and(|process| process.ready);
                 if ready {
-                    self.ask(at, call, Kind::Attempt, Intent::Claim, claim, None);
+                    self.ask(
+                        at,
+                        Asked { call, kind: Kind::Attempt, intent: Intent::Claim, then: None },
+                        claim,
+                    );
                 } else {
                     let prepare = Ask::Prepare(Some(self.setup.config.clone()));
-                    self.ask(at, call, Kind::Attempt, Intent::Other, prepare, Some(claim));
+                    let then = Some(claim);
+                    self.ask(at, Asked { call, kind: Kind::Attempt, intent: Intent::Other, then }, prepare);
                 }
             }
             Effect::Refresh { call, held, .. } => {
                 let epoch = held.term.epoch;
-                self.ask(at, call, Kind::Attempt, Intent::Refresh(epoch), Ask::refresh(&held), None);
+                let intent = Intent::Refresh(epoch);
+                self.ask(at, Asked { call, kind: Kind::Attempt, intent, then: None }, Ask::refresh(&held));
             }
             Effect::Abdicate { call, held } => {
                 let epoch = held.term.epoch;
-                self.ask(at, call, Kind::Abdicate, Intent::Resign(epoch), Ask::Resign(epoch), None);
+                let intent = Intent::Resign(epoch);
+                self.ask(at, Asked { call, kind: Kind::Abdicate, intent, then: None }, Ask::Resign(epoch));
             }
             Effect::Rivals { call } => {
-                self.ask(at, call, Kind::Rivals, Intent::Other, Ask::Rivals, None);
+                self.ask(
+                    at,
+                    Asked { call, kind: Kind::Rivals, intent: Intent::Other, then: None },
+                    Ask::Rivals,
+                );
             }
             Effect::Inform { call } => {
                 let Some(process) = self.process_mut(at) else { return };
@@ -92,7 +103,7 @@ impl World {
                 process.inputs.push_back(Input::Reacted { call, reaction: Ok(reaction) });
             }
             Effect::Abandon { call } => {
-                let is_it = |process: &Process| process.asking.as_ref().is_some_and(|a| a.call == call);
+                let is_it = |process: &Process| process.asking.as_ref().is_some_and(|a| a.asked.call == call);
                 if self.process(at).is_some_and(is_it) {
                     self.abandon(at);
                 }
@@ -149,17 +160,17 @@ impl World {
         }
     }
 
-    fn ask(&mut self, at: Slot, call: CallId, kind: Kind, intent: Intent, ask: Ask, then: Option<Ask>) {
+    fn ask(&mut self, at: Slot, asked: Asked, ask: Ask) {
         let now = self.local(at);
         let waits_for =
-            self.process(at).and_then(|process| process.asking.as_ref()).map(|asking| asking.call);
+            self.process(at).and_then(|process| process.asking.as_ref()).map(|asking| asking.asked.call);
         self.judge.hold(Check::OneCall, waits_for.is_none(), || {
-            format!("machine {at} begins {call:?} while it waits for {waits_for:?}")
+            format!("machine {at} begins {:?} while it waits for {waits_for:?}", asked.call)
         });
         self.abandon(at);
         let Some(process) = self.process_mut(at) else { return };
         let step = process.member.begin(now, ask);
-        self.go(at, now, call, kind, intent, then, None, step);
+        self.proceed(at, asked, None, step);
     }
 
     /// The answer of the store arrives at the oracle.
@@ -169,53 +180,38 @@ impl World {
         let Some(asking) = process.asking.take_if(|asking| asking.pending.answer.is_some()) else {
             return false;
         };
-        let Asking { call, kind, intent, then, pending } = asking;
+        let Asking { asked, pending } = asking;
         let Some(answer) = pending.answer else { return false };
         let mut events = Vec::new();
         let step = process.member.step(now, answer, &mut events);
         self.judge.told(&events);
-        self.go(at, now, call, kind, intent, then, Some(pending.started), step);
+        self.proceed(at, asked, Some(pending.started), step);
         true
     }
 
-    fn go(
-        &mut self,
-        at: Slot,
-        now: Time,
-        call: CallId,
-        kind: Kind,
-        intent: Intent,
-        then: Option<Ask>,
-        started: Option<Time>,
-        step: Step<Answer>,
-    ) {
+    fn proceed(&mut self, at: Slot, asked: Asked, started: Option<Time>, step: Step<Answer>) {
+        let now = self.local(at);
         let (request, started) = match step {
             Step::Read(reads) => (Request::Read(reads), now),
             Step::Commit(transaction) => (Request::Commit(transaction), started.unwrap_or(now)),
-            Step::Done(result) => return self.done(at, now, call, kind, then, result),
+            Step::Done(result) => return self.done(at, asked, result),
         };
         let serial = self.serial();
         let Some(process) = self.process_mut(at) else { return };
         let pending = Pending { request, answer: None, serial, started, decided: now };
-        process.asking = Some(Asking { call, kind, intent, then, pending });
+        process.asking = Some(Asking { asked, pending });
     }
 
-    fn done(
-        &mut self,
-        at: Slot,
-        now: Time,
-        call: CallId,
-        kind: Kind,
-        then: Option<Ask>,
-        result: Result<Answer, ElectionError>,
-    ) {
+    fn done(&mut self, at: Slot, asked: Asked, result: Result<Answer, ElectionError>) {
+        let (now, Asked { call, kind, then, .. }) = (self.local(at), asked);
         let Some(process) = self.process_mut(at) else { return };
         if let Some(then) = then {
             let fault = match result {
                 Ok(_) | Err(ElectionError::NotInitialized) => {
                     process.ready = true;
                     let step = process.member.begin(now, then);
-                    return self.go(at, now, call, kind, Intent::Claim, None, None, step);
+                    let asked = Asked { call, kind, intent: Intent::Claim, then: None };
+                    return self.proceed(at, asked, None, step);
                 }
                 Err(error) => match Fault::from(error) {
                     // Nothing was claimed.
@@ -225,7 +221,7 @@ impl World {
             };
             return self.tell(at, Input::Answered { call, answer: Err(fault) });
         }
-        let asked = process.member.asked_to_resign();
+        let to_resign = process.member.asked_to_resign();
         let input = match (kind, result) {
             (Kind::Attempt, Ok(Answer::Verdict(verdict))) => Input::Answered { call, answer: Ok(verdict) },
             (Kind::Attempt, Err(error)) => Input::Answered { call, answer: Err(error.into()) },
@@ -247,7 +243,7 @@ impl World {
             self.judge.denied(denial);
         }
         self.tell(at, input);
-        if let Some(epoch) = asked {
+        if let Some(epoch) = to_resign {
             self.tell(at, Input::Signal(Signal::ResignRequested { epoch: Some(epoch) }));
         }
     }

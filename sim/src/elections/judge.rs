@@ -284,12 +284,12 @@ impl Judge {
         });
     }
 
-    pub(super) fn heard(&mut self, log: &[Transition<Fence>], subscriber: &mut Subscriber) {
+    pub(super) fn taken(&mut self, log: &[Transition<Fence>], subscriber: &mut Subscriber) {
         while let Some(transition) = subscriber.queue.pop_front() {
             let leads = matches!(transition, Transition::Leading(_));
             let is_next = log.get(subscriber.from + subscriber.taken) == Some(&transition);
             let turns = subscriber.last != Some(leads);
-            self.hold(Check::Inv8, is_next && turns, || format!("{transition:?} was heard out of turn"));
+            self.hold(Check::Inv8, is_next && turns, || format!("{transition:?} came out of turn"));
             subscriber.taken += 1;
             subscriber.last = Some(leads);
         }

@@ -6,7 +6,7 @@ use callsign_election::{
     Fence, Grant,
     campaign::{
         Transition, Until,
-        core::{CallId, Config, Core, RunId},
+        core::{CallId, Core, CoreConfig, RunId},
     },
     lease::{
         Memory, Watcher,
@@ -92,6 +92,15 @@ pub enum Kind {
 /// What the oracle is busy with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asking {
+    /// What is asked.
+    pub asked: Asked,
+    /// The store's part.
+    pub pending: Pending,
+}
+
+/// What a campaign asks of its oracle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
     /// The campaign's call.
     pub call: CallId,
     /// What it is.
@@ -100,8 +109,6 @@ pub struct Asking {
     pub intent: Intent,
     /// What comes after it was prepared.
     pub then: Option<Ask>,
-    /// The store's part.
-    pub pending: Pending,
 }
 
 /// Sees the records change.
@@ -182,7 +189,7 @@ pub struct Process {
 impl Process {
     pub(super) fn new(setup: &Setup, at: Slot, incarnation: Incarnation) -> Option<Self> {
         let seat = setup.members.get(usize::from(at))?;
-        let config = Config {
+        let config = CoreConfig {
             election: election(),
             member: seat.member.clone(),
             incarnation,

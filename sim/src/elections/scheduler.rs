@@ -27,7 +27,7 @@ enum Event {
     Act(Slot),
     Wake(Slot, Time),
     Look(Slot),
-    Hear(Slot),
+    TakeTransitions(Slot),
     Sink(u64),
     Orphan(u64),
     Start(Slot),
@@ -142,7 +142,7 @@ impl Scheduler {
             if world.may_look(at) {
                 events.push(Event::Look(at));
             }
-            events.push(Event::Hear(at));
+            events.push(Event::TakeTransitions(at));
         }
         events.extend(world.writes.iter().map(|write| Event::Sink(write.serial)));
         events.extend(world.orphans.iter().map(|orphan| Event::Orphan(orphan.serial)));
@@ -191,7 +191,7 @@ impl Scheduler {
             }
             Event::Look(_) if self.rng.per_mille(50) && !self.healed => self.between(3000, 60_000),
             Event::Look(_) => self.between(1, 50),
-            Event::Hear(_) => self.between(500, 5000),
+            Event::TakeTransitions(_) => self.between(500, 5000),
             Event::Sink(_) if self.rng.per_mille(rates.slow_write) => self.between(500, 12_000),
             Event::Sink(_) => self.between(1, 20),
             Event::Orphan(_) if self.healed => self.between(0, 500),
@@ -241,9 +241,13 @@ impl Scheduler {
             Event::Act(at) => Action::Act { at },
             Event::Wake(at, _) => Action::Wake { at },
             Event::Look(at) => Action::Look { at },
-            Event::Hear(at) => {
+            Event::TakeTransitions(at) => {
                 let few = world.process(at).is_some_and(|process| process.subscribers.len() < 2);
-                if few && self.rng.below(4) == 0 { Action::Subscribe { at } } else { Action::Hear { at } }
+                if few && self.rng.below(4) == 0 {
+                    Action::Subscribe { at }
+                } else {
+                    Action::TakeTransitions { at }
+                }
             }
             Event::Sink(serial) => {
                 Action::Sink { nth: nth_of(world.writes.iter().position(|write| write.serial == serial)) }

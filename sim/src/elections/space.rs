@@ -100,8 +100,7 @@ impl Hash for State {
             let Some(process) = &machine.process else { continue };
             process.member.hash(hasher);
             let asking = process.asking.as_ref();
-            let asking =
-                asking.map(|a| (a.call, a.kind, a.intent, &a.then, &a.pending.request, &a.pending.answer));
+            let asking = asking.map(|a| (&a.asked, &a.pending.request, &a.pending.answer));
             let started = process.asking.as_ref().map(|a| (a.pending.started, a.pending.decided));
             let doing = process.role.doing.map(|(doing, _)| doing);
             let role = (doing, process.role.active, process.role.works);

@@ -24,7 +24,7 @@ impl World {
         let Some(asking) = process.asking.take() else { return };
         let Pending { request, answer, serial, started, decided } = asking.pending;
         if let (Request::Commit(transaction), None) = (request, answer) {
-            let author = Author { at, incarnation, intent: asking.intent, started, decided };
+            let author = Author { at, incarnation, intent: asking.asked.intent, started, decided };
             self.orphans.push(Orphan { author, transaction, serial });
         }
     }
@@ -41,7 +41,7 @@ impl World {
         else {
             return false;
         };
-        let intent = process.asking.as_ref().map_or(Intent::Other, |asking| asking.intent);
+        let intent = process.asking.as_ref().map_or(Intent::Other, |asking| asking.asked.intent);
         let author = Author { at, incarnation: process.incarnation, intent, started, decided };
         let fate = if is_out { Fate::Unavailable } else { fate };
         let input = match (request, fate) {

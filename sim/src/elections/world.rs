@@ -14,7 +14,7 @@ use super::{
 use crate::world::NodeClock;
 
 /// How many versions the store keeps.
-const WINDOW: u64 = 10_000;
+const VERSIONS_KEPT: u64 = 10_000;
 
 /// A machine, and the process on it.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +119,7 @@ impl World {
         };
         Self {
             now: Duration::ZERO,
-            store: Mvcc::new(Limits::FOUNDATIONDB, WINDOW),
+            store: Mvcc::new(Limits::FOUNDATIONDB, VERSIONS_KEPT),
             machines: setup.members.iter().map(machine).collect(),
             orphans: Vec::new(),
             writes: Vec::new(),
@@ -221,7 +221,7 @@ impl World {
             | Action::Exit { at }
             | Action::Act { at }
             | Action::Subscribe { at }
-            | Action::Hear { at }
+            | Action::TakeTransitions { at }
             | Action::Resign { at, .. }
             | Action::Poke { at }
             | Action::Stop { at }
@@ -280,14 +280,14 @@ impl World {
                 let queue = process.log[from..].iter().cloned().collect();
                 process.subscribers.push(Subscriber { queue, from, taken: 0, last: None });
             }
-            Action::Hear { .. } => {
+            Action::TakeTransitions { .. } => {
                 if process.subscribers.iter().all(|subscriber| subscriber.queue.is_empty()) {
                     return false;
                 }
                 let mut subscribers = std::mem::take(&mut process.subscribers);
                 let log = process.log.clone();
                 for subscriber in &mut subscribers {
-                    self.judge.heard(&log, subscriber);
+                    self.judge.taken(&log, subscriber);
                 }
                 if let Some(process) = self.process_mut(at) {
                     process.subscribers = subscribers;

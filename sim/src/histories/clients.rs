@@ -32,7 +32,7 @@ const CONTESTED: u64 = 2;
 /// How many contenders a node has.
 pub const CONTENDERS: u64 = 2;
 /// How long they are contested.
-const WINDOW: Duration = Duration::from_secs(8);
+const CONTEST: Duration = Duration::from_secs(8);
 /// How long a call waits for its verdict.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a name is kept: from this, up to three times as long.
@@ -41,7 +41,7 @@ const KEEP: Duration = Duration::from_secs(15);
 /// How long a juggler holds a name, at most.
 const HOLD: Duration = Duration::from_secs(6);
 /// Before what failed is tried again.
-const AGAIN: Duration = Duration::from_millis(300);
+const CALL_AGAIN: Duration = Duration::from_millis(300);
 
 /// The node whose clients they are.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ pub fn kept(node: &str, index: usize) -> String {
 
 /// The number of the present window.
 fn window(now: At) -> u64 {
-    now / u64::try_from(WINDOW.as_nanos()).unwrap_or(u64::MAX)
+    now / u64::try_from(CONTEST.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn contested(window: u64, index: impl std::fmt::Display) -> String {
@@ -247,7 +247,7 @@ impl Client {
                 if !matches!(self.unregister(name, &wanted.acting).await, Answer::Refused(_)) {
                     break;
                 }
-                sleep(AGAIN).await;
+                sleep(CALL_AGAIN).await;
             }
         }
         wanted.acting.end();
@@ -327,7 +327,7 @@ impl Client {
                 }
                 None => {
                     let stops = self.rng.per_mille(300);
-                    if let Some(wanted) = self.acquire(&name, stops, WINDOW).await {
+                    if let Some(wanted) = self.acquire(&name, stops, CONTEST).await {
                         held.insert(name, wanted);
                     }
                 }
@@ -379,7 +379,7 @@ impl Client {
     async fn hold(&mut self) {
         let until = self.now() + u64::try_from(self.rng.duration(HOLD).as_nanos()).unwrap_or(0);
         while self.works() && self.now() < until {
-            sleep(AGAIN).await;
+            sleep(CALL_AGAIN).await;
         }
     }
 
@@ -404,7 +404,7 @@ impl Client {
             for index in 0..KEPT {
                 let name = kept(node, index);
                 while let Answer::Refused(_) = self.read(&name).await {
-                    sleep(AGAIN).await;
+                    sleep(CALL_AGAIN).await;
                 }
                 self.look_up(&name);
             }

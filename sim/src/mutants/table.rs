@@ -12,7 +12,7 @@ mod members;
 mod nodes;
 mod registry;
 
-const PARTS: [&[Mutant]; 9] = [
+const TABLES: [&[Mutant]; 9] = [
     members::MUTANTS,
     duties::MUTANTS,
     registry::MUTANTS,
@@ -24,27 +24,27 @@ const PARTS: [&[Mutant]; 9] = [
     features::MUTANTS,
 ];
 
-const COUNT: usize = PARTS[0].len()
-    + PARTS[1].len()
-    + PARTS[2].len()
-    + PARTS[3].len()
-    + PARTS[4].len()
-    + PARTS[5].len()
-    + PARTS[6].len()
-    + PARTS[7].len()
-    + PARTS[8].len();
+const COUNT: usize = TABLES[0].len()
+    + TABLES[1].len()
+    + TABLES[2].len()
+    + TABLES[3].len()
+    + TABLES[4].len()
+    + TABLES[5].len()
+    + TABLES[6].len()
+    + TABLES[7].len()
+    + TABLES[8].len();
 
 /// All of them, by where they are.
 pub const MUTANTS: &[Mutant] = &joined();
 
 #[allow(clippy::large_stack_arrays)] // only the compiler runs it
 const fn joined() -> [Mutant; COUNT] {
-    let mut all = [PARTS[0][0]; COUNT];
+    let mut all = [TABLES[0][0]; COUNT];
     let (mut part, mut at) = (0, 0);
-    while part < PARTS.len() {
+    while part < TABLES.len() {
         let mut nth = 0;
-        while nth < PARTS[part].len() {
-            all[at] = PARTS[part][nth];
+        while nth < TABLES[part].len() {
+            all[at] = TABLES[part][nth];
             (nth, at) = (nth + 1, at + 1);
         }
         part += 1;

@@ -23,7 +23,7 @@ const ACT_EVERY: Duration = Duration::from_millis(200);
 /// How long what it leaves is waited for.
 const LEAVES_WITHIN: Duration = Duration::from_millis(300);
 /// Before it is offered again.
-const AGAIN: Duration = Duration::from_millis(500);
+const CAMPAIGN_AGAIN: Duration = Duration::from_millis(500);
 /// After how long the leader is asked to resign, at most.
 const TERM: Duration = Duration::from_secs(12);
 
@@ -108,6 +108,6 @@ pub async fn offer(world: &World, life: &Arc<Life>, registry: &Registry, seed: u
             }
             Err(error) => life.say(&format!("no singleton: {error}")),
         }
-        sleep(AGAIN).await;
+        sleep(CAMPAIGN_AGAIN).await;
     }
 }

@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// Before what failed is tried again.
-const AGAIN: Duration = Duration::from_millis(300);
+const OFFER_AGAIN: Duration = Duration::from_millis(300);
 /// So many listeners of a thousand panic.
 const PANICS: u64 = 100;
 /// What a narrow connection holds, and what the queue before it does.
@@ -246,7 +246,7 @@ async fn join(world: &World, place: &Place, seed: u64) -> Registry {
             Ok(registry) => return registry,
             Err(error) => place.life.say(&format!("has not joined: {error}")),
         }
-        sleep(AGAIN).await;
+        sleep(OFFER_AGAIN).await;
     }
 }
 
@@ -344,7 +344,7 @@ async fn clients(world: &World, site: &Arc<Site>) {
     site.journal.write(&Event::Quiet { at: site.journal.now() });
     let mut phase = world.phase.subscribe();
     while *phase.borrow_and_update() != Phase::Check {
-        sleep(AGAIN).await;
+        sleep(OFFER_AGAIN).await;
     }
     client(CONTENDERS + 2).read_all().await;
     site.journal.write(&Event::Done { at: site.journal.now() });

@@ -253,8 +253,8 @@ impl Inner {
         let others = after.members.iter().filter(|(node, _)| *node != old);
         let votes = others.clone().filter_map(|(_, row)| row.accuses);
         let votes: Vec<_> = votes.filter(|vote| vote.epoch == before.term.epoch).collect();
-        let heard = votes.iter().filter(|vote| vote.heard).count();
-        let is_majority = 2 * heard > others.clone().count() || 2 * votes.len() > after.members.len();
+        let with_contact = votes.iter().filter(|vote| vote.had_contact).count();
+        let is_majority = 2 * with_contact > others.clone().count() || 2 * votes.len() > after.members.len();
         let has_successor = others.clone().any(|(_, row)| row.synced && self.is_open(&row.session));
         if !is_majority || !has_successor {
             self.fail(Check::Silenced, format!("{old} is deposed by {votes:?} of {after:?}"));

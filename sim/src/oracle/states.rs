@@ -30,7 +30,7 @@ impl Inner {
             | Action::Idle { node }
             | Action::Answered { node, .. }
             | Action::Watch { node }
-            | Action::Hear { node }
+            | Action::TakeAnswer { node }
             | Action::Wake { node, .. }
             | Action::Resume { node }
             | Action::Call { node, .. }

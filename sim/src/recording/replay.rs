@@ -186,9 +186,9 @@ fn difference<R: Replayed>(path: &Path, frame: u64, step: &StepOf<R>, effects: &
 
 /// A value for people: what has thousands of names in it is cut.
 fn shown(value: &impl Debug) -> String {
-    const MOST: usize = 2000;
+    const MOST_CHARACTERS: usize = 2000;
     let text = format!("{value:?}");
-    match text.char_indices().nth(MOST) {
+    match text.char_indices().nth(MOST_CHARACTERS) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }

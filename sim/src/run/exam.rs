@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What is refused was not done, and is asked again: a process that was not scheduled for long can lapse at rest, too.
-const ATTEMPTS: usize = 6;
+const EXAM_ATTEMPTS: usize = 6;
 
 /// Asks for every name that clients used, and for one that nobody used. False: it came to no good end.
 pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>) -> bool {
@@ -19,7 +19,7 @@ pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut 
     let fresh = (28..32).find(|name| world.oracle.is_free(*name));
     let mut left: Vec<u8> = (0..scheduler.profile().names).chain(fresh).collect();
     let mut readers: Vec<NodeId> = world.ids().collect();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..EXAM_ATTEMPTS {
         let before = world.told().len();
         for name in &left {
             let holder = world.oracle.holder(*name).and_then(|node| world.setup.id(node.as_str()));

@@ -9,7 +9,7 @@ pub(super) type Number = u32;
 /// An initial state has this predecessor.
 pub(super) const NOBODY: Number = Number::MAX;
 /// Kept in pieces, so that growing copies nothing and wastes less than one.
-const PIECE: usize = 1 << 16;
+const TABLE_PIECE: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct Visited {
@@ -41,12 +41,12 @@ impl Visited {
             return None;
         }
         let number = number(self.length);
-        if self.length.is_multiple_of(PIECE) {
-            self.fingerprints.push(Vec::with_capacity(PIECE));
-            self.parents.push(Vec::with_capacity(PIECE));
+        if self.length.is_multiple_of(TABLE_PIECE) {
+            self.fingerprints.push(Vec::with_capacity(TABLE_PIECE));
+            self.parents.push(Vec::with_capacity(TABLE_PIECE));
         }
-        self.fingerprints[self.length / PIECE].push(fingerprint);
-        self.parents[self.length / PIECE].push(parent);
+        self.fingerprints[self.length / TABLE_PIECE].push(fingerprint);
+        self.parents[self.length / TABLE_PIECE].push(parent);
         self.length += 1;
         self.table[slot] = number + 1;
         if self.length * 3 > self.table.len() * 2 {
@@ -60,7 +60,7 @@ impl Visited {
         let mut path = vec![number];
         let mut at = number as usize;
         loop {
-            let parent = self.parents[at / PIECE][at % PIECE];
+            let parent = self.parents[at / TABLE_PIECE][at % TABLE_PIECE];
             if parent == NOBODY {
                 break;
             }
@@ -72,13 +72,13 @@ impl Visited {
     }
 
     pub(super) fn fingerprint(&self, number: Number) -> Fingerprint {
-        self.fingerprints[number as usize / PIECE][number as usize % PIECE]
+        self.fingerprints[number as usize / TABLE_PIECE][number as usize % TABLE_PIECE]
     }
 
     /// Bytes in use.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        self.fingerprints.len() * PIECE * (size_of::<Fingerprint>() + size_of::<Number>())
+        self.fingerprints.len() * TABLE_PIECE * (size_of::<Fingerprint>() + size_of::<Number>())
             + self.table.capacity() * size_of::<Number>()
     }
 
@@ -149,11 +149,11 @@ mod tests {
         for value in 0..400_000_u64 {
             let before = visited.table.len();
             visited.insert(fingerprint(&value), NOBODY);
-            if visited.len() >= PIECE * 2 && visited.len().is_multiple_of(PIECE)
+            if visited.len() >= TABLE_PIECE * 2 && visited.len().is_multiple_of(TABLE_PIECE)
                 || visited.table.len() > before
             {
                 let growing = if visited.table.len() > before { before * 4 } else { 0 };
-                let spare = PIECE * 20;
+                let spare = TABLE_PIECE * 20;
                 assert!(visited.bytes() + growing < visited.len() * 40 + spare, "{}", visited.len());
             }
         }

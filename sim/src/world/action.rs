@@ -105,8 +105,8 @@ pub enum Action {
         /// Whose.
         node: NodeId,
     },
-    /// A client hears the answer that is on its way to it.
-    Hear {
+    /// A client takes the answer that is on its way to it.
+    TakeAnswer {
         /// Where.
         node: NodeId,
     },
@@ -306,7 +306,7 @@ impl Action {
             Self::Land { .. } => "landed later",
             Self::Vanish { .. } => "never landed",
             Self::Watch { .. } => "watch",
-            Self::Hear { .. } => "hear",
+            Self::TakeAnswer { .. } => "take-answer",
             Self::Wake { .. } => "wake",
             Self::Tick { .. } => "tick",
             Self::Start { .. } => "start",

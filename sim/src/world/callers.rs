@@ -49,12 +49,12 @@ impl World {
                 // Behind what the session said, as in the one inbox of the driver.
                 self.tell_member(node, Queue::OfSession, Input::Call { id: asked_as, call, wait });
             }
-            Some(CallerEffect::Done(how)) => self.client_hears(id, node, how),
+            Some(CallerEffect::Done(how)) => self.client_is_answered(id, node, how),
             Some(CallerEffect::AwaitTrust(_)) | None => {}
         }
     }
 
-    fn client_hears(&mut self, id: CallId, node: NodeId, how: Result<Granted, RegisterError>) {
+    fn client_is_answered(&mut self, id: CallId, node: NodeId, how: Result<Granted, RegisterError>) {
         let is_flagged = self.patients.remove(&id).is_some_and(|patient| patient.is_flagged);
         let trusted = self.member_now(node).trusted;
         match &how {
@@ -104,14 +104,14 @@ impl World {
         self.patients.values().any(|patient| patient.node == node && patient.answer.is_some())
     }
 
-    /// A client hears the answer that is on its way to it.
-    pub(super) fn hear(&mut self, node: NodeId) -> bool {
+    /// A client takes the answer that is on its way to it.
+    pub(super) fn take_answer(&mut self, node: NodeId) -> bool {
         if self.awake(node).is_none() {
             return false;
         }
-        let hears =
+        let waiting =
             self.patients.iter_mut().find(|(_, patient)| patient.node == node && patient.answer.is_some());
-        let Some((id, answer)) = hears.and_then(|(id, patient)| Some((*id, patient.answer.take()?))) else {
+        let Some((id, answer)) = waiting.and_then(|(id, patient)| Some((*id, patient.answer.take()?))) else {
             return false;
         };
         self.step_caller(id, CallerInput::Answered(answer));

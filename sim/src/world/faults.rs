@@ -15,7 +15,7 @@ use super::{
 };
 
 /// How many messages may wait in a lane where nothing is wrong. Drivers count bytes, and have room for thousands.
-const ROOM: usize = 64;
+const LANE_ROOM: usize = 64;
 
 impl World {
     pub(super) fn crash(&mut self, node: NodeId) -> bool {
@@ -140,9 +140,9 @@ impl World {
     }
 
     pub(super) fn widen(&mut self) -> bool {
-        let is_new = self.setup.lane < ROOM;
+        let is_new = self.setup.lane < LANE_ROOM;
         if is_new {
-            Arc::make_mut(&mut self.setup).lane = ROOM;
+            Arc::make_mut(&mut self.setup).lane = LANE_ROOM;
         }
         is_new
     }

@@ -278,7 +278,7 @@ impl World {
         let Some(frame) = lane.pop_front() else { return false };
         let link = conn.ends[end].link;
         if frame != Frame::Closed {
-            self.step_end(at, end, LinkInput::Heard);
+            self.step_end(at, end, LinkInput::Received);
         }
         self.on_frame(at, end, to, link, frame);
         self.settle(to);

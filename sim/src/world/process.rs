@@ -26,7 +26,7 @@ use crate::rng::Rng;
 use super::{CoreId, NodeId, World};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
-const ROUNDS: u32 = 10_000;
+const MOST_STEPS: u32 = 10_000;
 
 /// How long a node waits for what when it leaves: as drivers do, by default.
 const LEAVING: LeavingTimes = LeavingTimes {
@@ -290,7 +290,7 @@ impl World {
         let mut rounds = 0;
         while self.process(node).is_some_and(|process| !process.paused) {
             rounds += 1;
-            if rounds > ROUNDS {
+            if rounds > MOST_STEPS {
                 return self
                     .oracle
                     .fail(Check::NobodyWaits, || format!("node {node} talks to itself for ever"));

@@ -105,11 +105,11 @@ fn an_actor_that_holds_a_name_stays_watched_whatever_becomes_of_others() {
 fn a_suspended_actor_hears_of_the_lapse_and_of_the_resumption_and_keeps_its_name() {
     let (mut cluster, leader, host, _) = Cluster::of_three();
     token(&cluster.asked(host, register(1, 1001)));
-    let heard = |c: &Cluster| c.noted(host, "actor 1001 is told: ").join(", ");
+    let told = |c: &Cluster| c.noted(host, "actor 1001 is told: ").join(", ");
     cluster.must(&Action::Outage { node: host, is_out: true });
-    cluster.until("it hears of the lapse", |c| heard(c) == "Lapsed");
+    cluster.until("it hears of the lapse", |c| told(c) == "Lapsed");
     cluster.must(&Action::Outage { node: host, is_out: false });
-    cluster.until("it hears of the resumption", |c| heard(c) == "Lapsed, Resumed");
+    cluster.until("it hears of the resumption", |c| told(c) == "Lapsed, Resumed");
     cluster.rest();
     assert!(cluster.holder(leader, 1).is_some());
 }

@@ -24,7 +24,7 @@ use callsign_transport::Kind;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// What is not there after so many steps never comes.
-const BOUND: u32 = 20_000;
+const MOST_STEPS: u32 = 20_000;
 
 type Rule = Box<dyn Fn(&World, &Action) -> bool>;
 
@@ -117,14 +117,14 @@ impl Cluster {
 
     /// Goes on until a check has fired.
     pub(crate) fn until_fired(&mut self) {
-        for _ in 0..BOUND {
+        for _ in 0..MOST_STEPS {
             if self.world.oracle.violation().is_some() {
                 return;
             }
             let action = self.next();
             self.world.apply(&action);
         }
-        panic!("nothing fired in {BOUND} steps");
+        panic!("nothing fired in {MOST_STEPS} steps");
     }
 
     /// Whether it is a question for a proof, which a store that is out of reach never answers.
@@ -137,13 +137,13 @@ impl Cluster {
 
     /// Goes on until it is so.
     pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        for _ in 0..BOUND {
+        for _ in 0..MOST_STEPS {
             if is_so(self) {
                 return;
             }
             self.step();
         }
-        panic!("{what}: not after {BOUND} steps");
+        panic!("{what}: not after {MOST_STEPS} steps");
     }
 
     /// Goes on for so long.

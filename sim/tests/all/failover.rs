@@ -94,8 +94,8 @@ fn g6_a_leader_serves_only_after_its_epoch_is_open_and_hosts_hear_of_it() {
         });
         cluster.rest();
     }
-    let heard: usize = (0..3).map(|node| cluster.arrived(node, "apply_names_snapshot")).sum();
-    assert!(heard >= 8);
+    let arrived: usize = (0..3).map(|node| cluster.arrived(node, "apply_names_snapshot")).sum();
+    assert!(arrived >= 8);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use callsign_store::ids::{Position, SessionId};
 
 use crate::cluster::{Cluster, store_ops};
 
-const SOON: Duration = Duration::from_millis(200);
+const SHORTLY_AFTER: Duration = Duration::from_millis(200);
 
 /// A host asks its leader for a name. The call, and what it has sent.
 fn asks(cluster: &mut Cluster, host: NodeId, leader: NodeId, name: u8) -> (usize, Message) {
@@ -44,7 +44,7 @@ fn an_unregister_frees_only_the_registration_that_it_quotes_and_only_for_its_own
     for (from, position) in [(host, Position(token.0 - 1)), (other, token)] {
         let message = forged(&cluster, cluster.session_id(from), 1, Wish::Unregister { position });
         cluster.say(from, leader, message);
-        cluster.pass(SOON);
+        cluster.pass(SHORTLY_AFTER);
         assert!(cluster.holder(leader, 1).is_some(), "asked by {from} for {position}");
     }
 }
@@ -60,7 +60,7 @@ fn a_late_copy_of_a_register_does_not_bring_back_a_name_that_was_given_up() {
     // Before the host has acknowledged the answer, and after.
     for below in [1, 1, 3, 1] {
         cluster.say(host, leader, again(&sent, below));
-        cluster.pass(SOON);
+        cluster.pass(SHORTLY_AFTER);
         assert!(cluster.holder(leader, 1).is_none());
     }
 }
@@ -76,7 +76,7 @@ fn a_refused_request_that_arrives_again_is_refused_again_although_the_name_is_fr
     cluster.unregister(leader, 1);
     cluster.rest();
     cluster.say(host, leader, sent);
-    cluster.pass(SOON);
+    cluster.pass(SHORTLY_AFTER);
     assert!(cluster.holder(leader, 1).is_none());
 }
 
@@ -95,7 +95,7 @@ fn a_request_asked_twice_before_it_is_decided_is_decided_once() {
     cluster.say(host, leader, twice);
     cluster.release();
     let before = cluster.arrived(host, "verdicts");
-    cluster.pass(SOON);
+    cluster.pass(SHORTLY_AFTER);
     assert_eq!(cluster.arrived(host, "verdicts"), before + 1);
     assert!(cluster.granted(call).is_some());
 }
@@ -111,6 +111,6 @@ fn a_session_that_was_read_closed_is_not_served_any_more() {
     let message =
         forged(&cluster, session, 2, Wish::Register { actor: 1001, kind: callsign::Kind(7), meta: None });
     cluster.say(host, leader, message);
-    cluster.pass(SOON);
+    cluster.pass(SHORTLY_AFTER);
     assert!(cluster.holder(leader, 2).is_none());
 }

@@ -37,7 +37,7 @@ pub use gate::Hold;
 use gate::{Gate, Stage};
 
 /// How many versions are kept. A fence that looked at an older one is refused, as other stores do after seconds.
-const WINDOW: u64 = 10_000;
+const VERSIONS_KEPT: u64 = 10_000;
 
 /// What happens to a commit instead of the usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,7 +88,7 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            data: Mvcc::new(Limits::FOUNDATIONDB, WINDOW),
+            data: Mvcc::new(Limits::FOUNDATIONDB, VERSIONS_KEPT),
             connections: BTreeMap::new(),
             is_down: false,
             faults: VecDeque::new(),

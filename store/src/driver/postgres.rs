@@ -85,7 +85,7 @@ pub mod connection {
     pub use super::{
         ANSWER_TIMEOUT,
         address::Address,
-        line::{AbortOnDrop, Driven, NotConnected, connect_and_hear},
+        line::{AbortOnDrop, Driven, NotConnected, connect_and_listen},
         pauses::Pauses,
         schema::CREATING,
         trouble::in_words,

@@ -118,7 +118,7 @@ struct Shared {
     lives: Lives,
     options: SqliteOptions,
     broken: watch::Receiver<Option<String>>,
-    _ear: Listener,
+    _listener: Listener,
 }
 
 impl SqliteStore {
@@ -150,7 +150,7 @@ impl SqliteStore {
 
         let url = format!("sqlite:{}", path.display()).into();
         Ok(Self {
-            shared: Arc::new(Shared { commits, requests, lives, options, broken, _ear: listener }),
+            shared: Arc::new(Shared { commits, requests, lives, options, broken, _listener: listener }),
             url,
         })
     }

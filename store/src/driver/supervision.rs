@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use serde::{Deserialize, Serialize};
 use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
@@ -128,6 +128,11 @@ impl Supervisor {
         part: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> JoinHandle<()> {
+        self.start_task(part, work.boxed())
+    }
+
+    /// Boxed, so that the runtime's code for a task is compiled once, and not for each task of a node.
+    fn start_task(&self, part: &'static str, work: BoxFuture<'static, ()>) -> JoinHandle<()> {
         let me = self.clone();
         let work = async move {
             #[cfg(any(test, feature = "faults"))]
@@ -148,6 +153,10 @@ impl Supervisor {
         part: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> JoinHandle<()> {
+        self.start_service(part, work.boxed())
+    }
+
+    fn start_service(&self, part: &'static str, work: BoxFuture<'static, ()>) -> JoinHandle<()> {
         let me = self.clone();
         self.task(part, async move {
             work.await;
@@ -194,15 +203,18 @@ impl Supervisor {
             Some(parent) => Actor::spawn_linked(None, watched, arguments, parent).await?,
             None => Actor::spawn(None, watched, arguments).await?,
         };
-        let watches = part.clone();
-        // Whoever kills or stops it from outside is not seen by the actor itself.
+        self.watch_end(running, part.clone());
+        Ok((actor, part))
+    }
+
+    /// Whoever kills or stops an actor from outside is not seen by the actor itself.
+    fn watch_end(&self, running: JoinHandle<()>, part: Part) {
         self.shared.runtime.spawn(async move {
             // An error is the end of the runtime, which is the end of everything.
             if running.await.is_ok() {
-                watches.has_ended(UNASKED);
+                part.has_ended(UNASKED);
             }
         });
-        Ok((actor, part))
     }
 
     /// Says that a part has ended, and how. Only the first counts, and none after [`end`](Self::end).

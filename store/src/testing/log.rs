@@ -14,14 +14,14 @@ use tracing::{
 
 /// What was said of one thing on this thread, as the fields of each event.
 #[derive(Clone)]
-struct Heard {
+struct Captured {
     target: &'static str,
     events: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
 }
 
 /// Listens for as long as it lives.
 pub struct Listening {
-    heard: Heard,
+    captured: Captured,
     _guard: tracing::subscriber::DefaultGuard,
     _second: tracing::Dispatch,
 }
@@ -29,17 +29,17 @@ pub struct Listening {
 impl Listening {
     /// Listens to what has this target, or one whose name begins so.
     pub fn to(target: &'static str) -> Self {
-        let heard = Heard { target, events: Arc::default() };
+        let captured = Captured { target, events: Arc::default() };
         // While there is only one, a call site that another test comes to first is switched off by that test's thread, which
         // has none. With two, all that exist are asked.
-        let second = tracing::Dispatch::new(Heard { target, events: Arc::default() });
-        let guard = tracing::subscriber::set_default(heard.clone());
-        Self { heard, _guard: guard, _second: second }
+        let second = tracing::Dispatch::new(Captured { target, events: Arc::default() });
+        let guard = tracing::subscriber::set_default(captured.clone());
+        Self { captured, _guard: guard, _second: second }
     }
 
     /// What was said so far.
     pub fn all(&self) -> Vec<BTreeMap<String, String>> {
-        self.heard.events.lock().unwrap().clone()
+        self.captured.events.lock().unwrap().clone()
     }
 }
 
@@ -51,7 +51,7 @@ impl Visit for Record<'_> {
     }
 }
 
-impl Subscriber for Heard {
+impl Subscriber for Captured {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with(self.target)
     }

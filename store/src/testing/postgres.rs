@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-const START: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server that runs, or is stopped for a while.
 pub struct Server {
@@ -130,7 +130,7 @@ impl Server {
         self.process = Some(process);
         let (ready, is_ready) = mpsc::channel();
         std::thread::spawn(move || listen(stderr, &ready));
-        is_ready.recv_timeout(START).expect("the server did not start");
+        is_ready.recv_timeout(START_DEADLINE).expect("the server did not start");
     }
 
     fn listening(&self) -> Vec<String> {

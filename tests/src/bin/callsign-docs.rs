@@ -29,13 +29,13 @@ struct Cli {
 }
 
 /// A command without a remark is one of at most 20 s, once it is built. A busy machine gets more time.
-const SHORT: Duration = Duration::from_secs(120);
+const COMMAND_LIMIT: Duration = Duration::from_secs(120);
 
 /// A long one that was shortened.
 const SHORTENED: Duration = Duration::from_secs(240);
 
 /// A long one as it stands.
-const LONG: Duration = Duration::from_secs(3 * 3600);
+const LONG_COMMAND_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -57,9 +57,9 @@ fn main() -> ExitCode {
             continue;
         }
         let (command, limit) = match command.shortened() {
-            Some(_) if cli.long => (command, LONG),
+            Some(_) if cli.long => (command, LONG_COMMAND_LIMIT),
             Some(short) => (short, SHORTENED),
-            None => (command, SHORT),
+            None => (command, COMMAND_LIMIT),
         };
         ran += 1;
         let begin = Instant::now();

@@ -17,6 +17,11 @@ use tokio::{
     sync::watch,
     time::sleep,
 };
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 use super::{
     event::Event,
@@ -41,7 +46,7 @@ const CALL_PAUSE: Duration = Duration::from_millis(30);
 /// Between two acts of an actor.
 const ACT_EVERY: Duration = Duration::from_millis(50);
 /// Before what failed is tried again.
-const AGAIN: Duration = Duration::from_millis(300);
+const CAMPAIGN_AGAIN: Duration = Duration::from_millis(300);
 
 /// What a node is started with.
 #[derive(Clone, Debug, clap::Args)]
@@ -102,8 +107,10 @@ pub(super) struct Shared {
 pub fn run(args: Args) -> Result<()> {
     #[cfg(feature = "planted")]
     callsign_store::planted::plant(args.plant.as_deref());
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let given = std::env::var("RUST_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
+    let filter = given.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false);
+    lines.with_max_level(LevelFilter::TRACE).finish().with(filter).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let result = runtime.block_on(serve(args));
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -132,7 +139,7 @@ async fn join(args: &Args) -> Registry {
             Ok(registry) => return registry,
             Err(error) => tracing::warn!("not joined: {error}"),
         }
-        sleep(AGAIN).await;
+        sleep(CAMPAIGN_AGAIN).await;
     }
 }
 
@@ -238,6 +245,6 @@ async fn offer(shared: Arc<Shared>) {
             }
             Err(error) => tracing::warn!("no singleton: {error}"),
         }
-        sleep(AGAIN).await;
+        sleep(CAMPAIGN_AGAIN).await;
     }
 }

@@ -37,14 +37,14 @@ pub struct Planned {
 }
 
 /// Before the first fault: the cluster is to be there.
-const FIRST: Duration = Duration::from_secs(1);
+const FIRST_FAULT: Duration = Duration::from_secs(1);
 
 /// The faults of a seed, one after the other, some of them together. Every kind comes before one comes again.
 pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: usize) -> Vec<Planned> {
     let mut rng = Rng::new(seed);
     let mut planned = Vec::new();
     let mut bag: Vec<Kind> = Vec::new();
-    let mut at = FIRST;
+    let mut at = FIRST_FAULT;
     while !kinds.is_empty() {
         if bag.is_empty() {
             bag = kinds.to_vec();

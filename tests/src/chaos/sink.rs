@@ -57,7 +57,7 @@ struct Sinks {
     /// The greatest token of a write.
     written: u64,
     /// The greatest token of a write or a beginning.
-    heard: u64,
+    newest: u64,
     nonce: u64,
 }
 
@@ -82,7 +82,7 @@ impl Sink {
         };
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let cell = FencedCell::new(Arc::new(MemoryStore::new()), b"sink".to_vec());
-        let sinks = Sinks { cell, counts: Counts::default(), written: 0, heard: 0, nonce: 0 };
+        let sinks = Sinks { cell, counts: Counts::default(), written: 0, newest: 0, nonce: 0 };
         let sinks = Arc::new(Mutex::new(sinks));
         let (shared, writer) = (sinks.clone(), Arc::new(AtomicI32::new(0)));
         let wrote = writer.clone();
@@ -130,14 +130,14 @@ impl Sinks {
         if what == SEAL {
             self.counts.seals += 1;
             let sealed = self.cell.seal(token).await;
-            self.heard = self.heard.max(number);
+            self.newest = self.newest.max(number);
             return if sealed.is_ok() { DONE } else { FENCED };
         }
         self.nonce += 1;
         self.counts.writes += 1;
         self.counts.late += u64::from(number < self.written);
-        let is_behind = number < self.heard;
-        (self.written, self.heard) = (self.written.max(number), self.heard.max(number));
+        let is_behind = number < self.newest;
+        (self.written, self.newest) = (self.written.max(number), self.newest.max(number));
         match self.cell.write(token, number.to_be_bytes().to_vec(), Nonce(self.nonce)).await {
             Ok(()) => {
                 self.counts.late_taken += u64::from(is_behind);
@@ -171,7 +171,7 @@ mod tests {
     #[tokio::test]
     async fn late_writes_are_counted_and_refused() {
         let cell = FencedCell::new(Arc::new(MemoryStore::new()), b"sink".to_vec());
-        let mut sinks = Sinks { cell, counts: Counts::default(), written: 0, heard: 0, nonce: 0 };
+        let mut sinks = Sinks { cell, counts: Counts::default(), written: 0, newest: 0, nonce: 0 };
         let mut answers = Vec::new();
         for (what, epoch) in
             [(SEAL, 1), (WRITE, 1), (SEAL, 2), (WRITE, 1), (WRITE, 2), (WRITE, 1), (WRITE, 2)]

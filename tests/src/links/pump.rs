@@ -12,7 +12,7 @@ use tokio::{
 use super::way::{Now, RESENT, Way};
 
 /// How many bytes are passed on at once.
-const PIECE: usize = 16 << 10;
+const READ_AT_ONCE: usize = 16 << 10;
 /// How many pieces may be on the way.
 const PIECES: usize = 256;
 
@@ -111,7 +111,7 @@ async fn take_in(
     let mut last = Instant::now();
     loop {
         open(&mut way).await?;
-        let mut piece = vec![0; PIECE];
+        let mut piece = vec![0; READ_AT_ONCE];
         let read = tokio::select! {
             biased;
             read = from.read(&mut piece) => read.map_err(|_| Broken)?,

@@ -222,43 +222,47 @@ fn a_node_whose_guard_is_stopped_ends_the_program_itself() {
 /// A program that writes its process id, and each signal that it gets, to a file.
 fn with_a_listener(names: &[&str]) -> (Singleton, PathBuf) {
     let mut singleton = Singleton::new(&OPTIONS, &[]);
-    let heard = singleton.file("heard");
+    let received = singleton.file("received");
     let traps: Vec<_> = ["HUP", "USR1", "USR2", "WINCH"]
         .iter()
-        .map(|signal| format!("trap 'echo {signal} >>{0}' {signal}; ", heard.display()))
+        .map(|signal| format!("trap 'echo {signal} >>{0}' {signal}; ", received.display()))
         .collect();
     let traps = traps.join("");
-    let script = format!("{traps} echo pid $$ >>{}; while :; do sleep 0.05; done", heard.display());
+    let script = format!("{traps} echo pid $$ >>{}; while :; do sleep 0.05; done", received.display());
     singleton.program = ["sh", "-c", &script].map(Into::into).to_vec();
     for name in names {
         singleton.launch(name);
         // The first one has it.
-        hears(&singleton, &heard, "pid", 1);
+        receives(&singleton, &received, "pid", 1);
     }
-    (singleton, heard)
+    (singleton, received)
 }
 
 /// Waits until the programs have written this so often, and returns the last such line.
-fn hears(singleton: &Singleton, heard: &Path, what: &str, count: usize) -> String {
-    eventually(&format!("{what:?} is heard {count} times"), TEST_DEADLINE, || {
-        let text = std::fs::read_to_string(heard).unwrap_or_default();
+fn receives(singleton: &Singleton, received: &Path, what: &str, count: usize) -> String {
+    eventually(&format!("{what:?} is received {count} times"), TEST_DEADLINE, || {
+        let text = std::fs::read_to_string(received).unwrap_or_default();
         let lines: Vec<_> = text.lines().filter(|line| line.starts_with(what)).collect();
-        let is_heard = lines.len() == count;
-        if is_heard { Ok(lines[count - 1].to_owned()) } else { Err(format!("{text}\n{}", singleton.logs())) }
+        let is_received = lines.len() == count;
+        if is_received {
+            Ok(lines[count - 1].to_owned())
+        } else {
+            Err(format!("{text}\n{}", singleton.logs()))
+        }
     })
 }
 
 #[test]
 fn signals_for_the_program_are_handed_on_to_it_and_others_do_nothing() {
-    let (mut singleton, heard) = with_a_listener(&["a", "b"]);
-    let program = hears(&singleton, &heard, "pid", 1).replace("pid ", "").parse().unwrap();
+    let (mut singleton, received) = with_a_listener(&["a", "b"]);
+    let program = receives(&singleton, &received, "pid", 1).replace("pid ", "").parse().unwrap();
     let guard = parent_of(program);
     let (node, waits) = (singleton.runner("a").pid(), singleton.runner("b").pid());
     let meant_for_it =
         [("HUP", Signal::HUP), ("USR1", Signal::USR1), ("USR2", Signal::USR2), ("WINCH", Signal::WINCH)];
     for (name, handed_on) in meant_for_it {
         signal(node, handed_on);
-        hears(&singleton, &heard, name, 1);
+        receives(&singleton, &received, name, 1);
         // Neither is for a guard, nor is there anybody to hand it on to where nobody leads.
         signal(guard, handed_on);
         signal(waits, handed_on);
@@ -270,11 +274,15 @@ fn signals_for_the_program_are_handed_on_to_it_and_others_do_nothing() {
     }
     says(&mut singleton, "b", "SIGHUP: the program does not run here");
     signal(node, Signal::HUP);
-    hears(&singleton, &heard, "HUP", 2);
-    assert_eq!(hears(&singleton, &heard, "pid", 1), format!("pid {program}"), "it is still the same one");
+    receives(&singleton, &received, "HUP", 2);
+    assert_eq!(
+        receives(&singleton, &received, "pid", 1),
+        format!("pid {program}"),
+        "it is still the same one"
+    );
     let stopped = singleton.runner("a").terminate();
     assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
-    hears(&singleton, &heard, "pid", 2);
+    receives(&singleton, &received, "pid", 2);
 }
 
 /// A program whose real work is done by a process that left its group, its session and its parent.

@@ -6,7 +6,7 @@
 //!   +----------------+-----+--------+
 //! ```
 //!
-//! A `NodeServer` takes whatever is cast, without a bound, so the bound is here: no more than [`WINDOW`] bytes are under
+//! A `NodeServer` takes whatever is cast, without a bound, so the bound is here: no more than [`FLOW_WINDOW`] bytes are under
 //! way that the other side has not read. Its messages keep their order, so the stream needs no numbers.
 //!
 //! Takes as given: messages of one stream come in the order in which they were sent, or not at all from some point on.
@@ -16,7 +16,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 /// The most bytes under way. Smaller: long distances carry less. Larger: more is ahead of a control message.
-pub(crate) const WINDOW: usize = 128 << 10;
+pub(crate) const FLOW_WINDOW: usize = 128 << 10;
 
 /// The most bytes of one message.
 pub(crate) const CHUNK: usize = 32 << 10;
@@ -127,7 +127,7 @@ impl Flow {
                 return Err("a stream that goes on after its end");
             }
             Part::Bytes(bytes) => {
-                if self.received.len() + self.untold + bytes.len() > WINDOW {
+                if self.received.len() + self.untold + bytes.len() > FLOW_WINDOW {
                     return Err("more bytes than a window");
                 }
                 self.received.extend_from_slice(&bytes);
@@ -163,7 +163,7 @@ impl Flow {
             self.inbound = Inbound::Ended;
             return Some(Part::FinSeen);
         }
-        if self.untold < WINDOW / 4 {
+        if self.untold < FLOW_WINDOW / 4 {
             return None;
         }
         let told = std::mem::take(&mut self.untold);
@@ -172,7 +172,7 @@ impl Flow {
 
     /// Takes from `bytes` what may be sent now. `None`: nothing may, wait.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Option<Part> {
-        let length = bytes.len().min(CHUNK).min(WINDOW.saturating_sub(self.unread));
+        let length = bytes.len().min(CHUNK).min(FLOW_WINDOW.saturating_sub(self.unread));
         if length == 0 || self.outbound != Outbound::Open {
             return None;
         }
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn a_window_goes_out_and_the_next_when_it_was_read() {
         let (mut a, mut b) = (Flow::default(), Flow::default());
-        let bytes = vec![3; 3 * WINDOW];
-        assert_eq!(pour(&mut a, &mut b, &bytes), WINDOW);
+        let bytes = vec![3; 3 * FLOW_WINDOW];
+        assert_eq!(pour(&mut a, &mut b, &bytes), FLOW_WINDOW);
         assert_eq!(pour(&mut a, &mut b, &bytes), 0);
         assert_eq!(b.answer(), None, "nothing was read");
         let mut read = 0;
@@ -247,8 +247,8 @@ mod tests {
                 a.receive(part);
             }
         }
-        assert_eq!(read, WINDOW);
-        assert!(pour(&mut a, &mut b, &bytes) > WINDOW / 2);
+        assert_eq!(read, FLOW_WINDOW);
+        assert!(pour(&mut a, &mut b, &bytes) > FLOW_WINDOW / 2);
         assert!(!a.is_broken() && !b.is_broken());
     }
 
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_must_not_come_breaks_the_stream_and_is_not_kept() {
-        let more = Part::Bytes(vec![0; WINDOW + 1].into());
+        let more = Part::Bytes(vec![0; FLOW_WINDOW + 1].into());
         for bad in [more, Part::Read(1), Part::FinSeen] {
             let mut flow = Flow::default();
             flow.receive(bad);

@@ -17,7 +17,7 @@ use serde_bytes::Bytes as Blob;
 pub(crate) const HANDSHAKE_FRAME: usize = 4096;
 
 /// The most bytes of one bulk message in one frame: a control message waits for at most one such piece.
-pub(crate) const PIECE: usize = 16 << 10;
+pub(crate) const FRAME_PIECE: usize = 16 << 10;
 
 /// The length of the length.
 pub(crate) const PREFIX: usize = 4;

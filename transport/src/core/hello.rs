@@ -46,7 +46,7 @@ use crate::{
 };
 
 /// As many names of a certificate are told to its owner.
-const SHOWN: usize = 8;
+const NAMES_SHOWN: usize = 8;
 
 /// How every preamble of every version begins. The oldest version that its node speaks follows, and the newest is at its
 /// end: so much is read of a preamble of any version.
@@ -298,7 +298,7 @@ impl Hello {
         let mut names = self.certified.iter();
         let is_good = names.any(|name| name.cluster == self.me.cluster && fits(&name.node));
         // Told to the peer, so not more than a frame of the handshake takes.
-        let shown = || self.certified.iter().take(SHOWN).map(ToString::to_string).collect();
+        let shown = || self.certified.iter().take(NAMES_SHOWN).map(ToString::to_string).collect();
         if is_good { Ok(()) } else { Err(shown()) }
     }
 

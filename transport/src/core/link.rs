@@ -3,7 +3,7 @@
 //! Takes as given: a clock that does not go back, and somebody who sends `Wake` at [`Link::next_wake`]. Not given: that
 //! `Wake` comes in time, that a silent peer is dead.
 //!
-//! Promises: a peer that is unheard for the silence limit, while this side listened, ends the link; so does a handshake
+//! Promises: a peer from which nothing comes for the silence limit, while this side listened, ends the link; so does a handshake
 //! beyond its deadline; a link that is leaving ends at the latest at its deadline. `End` comes exactly once.
 
 use std::time::Duration;
@@ -16,11 +16,11 @@ pub enum Input {
     /// The handshake is done.
     Established,
     /// Bytes came from the peer.
-    Heard,
+    Received,
     /// This side stopped reading, because a reader of its messages is slow.
-    Deaf,
+    Paused,
     /// It reads again.
-    Hearing,
+    Resumed,
     /// The peer's last frame.
     Farewell(Farewell),
     /// The connection is at its end, or broke.
@@ -68,9 +68,9 @@ enum State {
 pub struct Link {
     timing: LinkTiming,
     state: State,
-    /// When the peer was last heard, or could last not have been.
-    heard: Duration,
-    deaf: bool,
+    /// When something was last received from the peer, or this side last could not read.
+    last_received: Duration,
+    is_paused: bool,
     next_ping: Duration,
     /// What `next_wake` said last time something happened: a much later `Wake` means that this side slept.
     expected_wake: Duration,
@@ -82,8 +82,8 @@ impl Link {
         Self {
             timing,
             state: State::Opening { until },
-            heard: now,
-            deaf: false,
+            last_received: now,
+            is_paused: false,
             next_ping: now,
             expected_wake: until,
         }
@@ -93,8 +93,8 @@ impl Link {
     pub fn next_wake(&self) -> Option<Duration> {
         match self.state {
             State::Opening { until } | State::Leaving { until } => Some(until),
-            State::Up if self.deaf => Some(self.next_ping),
-            State::Up => Some(self.next_ping.min(self.heard + self.timing.silence)),
+            State::Up if self.is_paused => Some(self.next_ping),
+            State::Up => Some(self.next_ping.min(self.last_received + self.timing.silence)),
             State::Ended => None,
         }
     }
@@ -107,15 +107,15 @@ impl Link {
         match input {
             Input::Established => {
                 self.state = State::Up;
-                self.heard = now;
+                self.last_received = now;
                 self.next_ping = now + self.timing.ping;
             }
-            Input::Heard => self.heard = now,
-            Input::Deaf => self.deaf = true,
-            Input::Hearing => {
+            Input::Received => self.last_received = now,
+            Input::Paused => self.is_paused = true,
+            Input::Resumed => {
                 // What came meanwhile is still to be read: the count starts again.
-                self.deaf = false;
-                self.heard = now;
+                self.is_paused = false;
+                self.last_received = now;
             }
             Input::Farewell(why) => self.on_farewell(why, effects),
             Input::Closed => {
@@ -167,9 +167,9 @@ impl Link {
                 // A node that was itself stopped cannot tell who was silent: what the peer said meanwhile waits in
                 // the socket. The count starts again.
                 if now > self.expected_wake + self.timing.silence / 2 {
-                    self.heard = now;
+                    self.last_received = now;
                 }
-                if !self.deaf && now >= self.heard + self.timing.silence {
+                if !self.is_paused && now >= self.last_received + self.timing.silence {
                     effects.push(Effect::SayOnly(Farewell::Broken));
                     self.end(DownReason::Silent, effects);
                 } else if now >= self.next_ping {

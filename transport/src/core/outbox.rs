@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{
     core::{
-        frame::{Farewell, Frame, PIECE, PREFIX},
+        frame::{FRAME_PIECE, Farewell, Frame, PREFIX},
         peer::{Lane, LinkId},
     },
     error::SendError,
@@ -202,7 +202,7 @@ impl Outbox {
     fn take_piece(&mut self, batch: &mut BytesMut) {
         let Some(message) = self.bulk.front_mut() else { return };
         let whole = message.body.len();
-        let end = whole.min(message.sent + PIECE);
+        let end = whole.min(message.sent + FRAME_PIECE);
         let length = end - message.sent;
         if self.unread > 0 && self.unread + length > self.limits.bulk_window {
             return;

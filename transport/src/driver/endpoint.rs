@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use callsign_store::lock::{lock, read, write};
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -79,6 +79,16 @@ pub struct LinkStatus {
 impl Endpoint {
     /// Listens, and links up with whoever belongs here. Call it inside a tokio runtime; its tasks run there.
     pub async fn start(config: EndpointConfig) -> Result<Self, StartError> {
+        Self::started(config).await
+    }
+
+    /// Boxed by a function of this crate. Otherwise all links would be compiled again in each crate that starts an endpoint: a
+    /// future is compiled where it is awaited.
+    fn started(config: EndpointConfig) -> BoxFuture<'static, Result<Self, StartError>> {
+        Self::start_here(config).boxed()
+    }
+
+    async fn start_here(config: EndpointConfig) -> Result<Self, StartError> {
         check(&config)?;
         let listen = config.listen;
         let (listener, local) =

@@ -41,8 +41,12 @@ impl Tasks {
         what: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
+        self.start_boxed(runtime, what, work.boxed());
+    }
+
+    fn start_boxed(&self, runtime: &Handle, what: &'static str, work: BoxFuture<'static, ()>) {
         match &self.start {
-            Some(start) => start(what, work.boxed()),
+            Some(start) => start(what, work),
             None => drop(runtime.spawn(work)),
         }
     }

@@ -87,11 +87,11 @@ async fn counter() -> ActorRef<CounterMessage> {
     Actor::spawn(None, Counter, ()).await.unwrap().0
 }
 
-const LONG: Option<Duration> = Some(Duration::from_secs(600));
+const CALL_TIMEOUT: Option<Duration> = Some(Duration::from_secs(600));
 
 /// `Some(answer)`, or `None` where the call failed at once. A timeout is a failed test.
 async fn get(actor: &ActorRef<CounterMessage>) -> Option<u64> {
-    answer(actor.call(CounterMessage::Get, LONG).await)
+    answer(actor.call(CounterMessage::Get, CALL_TIMEOUT).await)
 }
 
 #[allow(clippy::needless_pass_by_value)] // reads better where it is called
@@ -129,7 +129,7 @@ async fn casts_and_calls_work_in_order(network: Over) {
     for n in 0..1000 {
         remote.cast(CounterMessage::Add(P(n))).unwrap();
     }
-    let all = remote.call(CounterMessage::All, LONG).await.unwrap().unwrap().0;
+    let all = remote.call(CounterMessage::All, CALL_TIMEOUT).await.unwrap().unwrap().0;
     assert_eq!(all, (0..1000).collect::<Vec<_>>());
 }
 
@@ -148,7 +148,7 @@ async fn an_answer_arrives_though_its_actor_stops_at_once(carrier: Carrier) {
         let actor = counter().await;
         let remote: ActorRef<CounterMessage> = b.resolve(&a.address_of(&actor)).unwrap();
         remote.cast(CounterMessage::Add(P(5))).unwrap();
-        assert_eq!(answer(remote.call(CounterMessage::GetAndStop, LONG).await), Some(5));
+        assert_eq!(answer(remote.call(CounterMessage::GetAndStop, CALL_TIMEOUT).await), Some(5));
     }
 }
 
@@ -156,7 +156,7 @@ async fn a_call_that_is_not_answered_ends_at_once(carrier: Carrier) {
     let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, b, counter, address, remote } = &scene;
     let start = tokio::time::Instant::now();
-    assert_eq!(answer(remote.call(CounterMessage::Ignore, LONG).await), None, "the port was dropped");
+    assert_eq!(answer(remote.call(CounterMessage::Ignore, CALL_TIMEOUT).await), None, "the port was dropped");
     assert_eq!(get(remote).await, Some(0), "which harms nobody");
 
     let unknown = ActorAddress { pid: u64::MAX, ..address.clone() };
@@ -172,7 +172,7 @@ async fn a_call_that_is_not_answered_ends_at_once(carrier: Carrier) {
     counter.stop(None);
     counter.wait(None).await.unwrap();
     assert_eq!(get(remote).await, None, "the actor has ended");
-    assert!(start.elapsed() < LONG.unwrap());
+    assert!(start.elapsed() < CALL_TIMEOUT.unwrap());
 }
 
 async fn a_cast_to_an_actor_that_is_not_there_ends_the_reference(carrier: Carrier) {
@@ -196,7 +196,7 @@ async fn messages_of_another_kind_are_refused(carrier: Carrier) {
     // A peer that lies about the kind gets nowhere either.
     let lie = ActorAddress { kind: Kind::of("test.Unrelated"), ..address.clone() };
     let lying = b.resolve::<Unrelated>(&lie).unwrap();
-    assert_eq!(answer(lying.call(Unrelated::Get, LONG).await), None);
+    assert_eq!(answer(lying.call(Unrelated::Get, CALL_TIMEOUT).await), None);
     // Here the type itself is looked at.
     let wrong = a.resolve::<OtherCounterMessage>(address);
     assert!(matches!(wrong, Err(ResolveError::WrongType { .. })), "{wrong:?}");
@@ -207,7 +207,7 @@ async fn what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_live
     let Scene { b, address, remote, .. } = &scene;
     let other: ActorRef<OtherCounterMessage> = b.resolve(address).unwrap();
     other.cast(OtherCounterMessage::Add(P("not a number".into()))).unwrap();
-    assert_eq!(answer(other.call(OtherCounterMessage::Unknown, LONG).await), None);
+    assert_eq!(answer(other.call(OtherCounterMessage::Unknown, CALL_TIMEOUT).await), None);
     assert_eq!(get(remote).await, Some(0));
 }
 

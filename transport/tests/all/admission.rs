@@ -1,4 +1,4 @@
-//! Strangers at the door, and peers that ask for too much: they cost themselves.
+//! Strangers who connect, and peers that ask for too much: they cost themselves.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -116,7 +116,7 @@ async fn strangers_that_fill_the_house_do_not_keep_a_known_node_out(carrier: Car
     siege.abort();
 }
 
-async fn a_node_whose_doors_are_shut_still_dials(carrier: Carrier) {
+async fn a_node_that_admits_nobody_still_dials(carrier: Carrier) {
     // Nobody who comes is let in for the next minutes, not even from its own address.
     let limits = LinkLimits { handshakes_per_second: 1, ..small() };
     let z = besieged(carrier, "z", limits).await;
@@ -369,7 +369,7 @@ suite! {
         one_address_has_its_share_of_the_room_and_loses_its_own_oldest,
         strangers_do_not_keep_a_node_out_that_was_there_before,
         strangers_that_fill_the_house_do_not_keep_a_known_node_out,
-        a_node_whose_doors_are_shut_still_dials,
+        a_node_that_admits_nobody_still_dials,
         sockets_that_say_a_byte_now_and_then_are_closed_at_the_deadline,
         nobody_gets_in_who_knows_the_secret_of_another_cluster_however_often,
     ];

@@ -77,7 +77,7 @@ async fn nodes_with_certificates_link_with_a_secret_and_without_one(carrier: Car
 async fn listened_to(to: &Endpoint) -> (std::net::SocketAddr, tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, to) = (listener.local_addr().unwrap(), to.local_addr());
-    let (heard, hears) = tokio::sync::mpsc::unbounded_channel();
+    let (relayed, relay) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         let (from, _) = listener.accept().await.unwrap();
         let (mut from_read, mut from_write) = from.into_split();
@@ -85,18 +85,18 @@ async fn listened_to(to: &Endpoint) -> (std::net::SocketAddr, tokio::sync::mpsc:
         tokio::spawn(async move { tokio::io::copy(&mut to_read, &mut from_write).await });
         let mut buffer = vec![0; 64 << 10];
         while let Ok(length @ 1..) = from_read.read(&mut buffer).await {
-            heard.send(buffer[..length].to_vec()).unwrap();
+            relayed.send(buffer[..length].to_vec()).unwrap();
             to_write.write_all(&buffer[..length]).await.unwrap();
         }
     });
-    (address, hears)
+    (address, relay)
 }
 
 async fn nothing_that_is_said_with_certificates_is_in_the_clear(carrier: Carrier) {
     let authority = Authority::new("ours");
     let a = start(certified("a", 1, &tcp(carrier), authority.tls("a"))).await;
     let b = start(certified("b", 2, &tcp(carrier), authority.tls("b"))).await;
-    let (through, mut heard) = listened_to(&a).await;
+    let (through, mut relayed) = listened_to(&a).await;
     b.set_peers(vec![("a".into(), through.to_string())]);
     let mut events = a.subscribe(CHANNEL);
     let link = link(&b, &a).await;
@@ -104,7 +104,7 @@ async fn nothing_that_is_said_with_certificates_is_in_the_clear(carrier: Carrier
     control(&b, link, "a word that nobody else must read").unwrap();
     message(&mut events).await;
     let mut all = Vec::new();
-    while let Ok(bytes) = heard.try_recv() {
+    while let Ok(bytes) = relayed.try_recv() {
         all.extend(bytes);
     }
     assert!(all.windows(8).any(|bytes| bytes == b"CALLSIGN"), "it was listened to");

@@ -334,11 +334,11 @@ async fn a_refusing_address_is_dialled_until_somebody_listens_there(carrier: Car
 }
 
 /// Until nobody is in his handshake any more.
-async fn the_doors_are_free(a: &Endpoint, after: &str) {
+async fn admission_is_free(a: &Endpoint, after: &str) {
     until(&format!("free admission after {after}"), || (a.unauthenticated() == 0).then_some(())).await;
 }
 
-async fn a_place_at_the_door_is_given_back_however_the_handshake_ends(carrier: Carrier) {
+async fn a_place_at_admission_is_given_back_however_the_handshake_ends(carrier: Carrier) {
     let mut settings = config("a", 1, &tcp(carrier));
     settings.timing.handshake = Duration::from_millis(500);
     let a = start(settings).await;
@@ -346,27 +346,27 @@ async fn a_place_at_the_door_is_given_back_however_the_handshake_ends(carrier: C
     let held: Vec<_> = [connect(&a).await, connect(&a).await].into();
     until("they are let in", || (a.unauthenticated() == 2).then_some(())).await;
     refused(&a, |why| *why == Refused::Deadline).await;
-    the_doors_are_free(&a, "the deadline").await;
+    admission_is_free(&a, "the deadline").await;
     drop(held);
 
     say(&a, &frame(b"EHLO example.org")).await;
     refused(&a, |why| *why == Refused::NotCallsign).await;
-    the_doors_are_free(&a, "garbage").await;
+    admission_is_free(&a, "garbage").await;
 
     let mut cut = connect(&a).await;
     cut.write_all(&preamble(carrier, 1, "prod", "Secured")[..9]).await.unwrap();
     drop(cut);
     refused(&a, |why| matches!(why, Refused::Unreachable(_))).await;
-    the_doors_are_free(&a, "a socket that closed").await;
+    admission_is_free(&a, "a socket that closed").await;
 
     let mut bystanders = Bystanders::of(&a, &tcp(carrier)).await;
-    the_doors_are_free(&a, "a handshake that succeeded").await;
+    admission_is_free(&a, "a handshake that succeeded").await;
     bystanders.assert_unaffected().await;
 }
 
 suite! {
     real: [
-        a_place_at_the_door_is_given_back_however_the_handshake_ends,
+        a_place_at_admission_is_given_back_however_the_handshake_ends,
         what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered,
         a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it,
         garbage_is_refused_unanswered_and_concerns_nobody_else,

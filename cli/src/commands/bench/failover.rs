@@ -13,14 +13,14 @@ use crate::{
 };
 
 /// How often the leader is killed.
-const TIMES: u32 = 7;
+const FAILOVERS: u32 = 7;
 /// How often it is stopped.
 const STOPS: u32 = 10;
 
 /// Milliseconds from SIGKILL, of each of several kills. In between, the killed node is started again, and registers its names again.
 pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec<f64>> {
     let mut runs = Vec::new();
-    for run in 0..TIMES {
+    for run in 0..FAILOVERS {
         let leader = cluster.leader()?;
         let mut victim = cluster.nodes.remove(leader);
         let start = now_ns();

@@ -24,7 +24,7 @@ const CLAIMS: u32 = 16;
 const SAMPLES: u32 = 500;
 
 /// Rounds of lookups, and how many of each kind in a round: two million and more of each.
-const ROUNDS: u32 = 50;
+const CONTESTED_ROUNDS: u32 = 50;
 const LOOKUPS: u32 = 40_000;
 
 /// From an order to the moment at which it is obeyed by all at once, in nanoseconds.
@@ -124,7 +124,7 @@ fn register_all(cluster: &mut Cluster<'_>, names: u32) -> Result<u64> {
 fn look_up(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
     let share = |index: usize| cluster.nodes[index].share.clone().context("a worker has no names");
     let (local, remote) = (share(0)?, share(1)?);
-    let order = Order::LookUp { local, remote, rounds: ROUNDS, each: LOOKUPS };
+    let order = Order::LookUp { local, remote, rounds: CONTESTED_ROUNDS, each: LOOKUPS };
     let lookups: Lookups = cluster.nodes[0].order(order)?;
     figures.lookup_local_ns = lookups.local;
     figures.lookup_remote_ns = lookups.remote;

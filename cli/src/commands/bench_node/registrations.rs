@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use callsign::{RegisterError, Registration};
 use tokio::task::JoinSet;
 
-use super::{CONDITION_TIMEOUT, Node, TICK};
+use super::{CONDITION_TIMEOUT, LOOK_EVERY, Node};
 use crate::{
     commands::bench::orders::{Contested, Names, Registered},
     measure::now_ns,
@@ -83,7 +83,7 @@ pub(super) async fn register_at_last(node: &Node, name: &str) -> Result<u64> {
             match node.registry.register(name, &node.actor).await {
                 Ok(_) => return Ok(now_ns()),
                 Err(RegisterError::Taken { holder, .. }) => bail!("{name} is held by {holder:?}"),
-                Err(_) => tokio::time::sleep(TICK).await,
+                Err(_) => tokio::time::sleep(LOOK_EVERY).await,
             }
         }
     };

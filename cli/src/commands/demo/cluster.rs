@@ -20,13 +20,13 @@ use crate::{
 };
 
 /// How long a node may take to say where it can be reached, and then to serve.
-const START: Duration = Duration::from_secs(20);
+const START_DEADLINE: Duration = Duration::from_secs(20);
 
 /// The longest that anything else may take.
 pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a condition is looked at.
-const TICK: Duration = Duration::from_millis(2);
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// One node.
 pub(super) struct Node {
@@ -78,7 +78,7 @@ impl Cluster {
             // Nobody waits any more: the demo has given up.
             let _ = said.send(read.map(|_| line));
         });
-        let line = says.recv_timeout(START).with_context(|| format!("{name} does not start"))??;
+        let line = says.recv_timeout(START_DEADLINE).with_context(|| format!("{name} does not start"))??;
         let ready: Value = serde_json::from_str(&line)
             .with_context(|| format!("{name} did not start, see {}", path.display()))?;
         let admin = ready["admin"].as_str().context("a node does not say where it can be asked")?;
@@ -111,7 +111,7 @@ impl Cluster {
 
 impl Node {
     pub(super) fn ready(&self) -> Result<()> {
-        let wait = START.as_millis().to_string();
+        let wait = START_DEADLINE.as_millis().to_string();
         self.client.get("/ready", &[("wait_ms", &wait)])?.ok().map(drop)
     }
 
@@ -145,7 +145,7 @@ impl Node {
         let deadline = Instant::now() + STEP_TIMEOUT;
         while !holds()? {
             ensure!(Instant::now() < deadline, "{} waits in vain for {what}", self.name);
-            std::thread::sleep(TICK);
+            std::thread::sleep(POLL_EVERY);
         }
         Ok(())
     }

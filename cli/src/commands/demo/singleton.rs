@@ -24,7 +24,7 @@ use crate::{
 /// How much longer than the lease anything may take.
 const BEYOND_THE_LEASE: Duration = Duration::from_secs(30);
 /// How often it is looked.
-const TICK: Duration = Duration::from_millis(2);
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// What came of it. Times in milliseconds, one for each round.
 #[derive(Debug, Default, Serialize)]
@@ -194,7 +194,7 @@ impl Demo<'_> {
             if let Some(line) = self.lines()?.into_iter().find(started) {
                 return Ok(line);
             }
-            std::thread::sleep(TICK);
+            std::thread::sleep(POLL_EVERY);
         }
         bail!("nobody started the program")
     }

@@ -244,7 +244,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         self.emit(now, what, out);
         self.follow(out);
         if kind == Kind::Claim {
-            let is_woken = self.listening == Listening::Heard;
+            let is_woken = self.listening == Listening::Signalled;
             self.poll_later(now);
             if is_woken {
                 self.wake(now);

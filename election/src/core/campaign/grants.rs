@@ -128,7 +128,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 (held.grant, held.until, held.refresh_at) = (grant, until, refresh_at);
                 (held.anchor, held.patience) = (anchor, patience);
                 self.emit(now, CampaignEventKind::Refreshed, out);
-                if std::mem::replace(&mut self.listening, Listening::Open) == Listening::Heard {
+                if std::mem::replace(&mut self.listening, Listening::Open) == Listening::Signalled {
                     self.wake(now);
                 }
             }

@@ -161,7 +161,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         }
         self.release = Release::NotHeld;
         self.poll_later(now);
-        self.listening = if is_own { Listening::Deaf } else { Listening::Open };
+        self.listening = if is_own { Listening::Ignores } else { Listening::Open };
         self.told = None;
         self.follow(out);
     }

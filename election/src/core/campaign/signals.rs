@@ -9,7 +9,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     pub(super) fn signal(&mut self, now: Time, signal: Signal, out: &mut Vec<Effect<F>>) {
         match signal {
             // The seat changed because this member left it.
-            Signal::Wakeup if self.listening == Listening::Deaf => {}
+            Signal::Wakeup if self.listening == Listening::Ignores => {}
             Signal::Wakeup => self.wake(now),
             Signal::ResignRequested { epoch } => self.resign_requested(now, epoch, out),
             Signal::Revoked { epoch } => self.revoked(now, epoch, out),
@@ -21,10 +21,10 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let timing = &self.config.timing;
         let (spread, op, gap) = (timing.spread, timing.backoff, timing.refresh / 4);
         if self.call.as_ref().is_some_and(|call| matches!(call.kind, Kind::Claim | Kind::Refresh)) {
-            self.listening = Listening::Heard;
+            self.listening = Listening::Signalled;
             return;
         }
-        if self.listening == Listening::Heard {
+        if self.listening == Listening::Signalled {
             return;
         }
         // After failures not at once: whoever is down is not helped by more questions.
@@ -33,14 +33,14 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         match &mut self.seat {
             Seat::Vacant => {
                 if let Some(poll_at) = &mut self.poll_at {
-                    self.listening = Listening::Heard;
+                    self.listening = Listening::Signalled;
                     *poll_at = soon.min(*poll_at);
                 } else if planted!("campaign-notification-without-polling") {
                     self.poll_at = Some(soon);
                 }
             }
             Seat::Held(held) => {
-                self.listening = Listening::Heard;
+                self.listening = Listening::Signalled;
                 // Its own refreshes may be what wakes it: not more often than some times as often as it would.
                 let soon = soon.max(held.anchor + gap);
                 held.refresh_at = Some(held.refresh_at.map_or(soon, |at| at.min(soon)));

@@ -59,7 +59,7 @@ pub enum Transition<F> {
 /// How a member takes part. The fields are those of [`CampaignSettings`](crate::driver::campaign::CampaignSettings).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // said there
-pub struct Config {
+pub struct CoreConfig {
     pub election: ElectionName,
     pub member: MemberId,
     pub incarnation: Incarnation,

@@ -175,7 +175,7 @@ impl Over<'_> {
             .then(|| self.about(Some(holder(term)), LeaseEventKind::Elected)),
             Effect::Vacated { was } => Some(self.about(Some(holder(was)), self.end(command, was))),
             Effect::Refused(why) => Some(self.about(who, LeaseEventKind::Refused { why: why.clone() })),
-            Effect::Refreshed { .. } | Effect::Heard | Effect::Evicted(_) | Effect::Nothing => None,
+            Effect::Refreshed { .. } | Effect::HeartbeatSeen | Effect::Evicted(_) | Effect::Nothing => None,
         }
     }
 

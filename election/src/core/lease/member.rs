@@ -174,19 +174,21 @@ impl Member {
             }
             Ask::Prepare(None) => self.start(now, Vec::new(), Doing::Initialises),
             Ask::Claim(nonce) => {
-                let commands = self.heard(now >= self.beat_due, Command::Claim { who, nonce });
+                let commands = self.with_heartbeat(now >= self.beat_due, Command::Claim { who, nonce });
                 self.start(now, commands, |op| Doing::Claims(op, ask))
             }
             Ask::Cycle(nonce) => {
                 if let Some(epoch) = self.memory.held() {
-                    let commands = self.heard(true, Command::Refresh { who, epoch, trusted: self.granted });
+                    let commands =
+                        self.with_heartbeat(true, Command::Refresh { who, epoch, trusted: self.granted });
                     return self.start(now, commands, Doing::Refreshes);
                 }
-                let commands = self.heard(true, Command::Claim { who, nonce });
+                let commands = self.with_heartbeat(true, Command::Claim { who, nonce });
                 self.start(now, commands, |op| Doing::Claims(op, ask))
             }
             Ask::Refresh(epoch, trusted) => {
-                let commands = self.heard(now >= self.beat_due, Command::Refresh { who, epoch, trusted });
+                let commands =
+                    self.with_heartbeat(now >= self.beat_due, Command::Refresh { who, epoch, trusted });
                 self.start(now, commands, Doing::Refreshes)
             }
             Ask::Rivals => self.run(now, Operation::look(&self.keys, true), Doing::Looks),
@@ -267,7 +269,7 @@ impl Member {
     }
 
     /// With a heartbeat before it, if one is due.
-    fn heard(&self, due: bool, command: Command) -> Vec<Command> {
+    fn with_heartbeat(&self, due: bool, command: Command) -> Vec<Command> {
         let beat = due.then(|| Command::Beat { who: self.who(), priority: self.priority });
         beat.into_iter().chain([command]).collect()
     }
@@ -287,7 +289,7 @@ impl Member {
         let Outcome { effects, state, evidence, uncertain } = *outcome;
         self.asked = state.control.as_ref().and_then(|control| control.request);
         let timeout = state.control.as_ref().map_or(Duration::ZERO, |c| c.config.candidate_timeout);
-        if effects.iter().flatten().any(|e| matches!(e, Effect::Heard | Effect::Joined { .. })) {
+        if effects.iter().flatten().any(|e| matches!(e, Effect::HeartbeatSeen | Effect::Joined { .. })) {
             self.priority = None;
             self.beat_due = now + timeout / 3;
         }

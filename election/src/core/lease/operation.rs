@@ -32,7 +32,7 @@ pub const MAX_TRIES: u32 = 64;
 pub const MAX_UNKNOWN: u32 = 3;
 
 /// How many rows are read at once.
-const PAGE: usize = 1000;
+const CANDIDATES_PAGE: usize = 1000;
 
 /// What an operation asks for, until it is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Operation {
             reads.push(Read::Key(self.keys.count()));
         }
         if self.all {
-            reads.push(Read::Range { range: self.keys.candidates(), limit: PAGE });
+            reads.push(Read::Range { range: self.keys.candidates(), limit: CANDIDATES_PAGE });
         }
         Step::Read(reads)
     }
@@ -227,14 +227,14 @@ impl Operation {
         }
         let entries = result.entries(rows);
         snapshot.add(&self.keys, entries, own)?;
-        match entries.last().filter(|_| entries.len() == PAGE) {
+        match entries.last().filter(|_| entries.len() == CANDIDATES_PAGE) {
             None => Ok(Taken::All(snapshot)),
             Some((last, _)) => {
                 let mut from = last.clone();
                 from.push(0);
                 let range = from..self.keys.candidates().end;
                 self.phase = Phase::Reading(Some(snapshot));
-                Ok(Taken::More(vec![Read::Range { range, limit: PAGE }]))
+                Ok(Taken::More(vec![Read::Range { range, limit: CANDIDATES_PAGE }]))
             }
         }
     }

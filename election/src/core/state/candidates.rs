@@ -76,7 +76,7 @@ impl ElectionState {
         if let Some(holder) = self.holder_mut().filter(|h| h.is(who)) {
             holder.priority = priority;
         }
-        effects.push(Effect::Heard);
+        effects.push(Effect::HeartbeatSeen);
         Ok(())
     }
 

@@ -135,8 +135,8 @@ pub enum Effect {
     },
     /// A candidate is gone: it left, or was called down.
     Left,
-    /// A candidate was heard.
-    Heard,
+    /// A heartbeat of a candidate arrived.
+    HeartbeatSeen,
     /// A term began.
     Elected {
         /// The term.

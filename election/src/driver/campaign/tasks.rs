@@ -23,7 +23,7 @@ use super::{
     subscribers::{Subscribers, Transitions},
 };
 use crate::{
-    core::campaign::{Config, Core, Effect, Input},
+    core::campaign::{Core, CoreConfig, Effect, Input},
     driver::metrics::OfElection,
     oracle::{Context, Fault, Init, Oracle},
     role::Role,
@@ -59,7 +59,7 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
     make: impl FnOnce(Leadership<O::Fence>) -> R,
 ) -> Result<Option<Handle<O::Fence, O::Info>>, CampaignStartError> {
     let CampaignSettings { clock, observer, .. } = settings.clone();
-    let config = Config::from(settings);
+    let config = CoreConfig::from(settings);
     let context = Context {
         election: config.election.clone(),
         member: config.member.clone(),
@@ -122,7 +122,7 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
     Ok(Some(Handle { mailbox, leadership, subscribers, status, ended, seat, supervisor }))
 }
 
-impl From<CampaignSettings> for Config {
+impl From<CampaignSettings> for CoreConfig {
     fn from(settings: CampaignSettings) -> Self {
         Self {
             election: settings.election,

@@ -13,12 +13,12 @@ use callsign_store::{
 };
 use futures::{FutureExt, future::BoxFuture};
 
-use super::{Player, Promise, Token, Withheld};
+use super::{Player, Promise, TestedFence, Withheld};
 use crate::{Oracle, driver::fenced::Fenced};
 
 /// As it is, or with a fence.
 pub(crate) trait Dress: Send + Sync + 'static {
-    type Of<O: Oracle<Fence = ()>>: Oracle<Fence: Token>;
+    type Of<O: Oracle<Fence = ()>>: Oracle<Fence: TestedFence>;
     const IS_FENCED: bool;
 
     /// `line` is the member's connection to the store.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use callsign_store::ids::{ElectionName, MemberId};
 use tokio::time::Instant;
 
-use super::{Authority, Player, Promise, Token, attempt, granted};
+use super::{Authority, Player, Promise, TestedFence, attempt, granted};
 use crate::{
     core::term::Term,
     oracle::{Attempt, Denial, Grant, Oracle, Refusal, Validity, Verdict},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::{Authority, Bed, Promise, Token, attempt, denied};
+use super::{Authority, Bed, Promise, TestedFence, attempt, denied};
 use crate::oracle::{Fault, Oracle, Refusal, Validity, Verdict};
 
 /// D1, B1.

@@ -10,7 +10,7 @@ use crate::{
     oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Verdict},
 };
 
-use super::Token;
+use super::TestedFence;
 
 /// How long to ask again until something is known, before it counts as lost. Longer than any backend is busy.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
@@ -70,7 +70,7 @@ impl<O: Oracle> Player<O> {
     }
 }
 
-impl<O: Oracle<Fence: Token>> Player<O> {
+impl<O: Oracle<Fence: TestedFence>> Player<O> {
     /// Claims, and is granted with that claim.
     pub async fn win(&mut self) -> Grant<O::Fence> {
         granted(self.claim().await)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_store::ids::{Ballot, Epoch};
 
-use super::{Authority, Bed, Promise, Token, attempt, bed::Granted, denied};
+use super::{Authority, Bed, Promise, TestedFence, attempt, bed::Granted, denied};
 use crate::{
     core::term::Term,
     oracle::{Grant, Oracle, Refusal, Validity, Verdict},

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use callsign_store::{
     postgres::connection::{
-        ANSWER_TIMEOUT, AbortOnDrop, Address, NotConnected, Pauses, connect_and_hear, in_words,
+        ANSWER_TIMEOUT, AbortOnDrop, Address, NotConnected, Pauses, connect_and_listen, in_words,
     },
     supervision::text,
 };
@@ -55,7 +55,7 @@ enum State {
 
 /// What comes over it unasked.
 #[derive(Clone, Debug)]
-pub(super) enum Heard {
+pub(super) enum Notified {
     /// It listens, from now on: what was said before was missed.
     Listens,
     /// Somebody said it.
@@ -66,7 +66,7 @@ pub(super) enum Heard {
 #[derive(Clone)]
 pub(super) struct Link {
     state: watch::Receiver<State>,
-    heard: broadcast::Sender<Heard>,
+    notified: broadcast::Sender<Notified>,
     _kept_up: Arc<AbortOnDrop>,
 }
 
@@ -75,18 +75,18 @@ impl Link {
     pub(super) fn start(address: Address) -> Self {
         let (states, state) = watch::channel(State::Down("connecting".into()));
         // Who lags behind hears that it does, and looks.
-        let (heard, _) = broadcast::channel(64);
-        let task = tokio::spawn(keep_up(address, states, heard.clone()));
-        Self { state, heard, _kept_up: Arc::new(AbortOnDrop(task)) }
+        let (notified, _) = broadcast::channel(64);
+        let task = tokio::spawn(keep_up(address, states, notified.clone()));
+        Self { state, notified, _kept_up: Arc::new(AbortOnDrop(task)) }
     }
 
     /// What comes unasked, from now on. Does not keep the connection up.
-    pub(super) fn heard(&self) -> BoxStream<'static, Heard> {
-        let listener = self.heard.subscribe();
+    pub(super) fn notified(&self) -> BoxStream<'static, Notified> {
+        let listener = self.notified.subscribe();
         futures::stream::unfold(listener, |mut listener| async move {
             match listener.recv().await {
-                Ok(heard) => Some((heard, listener)),
-                Err(broadcast::error::RecvError::Lagged(_)) => Some((Heard::Listens, listener)),
+                Ok(notified) => Some((notified, listener)),
+                Err(broadcast::error::RecvError::Lagged(_)) => Some((Notified::Listens, listener)),
                 Err(broadcast::error::RecvError::Closed) => None,
             }
         })
@@ -153,8 +153,8 @@ fn is_passing(code: &SqlState) -> bool {
 }
 
 /// Connects again whenever the connection is gone.
-async fn keep_up(address: Address, states: watch::Sender<State>, heard: broadcast::Sender<Heard>) {
-    again_and_again(&states, || live(&address, &states, &heard)).await;
+async fn keep_up(address: Address, states: watch::Sender<State>, notified: broadcast::Sender<Notified>) {
+    again_and_again(&states, || live(&address, &states, &notified)).await;
 }
 
 /// What panics over one connection has nothing to do with the next.
@@ -182,14 +182,14 @@ async fn again_and_again<L: Future<Output = NotConnected>>(
 async fn live(
     address: &Address,
     states: &watch::Sender<State>,
-    heard: &broadcast::Sender<Heard>,
+    notified: &broadcast::Sender<Notified>,
 ) -> NotConnected {
-    let hear = {
-        let heard = heard.clone();
+    let on_notification = {
+        let notified = notified.clone();
         // Fails where nobody listens.
-        move |said: String| drop(heard.send(Heard::Said(said.into())))
+        move |said: String| drop(notified.send(Notified::Said(said.into())))
     };
-    let (client, driven) = match connect_and_hear(address, hear).await {
+    let (client, driven) = match connect_and_listen(address, on_notification).await {
         Ok(connected) => connected,
         Err(why) => return why,
     };
@@ -207,7 +207,7 @@ async fn live(
     };
     let session = Arc::new(Session { client, sql, broken: Notify::new() });
     states.send_replace(State::Up(session.clone()));
-    let _ = heard.send(Heard::Listens);
+    let _ = notified.send(Notified::Listens);
     tokio::select! {
         biased;
         _ = &mut driven.0 => {}

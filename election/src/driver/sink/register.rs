@@ -45,7 +45,7 @@ pub struct RankedRegister<D> {
 }
 
 /// The most that one piece of a value may have, in bytes; a store that takes less gets less.
-const PIECE: usize = 90_000;
+const VALUE_PIECE: usize = 90_000;
 /// More pieces than any transaction takes.
 const MANY: usize = 10_000;
 
@@ -137,7 +137,7 @@ impl<D: Domain> RankedRegister<D> {
     }
 
     fn piece_size(&self) -> usize {
-        self.store.limits().value.min(PIECE)
+        self.store.limits().value.min(VALUE_PIECE)
     }
 
     fn piece(&self, nth: usize) -> Key {

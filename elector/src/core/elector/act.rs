@@ -267,26 +267,26 @@ impl Elector {
     ) -> Option<MembershipEvent> {
         let (token, epoch) = (row.token, state.term.epoch);
         let leader = state.term.leader.as_ref().filter(|leader| leader.node != session.node)?;
-        let mut stance = row.accuses.filter(|accusation| accusation.epoch == epoch).map(|a| a.heard);
+        let mut stance = row.accuses.filter(|accusation| accusation.epoch == epoch).map(|a| a.had_contact);
         for entry in reading.queued_by(session) {
             match &entry.event {
-                MembershipEvent::Down { epoch: said_in, evidence: Evidence::Silent { heard }, .. }
-                    if *said_in == epoch =>
-                {
-                    stance = Some(*heard);
+                MembershipEvent::Down {
+                    epoch: said_in, evidence: Evidence::Silent { had_contact }, ..
+                } if *said_in == epoch => {
+                    stance = Some(*had_contact);
                 }
                 MembershipEvent::Withdraw { epoch: said_in, .. } if *said_in == epoch => stance = None,
                 _ => {}
             }
         }
         match self.silence.voice(now, &leader.node) {
-            Voice::Silent { heard } if stance.is_none_or(|said| heard && !said) => {
+            Voice::Silent { had_contact } if stance.is_none_or(|said| had_contact && !said) => {
                 Some(MembershipEvent::Down {
                     member: leader.node.clone(),
                     token: leader.token,
                     accuser_token: token,
                     epoch,
-                    evidence: Evidence::Silent { heard },
+                    evidence: Evidence::Silent { had_contact },
                 })
             }
             Voice::Fine if stance.is_some() => Some(MembershipEvent::Withdraw { token, epoch }),

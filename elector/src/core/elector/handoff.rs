@@ -11,7 +11,7 @@ use callsign_store::{
 use crate::core::record::Lock;
 
 /// How often a leader tries its handoff before it resigns.
-const ATTEMPTS: u32 = 3;
+const HANDOFF_ATTEMPTS: u32 = 3;
 
 /// What became of a handoff that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ impl Handoff {
             Some(Asked { answer: Answer::Open, nonce: former, .. }) if nonce.is_none() || nonce == former => {
                 return false;
             }
-            Some(Asked { answer: Answer::Failed, .. }) if !leads || self.failures >= ATTEMPTS => {
+            Some(Asked { answer: Answer::Failed, .. }) if !leads || self.failures >= HANDOFF_ATTEMPTS => {
                 return false;
             }
             Some(_) => {}
@@ -93,7 +93,7 @@ impl Handoff {
 
     /// Whether a leader's own handoff failed as often as it may.
     pub(super) fn has_failed(&self, epoch: Epoch) -> bool {
-        self.failures >= ATTEMPTS && matches!(self.answer(epoch), Some((Answer::Failed, _)))
+        self.failures >= HANDOFF_ATTEMPTS && matches!(self.answer(epoch), Some((Answer::Failed, _)))
     }
 
     pub(super) fn take(&mut self, nonce: Nonce) {

@@ -5,7 +5,7 @@
 
 use callsign_store::{
     Transaction,
-    ids::{NodeName, Nonce, SessionId},
+    ids::{Nonce, SessionId},
     keys::RegistryKeys,
     planted,
     record::Record,
@@ -13,7 +13,8 @@ use callsign_store::{
 
 use crate::core::{
     elector::reading::{Queued, Reading},
-    record::{AuthorRecord, Lock, MemberRow, MembershipEvent, QueueEntry},
+    member_rows::write_member,
+    record::{AuthorRecord, Lock, MembershipEvent, QueueEntry},
     state::{Applied, ElectionState, Relied},
 };
 
@@ -107,21 +108,6 @@ fn checked_lock(keys: &RegistryKeys, reading: &Reading) -> Transaction {
     let transaction = reading.check_lineage(Transaction::new(), keys);
     let transaction = reading.check(transaction, keys.lock());
     reading.check(transaction, keys.term())
-}
-
-/// Adds to a transaction that a member's row is so, or that there is none. Rows are written by nothing else; who empties a
-/// registry by hand clears them all.
-#[must_use]
-pub fn write_member(
-    transaction: Transaction,
-    keys: &RegistryKeys,
-    node: &NodeName,
-    row: Option<&MemberRow>,
-) -> Transaction {
-    match row {
-        Some(row) => transaction.put(keys.member(node), row.to_value()),
-        None => transaction.clear(keys.member(node)),
-    }
 }
 
 /// Writes what differs, and checks all that the decision saw.

@@ -12,26 +12,26 @@ use callsign_store::{
 /// What a member may say of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Voice {
-    /// It was heard lately, or it is too early to say.
+    /// There was contact lately, or it is too early to say.
     Fine,
     /// It is silent.
     Silent {
-        /// Whether it was heard before, in this epoch.
-        heard: bool,
+        /// Whether there was contact before, in this epoch.
+        had_contact: bool,
     },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Silence {
     limit: Duration,
-    /// How long one who was never heard may take: it may have a handoff to run first.
+    /// How long one may take with whom there never was contact: it may have a handoff to run first.
     first: Duration,
     /// A gap between two steps longer than this is a stall of our own.
     stall: Duration,
     epoch: Epoch,
     since: Time,
-    heard: Option<Time>,
-    /// Heard in an epoch that the store has not shown us yet.
+    last_contact: Option<Time>,
+    /// Contact in an epoch that the store has not shown us yet.
     ahead: Option<(Epoch, Time)>,
     down: BTreeSet<NodeName>,
     last_step: Time,
@@ -45,7 +45,7 @@ impl Silence {
             stall,
             epoch: Epoch(0),
             since: Time::ZERO,
-            heard: None,
+            last_contact: None,
             ahead: None,
             down: BTreeSet::new(),
             last_step: Time::ZERO,
@@ -59,10 +59,10 @@ impl Silence {
 
     /// Takes note that time passed.
     pub(super) fn pass(&mut self, now: Time) {
-        // Who was suspended, or starved, heard nobody; that is not the leader's silence.
+        // Whoever was suspended, or starved, had contact with nobody. That is not the leader's silence.
         if now.since(self.last_step) > self.stall {
             self.since = now;
-            self.heard = self.heard.map(|_| now);
+            self.last_contact = self.last_contact.map(|_| now);
         }
         self.last_step = self.last_step.max(now);
     }
@@ -72,14 +72,14 @@ impl Silence {
         if epoch != self.epoch {
             self.epoch = epoch;
             self.since = now;
-            self.heard = self.ahead.take().filter(|(ahead, _)| *ahead == epoch).map(|(_, at)| at);
+            self.last_contact = self.ahead.take().filter(|(ahead, _)| *ahead == epoch).map(|(_, at)| at);
         }
     }
 
     /// Takes note of a message of a leader. Says whether it is of an epoch that the store has not shown yet.
-    pub(super) fn hear(&mut self, now: Time, epoch: Epoch) -> bool {
+    pub(super) fn contact(&mut self, now: Time, epoch: Epoch) -> bool {
         if epoch == self.epoch {
-            self.heard = Some(now);
+            self.last_contact = Some(now);
         } else if epoch > self.epoch {
             self.ahead = Some((epoch, now));
         }
@@ -101,11 +101,11 @@ impl Silence {
 
     /// What may be said of the leader now.
     pub(super) fn voice(&self, now: Time, leader: &NodeName) -> Voice {
-        let silent = match self.heard {
+        let silent = match self.last_contact {
             Some(at) => now.since(at) >= self.limit || self.down.contains(leader),
             None => now.since(self.since) >= self.first,
         };
-        if silent { Voice::Silent { heard: self.heard.is_some() } } else { Voice::Fine }
+        if silent { Voice::Silent { had_contact: self.last_contact.is_some() } } else { Voice::Fine }
     }
 
     /// Whether there is no use in waiting for the leader's elector.
@@ -113,8 +113,8 @@ impl Silence {
         self.down.contains(leader) || self.voice(now, leader) != Voice::Fine
     }
 
-    /// When the leader becomes silent, if it is not heard.
+    /// When the leader becomes silent, if there is no contact.
     pub(super) fn due(&self) -> Time {
-        self.heard.map_or(self.since + self.first, |at| at + self.limit)
+        self.last_contact.map_or(self.since + self.first, |at| at + self.limit)
     }
 }

@@ -16,7 +16,7 @@ use super::{Doing, Effect, Elector};
 use crate::core::{
     lineage::{self, LineageId},
     record::{AuthorFloor, AuthorRecord, SessionRecord},
-    sweep::PAGE,
+    sweep::SWEEP_PAGE,
 };
 
 /// The first walk begins this part of the age after the leader's elector first leads.
@@ -25,7 +25,7 @@ const SETTLED: u32 = 8;
 const FLOOR: usize = 0;
 const LINEAGE: usize = 1;
 /// The author, the member and the session of the first node; those of the others follow.
-const FIRST: usize = 2;
+const FIRST_AUTHOR: usize = 2;
 const EACH: usize = 3;
 
 impl Elector {
@@ -45,7 +45,7 @@ impl Elector {
         }
         let id = self.begin(Doing::SweepPage);
         let page = self.walk.next(self.keys.authors());
-        effects.push(Effect::Read { id, reads: vec![read_range(page, PAGE)] });
+        effects.push(Effect::Read { id, reads: vec![read_range(page, SWEEP_PAGE)] });
         true
     }
 
@@ -61,7 +61,8 @@ impl Elector {
             planted!("sweeps-authors-that-are-members")
                 || keys.author_node(key).is_some_and(|node| is_useless(&node))
         };
-        let old = self.walk.take(now, self.config.timing.sweep_after, (read.entries(0), PAGE), is_useless);
+        let old =
+            self.walk.take(now, self.config.timing.sweep_after, (read.entries(0), SWEEP_PAGE), is_useless);
         let nodes: Vec<_> = old.iter().filter_map(|(key, _)| keys.author_node(key)).collect();
         if nodes.is_empty() {
             return;
@@ -89,7 +90,8 @@ impl Elector {
         let mut transaction = checked.check(self.keys.author_floor(), read.value(FLOOR).cloned());
         let mut greatest = None::<Sequence>;
         for (nth, node) in nodes.iter().enumerate() {
-            let [author, member, session] = [0, 1, 2].map(|which| read.value(FIRST + nth * EACH + which));
+            let [author, member, session] =
+                [0, 1, 2].map(|which| read.value(FIRST_AUTHOR + nth * EACH + which));
             let record = author.and_then(|value| AuthorRecord::from_value(value).ok());
             // What cannot be read may be open.
             let may_be_open = session

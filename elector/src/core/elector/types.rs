@@ -55,7 +55,7 @@ pub enum Notice {
     /// Something in the store may have changed: a session was seen to close, say. One too many costs a read.
     Changed,
     /// A message of the leader's member of that epoch arrived.
-    Heard {
+    LeaderContact {
         /// The epoch that the message carries.
         epoch: Epoch,
     },

@@ -26,7 +26,7 @@ use crate::core::{
 };
 
 /// How many marks of open sessions are read at once.
-const PAGE: usize = 1000;
+const SESSIONS_PAGE: usize = 1000;
 
 /// How long nodes that do not lead leave the closing to those that do, and how far they differ in that.
 /// Shorter: they all commit the same closing, and all but one conflict. Longer: names are freed later when no leader
@@ -192,7 +192,7 @@ impl Session {
         }
         self.compare_lineage(now, read.value(2));
         let marks = read.entries(1);
-        let last = marks.last().filter(|_| marks.len() >= PAGE);
+        let last = marks.last().filter(|_| marks.len() >= SESSIONS_PAGE);
         reading.marks_from = last.map(|(key, _)| [key.as_slice(), &[0]].concat());
         let marked = marks.iter().filter_map(|(key, _)| self.keys.open_node(key));
         let is_new = |node: &NodeName| *node != self.config.node && !reading.shown.contains_key(node);
@@ -431,7 +431,7 @@ impl Session {
     fn read_peers(&mut self, now: Time, reading: Reading, effects: &mut Vec<Effect>) {
         let end = self.keys.open_marks().end;
         let marks = reading.marks_from.clone().unwrap_or_else(|| end.clone())..end;
-        let mut reads = vec![read_key(self.keys.session_floor()), read_range(marks, PAGE)];
+        let mut reads = vec![read_key(self.keys.session_floor()), read_range(marks, SESSIONS_PAGE)];
         reads.push(read_key(self.keys.lineage()));
         reads.extend(reading.asked.iter().map(|node| read_key(self.keys.session(node))));
         let id = self.next_id();

@@ -22,7 +22,7 @@ mod observe;
 mod own;
 
 const S: u64 = 10_000;
-const WINDOW: u64 = 9_490;
+const TRUST_WINDOW: u64 = 9_490;
 
 fn ms(millis: u64) -> Time {
     Time(Duration::from_millis(millis))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::sweep::PAGE;
+use crate::core::sweep::SWEEP_PAGE;
 
 /// The shortest lease. Below it, requests that take their usual time already cost the session.
 pub const MIN_LEASE: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ impl SessionTiming {
             beat_every: lease / 5,
             observe_every: lease / 10,
             sweep_after: SWEEP_AFTER,
-            sweep_page: PAGE,
+            sweep_page: SWEEP_PAGE,
         }
     }
 

@@ -120,11 +120,11 @@ impl World {
     }
 
     pub(super) fn silent(&mut self, author: &str, member: &str) -> QueueEntry {
-        self.down(author, member, Evidence::Silent { heard: true })
+        self.down(author, member, Evidence::Silent { had_contact: true })
     }
 
-    pub(super) fn unheard(&mut self, author: &str, member: &str) -> QueueEntry {
-        self.down(author, member, Evidence::Silent { heard: false })
+    pub(super) fn without_contact(&mut self, author: &str, member: &str) -> QueueEntry {
+        self.down(author, member, Evidence::Silent { had_contact: false })
     }
 
     pub(super) fn synced(&mut self, author: &str, position: u64) -> QueueEntry {
@@ -486,12 +486,12 @@ fn f7_a_vote_suffices_once_the_dead_are_removed() {
 fn f8_who_never_heard_the_leader_needs_a_majority_of_all() {
     let mut world = World::led(&["a", "b", "c", "d"]);
     for (voter, epoch) in [("b", 1), ("c", 1), ("d", 2)] {
-        let vote = world.unheard(voter, "a");
+        let vote = world.without_contact(voter, "a");
         world.apply(voter, &vote);
         assert_eq!(world.epoch(), epoch, "after {voter}");
     }
     let mut world = World::led(&["a", "b"]);
-    let vote = world.unheard("b", "a");
+    let vote = world.without_contact("b", "a");
     world.apply("b", &vote);
     assert_eq!(world.epoch(), 1, "of two, neither deposes a leader it never heard");
     let vote = world.silent("b", "a");

@@ -16,8 +16,8 @@ use crate::{
     tests::store::{Fault, TestStore},
 };
 
-const SOON: Duration = Duration::from_secs(1);
-const LONG: Duration = Duration::from_secs(60);
+const OPEN_WAIT: Duration = Duration::from_secs(1);
+const TEST_DEADLINE: Duration = Duration::from_secs(60);
 
 fn config(name: &str, incarnation: u64) -> SessionConfig {
     SessionConfig {
@@ -46,7 +46,7 @@ fn stored(store: &TestStore, name: &str) -> Option<SessionRecord> {
 }
 
 async fn open(store: &Arc<TestStore>, name: &str, incarnation: u64) -> NodeSession {
-    try_open(store, name, incarnation, SOON).await.unwrap()
+    try_open(store, name, incarnation, OPEN_WAIT).await.unwrap()
 }
 
 async fn try_open(
@@ -62,17 +62,18 @@ async fn try_open(
 async fn supervised(store: &Arc<TestStore>) -> (NodeSession, Supervisor) {
     let (supervisor, config) = (Supervisor::new(), config("a", 7));
     let (store, clock): (SharedStore, _) = (Arc::<TestStore>::clone(store), Clock::runtime());
-    let opened = NodeSession::open_supervised(store, clock, config, SOON, None, supervisor.clone()).await;
+    let opened =
+        NodeSession::open_supervised(store, clock, config, OPEN_WAIT, None, supervisor.clone()).await;
     (opened.unwrap(), supervisor)
 }
 
 /// The next event; none within a minute is a failure.
 async fn next(events: &mut UnboundedReceiver<SessionEvent>) -> SessionEvent {
-    tokio::time::timeout(LONG, events.recv()).await.expect("an event").expect("a driver")
+    tokio::time::timeout(TEST_DEADLINE, events.recv()).await.expect("an event").expect("a driver")
 }
 
 async fn until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
+    let deadline = Instant::now() + TEST_DEADLINE;
     while !condition() {
         assert!(Instant::now() < deadline, "not within a minute");
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -97,7 +98,7 @@ async fn an_opening_ends_in_time_where_nothing_can_be_laid_down_that_proves_a_de
         let store = Arc::new(TestStore::default());
         store.fail_guards(Some(fault));
         let opened = try_open(&store, "a", 7, Duration::from_millis(100));
-        let opened = tokio::time::timeout(LONG, opened).await.expect("it has ended");
+        let opened = tokio::time::timeout(TEST_DEADLINE, opened).await.expect("it has ended");
         store.fail_guards(None);
         assert!(matches!(opened, Err(OpenSessionError::StoreUnavailable(_))), "{fault:?}: {opened:?}");
         assert_eq!(stored(&store, "a"), None);
@@ -109,7 +110,7 @@ async fn an_opening_that_the_store_does_not_take_says_so() {
     let store = Arc::new(TestStore::default());
     let too_large = TooLarge { what: Piece::Value, size: 2, limit: 1 };
     store.script(CommitOutcome::TooLarge(too_large), false);
-    let opened = try_open(&store, "a", 7, LONG).await;
+    let opened = try_open(&store, "a", 7, TEST_DEADLINE).await;
     let why = SessionFailure::TooLarge(too_large);
     assert!(matches!(&opened, Err(OpenSessionError::Failed(said)) if *said == why), "{opened:?}");
 }
@@ -137,7 +138,7 @@ async fn whoever_does_not_listen_any_more_is_forgotten() {
     let store: SharedStore = Arc::new(TestStore::default());
     let trust = TrustHandle::new(Clock::runtime(), None);
     let (core, opened) = (Session::new(config("a", 7)).unwrap(), oneshot::channel().0);
-    let mut state = State::new(core, store, trust, Arc::default(), opened, LONG);
+    let mut state = State::new(core, store, trust, Arc::default(), opened, TEST_DEADLINE);
     let [(listens, _stays), (gone, _)] = [unbounded_channel(), unbounded_channel()];
     state.subscribers.extend([listens, gone]);
     state.emit(&SessionEvent::Left);
@@ -172,7 +173,7 @@ async fn a_session_that_was_left_ends_no_node_and_one_that_cannot_be_kept_does()
     let too_large = callsign_store::TooLarge { what: callsign_store::Piece::Value, size: 2, limit: 1 };
     let (session, supervisor) = supervised(&store).await;
     store.script(CommitOutcome::TooLarge(too_large), false);
-    let failure = tokio::time::timeout(LONG, supervisor.failed()).await.expect("it fails");
+    let failure = tokio::time::timeout(TEST_DEADLINE, supervisor.failed()).await.expect("it fails");
     assert_eq!(failure.part, PART);
     assert!(session.trust().has_lapsed());
 }
@@ -183,7 +184,7 @@ async fn an_opening_that_lands_after_its_deadline_is_closed_again() {
     // What it commits is done, and it never hears of it.
     let _answers = memory.connect("a").hold_answers();
     let store: SharedStore = Arc::new(memory.connect("a"));
-    let refused = NodeSession::open(store, Clock::runtime(), config("a", 7), SOON).await;
+    let refused = NodeSession::open(store, Clock::runtime(), config("a", 7), OPEN_WAIT).await;
     assert!(matches!(refused, Err(OpenSessionError::StoreUnavailable(_))), "{refused:?}");
     let is_open = || {
         let data = memory.data();
@@ -198,7 +199,7 @@ async fn check_fails_after_the_deadline_although_no_task_of_the_process_ran() {
     let store: SharedStore = Arc::new(TestStore::default());
     let timing = SessionTiming::for_lease(Duration::from_millis(200));
     let config = SessionConfig { timing, ..config("a", 7) };
-    let session = NodeSession::open(store, Clock::boot(), config, LONG).await.unwrap();
+    let session = NodeSession::open(store, Clock::boot(), config, TEST_DEADLINE).await.unwrap();
     let trust = session.trust();
     // The only thread of the runtime is held here, as if the process were stopped.
     while !trust.remaining().is_zero() {
@@ -268,7 +269,7 @@ async fn a_session_that_is_dropped_stays_open_until_another_node_closes_it() {
     let session = open(&store, "a", 7).await;
     let trust = session.trust();
     drop(session);
-    let lapses = tokio::time::timeout(SOON, until(|| trust.check().is_err())).await;
+    let lapses = tokio::time::timeout(OPEN_WAIT, until(|| trust.check().is_err())).await;
     assert!(lapses.is_ok(), "its driver has ended: it does not wait until the time of its trust is over");
     assert!(stored(&store, "a").unwrap().open);
     assert_eq!(next(&mut events).await, SessionEvent::Opened { session: id("o", 1, 1) });
@@ -295,7 +296,7 @@ async fn a_suspect_that_is_dead_is_closed_long_before_its_lease() {
 async fn a_name_in_use_is_refused_and_nothing_is_left_behind() {
     let store = Arc::new(TestStore::default());
     let first = open(&store, "a", 7).await;
-    let refused = try_open(&store, "a", 8, LONG).await;
+    let refused = try_open(&store, "a", 8, TEST_DEADLINE).await;
     let in_use =
         OpenSessionError::NameInUse { node: NodeName::new("a").unwrap(), incarnation: Incarnation(7) };
     assert_eq!(refused.unwrap_err(), in_use);
@@ -309,7 +310,7 @@ async fn a_former_session_that_may_be_dead_is_not_called_alive() {
     drop(open(&store, "a", 7).await);
     let refused = try_open(&store, "a", 8, Duration::from_secs(5)).await;
     assert!(matches!(refused, Err(OpenSessionError::FormerOpen { .. })), "{refused:?}");
-    let second = try_open(&store, "a", 9, LONG).await.unwrap();
+    let second = try_open(&store, "a", 9, TEST_DEADLINE).await.unwrap();
     assert_eq!(second.session(), Some(id("a", 9, 2)));
 }
 
@@ -318,7 +319,7 @@ async fn a_silent_former_session_is_waited_for_as_long_as_its_own_lease_asks() {
     let store = Arc::new(TestStore::default());
     let shared: SharedStore = Arc::<TestStore>::clone(&store);
     let long = SessionConfig { timing: SessionTiming::for_lease(Duration::from_secs(60)), ..config("a", 7) };
-    drop(NodeSession::open(shared, Clock::runtime(), long, SOON).await.unwrap());
+    drop(NodeSession::open(shared, Clock::runtime(), long, OPEN_WAIT).await.unwrap());
     let begun = Instant::now();
     // Its own lease is 10 s, and it was to take half of that.
     let patience = Patience::ForFormer(Duration::from_secs(5));
@@ -337,7 +338,7 @@ async fn a_name_that_another_process_holds_is_not_waited_for() {
     let store = Arc::new(TestStore::default());
     let _first = open(&store, "a", 7).await;
     let begun = Instant::now();
-    let refused = try_open(&store, "a", 8, Patience::ForFormer(LONG)).await;
+    let refused = try_open(&store, "a", 8, Patience::ForFormer(TEST_DEADLINE)).await;
     assert!(matches!(refused, Err(OpenSessionError::NameInUse { .. })), "{refused:?}");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
@@ -346,15 +347,15 @@ async fn a_name_that_another_process_holds_is_not_waited_for() {
 async fn what_is_in_the_way_of_opening_is_said() {
     let store = Arc::new(TestStore::default());
     store.fail(Some(Fault::Silence));
-    let refused = try_open(&store, "a", 7, SOON * 5).await;
+    let refused = try_open(&store, "a", 7, OPEN_WAIT * 5).await;
     assert!(matches!(refused, Err(OpenSessionError::StoreUnavailable(_))), "{refused:?}");
     store.fail(None);
     store.put(key("a"), vec![9]);
-    let refused = try_open(&store, "a", 7, SOON * 5).await;
+    let refused = try_open(&store, "a", 7, OPEN_WAIT * 5).await;
     assert!(matches!(refused, Err(OpenSessionError::Corrupt(_))), "{refused:?}");
-    let timing = SessionTiming { margin: LONG, ..SessionTiming::default() };
+    let timing = SessionTiming { margin: TEST_DEADLINE, ..SessionTiming::default() };
     let store: SharedStore = store;
     let config = SessionConfig { timing, ..config("a", 7) };
-    let refused = NodeSession::open(store, Clock::runtime(), config, SOON).await;
+    let refused = NodeSession::open(store, Clock::runtime(), config, OPEN_WAIT).await;
     assert!(matches!(refused, Err(OpenSessionError::Timing(_))), "{refused:?}");
 }

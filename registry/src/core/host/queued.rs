@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Caller, Meta, Name, Position, Wanted, meta};
+use super::{Caller, Change, Name, Registrant, meta};
 
 /// A call that waits for another one on the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Queued {
-    Register { caller: Caller, wanted: Wanted },
+    Register { caller: Caller, registrant: Registrant },
     Unregister { caller: Caller },
-    Update { caller: Caller, token: Position, revision: Option<Position>, meta: Option<Meta> },
+    Update { caller: Caller, change: Change },
 }
 
 impl Queued {
@@ -23,8 +23,8 @@ impl Queued {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Register { wanted, .. } => meta::weight(wanted.meta.as_ref()),
-            Self::Update { meta, .. } => meta::weight(meta.as_ref()),
+            Self::Register { registrant, .. } => meta::weight(registrant.meta.as_ref()),
+            Self::Update { change, .. } => meta::weight(change.meta.as_ref()),
             Self::Unregister { .. } => 0,
         }
     }

@@ -199,14 +199,14 @@ impl Host {
         while !self.by_name.contains_key(name) {
             let Some(next) = self.queued.pop(name) else { return };
             match next {
-                Queued::Register { caller, wanted } => {
-                    self.register(now, caller, name.clone(), wanted, effects);
+                Queued::Register { caller, registrant } => {
+                    self.register(now, caller, name.clone(), registrant, effects);
                 }
                 Queued::Unregister { caller } => {
                     self.unregister(caller, name.clone(), replica, effects);
                 }
-                Queued::Update { caller, token, revision, meta } => {
-                    self.update(now, caller, name.clone(), (token, revision), meta, replica, effects);
+                Queued::Update { caller, change } => {
+                    self.update(now, caller, name.clone(), change, replica, effects);
                 }
             }
         }

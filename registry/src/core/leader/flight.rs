@@ -5,8 +5,8 @@ use callsign_store::planted;
 use super::{
     ASKED_AGAIN, Batch, BatchBuilder, BatchFlight, CommitOutcome, Conditions, Decision, Duration, Effect,
     Event, FENCE_AGE, Fence, Flight, LONGEST_COMMIT_PAUSE, Leader, Message, NodeName, Nonce, ONE_OPERATION,
-    OpId, Outcome, Pending, Position, RETRY, ReadResult, Record, Replica, Stage, StoreError, Table, Time,
-    Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed, read_key, splitmix,
+    OpId, Outcome, Pending, Position, ReadResult, Record, Replica, STORE_RETRY, Stage, StoreError, Table,
+    Time, Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed, read_key, splitmix,
 };
 
 impl Leader {
@@ -154,7 +154,7 @@ impl Leader {
         }
         match self.failures {
             1 => Duration::ZERO,
-            failures => (RETRY * (1 << (failures - 2).min(3))).min(LONGEST_COMMIT_PAUSE),
+            failures => (STORE_RETRY * (1 << (failures - 2).min(3))).min(LONGEST_COMMIT_PAUSE),
         }
     }
 
@@ -195,7 +195,7 @@ impl Leader {
             Flight::Fence { id: current, since, riders } if *current == id => {
                 let Ok(read) = result else {
                     // Asked again when its time has run out, with the riders it has.
-                    *since = turn.now - UNANSWERED_AFTER + RETRY;
+                    *since = turn.now - UNANSWERED_AFTER + STORE_RETRY;
                     return Outcome::default();
                 };
                 let riders = std::mem::take(riders);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::core::leaving::{LeavingEffect as Does, LeavingInput as Hears};
+use crate::core::leaving::{LeavingEffect as Effect, LeavingInput as Input};
 
 const TIMES: LeavingTimes = LeavingTimes {
     drain: Duration::from_secs(7),
@@ -31,7 +31,7 @@ impl Node {
         Self { core, now: at(100) }
     }
 
-    fn hears(&mut self, input: Hears) -> Vec<Does> {
+    fn step(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.core.step(self.now, input, &mut effects);
         effects
@@ -40,11 +40,11 @@ impl Node {
     /// Has drained, and is asked to leave.
     fn saying(registries: &[&str]) -> Self {
         let mut node = Self::with(registries);
-        node.hears(Hears::Leave(1));
+        node.step(Input::Leave(1));
         for name in registries {
-            node.hears(Hears::Drained(registry(name), Drained::Alone));
+            node.step(Input::Drained(registry(name), Drained::Alone));
         }
-        node.hears(Hears::Ended);
+        node.step(Input::Ended);
         node
     }
 }
@@ -52,89 +52,89 @@ impl Node {
 #[test]
 fn all_registries_drain_together_and_the_last_one_counts() {
     let mut node = Node::with(&["x", "y"]);
-    let drains = |name| Does::Drain(registry(name), TIMES.drain);
-    assert_eq!(node.hears(Hears::Drain(1)), [drains("x"), drains("y"), Does::End]);
-    assert_eq!(node.hears(Hears::Drain(2)), [], "it drains already");
-    assert_eq!(node.hears(Hears::Drained(registry("x"), Drained::TimedOut)), []);
-    assert_eq!(node.hears(Hears::Drained(registry("x"), Drained::Left)), [], "it has said so");
-    assert_eq!(node.hears(Hears::Ended), []);
-    let last = node.hears(Hears::Drained(registry("y"), Drained::Alone));
-    assert_eq!(last, [Does::Drained(vec![1, 2], Drained::TimedOut)]);
-    assert_eq!(node.hears(Hears::Drain(3)), [drains("x"), drains("y"), Does::End], "it asks again");
+    let drains = |name| Effect::Drain(registry(name), TIMES.drain);
+    assert_eq!(node.step(Input::Drain(1)), [drains("x"), drains("y"), Effect::End]);
+    assert_eq!(node.step(Input::Drain(2)), [], "it drains already");
+    assert_eq!(node.step(Input::Drained(registry("x"), Drained::TimedOut)), []);
+    assert_eq!(node.step(Input::Drained(registry("x"), Drained::Left)), [], "it has said so");
+    assert_eq!(node.step(Input::Ended), []);
+    let last = node.step(Input::Drained(registry("y"), Drained::Alone));
+    assert_eq!(last, [Effect::Drained(vec![1, 2], Drained::TimedOut)]);
+    assert_eq!(node.step(Input::Drain(3)), [drains("x"), drains("y"), Effect::End], "it asks again");
 }
 
 #[test]
 fn what_runs_on_one_node_is_waited_for_before_names_go() {
     let mut node = Node::with(&["x"]);
-    node.hears(Hears::Leave(1));
-    let drained = node.hears(Hears::Drained(registry("x"), Drained::Alone));
+    node.step(Input::Leave(1));
+    let drained = node.step(Input::Drained(registry("x"), Drained::Alone));
     assert_eq!(drained, []);
-    let ended = node.hears(Hears::Ended);
-    assert_eq!(ended, [Does::Drained(vec![], Drained::Alone), Does::Drop(registry("x"), TIMES.decide)]);
+    let ended = node.step(Input::Ended);
+    assert_eq!(ended, [Effect::Drained(vec![], Drained::Alone), Effect::Drop(registry("x"), TIMES.decide)]);
 }
 
 #[test]
 fn the_session_is_closed_when_every_queue_says_so_and_the_links_after_it() {
     let mut node = Node::saying(&["x", "y"]);
-    assert_eq!(node.hears(Hears::Left(registry("y"))), [], "the queue may be heard first");
-    assert_eq!(node.hears(Hears::Dropped(registry("x"), true)), []);
-    assert_eq!(node.hears(Hears::Dropped(registry("y"), true)), []);
+    assert_eq!(node.step(Input::Left(registry("y"))), [], "the queue may come first");
+    assert_eq!(node.step(Input::Dropped(registry("x"), true)), []);
+    assert_eq!(node.step(Input::Dropped(registry("y"), true)), []);
     assert_eq!(node.core.wakes_at(), Some(node.now + TIMES.say));
-    assert_eq!(node.hears(Hears::Left(registry("x"))), [Does::Close]);
-    assert_eq!(node.hears(Hears::Leave(2)), []);
-    assert_eq!(node.hears(Hears::Drain(3)), [Does::Drained(vec![3], Drained::Left)]);
-    assert_eq!(node.hears(Hears::Closed), [Does::Part]);
-    assert_eq!(node.hears(Hears::Parted), [Does::Left(vec![1, 2])]);
-    assert_eq!(node.hears(Hears::Leave(4)), [Does::Left(vec![4])]);
+    assert_eq!(node.step(Input::Left(registry("x"))), [Effect::Close]);
+    assert_eq!(node.step(Input::Leave(2)), []);
+    assert_eq!(node.step(Input::Drain(3)), [Effect::Drained(vec![3], Drained::Left)]);
+    assert_eq!(node.step(Input::Closed), [Effect::Part]);
+    assert_eq!(node.step(Input::Parted), [Effect::Left(vec![1, 2])]);
+    assert_eq!(node.step(Input::Leave(4)), [Effect::Left(vec![4])]);
 }
 
 #[test]
 fn no_step_waits_for_ever() {
     let mut node = Node::saying(&["x"]);
-    assert_eq!(node.hears(Hears::Dropped(registry("x"), true)), []);
+    assert_eq!(node.step(Input::Dropped(registry("x"), true)), []);
     node.now = at(101);
-    assert_eq!(node.hears(Hears::Wake), [], "too early");
+    assert_eq!(node.step(Input::Wake), [], "too early");
     node.now = at(102);
-    assert_eq!(node.hears(Hears::Wake), [Does::Close], "the queue is silent");
+    assert_eq!(node.step(Input::Wake), [Effect::Close], "the queue is silent");
     assert_eq!(node.core.wakes_at(), Some(at(107)));
     node.now = at(107);
-    assert_eq!(node.hears(Hears::Wake), [Does::Part], "the store is silent");
-    assert_eq!(node.hears(Hears::Closed), [], "too late");
+    assert_eq!(node.step(Input::Wake), [Effect::Part], "the store is silent");
+    assert_eq!(node.step(Input::Closed), [], "too late");
 }
 
 #[test]
 fn a_member_that_has_ended_says_nothing_in_the_queue() {
     let mut node = Node::saying(&["x"]);
-    assert_eq!(node.hears(Hears::Dropped(registry("x"), false)), [Does::Close]);
+    assert_eq!(node.step(Input::Dropped(registry("x"), false)), [Effect::Close]);
 }
 
 #[test]
 fn nothing_is_joined_once_it_has_begun_to_leave() {
     let mut node = Node::with(&[]);
     assert!(!node.core.has_begun());
-    assert_eq!(node.hears(Hears::Drain(1)), [Does::End]);
+    assert_eq!(node.step(Input::Drain(1)), [Effect::End]);
     assert!(node.core.has_begun());
     assert!(!node.core.join(registry("x")));
-    assert_eq!(node.hears(Hears::Ended), [Does::Drained(vec![1], Drained::Left)]);
+    assert_eq!(node.step(Input::Ended), [Effect::Drained(vec![1], Drained::Left)]);
 }
 
 #[test]
 fn a_node_that_has_failed_only_closes_its_session() {
     let mut node = Node::with(&["x"]);
-    node.hears(Hears::Leave(1));
-    node.hears(Hears::Drain(2));
-    assert_eq!(node.hears(Hears::Failed), [Does::Drained(vec![2], Drained::Left), Does::Close]);
-    assert_eq!(node.hears(Hears::Failed), [], "it has failed already");
-    assert_eq!(node.hears(Hears::Drained(registry("x"), Drained::Alone)), []);
-    assert_eq!(node.hears(Hears::Ended), []);
-    assert_eq!(node.hears(Hears::Closed), [Does::Part]);
-    assert_eq!(node.hears(Hears::Parted), [Does::Left(vec![1])]);
-    assert_eq!(node.hears(Hears::Failed), []);
+    node.step(Input::Leave(1));
+    node.step(Input::Drain(2));
+    assert_eq!(node.step(Input::Failed), [Effect::Drained(vec![2], Drained::Left), Effect::Close]);
+    assert_eq!(node.step(Input::Failed), [], "it has failed already");
+    assert_eq!(node.step(Input::Drained(registry("x"), Drained::Alone)), []);
+    assert_eq!(node.step(Input::Ended), []);
+    assert_eq!(node.step(Input::Closed), [Effect::Part]);
+    assert_eq!(node.step(Input::Parted), [Effect::Left(vec![1])]);
+    assert_eq!(node.step(Input::Failed), []);
 }
 
 #[test]
 fn one_that_fails_while_its_session_is_closed_closes_it_once() {
     let mut node = Node::saying(&[]);
-    assert_eq!(node.hears(Hears::Failed), []);
-    assert_eq!(node.hears(Hears::Closed), [Does::Part]);
+    assert_eq!(node.step(Input::Failed), []);
+    assert_eq!(node.step(Input::Closed), [Effect::Part]);
 }

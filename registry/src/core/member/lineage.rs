@@ -85,7 +85,7 @@ impl<T: Table> Member<T> {
         self.ahead = Ahead::default();
         self.to_run.clear();
         self.transfer_to = None;
-        (self.heard, self.heard_told, self.hopeless_since) = (None, None, None);
+        (self.following, self.contact_told, self.hopeless_since) = (None, None, None);
         self.synced_told = Time::ZERO;
         self.told = Told::default();
         self.host.drop_all_claims(effects);

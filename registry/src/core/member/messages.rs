@@ -39,7 +39,7 @@ impl<T: Table> Member<T> {
             }
             Message::Verdicts { epoch, session, position, verdicts } => {
                 self.host.on_verdicts(epoch, &session, position, verdicts);
-                if self.heard.as_ref().is_some_and(|heard| *heard == (epoch, from.clone())) {
+                if self.following.as_ref().is_some_and(|leader| *leader == (epoch, from.clone())) {
                     self.catchup.want(now.time, position);
                 }
             }
@@ -133,14 +133,14 @@ impl<T: Table> Member<T> {
         if !is_named && !planted!("peer-epoch-believed") {
             return false;
         }
-        if self.heard.as_ref().is_none_or(|(heard, _)| *heard < epoch) {
-            self.heard = Some((epoch, from.clone()));
+        if self.following.as_ref().is_none_or(|(former, _)| *former < epoch) {
+            self.following = Some((epoch, from.clone()));
             self.host.on_epoch();
         }
         let is_due = |(told, at): (Epoch, Time)| told != epoch || now.time.since(at) >= HEARD_EVERY;
-        if epoch >= self.view.term.epoch && self.heard_told.is_none_or(is_due) {
-            self.heard_told = Some((epoch, now.time));
-            effects.push(Effect::Tell(Tell::Heard(epoch)));
+        if epoch >= self.view.term.epoch && self.contact_told.is_none_or(is_due) {
+            self.contact_told = Some((epoch, now.time));
+            effects.push(Effect::Tell(Tell::LeaderContact(epoch)));
         }
         true
     }

@@ -31,7 +31,7 @@ impl Node {
         Self(NodeCore::new(NodeName::new("a").unwrap(), times))
     }
 
-    fn hears(&mut self, input: NodeInput) -> Vec<NodeEffect> {
+    fn step(&mut self, input: NodeInput) -> Vec<NodeEffect> {
         let mut effects = Vec::new();
         self.0.step(Time::ZERO, input, &mut effects);
         effects
@@ -58,7 +58,7 @@ fn a_node_leads_while_it_leads_some_registry() {
     let mut node = Node::new();
     let mut says = |name, leads| {
         let [NodeEffect::ToSession(session::Input::Leads(leads))] =
-            node.hears(NodeInput::Tells(registry(name), session::Input::Leads(leads)))[..]
+            node.step(NodeInput::Tells(registry(name), session::Input::Leads(leads)))[..]
         else {
             panic!("it says something else")
         };
@@ -75,7 +75,7 @@ fn a_node_leads_while_it_leads_some_registry() {
 fn a_node_is_linked_to_the_members_of_all_its_registries_and_not_to_itself() {
     let mut node = Node::new();
     let mut linked = |name, nodes: &[&str]| {
-        let effects = node.hears(NodeInput::Members(registry(name), members(nodes)));
+        let effects = node.step(NodeInput::Members(registry(name), members(nodes)));
         let [NodeEffect::Peers(peers)] = &effects[..] else { panic!("{effects:?}") };
         peers.clone().into_iter().collect::<Vec<_>>()
     };
@@ -90,13 +90,13 @@ fn what_the_session_says_comes_to_every_registry_and_then_to_its_callers() {
     let mut node = Node::new();
     assert_eq!(node.joins("x"), [], "nothing is known of the session");
     assert_eq!(node.joins("y"), []);
-    let opened = node.hears(NodeInput::Session(SessionEvent::Opened { session: session() }));
+    let opened = node.step(NodeInput::Session(SessionEvent::Opened { session: session() }));
     let of = |name| {
         let told = told(name, Input::SessionOpened(session()));
         [said(name, Some(session())), told, NodeEffect::Trusted(registry(name))]
     };
     assert_eq!(opened, [of("x"), of("y")].concat());
-    let lapsed = node.hears(NodeInput::Session(SessionEvent::Lapsed { session: session() }));
+    let lapsed = node.step(NodeInput::Session(SessionEvent::Lapsed { session: session() }));
     let of = |name| [said(name, None), told(name, Input::SessionLapsed(session()))];
     assert_eq!(lapsed, [of("x"), of("y")].concat());
 }
@@ -105,8 +105,8 @@ fn what_the_session_says_comes_to_every_registry_and_then_to_its_callers() {
 fn a_registry_that_joins_is_told_first_how_the_session_is() {
     let (lineage, since) = (LineageId::default(), Time::ZERO);
     let mut node = Node::new();
-    node.hears(NodeInput::Session(SessionEvent::Lineage { lineage, since }));
-    node.hears(NodeInput::Session(SessionEvent::Opened { session: session() }));
+    node.step(NodeInput::Session(SessionEvent::Lineage { lineage, since }));
+    node.step(NodeInput::Session(SessionEvent::Opened { session: session() }));
     let of_lineage = |name| {
         let notice = ElectorInput::Notice(Notice::Lineage { lineage, since });
         [NodeEffect::ToRegistry(registry(name), Told::Elector(notice)), told(name, Input::Lineage(lineage))]
@@ -116,12 +116,12 @@ fn a_registry_that_joins_is_told_first_how_the_session_is() {
         vec![said(name, Some(session())), told, NodeEffect::Trusted(registry(name))]
     };
     assert_eq!(node.joins("x"), [of_lineage("x").to_vec(), open("x")].concat());
-    node.hears(NodeInput::Session(SessionEvent::Lapsed { session: session() }));
+    node.step(NodeInput::Session(SessionEvent::Lapsed { session: session() }));
     let lapsed = vec![said("y", None), told("y", Input::SessionLapsed(session()))];
     assert_eq!(node.joins("y"), [of_lineage("y").to_vec(), lapsed].concat());
-    node.hears(NodeInput::Session(SessionEvent::Resumed { session: session() }));
+    node.step(NodeInput::Session(SessionEvent::Resumed { session: session() }));
     assert_eq!(node.joins("z"), [of_lineage("z").to_vec(), open("z")].concat());
-    node.hears(NodeInput::Session(SessionEvent::Lost { session: session() }));
+    node.step(NodeInput::Session(SessionEvent::Lost { session: session() }));
     assert_eq!(node.joins("w"), of_lineage("w"));
 }
 
@@ -129,12 +129,12 @@ fn a_registry_that_joins_is_told_first_how_the_session_is() {
 fn a_registry_that_is_refused_is_told_nothing() {
     let mut node = Node::new();
     node.joins("x");
-    node.hears(NodeInput::Leaving(LeavingInput::Leave(1)));
+    node.step(NodeInput::Leaving(LeavingInput::Leave(1)));
     assert!(node.0.leaving().has_begun());
     let mut effects = Vec::new();
     assert!(!node.0.join(&registry("y"), &mut effects));
     assert_eq!(effects, []);
-    let opened = node.hears(NodeInput::Session(SessionEvent::Opened { session: session() }));
+    let opened = node.step(NodeInput::Session(SessionEvent::Opened { session: session() }));
     assert!(
         opened.iter().all(|effect| !matches!(effect, NodeEffect::ToRegistry(to, _) if *to == registry("y")))
     );

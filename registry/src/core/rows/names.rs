@@ -3,7 +3,7 @@
 use crate::core::name::Name;
 
 /// How many names a page has.
-const PAGE: usize = 1024;
+const NAMES_PAGE: usize = 1024;
 
 /// Names, each at a place that counts from 0. One that goes leaves its place to the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub struct Names {
 impl Names {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
+        self.pages.last().map_or(0, |last| (self.pages.len() - 1) * NAMES_PAGE + last.len())
     }
 
     /// Whether there is none.
@@ -29,7 +29,7 @@ impl Names {
     }
 
     pub(super) fn push(&mut self, name: Name) {
-        match self.pages.last_mut().filter(|page| page.len() < PAGE) {
+        match self.pages.last_mut().filter(|page| page.len() < NAMES_PAGE) {
             Some(page) => page.push(name),
             None => self.pages.push(vec![name]),
         }
@@ -46,13 +46,15 @@ impl Names {
 
     /// The name at a place.
     pub fn get(&self, at: usize) -> Option<&Name> {
-        self.pages.get(at / PAGE)?.get(at % PAGE)
+        self.pages.get(at / NAMES_PAGE)?.get(at % NAMES_PAGE)
     }
 
     /// Removes the name at a place.
     pub(super) fn remove(&mut self, at: usize) {
         let Some(last) = self.pop() else { return };
-        if let Some(place) = self.pages.get_mut(at / PAGE).and_then(|page| page.get_mut(at % PAGE)) {
+        if let Some(place) =
+            self.pages.get_mut(at / NAMES_PAGE).and_then(|page| page.get_mut(at % NAMES_PAGE))
+        {
             *place = last;
         }
     }
@@ -66,11 +68,11 @@ mod tests {
     fn one_that_goes_leaves_its_place_to_the_last_one_over_all_pages() {
         let name = |number: usize| Name::from(number.to_string());
         let (mut names, mut expected) = (Names::default(), Vec::new());
-        for number in 0..2 * PAGE + 2 {
+        for number in 0..2 * NAMES_PAGE + 2 {
             names.push(name(number));
             expected.push(name(number));
         }
-        for at in [0, PAGE, 2 * PAGE - 1, PAGE - 1] {
+        for at in [0, NAMES_PAGE, 2 * NAMES_PAGE - 1, NAMES_PAGE - 1] {
             names.remove(at);
             expected.swap_remove(at);
             assert!(names.iter().eq(&expected), "after the one at {at} went");

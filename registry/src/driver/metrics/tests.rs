@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::*;
-use crate::tests::driver::{Cluster, SOON, counter as actor, until};
+use crate::tests::driver::{Cluster, TEST_DEADLINE, counter as actor, until};
 
 /// What this registry, the only one, has counted so far.
 struct Seen(callsign_golden::Seen);
@@ -62,7 +62,7 @@ async fn a_registry_moves_what_it_counts_and_no_label_is_a_name() {
 
     // Another joins.
     let b = cluster.node("b").await;
-    b.wait_for(a.status().position, SOON).await.unwrap();
+    b.wait_for(a.status().position, TEST_DEADLINE).await.unwrap();
     let seen = Seen::by(&counted);
     assert_eq!(seen.get("members", ""), 2);
     assert_eq!(seen.get("links", ""), 1);
@@ -71,7 +71,7 @@ async fn a_registry_moves_what_it_counts_and_no_label_is_a_name() {
     assert_eq!(b.register("of-another", &theirs).await.unwrap().check(), Ok(()));
     b.unregister("of-another").await.unwrap();
     assert!(b.unregister("of-a-user").await.is_err());
-    assert!(b.lookup_consistent("of-a-user", SOON).await.unwrap().is_some());
+    assert!(b.lookup_consistent("of-a-user", TEST_DEADLINE).await.unwrap().is_some());
     let seen = Seen::by(&counted);
     assert_eq!(seen.get("calls_total", "call=unregister,outcome=freed"), 1);
     assert_eq!(seen.get("calls_total", "call=unregister,outcome=not_held_here"), 1);

@@ -30,7 +30,7 @@ use futures::{FutureExt, future::BoxFuture};
 use super::{ChecksFence, MonitorSettings, Monitored, QueueOracle, RegistryOracle};
 use crate::{Config, JoinError, Registry};
 
-const SOON: Duration = Duration::from_secs(60);
+const TEST_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Which oracle, and which cluster its nodes are in.
 trait Kind: Send + Sync + 'static {
@@ -195,7 +195,7 @@ impl<K: Kind> Nodes<K> {
                 Err(error) => panic!("{error}"),
             }
         };
-        assert!(registry.ready(SOON).await, "{member} is ready: {:?}", registry.status());
+        assert!(registry.ready(TEST_DEADLINE).await, "{member} is ready: {:?}", registry.status());
         let site = Site { registry: registry.clone(), line, address, is_cut: false };
         self.sites.lock().unwrap().entry((cluster.to_owned(), member.clone())).or_default().push(site);
         registry

@@ -66,7 +66,7 @@ pub struct RegistryOracle {
     epoch: Arc<AtomicU64>,
     /// The campaign's own clock ends trust before the session's does, so nobody has to be told. One for all claims: the
     /// registry keeps what it is given.
-    unheard: Arc<dyn Fn(Notice) + Send + Sync>,
+    ignores_notices: Arc<dyn Fn(Notice) + Send + Sync>,
 }
 
 impl RegistryOracle {
@@ -79,7 +79,7 @@ impl RegistryOracle {
             seat: None,
             held: None,
             epoch: Arc::default(),
-            unheard: Arc::new(|_| ()),
+            ignores_notices: Arc::new(|_| ()),
         })
     }
 
@@ -154,7 +154,7 @@ impl Oracle for RegistryOracle {
     async fn claim(&mut self, _attempt: Attempt) -> Result<Verdict<Fence>, Fault> {
         let seat = self.seat().await?;
         let options = RegisterOptions {
-            when_lapsed: WhenLapsed::Tell(self.unheard.clone()),
+            when_lapsed: WhenLapsed::Tell(self.ignores_notices.clone()),
             on_outage: Some(OnOutage::Fail),
             ..RegisterOptions::default()
         };

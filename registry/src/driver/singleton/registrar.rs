@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long between two tries that failed for another reason than that the name is held.
-const RETRY: Duration = Duration::from_millis(500);
+const REGISTER_RETRY: Duration = Duration::from_millis(500);
 
 /// At the longest, a name that is held is asked for again after this: what tells of its end may be late.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ pub(super) async fn keep<M: RemoteMessage>(
                     if matches!(error, RegisterError::BadName(_)) {
                         return Err(error.to_string());
                     }
-                    (error.to_string(), Some(RETRY))
+                    (error.to_string(), Some(REGISTER_RETRY))
                 }
             };
             let now = clock.now();

@@ -10,7 +10,7 @@ use callsign_election::{
 };
 
 over_every_oracle!(
-    j6_the_leader_child_runs_where_the_crown_is_and_is_down_before_the_crown_is_given_back,
+    j6_the_leader_child_runs_where_the_seat_is_and_is_down_before_the_seat_is_given_back,
     j7_the_follower_child_is_down_before_the_leader_child_starts_and_a_failed_claim_keeps_it,
     j8_a_child_that_exits_or_crashes_gives_up_the_term_and_another_leads,
     j8_a_child_is_restarted_in_place_three_times_first,
@@ -21,7 +21,7 @@ over_every_oracle!(
     a_child_does_what_it_was_sent_before_it_is_asked_to_end,
 );
 
-async fn j6_the_leader_child_runs_where_the_crown_is_and_is_down_before_the_crown_is_given_back<S: Seats>() {
+async fn j6_the_leader_child_runs_where_the_seat_is_and_is_down_before_the_seat_is_given_back<S: Seats>() {
     let mut sites = Sites::<S>::start(as_it_is::<S>).await;
     let first = sites.led(None).await;
     let leaders = sites.journal.leaders();
@@ -169,7 +169,7 @@ async fn j9_or_it_stops_with_the_reason_normal<S: Seats>() {
     S::depose(&node).await;
     let end = singleton.ended().await.unwrap();
     assert_eq!(end.why, Lost::Denied);
-    singleton.supervisor().wait(Some(SOON)).await.unwrap();
+    singleton.supervisor().wait(Some(TEST_DEADLINE)).await.unwrap();
     until("its parent has heard", || *ends.lock().unwrap() == [None::<String>]).await;
     let lines = journal.of("a");
     assert!(lines.ends_with(&[(Leader, true), (Leader, false)]), "no child is left: {lines:?}");
@@ -216,7 +216,7 @@ async fn callers_reach_the_child_by_name_through_a_change_of_leader<S: Seats>() 
     let calls = async {
         let mut answers = Vec::new();
         while !stop.load(Ordering::SeqCst) {
-            answers.push(to.call(Work::Who, SOON).await);
+            answers.push(to.call(Work::Who, TEST_DEADLINE).await);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         answers
@@ -237,7 +237,7 @@ async fn callers_reach_the_child_by_name_through_a_change_of_leader<S: Seats>() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_singleton_that_is_dropped_or_whose_supervisor_is_stopped_gives_back_the_crown_and_leaves_no_child()
+async fn a_singleton_that_is_dropped_or_whose_supervisor_is_stopped_gives_back_the_seat_and_leaves_no_child()
 {
     for drops in [true, false] {
         let mut sites = Sites::<ByLease>::start(as_it_is::<ByLease>).await;
@@ -267,7 +267,7 @@ impl Drop for Released {
 
 /// The one that runs by the real clock: a paused one does not go on while a thread is blocked. It judges no durations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn j16_d9_a_child_that_blocks_its_thread_keeps_the_crown_from_being_given_back_and_a_successor_from_being_started()
+async fn j16_d9_a_child_that_blocks_its_thread_keeps_the_seat_from_being_given_back_and_a_successor_from_being_started()
  {
     let cluster = Cluster::new();
     let nodes = [cluster.node("a").await, cluster.node("b").await];
@@ -325,7 +325,7 @@ async fn a_child_does_what_it_was_sent_before_it_is_asked_to_end<S: Seats>() {
     let first = sites.led(None).await;
     let to = sites.to(first);
     to.cast(Work::Busy(P(100))).await.unwrap();
-    let asked = tokio::spawn(async move { to.call(Work::Who, SOON).await });
+    let asked = tokio::spawn(async move { to.call(Work::Who, TEST_DEADLINE).await });
     // The question is on its way before the end.
     tokio::time::sleep(Duration::from_millis(10)).await;
     let epoch = sites.epoch(first);

@@ -8,7 +8,7 @@ use super::*;
 use crate::{ChildKind::Leader, NodeFailure, SingletonError, Turn, Turns, core::input::Input};
 
 /// All that a singleton adds to its node, but its campaign.
-const PARTS: [&str; 8] = [
+const SINGLETON_PARTS: [&str; 8] = [
     "a child of a singleton",
     "the end of a singleton's child",
     "the monitor of a leader",
@@ -35,7 +35,7 @@ impl<S: Seats> Sites<S> {
             biased;
             failure = self.nodes[n].failed() => failure,
             () = stimulus => unreachable!("it is never done"),
-            () = tokio::time::sleep(5 * SOON) => panic!("it has not failed"),
+            () = tokio::time::sleep(5 * TEST_DEADLINE) => panic!("it has not failed"),
         };
         // At once, before anything else runs.
         assert!(self.singletons[n].leadership().check().is_err(), "{failure}: it is trusted");
@@ -55,7 +55,7 @@ impl<S: Seats> Sites<S> {
 
 #[tokio::test(start_paused = true)]
 async fn a_part_of_a_singleton_that_panics_ends_its_node_whichever_it_is() {
-    for part in PARTS {
+    for part in SINGLETON_PARTS {
         let sites = Sites::<ByLease>::start(as_it_is::<ByLease>).await;
         let n = sites.led(None).await;
         sites.nodes[n].node.supervisor.sabotage(part);
@@ -82,9 +82,9 @@ async fn these_are_all_the_parts_that_a_singleton_adds() {
     tokio::select! {
         biased;
         () = sites.changes_hands() => {}
-        () = until("all have run", || added().len() >= PARTS.len()) => {}
+        () = until("all have run", || added().len() >= SINGLETON_PARTS.len()) => {}
     }
-    assert_eq!(added(), PARTS, "a part is missing in the list, and in the test above");
+    assert_eq!(added(), SINGLETON_PARTS, "a part is missing in the list, and in the test above");
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn a_campaign_that_dies_ends_the_node_of_its_singleton() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_fails_gives_up_the_crown() {
+async fn a_node_that_fails_gives_up_the_seat() {
     let sites = Sites::<ByLease>::start(as_it_is::<ByLease>).await;
     let n = sites.led(None).await;
     sites.nodes[n].node.supervisor.sabotage("the member of registry default");

@@ -22,7 +22,7 @@ fn handing_over<S: Seats>(plan: SingletonPlan<S::Oracle, Work>) -> SingletonPlan
 }
 
 async fn notes<S: Seats>(sites: &Sites<S>) -> Vec<u8> {
-    sites.to(0).call(Work::Leave, SOON).await.unwrap().0
+    sites.to(0).call(Work::Leave, TEST_DEADLINE).await.unwrap().0
 }
 
 async fn what_a_child_leaves_at_a_clean_end_is_given_to_its_successor_on_another_node<S: Seats>() {

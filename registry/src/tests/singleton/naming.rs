@@ -13,7 +13,7 @@ async fn with_leases(session: Duration, leadership: Timing, tune: Tune<ByLease>)
     for name in NAMES {
         let config = cluster.config(name).session_timing(SessionTiming::for_lease(session));
         let node = Registry::join(config).await.unwrap();
-        assert!(node.ready(SOON).await);
+        assert!(node.ready(TEST_DEADLINE).await);
         nodes.push(node);
     }
     let mut sites = Sites::<ByLease> { cluster, nodes, singletons: Vec::new(), events: Vec::new(), journal };
@@ -39,7 +39,7 @@ fn registered(event: &SingletonEvent) -> Option<u64> {
 async fn the_name_of_a_node_that_died_is_waited_for_and_told_and_its_token_grows() {
     // The leadership is free long before the session of the dead node is over.
     let mut sites =
-        with_leases(Duration::from_secs(40), timing(), |plan| plan.register_within(2 * SOON)).await;
+        with_leases(Duration::from_secs(40), timing(), |plan| plan.register_within(2 * TEST_DEADLINE)).await;
     let first = sites.led(None).await;
     let token = sites.event(first, registered).await;
     sites.isolate(first);
@@ -54,7 +54,7 @@ async fn the_name_of_a_node_that_died_is_waited_for_and_told_and_its_token_grows
     assert!(sites.event(second, registered).await > token);
     let to = sites.to(second);
     assert_eq!(
-        to.call(Work::Who, SOON).await.unwrap().0,
+        to.call(Work::Who, TEST_DEADLINE).await.unwrap().0,
         format!("{} in {}", NAMES[second], sites.epoch(second))
     );
     let seen = sites.seen(second).await;

@@ -96,7 +96,7 @@ async fn d1_d2_a_vacant_seat_is_granted_to_exactly_one_and_the_others_are_told_w
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let next = tokio::time::timeout(SOON, next).await.unwrap();
+    let next = tokio::time::timeout(TEST_DEADLINE, next).await.unwrap();
     assert!(next.term.epoch > grant.term.epoch && next.fence.ballot > grant.fence.ballot);
 }
 
@@ -130,7 +130,7 @@ async fn d5_d6_a_term_that_is_over_is_neither_refreshed_nor_given_back<S: Seats>
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let new = tokio::time::timeout(SOON, claimed).await.unwrap();
+    let new = tokio::time::timeout(TEST_DEADLINE, claimed).await.unwrap();
     assert!(new.term.epoch > old.term.epoch);
     assert!(matches!(oracle.refresh(attempt(5), &old).await, Ok(Verdict::Denied(_))), "not of another term");
     assert_eq!(oracle.abdicate(&old).await, Ok(false));
@@ -239,7 +239,7 @@ async fn j2_an_oracle_that_fails_or_declines_at_the_start_starts_no_child() {
     assert!(matches!(declined, SingletonError::Ignored), "{declined}");
     let failed = start(Err(Fault::Fatal("no such table".into()))).await.unwrap_err();
     assert!(matches!(failed, SingletonError::Campaign(CampaignStartError::Oracle(_))), "{failed}");
-    tokio::time::sleep(SOON).await;
+    tokio::time::sleep(TEST_DEADLINE).await;
     assert!(journal.lines().is_empty(), "{:?}", journal.lines());
     let named = Singleton::builder(&node, "two words").leader(|_| -> (Child, ()) { panic!() }).start().await;
     assert!(matches!(named, Err(SingletonError::Name(_))));

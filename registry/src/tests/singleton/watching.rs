@@ -129,7 +129,8 @@ async fn i10_a_leader_that_is_not_to_be_seen_is_looked_for_and_after_the_timeout
     let begun = tokio::time::Instant::now();
     let mut looks = Vec::new();
     while claims.lock().unwrap().len() < 3 {
-        let event = tokio::time::timeout(SOON, events.next()).await.expect("an event comes").unwrap();
+        let event =
+            tokio::time::timeout(TEST_DEADLINE, events.next()).await.expect("an event comes").unwrap();
         if let SingletonEvent::Monitor(MonitorEvent::Failed { retry, remaining }) = event {
             looks.push((retry, remaining.as_secs(), begun.elapsed().as_secs()));
         }

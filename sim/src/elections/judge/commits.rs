@@ -16,6 +16,16 @@ use crate::elections::{
     world::World,
 };
 
+/// A commit that changed the seat.
+#[derive(Clone, Copy)]
+struct Commit<'a> {
+    world: &'a World,
+    before: &'a Records,
+    /// For how long the seat had been as it was.
+    age: Duration,
+    author: Option<Author>,
+}
+
 impl Judge {
     pub(in crate::elections) fn committed(
         &mut self,
@@ -45,22 +55,23 @@ impl Judge {
         self.ballot = self.ballot.max(ballot);
         let old = before.seat.as_ref().and_then(|seat| seat.holder.as_ref());
         let age = world.now.saturating_sub(self.seat_since);
+        let commit = Commit { world, before, age, author };
         let vacated_for = self.vacated_for.take();
         match (&before.seat, old, &seat.holder) {
             (Some(before_seat), Some(old), Some(new)) if before_seat.epoch == seat.epoch => {
-                self.renewed(world, before, before_seat, old, new, author);
+                self.renewed(commit, before_seat, old, new);
             }
             (_, _, Some(new)) => {
                 if let (Some(better), None) = (vacated_for, old) {
                     self.inherited(before, new, better, age);
                 }
-                self.elected(world, before, old, seat, new, age, author);
+                self.elected(commit, old, seat, new);
             }
             (Some(before_seat), Some(old), None) => {
                 let asked_for = self.asked_for.filter(|(epoch, _)| *epoch == before_seat.epoch.0);
                 self.vacated_for =
                     challenger(world, before, author).or(asked_for.map(|(_, priority)| priority));
-                self.vacated(world, before, before_seat, old, seat, age, author);
+                self.vacated(commit, before_seat, old, seat);
             }
             (_, None, None) | (None, Some(_), None) => {}
         }
@@ -93,15 +104,8 @@ impl Judge {
     }
 
     /// Inv4, Inv5, Inv10: a term goes on.
-    fn renewed(
-        &mut self,
-        world: &World,
-        before: &Records,
-        seat: &Seat,
-        old: &Holder,
-        new: &Holder,
-        author: Option<Author>,
-    ) {
+    fn renewed(&mut self, commit: Commit<'_>, seat: &Seat, old: &Holder, new: &Holder) {
+        let Commit { world, before, author, .. } = commit;
         let same = (&old.member, old.incarnation) == (&new.member, new.incarnation);
         self.hold(Check::Inv2, same, || format!("epoch {} went from {old:?} to {new:?}", seat.epoch));
         self.enabled(before, seat.epoch);
@@ -127,16 +131,8 @@ impl Judge {
         }
     }
 
-    fn elected(
-        &mut self,
-        world: &World,
-        before: &Records,
-        old: Option<&Holder>,
-        seat: &Seat,
-        new: &Holder,
-        age: Duration,
-        author: Option<Author>,
-    ) {
+    fn elected(&mut self, commit: Commit<'_>, old: Option<&Holder>, seat: &Seat, new: &Holder) {
+        let Commit { world, before, age, author } = commit;
         let epoch = seat.epoch.0;
         let is_new = epoch > self.newest && seat.epoch.0 == seat.ballot.0;
         let newest = self.newest;
@@ -206,16 +202,8 @@ impl Judge {
         }
     }
 
-    fn vacated(
-        &mut self,
-        world: &World,
-        before: &Records,
-        seat: &Seat,
-        old: &Holder,
-        after: &Seat,
-        age: Duration,
-        author: Option<Author>,
-    ) {
+    fn vacated(&mut self, commit: Commit<'_>, seat: &Seat, old: &Holder, after: &Seat) {
+        let Commit { world, before, age, author } = commit;
         let Some(author) = author else {
             // An administrator's order.
             if old.lock_delay.is_zero() {

@@ -93,9 +93,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         within: 1_000,
     },
     Mutant {
-        name: "unheard-votes-count",
+        name: "votes-without-contact-count",
         file: "elector/src/core/state.rs",
-        what: "Counts the votes of members that never heard the leader like all others.",
+        what: "Counts the votes of members that never had contact with the leader like all others.",
         hazard: "DESIGN 4 (halves do not depose each other)",
         scenario: "slow",
         within: 1_000,

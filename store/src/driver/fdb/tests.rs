@@ -20,7 +20,7 @@ mod server;
 use proxy::{Cut, Proxy};
 use server::{Server, free_port};
 
-const LONG: Duration = Duration::from_secs(60);
+const TEST_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server, or the end of the test where there is none.
 macro_rules! server {
@@ -53,7 +53,7 @@ async fn value(store: &FdbStore) -> Option<Vec<u8>> {
             }
         }
     };
-    timeout(LONG, said).await.unwrap()
+    timeout(TEST_DEADLINE, said).await.unwrap()
 }
 
 /// Which version it is, as soon as the store says: a cluster that comes up may recover more than once.
@@ -65,7 +65,7 @@ async fn now(store: &FdbStore) -> Version {
             }
         }
     };
-    timeout(LONG, said).await.unwrap()
+    timeout(TEST_DEADLINE, said).await.unwrap()
 }
 
 /// Commits, as soon as the store takes commits again. It may have been done twice.
@@ -80,7 +80,7 @@ async fn at_last(store: &FdbStore, transaction: Transaction) -> Version {
             }
         }
     };
-    timeout(LONG, committed).await.unwrap()
+    timeout(TEST_DEADLINE, committed).await.unwrap()
 }
 
 /// A subject whose connections are spread over so many openings of one cluster: the one that the environment's
@@ -189,7 +189,7 @@ async fn there_are_so_many_watches_and_no_more() {
     assert!(store.watch(key(), since).await.is_err());
     drop(watches.pop());
     let changed = store.watch(key(), since);
-    let (changed, _) = futures::join!(timeout(LONG, changed), at_last(&store, put("2")));
+    let (changed, _) = futures::join!(timeout(TEST_DEADLINE, changed), at_last(&store, put("2")));
     changed.unwrap().unwrap();
 }
 
@@ -204,7 +204,7 @@ async fn a_watch_outlives_the_time_that_an_answer_may_take() {
     let ended = timeout(OPERATION_TIMEOUT + Duration::from_secs(2), &mut watch).await;
     assert!(ended.is_err(), "it ended without cause: {ended:?}");
     at_last(&store, put("2")).await;
-    timeout(LONG, watch).await.unwrap().unwrap();
+    timeout(TEST_DEADLINE, watch).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn a_server_that_restarts_is_found_again_and_its_watches_go_on() {
     let since = store.read(vec![]).await.unwrap().version;
     let watch = tokio::spawn(store.watch(key(), since));
     // One behind the other: the first has reached the server when this one ends.
-    timeout(LONG, store.watch(key(), Version(0))).await.unwrap().unwrap();
+    timeout(TEST_DEADLINE, store.watch(key(), Version(0))).await.unwrap().unwrap();
     server.crash();
     let asked =
         futures::join!(store.read(vec![]), store.watch(b"other".to_vec(), since), store.commit(put("2")));
@@ -227,7 +227,7 @@ async fn a_server_that_restarts_is_found_again_and_its_watches_go_on() {
     let version = at_last(&store, other).await;
     assert!(version > since && now(&store).await >= version);
     at_last(&open(&server), put("3")).await;
-    timeout(LONG, watch).await.unwrap().unwrap().unwrap();
+    timeout(TEST_DEADLINE, watch).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn no_outcome_is_a_lie_while_connections_and_servers_die() {
             }
         }
     };
-    let there = timeout(LONG, there).await.unwrap();
+    let there = timeout(TEST_DEADLINE, there).await.unwrap();
     let there: BTreeMap<_, _> = there.entries(0).iter().cloned().collect();
     let mut kinds = BTreeMap::new();
     for (key, outcome) in &told {

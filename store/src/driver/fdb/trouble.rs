@@ -25,7 +25,7 @@ const TRANSACTION_TOO_OLD: i32 = 1007;
 
 /// Refused by the resolvers, the proxies, or the client, before it could be done: `transaction_too_old`,
 /// `future_version`, `process_behind`, the proxies' memory limits, throttling by the operator or the cluster.
-const AGAIN: [i32; 8] = [TRANSACTION_TOO_OLD, 1009, 1037, 1042, 1051, 1078, 1213, 1223];
+const RETRYABLE: [i32; 8] = [TRANSACTION_TOO_OLD, 1009, 1037, 1042, 1051, 1078, 1213, 1223];
 /// `transaction_too_large`, `key_too_large`, `value_too_large`.
 const TOO_LARGE: [i32; 3] = [2101, 2102, 2103];
 /// What the client says of a transaction that makes no sense, such as one with a key of the system's: not sent.
@@ -40,7 +40,7 @@ pub(super) fn of_commit(code: i32) -> Meaning {
     match code {
         NOT_COMMITTED => Meaning::Conflict,
         DATABASE_LOCKED => Meaning::Refused,
-        _ if AGAIN.contains(&code) => Meaning::Again,
+        _ if RETRYABLE.contains(&code) => Meaning::Again,
         _ if TOO_LARGE.contains(&code) => Meaning::TooLarge,
         _ if SENSELESS.contains(&code) => Meaning::Refused,
         _ => Meaning::Unknown,

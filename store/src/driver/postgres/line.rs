@@ -25,7 +25,7 @@ use crate::{core::transaction::Version, driver::supervision::Supervisor};
 pub(super) enum Role {
     Commits,
     Reads,
-    /// Tells what it hears.
+    /// Tells what is notified.
     Listens(mpsc::UnboundedSender<Event>),
 }
 
@@ -155,13 +155,13 @@ pub type Driven = BoxFuture<'static, ()>;
 
 /// Connects and makes the settings.
 pub(super) async fn connect(address: &Address) -> Result<(Client, Driven), NotConnected> {
-    connect_and_hear(address, |_| ()).await
+    connect_and_listen(address, |_| ()).await
 }
 
-/// As `connect`; `hear` is given what others notify.
-pub async fn connect_and_hear(
+/// As `connect`; `on_notification` is given what others notify.
+pub async fn connect_and_listen(
     address: &Address,
-    mut hear: impl FnMut(String) + Send + 'static,
+    mut on_notification: impl FnMut(String) + Send + 'static,
 ) -> Result<(Client, Driven), NotConnected> {
     let connecting = address.config.connect(address.tls.clone());
     let (client, mut connection) =
@@ -170,7 +170,7 @@ pub async fn connect_and_hear(
         // Its error was told to whoever waited for an answer, and the next attempt to connect tells more.
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
             match message {
-                AsyncMessage::Notification(said) => hear(said.payload().to_owned()),
+                AsyncMessage::Notification(said) => on_notification(said.payload().to_owned()),
                 AsyncMessage::Notice(said) => tracing::info!(said = %said.message(), "the database says"),
                 _ => {}
             }
@@ -194,7 +194,7 @@ async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
         let started = Instant::now();
         let why = live(&place, &role, &states).await;
         if let Role::Listens(events) = &role {
-            let _ = events.send(Event::Deaf);
+            let _ = events.send(Event::Disconnected);
         }
         tracing::debug!(?role, %why, "a connection to the database is gone");
         states.send_replace(State::Down(why.to_string().into()));
@@ -205,16 +205,16 @@ async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
 
 /// One connection, from connecting to its end. Says why it ended.
 async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) -> NotConnected {
-    let hear = {
+    let on_notification = {
         let role = role.clone();
         move |payload| {
             if let Role::Listens(events) = &role {
                 // The keeper is gone only with the runtime.
-                let _ = events.send(Event::Heard(payload));
+                let _ = events.send(Event::Notified(payload));
             }
         }
     };
-    let (client, driven) = match connect_and_hear(&place.address, hear).await {
+    let (client, driven) = match connect_and_listen(&place.address, on_notification).await {
         Ok(connected) => connected,
         Err(why) => return why,
     };
@@ -236,7 +236,7 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
         }
         if let Role::Listens(events) = role {
             client.batch_execute(&format!("LISTEN {}", sql::CHANNEL)).await?;
-            // Whatever was committed before is looked for, whatever comes later is heard.
+            // Whatever was committed before is looked for, whatever comes later is notified.
             let _ = events.send(Event::Listens);
         }
         Ok(Statements::prepare(&client).await?)
@@ -273,12 +273,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_hears_of_commits_is_told_when_nothing_can_be_heard() {
+    async fn whoever_listens_for_commits_is_told_when_the_connection_is_gone() {
         // Nobody is there.
         let address = Address::parse("postgres://somebody@127.0.0.1:1/none").unwrap();
-        let (events, mut heard) = mpsc::unbounded_channel();
+        let (events, mut told_events) = mpsc::unbounded_channel();
         let _line = Line::start(Arc::new(Place::new(address, 0)), Role::Listens(events));
-        let told = timeout(Duration::from_secs(60), heard.recv()).await;
-        assert!(matches!(told, Ok(Some(Event::Deaf))), "{told:?}");
+        let told = timeout(Duration::from_secs(60), told_events.recv()).await;
+        assert!(matches!(told, Ok(Some(Event::Disconnected))), "{told:?}");
     }
 }

@@ -53,10 +53,10 @@ impl Watch {
 #[derive(Debug)]
 pub(super) enum Event {
     Watch(Watch),
-    /// Commits are heard of from now on.
+    /// Commits are notified from now on.
     Listens,
     /// They are not.
-    Deaf,
+    Disconnected,
     /// A commit wrote these keys.
-    Heard(String),
+    Notified(String),
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Shorter would burden a server that comes back to all its clients at once.
-const FIRST: Duration = Duration::from_millis(50);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Longer would be felt.
 const LONGEST: Duration = Duration::from_secs(1);
 /// After a connection that lived longer, the first pause again.
@@ -15,7 +15,7 @@ pub struct Pauses(Duration);
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self(FIRST)
+        Self(FIRST_PAUSE)
     }
 }
 
@@ -26,7 +26,7 @@ impl Pauses {
     }
 
     fn due(&mut self, lived: Duration) -> Duration {
-        let due = if lived > LIVED { FIRST } else { self.0 };
+        let due = if lived > LIVED { FIRST_PAUSE } else { self.0 };
         self.0 = (due * 2).min(LONGEST);
         due
     }
@@ -48,7 +48,10 @@ mod tests {
     #[test]
     fn clients_do_not_come_back_all_at_once() {
         let drawn: Vec<_> = (0..100).map(|_| Pauses::default().after(Duration::ZERO)).collect();
-        assert!(drawn.iter().all(|pause| *pause >= FIRST / 2 && *pause <= FIRST * 3 / 2), "{drawn:?}");
+        assert!(
+            drawn.iter().all(|pause| *pause >= FIRST_PAUSE / 2 && *pause <= FIRST_PAUSE * 3 / 2),
+            "{drawn:?}"
+        );
         assert!(drawn.iter().any(|pause| *pause != drawn[0]), "{drawn:?}");
     }
 }

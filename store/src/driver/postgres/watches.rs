@@ -25,13 +25,13 @@ use crate::{core::transaction::Version, error::StoreError};
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// The time between looks when nothing is heard, while it could be, and while it could not, or after a failed look.
 const SLOW_LOOK: Duration = Duration::from_secs(1);
-const DEAF_LOOK: Duration = Duration::from_millis(250);
+const LOOK_WHEN_DISCONNECTED: Duration = Duration::from_millis(250);
 
 /// Looks after the watches.
 pub(super) struct Keeper {
     line: Line,
     watches: Vec<Watch>,
-    is_deaf: bool,
+    is_disconnected: bool,
     /// Whether something may have changed.
     is_due: bool,
     last_look: Instant,
@@ -43,7 +43,7 @@ impl Keeper {
         Self {
             line,
             watches: Vec::new(),
-            is_deaf: true,
+            is_disconnected: true,
             is_due: false,
             last_look: Instant::now(),
             failed: false,
@@ -62,11 +62,11 @@ impl Keeper {
                 continue;
             };
             match event {
-                Some(event) => self.hear(event),
+                Some(event) => self.on_event(event),
                 None => return,
             }
             while let Ok(event) = events.try_recv() {
-                self.hear(event);
+                self.on_event(event);
             }
             if self.due().is_some_and(|due| due <= Instant::now()) {
                 self.look().await;
@@ -74,18 +74,18 @@ impl Keeper {
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn on_event(&mut self, event: Event) {
         match event {
             Event::Watch(watch) => {
                 self.watches.push(watch);
                 self.is_due = true;
             }
             Event::Listens => {
-                self.is_deaf = false;
+                self.is_disconnected = false;
                 self.is_due = true;
             }
-            Event::Deaf => self.is_deaf = true,
-            Event::Heard(words) => {
+            Event::Disconnected => self.is_disconnected = true,
+            Event::Notified(words) => {
                 self.is_due |= words.split(' ').any(|word| word == "*" || self.is_watched(word));
             }
         }
@@ -99,9 +99,9 @@ impl Keeper {
         let after = match () {
             () if self.watches.is_empty() => return None,
             // One that comes during an outage is told of it soon.
-            () if self.failed && self.watches.iter().all(|watch| watch.is_armed) => DEAF_LOOK,
+            () if self.failed && self.watches.iter().all(|watch| watch.is_armed) => LOOK_WHEN_DISCONNECTED,
             () if self.is_due => BETWEEN_LOOKS,
-            () if self.is_deaf => DEAF_LOOK,
+            () if self.is_disconnected => LOOK_WHEN_DISCONNECTED,
             () => SLOW_LOOK,
         };
         Some(self.last_look + after)
@@ -190,8 +190,8 @@ mod tests {
         let line = Line::start(Arc::new(Place::new(address, 0)), Role::Reads);
         let mut keeper = Keeper::new(line);
         let (ended, ends) = oneshot::channel();
-        keeper.hear(Event::Watch(Watch::new(b"k".to_vec(), Version(1), ended)));
-        keeper.hear(Event::Listens);
+        keeper.on_event(Event::Watch(Watch::new(b"k".to_vec(), Version(1), ended)));
+        keeper.on_event(Event::Listens);
         looked(&mut keeper);
         (keeper, ends)
     }
@@ -212,11 +212,11 @@ mod tests {
     async fn what_was_committed_while_nobody_listened_is_looked_for_as_soon_as_somebody_does() {
         let (mut keeper, _ends) = keeper();
         assert_eq!(next_look(&keeper), SLOW_LOOK);
-        keeper.hear(Event::Deaf);
-        assert_eq!(next_look(&keeper), DEAF_LOOK);
+        keeper.on_event(Event::Disconnected);
+        assert_eq!(next_look(&keeper), LOOK_WHEN_DISCONNECTED);
         looked(&mut keeper);
-        keeper.hear(Event::Listens);
-        assert_eq!(next_look(&keeper), BETWEEN_LOOKS, "a commit since the last look was not heard of");
+        keeper.on_event(Event::Listens);
+        assert_eq!(next_look(&keeper), BETWEEN_LOOKS, "a commit since the last look was not notified");
         looked(&mut keeper);
         assert_eq!(next_look(&keeper), SLOW_LOOK);
     }
@@ -231,9 +231,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_commit_that_is_heard_of_is_looked_for_if_it_may_concern_a_watch() {
+    async fn a_commit_that_is_notified_is_looked_for_if_it_may_concern_a_watch() {
         let (mut keeper, _ends) = keeper();
-        keeper.hear(Event::Heard(spelled(&[Write::Clear(b"other".to_vec())])));
+        keeper.on_event(Event::Notified(spelled(&[Write::Clear(b"other".to_vec())])));
         assert_eq!(next_look(&keeper), SLOW_LOOK);
         let put = |key: &[u8]| Write::Put { key: key.to_vec(), value: Vec::new() };
         for writes in [
@@ -243,11 +243,11 @@ mod tests {
             vec![Write::ClearRange(b"a".to_vec()..b"z".to_vec())],
             vec![put(b"other"); MOST_NAMED + 1],
         ] {
-            keeper.hear(Event::Heard(spelled(&writes)));
+            keeper.on_event(Event::Notified(spelled(&writes)));
             assert_eq!(next_look(&keeper), BETWEEN_LOOKS, "{writes:?}");
             looked(&mut keeper);
         }
         keeper.failed = true;
-        assert_eq!(next_look(&keeper), DEAF_LOOK, "a look that failed is made up for");
+        assert_eq!(next_look(&keeper), LOOK_WHEN_DISCONNECTED, "a look that failed is made up for");
     }
 }

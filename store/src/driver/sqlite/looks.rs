@@ -22,7 +22,7 @@ impl LookState {
     }
 
     /// The reader was asked, and is about to look: whoever commits from now on asks for another.
-    pub(super) fn heard(&self) {
+    pub(super) fn taken(&self) {
         self.is_asked.store(false, Ordering::SeqCst);
     }
 
@@ -38,12 +38,12 @@ impl LookState {
         self.watches.store(watches, Ordering::SeqCst);
     }
 
-    /// Nothing is heard any more. Says whether it was before.
-    pub(super) fn go_deaf(&self) -> bool {
+    /// Nothing is notified any more. Says whether it was before.
+    pub(super) fn look_slowly(&self) -> bool {
         !self.is_deaf.swap(true, Ordering::SeqCst)
     }
 
-    /// Whether nothing is heard.
+    /// Whether nothing is notified.
     pub(super) fn is_deaf(&self) -> bool {
         self.is_deaf.load(Ordering::SeqCst)
     }

@@ -61,22 +61,22 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Asks for a look at each ring. Where nothing can be heard, asks for slow looks instead, and says so once. If what hears
+    /// Asks for a look at each ring. Where nobody can listen, asks for slow looks instead, and says so once. If what listens
     /// panics, the store is broken.
     pub(super) fn listen(path: &Path, looks: &Looks, breaks: &Breaks) -> Self {
         let at_ring = {
             let (path, looks) = (path.to_owned(), looks.clone());
-            let heard = Identity::of(&path).ok();
+            let listened_to = Identity::of(&path).ok();
             move |event: notify::Result<Event>| match event.map(|event| event.kind) {
-                Ok(EventKind::Remove(_)) => deaf(&path, &"it was removed", &looks),
+                Ok(EventKind::Remove(_)) => look_slowly(&path, &"it was removed", &looks),
                 Ok(EventKind::Access(_)) => {}
                 // We hold it open ourselves, so of its removal only the number of its names is told.
-                Ok(EventKind::Modify(ModifyKind::Metadata(_))) if Identity::of(&path).ok() != heard => {
-                    deaf(&path, &"it was removed or replaced", &looks);
+                Ok(EventKind::Modify(ModifyKind::Metadata(_))) if Identity::of(&path).ok() != listened_to => {
+                    look_slowly(&path, &"it was removed or replaced", &looks);
                 }
                 // Also what is not understood: a needless look costs little.
                 Ok(_) => looks.ask(),
-                Err(error) => deaf(&path, &error, &looks),
+                Err(error) => look_slowly(&path, &error, &looks),
             }
         };
         Self::with(path, looks, breaks, at_ring)
@@ -90,14 +90,14 @@ impl Listener {
     ) -> Self {
         let closes = Arc::<AtomicBool>::default();
         let (path, looks) = (path.to_owned(), looks.clone());
-        let hears = Hears { at_ring, path, looks, breaks: breaks.clone(), closes: Arc::clone(&closes) };
-        let (path, looks) = (hears.path.clone(), hears.looks.clone());
-        let watcher = notify::recommended_watcher(hears).and_then(|mut watcher| {
+        let handler = Handler { at_ring, path, looks, breaks: breaks.clone(), closes: Arc::clone(&closes) };
+        let (path, looks) = (handler.path.clone(), handler.looks.clone());
+        let watcher = notify::recommended_watcher(handler).and_then(|mut watcher| {
             watcher.watch(&path, RecursiveMode::NonRecursive)?;
             Ok(watcher)
         });
         if let Err(error) = &watcher {
-            deaf(&path, error, &looks);
+            look_slowly(&path, error, &looks);
         }
         Self { closes, _watcher: watcher.ok() }
     }
@@ -110,7 +110,7 @@ impl Drop for Listener {
 }
 
 /// Lives in the thread of the watcher, and as long as that does.
-struct Hears<R> {
+struct Handler<R> {
     at_ring: R,
     path: PathBuf,
     looks: Looks,
@@ -118,7 +118,7 @@ struct Hears<R> {
     closes: Arc<AtomicBool>,
 }
 
-impl<R: FnMut(notify::Result<Event>) + Send + 'static> EventHandler for Hears<R> {
+impl<R: FnMut(notify::Result<Event>) + Send + 'static> EventHandler for Handler<R> {
     fn handle_event(&mut self, event: notify::Result<Event>) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (self.at_ring)(event))) {
             self.breaks
@@ -127,18 +127,18 @@ impl<R: FnMut(notify::Result<Event>) + Send + 'static> EventHandler for Hears<R>
     }
 }
 
-impl<R> Drop for Hears<R> {
+impl<R> Drop for Handler<R> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.breaks.send_replace(Some("the thread that listens to the notifier panicked".to_owned()));
         } else if !self.closes.load(Ordering::SeqCst) {
-            deaf(&self.path, &"the thread that heard it has ended", &self.looks);
+            look_slowly(&self.path, &"the thread that listened to it has ended", &self.looks);
         }
     }
 }
 
-fn deaf(path: &Path, why: &dyn std::fmt::Display, looks: &Looks) {
-    if looks.go_deaf() {
+fn look_slowly(path: &Path, why: &dyn std::fmt::Display, looks: &Looks) {
+    if looks.look_slowly() {
         tracing::warn!(path = %path.display(), %why, "commits of other processes are noticed only by slow looks");
     }
 }
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(60);
+    const TEST_DEADLINE: Duration = Duration::from_secs(60);
 
     fn rings(_: notify::Result<Event>) {}
 
@@ -161,27 +161,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_of_what_hears_the_bell_breaks_the_store() {
+    async fn a_panic_of_what_listens_to_the_notifier_breaks_the_store() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("notifier");
         let ((looks, _asked), (breaks, mut broken)) = (looks(), watch::channel(None));
         let notifier = Notifier::open(&path);
         let listener = Listener::with(&path, &looks, &breaks, |_| panic!("on request"));
         notifier.notify();
-        let said = tokio::time::timeout(SOON, broken.wait_for(Option::is_some)).await.expect("it is said");
+        let said =
+            tokio::time::timeout(TEST_DEADLINE, broken.wait_for(Option::is_some)).await.expect("it is said");
         assert_eq!(said.unwrap().as_deref(), Some("what listens to the notifier panicked: on request"));
         drop(listener);
     }
 
     #[test]
-    fn the_end_of_the_thread_that_hears_makes_looks_slow_and_a_panic_in_it_breaks_the_store() {
+    fn the_end_of_the_thread_that_listens_makes_looks_slow_and_a_panic_in_it_breaks_the_store() {
         for (panics, closes) in [(false, false), (false, true), (true, false)] {
             let ((looks, asked), (breaks, broken)) = (looks(), watch::channel(None));
             let closes = Arc::new(AtomicBool::new(closes));
             let is_closed = closes.load(Ordering::SeqCst);
-            let hears = Hears { at_ring: rings, path: PathBuf::new(), looks, breaks, closes };
+            let handler = Handler { at_ring: rings, path: PathBuf::new(), looks, breaks, closes };
             let thread = std::thread::spawn(move || {
-                let _hears = hears;
+                let _handler = handler;
                 assert!(!panics, "on request");
             });
             assert_eq!(thread.join().is_err(), panics);

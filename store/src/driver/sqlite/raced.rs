@@ -11,7 +11,7 @@ mod sync {
 
 #[path = "looks.rs"]
 #[allow(clippy::duplicate_mod)] // with other primitives
-#[allow(dead_code)] // being deaf is no race
+#[allow(dead_code)] // slow looks are no race
 mod looks;
 
 use looks::LookState;
@@ -38,7 +38,7 @@ fn a_watch_ends_however_it_meets_commits() {
         let mut seen = looks.counted(1, || *database.lock().unwrap());
         while seen < 2 {
             requests.recv().unwrap();
-            looks.heard();
+            looks.taken();
             seen = *database.lock().unwrap();
         }
         for commit in commits {

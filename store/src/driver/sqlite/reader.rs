@@ -58,12 +58,12 @@ impl Looks {
     }
 
     /// From now on the reader looks on its own, slowly. Says whether it did not before.
-    pub(super) fn go_deaf(&self) -> bool {
-        let heard = self.state.go_deaf();
-        if heard {
+    pub(super) fn look_slowly(&self) -> bool {
+        let was_notified = self.state.look_slowly();
+        if was_notified {
             let _ = self.requests.send(Request::Look);
         }
-        heard
+        was_notified
     }
 }
 
@@ -101,7 +101,7 @@ impl Reader {
                 Ok(Request::Read { reads, deadline, reply }) => self.read(&reads, deadline, reply),
                 Ok(Request::Watch { watch, deadline }) => self.watch(watch, deadline),
                 Ok(Request::Look) => {
-                    self.looks.heard();
+                    self.looks.taken();
                     self.next_look.get_or_insert(self.last_look + BETWEEN_LOOKS);
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}

@@ -320,7 +320,7 @@ async fn a_watch_outlives_more_removals_than_are_remembered() {
 }
 
 #[tokio::test]
-async fn without_a_bell_a_watch_is_ended_by_slow_looks() {
+async fn without_a_notifier_a_watch_is_ended_by_slow_looks() {
     let place = Place::new();
     std::fs::write(place.beside("-notify"), "").unwrap();
     let (store, other) = (place.open(), place.open());
@@ -334,7 +334,7 @@ async fn without_a_bell_a_watch_is_ended_by_slow_looks() {
 }
 
 #[tokio::test]
-async fn whoever_comes_after_the_bell_was_removed_rings_another_and_is_heard_by_slow_looks() {
+async fn whoever_comes_after_the_notifier_was_removed_makes_another_and_is_noticed_by_slow_looks() {
     let place = Place::new();
     let store = place.open();
     let mut watch = store.watch(b"k".to_vec(), Version(0));
@@ -347,7 +347,7 @@ async fn whoever_comes_after_the_bell_was_removed_rings_another_and_is_heard_by_
 }
 
 #[tokio::test]
-async fn a_bell_that_cannot_be_had_does_not_keep_the_store_from_opening() {
+async fn a_notifier_that_cannot_be_had_does_not_keep_the_store_from_opening() {
     let place = Place::new();
     std::fs::create_dir(place.beside("-notify")).unwrap();
     std::fs::remove_dir(place.beside("-notify")).unwrap();

@@ -47,7 +47,7 @@ fn lost(namespaces: &Namespaces) -> u64 {
     }
 }
 
-fn hears(mut stream: &TcpStream, wait: Duration) -> Result<u8, ErrorKind> {
+fn receives(mut stream: &TcpStream, wait: Duration) -> Result<u8, ErrorKind> {
     stream.set_read_timeout(Some(wait)).unwrap();
     let mut byte = [0];
     stream.read_exact(&mut byte).map(|()| byte[0]).map_err(|error| error.kind())
@@ -62,13 +62,13 @@ fn a_way_that_is_cut_loses_packets_and_the_other_one_passes() {
     let before = lost(&namespaces);
     (&dialled).write_all(&[1]).unwrap();
     (&accepted).write_all(&[2]).unwrap();
-    assert_eq!(hears(&dialled, TEST_DEADLINE), Ok(2));
-    assert_eq!(hears(&accepted, NOTHING), Err(ErrorKind::WouldBlock));
+    assert_eq!(receives(&dialled, TEST_DEADLINE), Ok(2));
+    assert_eq!(receives(&accepted, NOTHING), Err(ErrorKind::WouldBlock));
     let during = lost(&namespaces);
     assert!(during > before, "{during}, {before} before");
     // The kernel sends it again, without anybody's doing.
     namespaces.set(&[(way.clone(), Way::default())]);
-    assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(1));
+    assert_eq!(receives(&accepted, TEST_DEADLINE), Ok(1));
     // Neither way: no answer, but no refusal either.
     for cut in [way, back] {
         namespaces.set(&[(cut.clone(), Way::cut())]);
@@ -94,11 +94,11 @@ fn connections_that_are_broken_end_on_both_sides_also_over_a_cut() {
     let ways = both_ways("dialler", "listener");
     namespaces.break_connections(&both_ways("dialler", "other"));
     (&dialled).write_all(&[1]).unwrap();
-    assert_eq!(hears(&accepted, TEST_DEADLINE), Ok(1), "those of another link go on");
+    assert_eq!(receives(&accepted, TEST_DEADLINE), Ok(1), "those of another link go on");
     namespaces.set(&ways.clone().map(|way| (way, Way::cut())));
     namespaces.break_connections(&[both_ways("other", "dialler")[0].clone(), ways[0].clone()]);
     for end in [&dialled, &accepted] {
-        assert_eq!(hears(end, TEST_DEADLINE), Err(ErrorKind::ConnectionAborted));
+        assert_eq!(receives(end, TEST_DEADLINE), Err(ErrorKind::ConnectionAborted));
     }
 }
 

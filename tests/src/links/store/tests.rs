@@ -10,7 +10,7 @@ use crate::wait::TEST_DEADLINE;
 /// How long is waited for what is not to come.
 const NOTHING: Duration = Duration::from_millis(200);
 
-fn hears(mut stream: &TcpStream, wait: Duration) -> Result<u8, ErrorKind> {
+fn receives(mut stream: &TcpStream, wait: Duration) -> Result<u8, ErrorKind> {
     stream.set_read_timeout(Some(wait)).unwrap();
     let mut byte = [0];
     stream.read_exact(&mut byte).map(|()| byte[0]).map_err(|error| error.kind())
@@ -27,13 +27,13 @@ fn a_store_that_is_cut_off_and_mute_answers_when_both_are_over() {
     links.cut("node");
     links.cut_answers("node");
     (&node).write_all(&[1]).unwrap();
-    assert_eq!(hears(&server, NOTHING), Err(ErrorKind::WouldBlock));
+    assert_eq!(receives(&server, NOTHING), Err(ErrorKind::WouldBlock));
     links.end_cut("node");
-    assert_eq!(hears(&server, TEST_DEADLINE), Ok(1), "it is mute only");
+    assert_eq!(receives(&server, TEST_DEADLINE), Ok(1), "it is mute only");
     (&server).write_all(&[2]).unwrap();
-    assert_eq!(hears(&node, NOTHING), Err(ErrorKind::WouldBlock));
+    assert_eq!(receives(&node, NOTHING), Err(ErrorKind::WouldBlock));
     links.end_cut_answers("node");
-    assert_eq!(hears(&node, TEST_DEADLINE), Ok(2));
+    assert_eq!(receives(&node, TEST_DEADLINE), Ok(2));
 }
 
 #[test]

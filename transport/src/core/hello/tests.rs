@@ -255,7 +255,7 @@ fn an_unwelcome_incarnation_is_told_so() {
     assert_eq!(pair.run(), both(Refused::Superseded));
 }
 
-fn listener_hears(frames: Vec<Vec<u8>>) -> Vec<Effect> {
+fn listener_gets(frames: Vec<Vec<u8>>) -> Vec<Effect> {
     let mut hello = Hello::new(me("a"), Side::Listener);
     let mut effects = Vec::new();
     for frame in frames {
@@ -273,7 +273,7 @@ fn another_version_is_refused_whatever_follows_it_and_answered_with_ours() {
     let newer = [&MAGIC[..], &[0, 9], b"in words of the future", &[0, 12]].concat();
     let why = Refused::Version { ours: Versions::OURS, theirs: Versions { oldest: 9, newest: 12 } };
     assert_eq!(
-        listener_hears(vec![newer.clone()]),
+        listener_gets(vec![newer.clone()]),
         [Effect::Send(preamble(&me("a"))), Effect::Refuse(why.clone())]
     );
     let mut dialler = Hello::new(me("b"), Side::Dialler { expected: "a".into() });
@@ -300,8 +300,8 @@ fn the_newest_common_version_is_spoken_on_both_sides() {
             Hello::new(speaks("b", dialler.0, dialler.1), Side::Dialler { expected: "a".into() }),
             Hello::new(speaks("a", listener.0, listener.1), Side::Listener),
         ];
-        let heard = [preamble(&sides[1].me), preamble(&sides[0].me)];
-        for (hello, frame) in sides.iter_mut().zip(heard) {
+        let received = [preamble(&sides[1].me), preamble(&sides[0].me)];
+        for (hello, frame) in sides.iter_mut().zip(received) {
             assert_eq!(hello.version(), None);
             hello.step(Input::Frame(frame), &mut Vec::new());
             assert_eq!(hello.version(), Some(common));
@@ -314,7 +314,7 @@ fn the_newest_common_version_is_spoken_on_both_sides() {
 #[test]
 fn a_preamble_that_does_not_say_its_newest_version_has_one_version() {
     let whole = preamble(&me("b"));
-    let effects = listener_hears(vec![whole[..whole.len() - 2].to_vec()]);
+    let effects = listener_gets(vec![whole[..whole.len() - 2].to_vec()]);
     assert!(matches!(effects.last(), Some(Effect::NoiseBegin { .. })), "{effects:?}");
 }
 
@@ -335,17 +335,17 @@ fn what_newer_versions_add_behind_preamble_and_hello_is_not_read() {
 #[test]
 fn a_refusal_for_a_reason_of_the_future_is_passed_on_by_its_name() {
     let future = b"\x81\xa7Refused\x81\xa8Eclipsed\x92\x01\x02".to_vec();
-    let effects = listener_hears(vec![preamble(&me("b")), future]);
+    let effects = listener_gets(vec![preamble(&me("b")), future]);
     assert_eq!(effects.last(), Some(&Effect::Refuse(Refused::Unknown("Eclipsed".into()))));
     let damaged = b"\x81\xa7Refused\x81\xa9WrongNode\x01".to_vec();
-    let effects = listener_hears(vec![preamble(&me("b")), damaged]);
+    let effects = listener_gets(vec![preamble(&me("b")), damaged]);
     assert!(matches!(effects.last(), Some(Effect::Refuse(Refused::Malformed(_)))), "{effects:?}");
 }
 
 #[test]
 fn a_stranger_is_not_answered() {
     for garbage in [&b"GET / HTTP/1.1"[..], b"", b"CALLSIG", MAGIC] {
-        assert_eq!(listener_hears(vec![garbage.to_vec()]), [Effect::Refuse(Refused::NotCallsign)]);
+        assert_eq!(listener_gets(vec![garbage.to_vec()]), [Effect::Refuse(Refused::NotCallsign)]);
     }
 }
 
@@ -357,7 +357,7 @@ fn a_preamble_changed_on_the_way_ends_as_a_wrong_secret() {
     let longer = [&preamble(&me("a"))[..], b" "].concat();
     dialler.step(Input::Frame(longer), &mut effects);
     let [Effect::NoiseBegin { prologue }, Effect::NoiseWrite] = &effects[..] else { panic!("{effects:?}") };
-    let honest = listener_hears(vec![preamble(&me("b"))]);
+    let honest = listener_gets(vec![preamble(&me("b"))]);
     let Some(Effect::NoiseBegin { prologue: theirs }) = honest.get(1) else { panic!("{honest:?}") };
     assert_ne!(prologue, theirs);
 }
@@ -366,7 +366,7 @@ fn a_preamble_changed_on_the_way_ends_as_a_wrong_secret() {
 fn frames_out_of_turn_and_garbage_end_the_handshake_once() {
     let hello = word(&Word::Hello { node: "b".into(), incarnation: 7 });
     for second in [hello, word(&Word::Ready), b"\xc1\xff".to_vec(), vec![]] {
-        let effects = listener_hears(vec![preamble(&me("b")), second.clone(), second]);
+        let effects = listener_gets(vec![preamble(&me("b")), second.clone(), second]);
         let refused = effects.iter().filter(|e| matches!(e, Effect::Refuse(Refused::Malformed(_)))).count();
         assert_eq!(refused, 1, "{effects:?}");
         assert!(!effects.iter().any(|e| matches!(e, Effect::Accept(_) | Effect::Check(_))));

@@ -46,22 +46,22 @@ fn a_silent_peer_is_pinged_and_then_given_up() {
 }
 
 #[test]
-fn a_peer_that_is_heard_is_kept() {
+fn a_peer_from_which_bytes_come_is_kept() {
     let mut link = up();
     for s in 0..100 {
         let ended = run(&mut link, f64::from(s) * 4.).iter().any(|(_, e)| matches!(e, Effect::End(_)));
         assert!(!ended);
-        assert_eq!(step(&mut link, f64::from(s) * 4., Input::Heard), []);
+        assert_eq!(step(&mut link, f64::from(s) * 4., Input::Received), []);
     }
 }
 
 #[test]
 fn a_side_that_does_not_read_accuses_nobody_but_goes_on_pinging() {
     let mut link = up();
-    step(&mut link, 1., Input::Deaf);
+    step(&mut link, 1., Input::Paused);
     let log = run(&mut link, 100.);
     assert!(log.len() > 90 && log.iter().all(|(_, effect)| *effect == Effect::Ping));
-    step(&mut link, 100., Input::Hearing);
+    step(&mut link, 100., Input::Resumed);
     let log = run(&mut link, 200.);
     assert_eq!(log.last(), Some(&(seconds(105.), Effect::End(DownReason::Silent))), "the count starts again");
 }
@@ -70,7 +70,7 @@ fn a_side_that_does_not_read_accuses_nobody_but_goes_on_pinging() {
 fn a_side_that_was_stopped_accuses_nobody() {
     let mut link = up();
     assert_eq!(step(&mut link, 60., Input::Wake), [Effect::Ping]);
-    step(&mut link, 60.1, Input::Heard);
+    step(&mut link, 60.1, Input::Received);
     assert!(run(&mut link, 65.).iter().all(|(_, effect)| *effect == Effect::Ping));
 }
 

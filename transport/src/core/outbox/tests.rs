@@ -101,7 +101,7 @@ fn a_control_lane_longer_than_a_write_goes_out_whole_before_bulk() {
     let mut bytes = BytesMut::new();
     let mut batch = BytesMut::new();
     while outbox.next(&mut batch) == Next::Write {
-        assert!(batch.len() <= BATCH + 2 * PIECE);
+        assert!(batch.len() <= BATCH + 2 * FRAME_PIECE);
         bytes.unsplit(batch.split());
     }
     let mut order = Vec::new();

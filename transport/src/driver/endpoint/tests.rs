@@ -29,7 +29,7 @@ fn each_setting_has_its_bounds() {
     const KIB: usize = 1024;
     const GIB: usize = 1 << 30;
     const NONE: Duration = Duration::ZERO;
-    const TICK: Duration = Duration::from_nanos(1);
+    const CLOCK_TICK: Duration = Duration::from_nanos(1);
     let bounds: &[Bound] = &[
         (
             "fit into each queue",
@@ -62,14 +62,14 @@ fn each_setting_has_its_bounds() {
         ),
         ("some calls", |c| c.limits.open_calls = KIB, |c| c.limits.open_calls = KIB - 1),
         ("room for a link", |c| c.limits.links = 1, |c| c.limits.links = 0),
-        ("pings", |c| c.timing.ping = TICK, |c| c.timing.ping = NONE),
+        ("pings", |c| c.timing.ping = CLOCK_TICK, |c| c.timing.ping = NONE),
         (
             "pings",
-            |c| c.timing.ping = c.timing.silence.saturating_sub(TICK),
+            |c| c.timing.ping = c.timing.silence.saturating_sub(CLOCK_TICK),
             |c| c.timing.ping = c.timing.silence,
         ),
-        ("redialling", |c| c.timing.redial_min = TICK, |c| c.timing.redial_min = NONE),
-        ("redialling", |c| c.timing.handshake = TICK, |c| c.timing.handshake = NONE),
+        ("redialling", |c| c.timing.redial_min = CLOCK_TICK, |c| c.timing.redial_min = NONE),
+        ("redialling", |c| c.timing.handshake = CLOCK_TICK, |c| c.timing.handshake = NONE),
     ];
     for (n, (text, taken, refused)) in bounds.iter().enumerate() {
         let with = |change: fn(&mut EndpointConfig)| {

@@ -284,7 +284,7 @@ async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireR
             () = inner.halted.cancelled() => return,
             filled = wire.fill() => match filled {
                 Ok(true) => {
-                    inner.step_link(handle, Input::Heard);
+                    inner.step_link(handle, Input::Received);
                     if let Some(until) = rate.draw(inner.now(), wire.received()) {
                         pause(inner, handle, until).await;
                     }
@@ -298,14 +298,14 @@ async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireR
 
 /// Does not read from a peer that sends too fast, until then.
 async fn pause(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, until: Duration) {
-    inner.step_link(handle, Input::Deaf);
+    inner.step_link(handle, Input::Paused);
     tokio::select! {
         biased;
         () = sleep_until(inner.start + until) => {}
         () = handle.done.cancelled() => {}
         () = inner.halted.cancelled() => {}
     }
-    inner.step_link(handle, Input::Hearing);
+    inner.step_link(handle, Input::Resumed);
 }
 
 /// Takes frames to where they belong.
@@ -381,14 +381,14 @@ impl Reader<'_> {
                 state.subscribers.offer(channel, body, (&handle.peer, handle.id), &mut progress)
             };
             let Some(full) = full else { return };
-            inner.step_link(handle, Input::Deaf);
+            inner.step_link(handle, Input::Paused);
             tokio::select! {
                 biased;
                 () = full.room.wait(body.len()) => progress.grant(&full),
                 () = handle.done.cancelled() => return,
                 () = inner.halted.cancelled() => return,
             }
-            inner.step_link(handle, Input::Hearing);
+            inner.step_link(handle, Input::Resumed);
             waited = Some(full);
         }
     }

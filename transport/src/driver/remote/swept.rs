@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Below so many entries a table is never looked through.
-const LEAST: usize = 1024;
+const SWEEP_FROM: usize = 1024;
 
 /// Loses the useless entries now and then: it never has more than twice as many entries as were useful the last time that it
 /// was looked through, or 1024.
@@ -15,7 +15,7 @@ pub(super) struct Swept<K, V> {
 
 impl<K, V> Default for Swept<K, V> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), at: LEAST }
+        Self { entries: BTreeMap::new(), at: SWEEP_FROM }
     }
 }
 
@@ -24,7 +24,7 @@ impl<K: Ord, V> Swept<K, V> {
     pub(super) fn insert(&mut self, key: K, value: V, mut is_useful: impl FnMut(&K, &V) -> bool) {
         if self.entries.len() >= self.at {
             self.entries.retain(|key, value| is_useful(key, value));
-            self.at = LEAST.max(self.entries.len() * 2);
+            self.at = SWEEP_FROM.max(self.entries.len() * 2);
         }
         self.entries.insert(key, value);
     }
@@ -50,9 +50,9 @@ mod tests {
     #[test]
     fn what_is_useless_does_not_stay() {
         let mut table = Swept::default();
-        for key in 0..LEAST * 5 {
+        for key in 0..SWEEP_FROM * 5 {
             table.insert(key, (), |key, ()| *key == 7);
-            assert!(table.entries.len() <= LEAST);
+            assert!(table.entries.len() <= SWEEP_FROM);
         }
         assert_eq!(table.get(&7), Some(&()));
         assert_eq!(table.remove(&7), Some(()));
@@ -62,14 +62,14 @@ mod tests {
     #[test]
     fn what_is_useful_is_not_looked_at_again_and_again() {
         let (mut table, mut looks) = (Swept::default(), 0);
-        for key in 0..=LEAST * 4 {
+        for key in 0..=SWEEP_FROM * 4 {
             table.insert(key, (), |_, ()| {
                 looks += 1;
                 true
             });
         }
-        assert_eq!(looks, LEAST + LEAST * 2 + LEAST * 4);
-        assert_eq!(table.take().count(), LEAST * 4 + 1);
+        assert_eq!(looks, SWEEP_FROM + SWEEP_FROM * 2 + SWEEP_FROM * 4);
+        assert_eq!(table.take().count(), SWEEP_FROM * 4 + 1);
         assert_eq!(table.take().count(), 0);
     }
 }

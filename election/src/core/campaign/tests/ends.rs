@@ -69,7 +69,7 @@ fn d8_a_term_that_was_over_before_the_stop_is_not_said_to_stand_in_anybodys_way(
     story.pass(s(20));
     assert!(matches!(release(&story), Release::Failed(_)), "{:?}", release(&story));
     // Of one that ends with its term it is said, too.
-    let mut story = leading(Config { on_loss: OnLoss::Stop, ..config() }, grant(1, 1));
+    let mut story = leading(CoreConfig { on_loss: OnLoss::Stop, ..config() }, grant(1, 1));
     story.pause(left);
     story.step(Input::Wake);
     story.role_stopped();
@@ -80,7 +80,7 @@ fn d8_a_term_that_was_over_before_the_stop_is_not_said_to_stand_in_anybodys_way(
 #[test]
 fn d8_a_term_that_was_given_up_and_could_not_be_given_back_stands_in_the_way_while_it_would_be_trusted() {
     for (after, is_over) in [(s(0), false), (s(60), true)] {
-        let mut story = leading(Config { cool_down: s(300), ..config() }, grant(1, 1));
+        let mut story = leading(CoreConfig { cool_down: s(300), ..config() }, grant(1, 1));
         story.signal(Signal::ResignRequested { epoch: None });
         story.role_stopped();
         story.abdicated(Err(Fault::Fatal("no".to_owned())));
@@ -93,7 +93,7 @@ fn d8_a_term_that_was_given_up_and_could_not_be_given_back_stands_in_the_way_whi
     }
     // No clock ends this one.
     let forever = Grant { validity: Validity::UntilRevoked, ..grant(1, 1) };
-    let mut story = leading(Config { cool_down: s(300), ..config() }, forever);
+    let mut story = leading(CoreConfig { cool_down: s(300), ..config() }, forever);
     story.signal(Signal::ResignRequested { epoch: None });
     story.role_stopped();
     story.abdicated(Err(fault(false)));
@@ -105,7 +105,7 @@ fn d8_a_term_that_was_given_up_and_could_not_be_given_back_stands_in_the_way_whi
 #[test]
 fn what_became_of_the_seat_is_said_of_the_last_term_and_not_of_one_before() {
     // Another has it.
-    let mut story = leading(Config { cool_down: Duration::ZERO, ..config() }, grant(1, 1));
+    let mut story = leading(CoreConfig { cool_down: Duration::ZERO, ..config() }, grant(1, 1));
     story.signal(Signal::ResignRequested { epoch: None });
     story.role_stopped();
     story.abdicated(Err(Fault::Fatal("no".to_owned())));
@@ -133,14 +133,14 @@ fn what_became_of_the_seat_is_said_of_the_last_term_and_not_of_one_before() {
     story.step(Input::Stop);
     assert_eq!(release(&story), Release::NotHeld);
     // It gave it back, and followed.
-    let mut story = leading(Config { cool_down: Duration::ZERO, ..config() }, grant(1, 1));
+    let mut story = leading(CoreConfig { cool_down: Duration::ZERO, ..config() }, grant(1, 1));
     story.signal(Signal::ResignRequested { epoch: None });
     story.role_stopped();
     story.abdicated(Ok(true));
     story.step(Input::Stop);
     assert_eq!(release(&story), Release::NotHeld);
     // A refusal for another reason does not say whose the seat is.
-    let mut story = leading(Config { cool_down: Duration::ZERO, ..config() }, grant(1, 1));
+    let mut story = leading(CoreConfig { cool_down: Duration::ZERO, ..config() }, grant(1, 1));
     story.signal(Signal::ResignRequested { epoch: None });
     story.role_stopped();
     story.abdicated(Err(Fault::Fatal("no".to_owned())));

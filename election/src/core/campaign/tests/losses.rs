@@ -309,7 +309,7 @@ fn leading_is_published_only_after_the_role_is_active_and_while_trusted() {
 #[test]
 fn j9_a_loss_makes_a_follower_or_ends_the_campaign() {
     for on_loss in [OnLoss::Follow, OnLoss::Stop] {
-        let mut story = leading(Config { on_loss, ..config() }, grant(1, 1));
+        let mut story = leading(CoreConfig { on_loss, ..config() }, grant(1, 1));
         story.pass(s(3));
         story.denied(Some(other(2)));
         story.role_stopped();

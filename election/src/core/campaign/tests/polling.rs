@@ -39,7 +39,7 @@ fn i11_it_polls_while_another_seems_to_lead() {
 fn h7_a_hundred_followers_do_not_ask_together() {
     let mut slots = std::collections::BTreeMap::<u128, u32>::new();
     for seed in 0..100 {
-        let mut story = Story::<Fence>::of(Config { seed, ..config() });
+        let mut story = Story::<Fence>::of(CoreConfig { seed, ..config() });
         story.denied(Some(other(1)));
         story.pass(s(3));
         assert_eq!(story.count("claim"), 2);
@@ -52,7 +52,7 @@ fn h7_a_hundred_followers_do_not_ask_together() {
 #[test]
 fn i1_a_signal_brings_the_claim_within_the_bound() {
     for seed in 0..50 {
-        let mut story = Story::<Fence>::of(Config { seed, ..config() });
+        let mut story = Story::<Fence>::of(CoreConfig { seed, ..config() });
         story.denied(Some(other(1)));
         story.signal(Signal::Wakeup);
         let since = story.now;
@@ -97,7 +97,7 @@ fn i2_ten_thousand_wakeups_are_at_most_two_claims() {
 fn i3_followers_that_are_woken_together_spread() {
     let mut claims: Vec<_> = (0..100)
         .map(|seed| {
-            let mut story = Story::<Fence>::of(Config { seed, ..config() });
+            let mut story = Story::<Fence>::of(CoreConfig { seed, ..config() });
             story.denied(Some(other(1)));
             story.signal(Signal::Wakeup);
             story.pass(ms(50));
@@ -115,7 +115,7 @@ fn i3_followers_that_are_woken_together_spread() {
 
 #[test]
 fn j5_no_claim_before_the_delay_and_a_clean_stop_within_it() {
-    let config = Config { claim_delay: ms(200), ..config() };
+    let config = CoreConfig { claim_delay: ms(200), ..config() };
     let mut story = Story::<Fence>::of(config.clone());
     story.signal(Signal::Wakeup);
     story.pass(ms(199));

@@ -17,8 +17,8 @@ pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-pub(super) fn config() -> Config {
-    Config {
+pub(super) fn config() -> CoreConfig {
+    CoreConfig {
         election: ElectionName::new("e").unwrap(),
         member: MemberId::new("a").unwrap(),
         incarnation: Incarnation(1),
@@ -73,7 +73,7 @@ pub(super) struct Story<F = Fence> {
 }
 
 impl<F: Clone + PartialEq + std::fmt::Debug + 'static> Story<F> {
-    pub(super) fn of(config: Config) -> Self {
+    pub(super) fn of(config: CoreConfig) -> Self {
         let mut story = Self { core: Core::new(config).unwrap(), now: Time(s(1_000)), log: Vec::new() };
         story.step(Input::Start);
         story
@@ -216,7 +216,7 @@ impl<F: Clone + PartialEq + std::fmt::Debug + 'static> Story<F> {
 
 /// It leads since now, by a first grant of this.
 pub(super) fn leading<F: Clone + PartialEq + std::fmt::Debug + 'static>(
-    config: Config,
+    config: CoreConfig,
     grant: Grant<F>,
 ) -> Story<F> {
     let mut story = Story::of(config);

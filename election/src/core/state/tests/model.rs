@@ -36,7 +36,7 @@ impl Said {
                     said.stamp = Some(seniority.0);
                 }
                 Effect::Left => said.say("left"),
-                Effect::Heard => said.say("heard"),
+                Effect::HeartbeatSeen => said.say("heard"),
                 Effect::Elected { term, fence } | Effect::Refreshed { term, fence } => {
                     assert_eq!(fence.epoch, term.epoch);
                     let won = matches!(effect, Effect::Elected { .. });

@@ -119,11 +119,11 @@ pub(super) async fn e11_a_higher_priority_replaces_the_leader_and_the_leader_hea
     let (mut low, mut listener) = place.listening("low", 5).await;
     let mut high = place.ranked("high", 9).await;
     let held = low.win().await;
-    assert_eq!(place.heard(&mut listener).await, [], "its own win is no news");
+    assert_eq!(place.signals_of(&mut listener).await, [], "its own win is no news");
     let next = high.win().await;
     assert!(next.term.epoch > held.term.epoch && next.fence.ballot > held.fence.ballot);
     let revoked = Signal::Revoked { epoch: held.term.epoch };
-    assert_eq!(place.heard(&mut listener).await, [revoked, Signal::Wakeup]);
+    assert_eq!(place.signals_of(&mut listener).await, [revoked, Signal::Wakeup]);
     assert_eq!(denied(low.refresh(&held).await).leader, Some(next.term.clone()));
     // Off: it waits.
     assert!(high.abdicate(&next).await);
@@ -153,10 +153,10 @@ pub(super) async fn e13_a_leader_is_asked_first_and_replaced_after_the_grace(sto
     let (mut low, mut listener) = place.listening("low", 5).await;
     let mut high = place.ranked("high", 9).await;
     let held = low.win().await;
-    assert_eq!(place.heard(&mut listener).await, []);
+    assert_eq!(place.signals_of(&mut listener).await, []);
     assert_eq!(high.lose().await.why, Refusal::Held);
     let asked = Signal::ResignRequested { epoch: Some(held.term.epoch) };
-    assert_eq!(place.heard(&mut listener).await, [asked], "it is asked");
+    assert_eq!(place.signals_of(&mut listener).await, [asked], "it is asked");
     // Until the grace is over it leads.
     stores.pass(grace - MS);
     let held = granted(low.refresh(&held).await);
@@ -270,9 +270,9 @@ pub(super) async fn h2_h3_a_disabled_election_takes_nothing_and_drains_or_stops_
         }
         stores.pass(LEASE * 3);
         assert_eq!(b.lose().await.why, Refusal::Disabled, "Inv10: no grants");
-        place.heard(&mut listener).await;
+        place.signals_of(&mut listener).await;
         surely(async || place.admin.enable().await).await;
-        assert_eq!(place.heard(&mut listener).await, [Signal::Wakeup]);
+        assert_eq!(place.signals_of(&mut listener).await, [Signal::Wakeup]);
         let next = b.win().await;
         assert!(next.fence.ballot > held.fence.ballot);
         let mut late = late;
@@ -285,7 +285,7 @@ pub(super) async fn h4_two_elections_share_no_key(stores: Stores) {
     let (mut a, mut listener) = one.listening("same", 1).await;
     let mut b = other.player("same").await;
     let held = a.win().await;
-    assert_eq!(one.heard(&mut listener).await, []);
+    assert_eq!(one.signals_of(&mut listener).await, []);
     let before = one.rows().await;
     let theirs = b.win().await;
     let theirs = granted(b.refresh(&theirs).await);
@@ -295,7 +295,7 @@ pub(super) async fn h4_two_elections_share_no_key(stores: Stores) {
     denied(b.refresh(&theirs).await);
     surely(async || other.admin.disable(crate::Disable::Stop).await).await;
     assert_eq!(one.rows().await, before);
-    assert_eq!(one.heard(&mut listener).await, [], "no event");
+    assert_eq!(one.signals_of(&mut listener).await, [], "no event");
     let prefix = |place: &Place<'_>| format!("/election/{}/", place.bed.election);
     for (key, _) in before {
         assert!(String::from_utf8(key).unwrap().contains(&prefix(&one)));
@@ -310,7 +310,10 @@ pub(super) async fn d12_d13_a_request_to_resign_is_of_one_epoch_and_heard_once(s
     let (_b, mut of_b) = place.listening("b", 1).await;
     assert_eq!(surely(async || place.admin.request_resign(None).await).await, None, "nobody leads");
     let held = a.win().await;
-    assert_eq!((place.heard(&mut of_a).await, place.heard(&mut of_b).await), (vec![], vec![Signal::Wakeup]));
+    assert_eq!(
+        (place.signals_of(&mut of_a).await, place.signals_of(&mut of_b).await),
+        (vec![], vec![Signal::Wakeup])
+    );
     let other = Some(held.term.epoch.next());
     assert_eq!(surely(async || place.admin.request_resign(other).await).await, None, "of another epoch");
     for _ in 0..5 {
@@ -318,16 +321,16 @@ pub(super) async fn d12_d13_a_request_to_resign_is_of_one_epoch_and_heard_once(s
         assert_eq!(asked, Some(held.term.epoch));
     }
     assert_eq!(
-        place.heard(&mut of_a).await,
+        place.signals_of(&mut of_a).await,
         [Signal::ResignRequested { epoch: Some(held.term.epoch) }],
         "five are one"
     );
-    assert_eq!(place.heard(&mut of_b).await, [], "who does not lead is not asked");
+    assert_eq!(place.signals_of(&mut of_b).await, [], "who does not lead is not asked");
     // It dies with the term.
     assert!(a.abdicate(&held).await);
     let again = a.win().await;
-    let heard = place.heard(&mut of_a).await;
-    assert!(!heard.iter().any(|s| matches!(s, Signal::ResignRequested { .. })), "{heard:?}");
+    let signals = place.signals_of(&mut of_a).await;
+    assert!(!signals.iter().any(|s| matches!(s, Signal::ResignRequested { .. })), "{signals:?}");
     granted(a.refresh(&again).await);
 }
 
@@ -350,14 +353,14 @@ pub(super) async fn i1_f11_followers_are_woken_by_a_resignation_and_not_by_a_ref
     let mut a = place.player("a").await;
     let (mut b, mut listener) = place.listening("b", 1).await;
     let held = a.win().await;
-    assert_eq!(place.heard(&mut listener).await, [Signal::Wakeup]);
+    assert_eq!(place.signals_of(&mut listener).await, [Signal::Wakeup]);
     let kept = granted(a.refresh(&held).await);
-    assert_eq!(place.heard(&mut listener).await, [], "nothing that matters");
+    assert_eq!(place.signals_of(&mut listener).await, [], "nothing that matters");
     assert!(a.abdicate(&kept).await);
-    assert_eq!(place.heard(&mut listener).await, [Signal::Wakeup]);
+    assert_eq!(place.signals_of(&mut listener).await, [Signal::Wakeup]);
     let next = b.win().await;
-    assert_eq!(place.heard(&mut listener).await, [], "one's own win is no news");
+    assert_eq!(place.signals_of(&mut listener).await, [], "one's own win is no news");
     assert!(b.abdicate(&next).await);
-    let heard = place.heard(&mut listener).await;
-    assert!(heard.contains(&Signal::Revoked { epoch: next.term.epoch }), "{heard:?}");
+    let signals = place.signals_of(&mut listener).await;
+    assert!(signals.contains(&Signal::Revoked { epoch: next.term.epoch }), "{signals:?}");
 }

@@ -25,7 +25,7 @@ use crate::{
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 
-/// As a candidate timeout: nobody has to ask only to be heard, so everybody is told how long the seat stays empty.
+/// As a candidate timeout: nobody has to ask only to be signals, so everybody is told how long the seat stays empty.
 pub(super) const PATIENT: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn id(name: &str) -> MemberId {
@@ -142,19 +142,19 @@ impl Place<'_> {
         let oracle = LeaseOracle::new(std::sync::Arc::new(store.clone()), &cluster(), options);
         let mut player = self.bed.join(oracle, name).await;
         let mut listener = Listener { signals: player.oracle.signals(), store };
-        assert_eq!(self.heard(&mut listener).await, []);
+        assert_eq!(self.signals_of(&mut listener).await, []);
         (player, listener)
     }
 
-    /// Everything that is heard of what was done so far.
-    pub(super) async fn heard(&self, listener: &mut Listener) -> Vec<Signal> {
+    /// Everything that is signals of what was done so far.
+    pub(super) async fn signals_of(&self, listener: &mut Listener) -> Vec<Signal> {
         let version = self.touch().await;
-        let mut heard = Vec::new();
+        let mut signals = Vec::new();
         loop {
             tokio::select! {
                 biased;
-                signal = listener.signals.next() => heard.push(signal.expect("it does not end")),
-                () = listener.store.watched_since(version) => return heard,
+                signal = listener.signals.next() => signals.push(signal.expect("it does not end")),
+                () = listener.store.watched_since(version) => return signals,
             }
         }
     }

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// Asks over a network that loses the answer, until the row shows that it was carried out; then the connection breaks.
-async fn unheard(
+async fn unanswered(
     server: &Server,
     network: &Network,
     ask: LocalBoxFuture<'_, Result<Verdict<Fence>, Fault>>,
@@ -30,7 +30,7 @@ async fn a9_j10_an_attempt_whose_answer_was_lost_is_made_again_and_is_the_same_o
     // So that the table is there, and the connection.
     until_known(async || a.0.taking_part().unwrap().0.raw().await).await;
     let attempt = at_random();
-    let fault = unheard(&server, &network, a.0.claim(attempt).boxed_local()).await;
+    let fault = unanswered(&server, &network, a.0.claim(attempt).boxed_local()).await;
     assert!(matches!(fault, Fault::Transient { maybe_committed: true, .. }), "{fault:?}");
     let after = rows(&server).await;
     let held = granted(until_known(async || a.0.claim(attempt).await).await);
@@ -38,7 +38,7 @@ async fn a9_j10_an_attempt_whose_answer_was_lost_is_made_again_and_is_the_same_o
     assert_eq!(held.fence.ballot.0, held.fence.epoch.0);
 
     let attempt = at_random();
-    let fault = unheard(&server, &network, a.0.refresh(attempt, &held).boxed_local()).await;
+    let fault = unanswered(&server, &network, a.0.refresh(attempt, &held).boxed_local()).await;
     assert!(matches!(fault, Fault::Transient { maybe_committed: true, .. }), "{fault:?}");
     let after = rows(&server).await;
     let kept = granted(until_known(async || a.0.refresh(attempt, &held).await).await);

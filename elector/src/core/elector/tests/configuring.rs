@@ -71,7 +71,7 @@ fn the_silence_that_is_set_counts_and_not_ones_own() {
     sim.tell("a", Notice::Configure(silence(10)));
     assert!(sim.run_until(SECOND * 5, |sim| sim.state().settings == silence(10)));
     sim.run_for(SECOND * 2);
-    sim.hears = false;
+    sim.has_contact = false;
     sim.run_for(SECOND * 8);
     assert_eq!(sim.leader(), Some(leader.clone()), "it may be silent for so long");
     assert!(sim.run_until(SECOND * 5, |sim| sim.leader().is_some_and(|now| now != leader)));

@@ -63,8 +63,8 @@ pub(super) struct Sim {
     pub(super) hosts: BTreeMap<NodeName, Host>,
     pub(super) keys: RegistryKeys,
     pub(super) watches: bool,
-    /// Whether members hear the leader that serves.
-    pub(super) hears: bool,
+    /// Whether members have contact with the leader that serves.
+    pub(super) has_contact: bool,
     /// One commit in so many is answered `Unknown`; half of these land, sooner or later.
     pub(super) unknown_one_in: Option<u64>,
     /// The leaders by epoch, as the store had them.
@@ -94,7 +94,7 @@ impl Sim {
             hosts: BTreeMap::new(),
             keys: keys.registry(&RegistryName::new("names").unwrap()),
             watches: true,
-            hears: true,
+            has_contact: true,
             unknown_one_in: None,
             terms: BTreeMap::new(),
             consumed: Vec::new(),
@@ -480,13 +480,13 @@ impl Sim {
             self.view(name.as_str()).and_then(|view| view.term.leader.clone().map(|l| (l, view.term.epoch)));
         if let Some((_, epoch)) = leads.filter(|(leader, _)| leader.node == *name)
             && self.hosts[name].serves == Some(epoch)
-            && self.hears
+            && self.has_contact
         {
             let is_reached =
                 |other: &&NodeName| *other != name && !self.cuts.contains(&(name.clone(), (*other).clone()));
             let others: Vec<NodeName> = self.hosts.keys().filter(is_reached).cloned().collect();
             for other in &others {
-                self.soon(other, Due::Input(Input::Notice(Notice::Heard { epoch })));
+                self.soon(other, Due::Input(Input::Notice(Notice::LeaderContact { epoch })));
             }
         }
         let after = Duration::from_millis(400) + self.seed.below(Duration::from_millis(200));

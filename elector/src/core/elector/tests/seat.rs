@@ -133,7 +133,7 @@ fn f7_f9_an_isolated_follower_deposes_nobody_for_ten_minutes() {
         sim.cut(isolated, other);
     }
     assert!(sim.run_until(SECOND, |sim| {
-        sim.state().members[&node(isolated)].accuses.is_some_and(|accusation| accusation.heard)
+        sim.state().members[&node(isolated)].accuses.is_some_and(|accusation| accusation.had_contact)
     }));
     for _ in 0..600 {
         sim.run_for(SECOND);
@@ -214,7 +214,7 @@ fn f11_without_any_watch_the_poll_finds_it() {
     let mut sim = Sim::with_timing(12, &["a", "b", "c"], timing);
     sim.watches = false;
     sim.settle(3);
-    sim.hears = false;
+    sim.has_contact = false;
     let (leader, epoch) = (sim.leader().unwrap(), sim.state().term.epoch);
     sim.tell(&leader, Notice::Resign { epoch });
     assert!(sim.run_until(SECOND * 5, |sim| {

@@ -3,12 +3,12 @@
 use super::*;
 use crate::core::elector::silence::Voice;
 
-const LIMIT: Duration = Duration::from_secs(2);
-const FIRST: Duration = Duration::from_secs(7);
+const SILENCE_LIMIT: Duration = Duration::from_secs(2);
+const FIRST_CONTACT: Duration = Duration::from_secs(7);
 
 /// In epoch 1 since the start; looks every second until the given one.
 fn silence() -> Silence {
-    let mut silence = Silence::new(LIMIT, FIRST, LIMIT);
+    let mut silence = Silence::new(SILENCE_LIMIT, FIRST_CONTACT, SILENCE_LIMIT);
     silence.observe(at(0), Epoch(1));
     silence
 }
@@ -30,41 +30,41 @@ fn f8_who_never_heard_the_leader_waits_for_its_handoff() {
     assert_eq!(until(&mut silence, 0, 6), Voice::Fine);
     silence.link(node("a"), false);
     assert_eq!(silence.voice(at(6), &node("a")), Voice::Fine, "a link that is down may never have been up");
-    assert_eq!(until(&mut silence, 7, 7), Voice::Silent { heard: false });
+    assert_eq!(until(&mut silence, 7, 7), Voice::Silent { had_contact: false });
 }
 
 #[test]
 fn f7_who_heard_the_leader_misses_it_after_the_limit_or_when_the_link_closes() {
     let mut silence = silence();
-    assert!(!silence.hear(at(1), Epoch(1)));
+    assert!(!silence.contact(at(1), Epoch(1)));
     assert_eq!(until(&mut silence, 0, 2), Voice::Fine);
-    assert_eq!(until(&mut silence, 3, 3), Voice::Silent { heard: true });
-    silence.hear(at(3), Epoch(1));
+    assert_eq!(until(&mut silence, 3, 3), Voice::Silent { had_contact: true });
+    silence.contact(at(3), Epoch(1));
     assert_eq!(silence.voice(at(3), &node("a")), Voice::Fine);
     silence.link(node("b"), false);
     assert_eq!(silence.voice(at(3), &node("a")), Voice::Fine);
     silence.link(node("a"), false);
-    assert_eq!(silence.voice(at(3), &node("a")), Voice::Silent { heard: true });
+    assert_eq!(silence.voice(at(3), &node("a")), Voice::Silent { had_contact: true });
     silence.link(node("a"), true);
     assert_eq!(silence.voice(at(3), &node("a")), Voice::Fine);
 }
 
 #[test]
-fn what_was_heard_counts_in_its_epoch_only() {
+fn contact_counts_in_its_epoch_only() {
     let mut silence = silence();
-    silence.hear(at(1), Epoch(1));
-    assert!(silence.hear(at(2), Epoch(2)), "the store has not shown it yet");
+    silence.contact(at(1), Epoch(1));
+    assert!(silence.contact(at(2), Epoch(2)), "the store has not shown it yet");
     silence.observe(at(2), Epoch(2));
-    assert_eq!(until(&mut silence, 0, 4), Voice::Silent { heard: true });
+    assert_eq!(until(&mut silence, 0, 4), Voice::Silent { had_contact: true });
     silence.observe(at(4), Epoch(3));
-    silence.hear(at(4), Epoch(2));
+    silence.contact(at(4), Epoch(2));
     assert_eq!(silence.voice(at(6), &node("a")), Voice::Fine, "not heard in epoch 3 yet");
 }
 
 #[test]
 fn who_was_suspended_itself_calls_nobody_silent_for_it() {
     let mut silence = silence();
-    silence.hear(at(1), Epoch(1));
+    silence.contact(at(1), Epoch(1));
     assert_eq!(until(&mut silence, 60, 60), Voice::Fine);
-    assert_eq!(until(&mut silence, 61, 62), Voice::Silent { heard: true }, "but for what comes after");
+    assert_eq!(until(&mut silence, 61, 62), Voice::Silent { had_contact: true }, "but for what comes after");
 }

@@ -48,17 +48,17 @@ fn a_beat_checks_the_whole_record_that_it_replaces() {
 #[test]
 fn trust_is_counted_from_the_start_of_the_beat() {
     let (mut rows, mut host) = with(beating);
-    assert_eq!(host.until, Some(ms(WINDOW)));
+    assert_eq!(host.until, Some(ms(TRUST_WINDOW)));
     let start = host.now;
     host.now = start + Duration::from_millis(900);
     host.answer_next(&mut rows);
-    assert_eq!(host.until, Some(start + Duration::from_millis(WINDOW)));
+    assert_eq!(host.until, Some(start + Duration::from_millis(TRUST_WINDOW)));
 }
 
 #[test]
 fn a_beat_that_is_answered_after_its_window_gives_no_trust() {
     let (mut rows, mut host) = with(beating);
-    host.now = host.now + Duration::from_millis(WINDOW);
+    host.now = host.now + Duration::from_millis(TRUST_WINDOW);
     host.answer_next(&mut rows);
     assert_eq!(host.until, None);
     assert_eq!(host.take_events(), [SessionEvent::Lapsed { session: id("a", 7, 1) }]);
@@ -72,9 +72,9 @@ fn an_unknown_beat_that_landed_counts_from_its_own_start() {
     rows.apply(&transaction);
     host.now = start + Duration::from_millis(400);
     host.unknown(beat);
-    assert_eq!(host.until, Some(ms(WINDOW)), "nothing is known yet");
+    assert_eq!(host.until, Some(ms(TRUST_WINDOW)), "nothing is known yet");
     host.serve(&mut rows);
-    assert_eq!(host.until, Some(start + Duration::from_millis(WINDOW)));
+    assert_eq!(host.until, Some(start + Duration::from_millis(TRUST_WINDOW)));
     assert_eq!(stored(&rows, "a"), Some(record(7, 1, 2)));
 }
 
@@ -101,7 +101,7 @@ fn an_unknown_beat_that_lands_later_is_found_and_the_one_after_it_conflicts() {
     host.answer_next(&mut rows);
     assert_eq!(stored(&rows, "a"), Some(record(7, 1, 2)), "the retry conflicts");
     host.serve(&mut rows);
-    assert_eq!(host.until, Some(start + Duration::from_millis(WINDOW)));
+    assert_eq!(host.until, Some(start + Duration::from_millis(TRUST_WINDOW)));
     host.run(&mut rows, 30_000);
     assert_eq!(host.take_events(), []);
 }
@@ -119,7 +119,7 @@ fn an_attempt_that_never_answers_does_not_stop_the_next() {
     // Nothing rules it out, so its answer is news even now.
     rows.apply(&transaction);
     host.feed(Input::CommitDone { id: beat, outcome: CommitOutcome::Committed(rows.version()) });
-    assert_eq!(host.until, Some(start + Duration::from_millis(WINDOW)));
+    assert_eq!(host.until, Some(start + Duration::from_millis(TRUST_WINDOW)));
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn a_read_from_before_the_opening_does_not_lose_the_session() {
 fn trust_ends_on_time_without_an_answer_and_resumes_with_the_same_session() {
     let (mut rows, mut host) = with(opened);
     // The store is silent.
-    while host.now < ms(WINDOW) {
+    while host.now < ms(TRUST_WINDOW) {
         host.requests.clear();
         let at = host.wake.unwrap();
-        assert!(at <= ms(WINDOW), "it asks to be woken when its trust ends");
+        assert!(at <= ms(TRUST_WINDOW), "it asks to be woken when its trust ends");
         host.now = at;
         host.feed(Input::Wake);
     }
@@ -173,7 +173,7 @@ fn trust_ends_on_time_without_an_answer_and_resumes_with_the_same_session() {
 #[test]
 fn an_answer_that_comes_after_trust_has_ended_finds_it_ended() {
     let (mut rows, mut host) = with(beating);
-    host.now = ms(WINDOW);
+    host.now = ms(TRUST_WINDOW);
     host.answer_next(&mut rows);
     let session = id("a", 7, 1);
     let lapsed = SessionEvent::Lapsed { session: session.clone() };
@@ -220,7 +220,7 @@ fn an_unknown_opening_that_landed_is_gone_on_with() {
     host.unknown(opening);
     host.serve(&mut rows);
     assert_eq!(host.take_events(), [SessionEvent::Opened { session: id("a", 7, 1) }]);
-    assert_eq!(host.until, Some(ms(WINDOW)), "trust counts from the start of that attempt");
+    assert_eq!(host.until, Some(ms(TRUST_WINDOW)), "trust counts from the start of that attempt");
     assert_eq!(stored(&rows, "a"), Some(record(7, 1, 1)));
 }
 
@@ -233,7 +233,7 @@ fn an_unknown_opening_that_lands_later_is_gone_on_with() {
     rows.apply(&late);
     host.serve(&mut rows);
     assert_eq!(host.take_events(), [SessionEvent::Opened { session: id("a", 7, 1) }]);
-    assert_eq!(host.until, Some(ms(WINDOW)));
+    assert_eq!(host.until, Some(ms(TRUST_WINDOW)));
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn random_entry(world: &mut World, random: &mut SplitMix64) -> QueueEntry {
         0 => world.join(author),
         1 => world.down(author, member, Evidence::Closed),
         2 => world.silent(author, member),
-        3 => world.unheard(author, member),
+        3 => world.without_contact(author, member),
         4 => world.synced(author, draw(random, 9) as u64),
         5 => world.resign(author),
         6 => world.leave(author),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// All that a campaign is made of.
-const PARTS: [&str; 4] = [
+const CAMPAIGN_PARTS: [&str; 4] = [
     "the loop of a campaign",
     "the oracle of a campaign",
     "the role of a campaign",
@@ -22,12 +22,12 @@ const PARTS: [&str; 4] = [
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_panics_ends_its_campaign_whichever_it_is() {
-    for part in PARTS {
+    for part in CAMPAIGN_PARTS {
         let authority = Authority::default();
         let mut a = member(&authority, "a").await;
         a.leads().await;
         let (leadership, supervisor) = (a.campaign.leadership(), a.campaign.supervisor().clone());
-        assert_eq!(supervisor.parts().iter().map(String::as_str).collect::<Vec<_>>(), PARTS);
+        assert_eq!(supervisor.parts().iter().map(String::as_str).collect::<Vec<_>>(), CAMPAIGN_PARTS);
         // What a user sees on the thread that noticed it, before anything else runs.
         let (seen, at_once) = std::sync::mpsc::channel();
         let (leads, late) = (leadership.clone(), a.campaign.subscribe());

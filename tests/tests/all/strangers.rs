@@ -1,4 +1,4 @@
-//! Strangers at the doors of a cluster of processes, and keys that change while it runs.
+//! Strangers who connect to a cluster of processes, and keys that change while it runs.
 
 use std::{
     ffi::OsString,

@@ -25,18 +25,18 @@ const BODY: Duration = Duration::from_secs(10);
 
 /// Whom to let in.
 #[derive(Clone, Debug)]
-pub(crate) struct Door {
+pub(crate) struct Access {
     /// `None`: all programs of the machine.
     pub(crate) token: Option<Token>,
 }
 
 /// Lets a request in, or not, and reads its body.
 pub(crate) async fn guard(
-    State(door): State<Door>,
+    State(access): State<Access>,
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    door.admit(request.headers())?;
+    access.admit(request.headers())?;
     let (parts, body) = request.into_parts();
     let read = tokio::time::timeout(BODY, to_bytes(body, MAX_BODY)).await;
     let body = match read {
@@ -48,7 +48,7 @@ pub(crate) async fn guard(
     Ok(next.run(Request::from_parts(parts, Body::from(body))).await)
 }
 
-impl Door {
+impl Access {
     fn admit(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         // First, so that a page learns nothing, not even whether a token is right.
         let from_a_page = headers.get("sec-fetch-site").is_some_and(|site| site != "none");
