@@ -6,6 +6,7 @@ pub(crate) mod bucket;
 #[cfg(feature = "node-server")]
 pub(crate) mod flow;
 pub(crate) mod frame;
+pub(crate) mod headers;
 pub(crate) mod hello;
 pub(crate) mod link;
 pub(crate) mod links;

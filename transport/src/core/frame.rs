@@ -13,6 +13,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes as Blob;
 
+use crate::core::headers::{HeaderFault, Headers};
+
 /// The longest frame before authentication, in bytes.
 pub(crate) const HANDSHAKE_FRAME: usize = 4096;
 
@@ -64,9 +66,17 @@ pub enum Frame<'a> {
     /// A part of a bulk message, `rest` bytes of which come after it.
     Piece { channel: &'a str, rest: u32, body: &'a [u8] },
     /// A message to an actor.
-    Cast { to: u64, kind: u64, variant: &'a str, args: &'a [u8] },
+    Cast { to: u64, kind: u64, headers: Headers<'a>, variant: &'a str, args: &'a [u8] },
     /// A message to an actor that is to be answered.
-    Call { to: u64, kind: u64, tag: u64, timeout_ms: Option<u64>, variant: &'a str, args: &'a [u8] },
+    Call {
+        to: u64,
+        kind: u64,
+        tag: u64,
+        timeout_ms: Option<u64>,
+        headers: Headers<'a>,
+        variant: &'a str,
+        args: &'a [u8],
+    },
     /// The answer to a call.
     Reply { tag: u64, body: &'a [u8] },
     /// The answer to a call that will not be answered.
@@ -86,6 +96,8 @@ pub(crate) enum FrameError {
     UnknownTag(u8),
     #[error("a malformed frame with tag {0}")]
     Malformed(u8),
+    #[error("a frame with tag {tag}: {why}")]
+    Headers { tag: u8, why: HeaderFault },
 }
 
 /// Takes the next whole frame off the front of `input`, or `None` while it is not all there.
@@ -124,6 +136,11 @@ fn unpack<'a, T: Deserialize<'a>>(tag: u8, body: &'a [u8]) -> Result<T, FrameErr
     rmp_serde::from_slice(body).map_err(|_| FrameError::Malformed(tag))
 }
 
+fn read_headers(tag: u8, packed: Option<&Blob>) -> Result<Headers<'_>, FrameError> {
+    let Some(packed) = packed else { return Ok(Headers::NONE) };
+    Headers::read(packed).map_err(|why| FrameError::Headers { tag, why })
+}
+
 impl<'a> Frame<'a> {
     /// Appends the frame with its length. The caller has checked that it is within the limit.
     pub(crate) fn put(&self, out: &mut BytesMut) {
@@ -135,9 +152,11 @@ impl<'a> Frame<'a> {
                 Self::Read(bytes) => pack(out, &bytes),
                 Self::Message { channel, body } => pack(out, &(channel, Blob::new(body))),
                 Self::Piece { channel, rest, body } => pack(out, &(channel, rest, Blob::new(body))),
-                Self::Cast { to, kind, variant, args } => pack(out, &(to, kind, variant, Blob::new(args))),
-                Self::Call { to, kind, tag, timeout_ms, variant, args } => {
-                    pack(out, &(to, kind, tag, timeout_ms, variant, Blob::new(args)));
+                Self::Cast { to, kind, headers, variant, args } => {
+                    pack(out, &(to, kind, headers.packed(), variant, Blob::new(args)));
+                }
+                Self::Call { to, kind, tag, timeout_ms, headers, variant, args } => {
+                    pack(out, &(to, kind, tag, timeout_ms, headers.packed(), variant, Blob::new(args)));
                 }
                 Self::Reply { tag, body } => pack(out, &(tag, Blob::new(body))),
                 Self::NoReply { tag, why } => pack(out, &(tag, why)),
@@ -162,13 +181,15 @@ impl<'a> Frame<'a> {
                 Self::Piece { channel, rest, body }
             }
             5 => {
-                let (to, kind, variant, args): (u64, u64, &str, &Blob) = unpack(tag, body)?;
-                Self::Cast { to, kind, variant, args }
+                let (to, kind, headers, variant, args): (u64, u64, Option<&Blob>, &str, &Blob) =
+                    unpack(tag, body)?;
+                Self::Cast { to, kind, headers: read_headers(tag, headers)?, variant, args }
             }
             6 => {
-                let (to, kind, call, timeout_ms, variant, args): (u64, u64, u64, Option<u64>, &str, &Blob) =
-                    unpack(tag, body)?;
-                Self::Call { to, kind, tag: call, timeout_ms, variant, args }
+                type Call<'a> = (u64, u64, u64, Option<u64>, Option<&'a Blob>, &'a str, &'a Blob);
+                let (to, kind, call, timeout_ms, headers, variant, args): Call<'_> = unpack(tag, body)?;
+                let headers = read_headers(tag, headers)?;
+                Self::Call { to, kind, tag: call, timeout_ms, headers, variant, args }
             }
             7 => {
                 let (call, body): (u64, &Blob) = unpack(tag, body)?;
@@ -221,7 +242,9 @@ impl<'a> Frame<'a> {
         const OVERHEAD: usize = 64;
         let text = match self {
             Self::Message { channel, .. } | Self::Piece { channel, .. } => channel.len(),
-            Self::Cast { variant, .. } | Self::Call { variant, .. } => variant.len(),
+            Self::Cast { headers, variant, .. } | Self::Call { headers, variant, .. } => {
+                headers.packed().map_or(0, |packed| packed.len()) + variant.len()
+            }
             _ => 0,
         };
         OVERHEAD + text + self.payload().map_or(0, <[u8]>::len)

@@ -8,6 +8,7 @@ use crate::{
     core::{
         agreed::{Carrier, Security},
         frame::{self, Farewell, Frame, FrameError, NotDelivered},
+        headers::{Headers, tests::TRACED},
         hello::{Me, Word, preamble, read_preamble, word},
         peer::PeerId,
     },
@@ -114,16 +115,20 @@ const UNDELIVERED: [NotDelivered; 4] =
 fn frames() -> Vec<(String, Frame<'static>)> {
     let (channel, body, kind, variant, args) =
         ("names", &b"body"[..], 0x0123_4567_89ab_cdef, "Say", &b"hi"[..]);
-    let call = |timeout_ms| Frame::Call { to: 300, kind, tag: 9, timeout_ms, variant, args };
+    let headers = Headers::NONE;
+    let call =
+        |timeout_ms, headers| Frame::Call { to: 300, kind, tag: 9, timeout_ms, headers, variant, args };
     let mut frames: Vec<(String, Frame<'static>)> = [
         ("Ping", Frame::Ping),
         ("Read", Frame::Read(70_000)),
         ("Message", Frame::Message { channel, body }),
         ("Message/empty", Frame::Message { channel, body: b"" }),
         ("Piece", Frame::Piece { channel, rest: 70_000, body }),
-        ("Cast", Frame::Cast { to: 300, kind, variant, args }),
-        ("Call", call(Some(5000))),
-        ("Call/for-ever", call(None)),
+        ("Cast", Frame::Cast { to: 300, kind, headers, variant, args }),
+        ("Cast/with-headers", Frame::Cast { to: 300, kind, headers: TRACED, variant, args }),
+        ("Call", call(Some(5000), headers)),
+        ("Call/for-ever", call(None, headers)),
+        ("Call/with-headers", call(None, TRACED)),
         ("Reply", Frame::Reply { tag: 9, body }),
     ]
     .map(|(name, frame)| (format!("frame/{name}"), frame))

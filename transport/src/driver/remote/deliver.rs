@@ -72,7 +72,8 @@ fn note_refused_call(inner: &Inner, link: &LinkHandle) {
 /// Takes a frame that concerns actors. The link is up. An error is what the peer did wrong.
 pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<'_>) -> Result<(), String> {
     match frame {
-        Frame::Cast { to, kind, variant, args } => {
+        // Headers that this version does not know, which is all of them, are passed over.
+        Frame::Cast { to, kind, headers: _, variant, args } => {
             let message = SerializedMessage::Cast {
                 variant: variant.to_owned(),
                 args: args.to_owned(),
@@ -87,7 +88,7 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
                 send_back(link, &Frame::Undelivered { to, kind, why });
             }
         }
-        Frame::Call { to, kind, tag, timeout_ms, variant, args } => {
+        Frame::Call { to, kind, tag, timeout_ms, headers: _, variant, args } => {
             let cost = variant.len() + args.len() + CALL;
             let Some(open) = OpenCall::begin(link, cost, inner.config.limits.open_calls) else {
                 note_refused_call(inner, link);

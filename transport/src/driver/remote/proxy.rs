@@ -16,7 +16,11 @@ use ractor::{
 };
 
 use super::{address::ResolveError, kind::Kind, side::Never};
-use crate::{core::frame::Frame, driver::handle::LinkHandle, error::SendError};
+use crate::{
+    core::{frame::Frame, headers::Headers},
+    driver::handle::LinkHandle,
+    error::SendError,
+};
 
 /// The peer's own timer runs this much longer than the caller's, so that the caller's decides.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(1);
@@ -96,14 +100,16 @@ fn forward_from(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessa
 fn forward(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessage) {
     let (sent, tag) = match message {
         SerializedMessage::Cast { variant, args, .. } => {
-            let frame = Frame::Cast { to, kind: kind.0, variant: &variant, args: &args };
+            let frame =
+                Frame::Cast { to, kind: kind.0, headers: Headers::NONE, variant: &variant, args: &args };
             (link.queue(|outbox| outbox.send_frame(&frame)), None)
         }
         SerializedMessage::Call { variant, args, reply, .. } => {
             let timeout = reply.get_timeout().map(|timeout| timeout + TIMEOUT_GRACE);
             let timeout_ms = timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
             let Some(tag) = link.remote.wait_for(reply) else { return };
-            let frame = Frame::Call { to, kind: kind.0, tag, timeout_ms, variant: &variant, args: &args };
+            let (kind, headers) = (kind.0, Headers::NONE);
+            let frame = Frame::Call { to, kind, tag, timeout_ms, headers, variant: &variant, args: &args };
             (link.queue(|outbox| outbox.send_frame(&frame)), Some(tag))
         }
         SerializedMessage::CallReply(..) => return, // of ractor_cluster only
