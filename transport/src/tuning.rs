@@ -75,6 +75,10 @@ pub struct LinkLimits {
     /// Bytes of calls to this node's actors that one peer may have open; each counts its length and 1 KiB more. One more,
     /// and it fails at once. Smaller: callers of slow actors are refused. Larger: more memory for them.
     pub open_calls: usize,
+    /// References to actors of one peer that this node may hold, and actors of this node of whose end one peer may be told. One
+    /// more is refused ([`ResolveError::TooMany`](crate::ResolveError::TooMany)). Smaller: lookups of many remote names fail.
+    /// Larger: more memory, for each some 100 bytes where the actor is and some kilobytes where the reference is.
+    pub references: usize,
 }
 
 impl LinkLimits {
@@ -92,6 +96,7 @@ impl LinkLimits {
         received_per_second: 256 << 20,
         links: 1024,
         open_calls: 64 << 20,
+        references: 1 << 18,
     };
 }
 

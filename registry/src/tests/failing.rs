@@ -47,6 +47,7 @@ async fn busy(cluster: &Cluster, node: &Registry, other: &Registry) {
                 let _ = call_t!(found, Counter::Get, 1000);
             }
         }
+        actor.stop(None);
         let theirs = format!("theirs-{round}");
         if other.register_with(&theirs, &counter().await, short()).await.is_ok()
             && let Ok(found) = node.whereis_consistent::<Counter>(&theirs, Duration::from_secs(1)).await
@@ -98,7 +99,7 @@ async fn says_so(node: &Registry, failure: &NodeFailure) {
 }
 
 /// All that a node is made of.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 20] = [
     "a commit of a member",
     "a link that is dialled",
     "a link that was accepted",
@@ -116,6 +117,7 @@ const PARTS: [&str; 19] = [
     "the timer of an elector",
     "the timer of links",
     "the timer of the session",
+    "the watcher of actors",
     "what comes over links to a registry",
     "what the session says to the registries",
 ];

@@ -52,6 +52,19 @@ pub enum NotDelivered {
     NoAnswer,
 }
 
+/// How an actor ended, or why nobody will say when it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum How<'a> {
+    /// It was stopped, for this reason, or of itself.
+    Stopped(#[serde(borrow)] Option<&'a str>),
+    /// It panicked, or a handler of it returned this error.
+    Failed(&'a str),
+    /// It cannot be reached: it had ended before, or is not for the asker.
+    Not(NotDelivered),
+    /// The asker holds as many references as it may.
+    TooMany(u32),
+}
+
 /// One frame of an established link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
@@ -83,6 +96,12 @@ pub enum Frame<'a> {
     NoReply { tag: u64, why: NotDelivered },
     /// A cast that was not delivered, so that its reference can end.
     Undelivered { to: u64, kind: u64, why: NotDelivered },
+    /// "Tell me when this actor ends." It is answered, by one of the next two.
+    Watch { to: u64, kind: u64 },
+    /// The actor lives, and its end will be told.
+    Watching { to: u64, kind: u64 },
+    /// The actor has ended, or its end will not be told.
+    Ended { to: u64, kind: u64, how: How<'a> },
 }
 
 /// Why bytes are not a frame.
@@ -161,6 +180,8 @@ impl<'a> Frame<'a> {
                 Self::Reply { tag, body } => pack(out, &(tag, Blob::new(body))),
                 Self::NoReply { tag, why } => pack(out, &(tag, why)),
                 Self::Undelivered { to, kind, why } => pack(out, &(to, kind, why)),
+                Self::Watch { to, kind } | Self::Watching { to, kind } => pack(out, &(to, kind)),
+                Self::Ended { to, kind, how } => pack(out, &(to, kind, how)),
             }
         });
     }
@@ -203,6 +224,18 @@ impl<'a> Frame<'a> {
                 let (to, kind, why) = unpack(tag, body)?;
                 Self::Undelivered { to, kind, why }
             }
+            10 => {
+                let (to, kind) = unpack(tag, body)?;
+                Self::Watch { to, kind }
+            }
+            11 => {
+                let (to, kind) = unpack(tag, body)?;
+                Self::Watching { to, kind }
+            }
+            12 => {
+                let (to, kind, how) = unpack(tag, body)?;
+                Self::Ended { to, kind, how }
+            }
             tag => return Err(FrameError::UnknownTag(tag)),
         };
         // The payload is the last thing in its frame: bytes after it are not ours.
@@ -233,6 +266,9 @@ impl<'a> Frame<'a> {
             Self::Reply { .. } => 7,
             Self::NoReply { .. } => 8,
             Self::Undelivered { .. } => 9,
+            Self::Watch { .. } => 10,
+            Self::Watching { .. } => 11,
+            Self::Ended { .. } => 12,
         }
     }
 
@@ -245,6 +281,7 @@ impl<'a> Frame<'a> {
             Self::Cast { headers, variant, .. } | Self::Call { headers, variant, .. } => {
                 headers.packed().map_or(0, |packed| packed.len()) + variant.len()
             }
+            Self::Ended { how: How::Stopped(Some(text)) | How::Failed(text), .. } => text.len(),
             _ => 0,
         };
         OVERHEAD + text + self.payload().map_or(0, <[u8]>::len)

@@ -7,7 +7,7 @@ use crate::{
     Secret, Versions,
     core::{
         agreed::{Carrier, Security},
-        frame::{self, Farewell, Frame, FrameError, NotDelivered},
+        frame::{self, Farewell, Frame, FrameError, How, NotDelivered},
         headers::{Headers, tests::TRACED},
         hello::{Me, Word, preamble, read_preamble, word},
         peer::PeerId,
@@ -116,6 +116,7 @@ fn frames() -> Vec<(String, Frame<'static>)> {
     let (channel, body, kind, variant, args) =
         ("names", &b"body"[..], 0x0123_4567_89ab_cdef, "Say", &b"hi"[..]);
     let headers = Headers::NONE;
+    let ended = |how| Frame::Ended { to: 300, kind, how };
     let call =
         |timeout_ms, headers| Frame::Call { to: 300, kind, tag: 9, timeout_ms, headers, variant, args };
     let mut frames: Vec<(String, Frame<'static>)> = [
@@ -130,6 +131,13 @@ fn frames() -> Vec<(String, Frame<'static>)> {
         ("Call/for-ever", call(None, headers)),
         ("Call/with-headers", call(None, TRACED)),
         ("Reply", Frame::Reply { tag: 9, body }),
+        ("Watch", Frame::Watch { to: 300, kind }),
+        ("Watching", Frame::Watching { to: 300, kind }),
+        ("Ended/Stopped", ended(How::Stopped(None))),
+        ("Ended/Stopped/why", ended(How::Stopped(Some("on request")))),
+        ("Ended/Failed", ended(How::Failed("it panicked"))),
+        ("Ended/Not", ended(How::Not(NotDelivered::Gone))),
+        ("Ended/TooMany", ended(How::TooMany(70_000))),
     ]
     .map(|(name, frame)| (format!("frame/{name}"), frame))
     .into();
@@ -161,6 +169,7 @@ fn of_links() -> Golden {
         };
         golden.sample(name, (), |()| put(&frame), read);
     }
+    golden.must_cover::<How<'_>>("frame/Ended");
     golden.must_cover::<Farewell>("frame/Farewell");
     golden.must_cover::<NotDelivered>("frame/NoReply");
     golden.must_cover::<NotDelivered>("frame/Undelivered");

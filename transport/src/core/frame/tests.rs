@@ -32,6 +32,13 @@ fn all() -> Vec<Frame<'static>> {
         Frame::Reply { tag: 3, body: b"answer" },
         Frame::NoReply { tag: 3, why: NotDelivered::Gone },
         Frame::Undelivered { to: 3, kind: 9, why: NotDelivered::WrongKind },
+        Frame::Watch { to: u64::MAX, kind: u64::MAX },
+        Frame::Watching { to: u64::MAX, kind: u64::MAX },
+        Frame::Ended { to: u64::MAX, kind: u64::MAX, how: How::Stopped(None) },
+        Frame::Ended { to: 3, kind: 9, how: How::Stopped(Some("reason")) },
+        Frame::Ended { to: 3, kind: 9, how: How::Failed("text") },
+        Frame::Ended { to: 3, kind: 9, how: How::Not(NotDelivered::NotExported) },
+        Frame::Ended { to: 3, kind: 9, how: How::TooMany(u32::MAX) },
     ]
 }
 
