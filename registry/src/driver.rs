@@ -9,6 +9,7 @@ pub(crate) mod node;
 pub(crate) mod oracle;
 pub(crate) mod outage;
 pub(crate) mod registry;
+pub(crate) mod remote;
 pub(crate) mod shared;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;

@@ -82,9 +82,9 @@ pub use callsign_transport::BadSecret;
 #[cfg(feature = "tls")]
 pub use callsign_transport::BadTls;
 pub use callsign_transport::{
-    ActorAddress, Keys, KeysRefused, Kind, LinkLimits, LinkTiming, MAX_SECRETS, MemoryNetwork, Network, P,
-    RactorClusterMessage, RactorMessage, RemoteMessage, ResolveError, Secret, Security, StartError, Tls,
-    remote_message,
+    ActorAddress, Keys, KeysRefused, Kind, LinkId, LinkLimits, LinkStatus, LinkTiming, MAX_SECRETS,
+    MemoryNetwork, Network, P, PeerId, RactorClusterMessage, RactorMessage, RefusalCounts, RemoteMessage,
+    ResolveError, Secret, Security, StartError, Tls, remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]
@@ -97,16 +97,17 @@ pub use crate::{
     core::{
         caller::OnOutage,
         entry::Entry,
-        input::{Drained, Event, Notice},
+        input::{Drained, Notice},
         name::{BadName, MAX_NAME_BYTES, Name},
     },
     driver::{
         name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
         registry::{NotHeld, RegisterOptions, Registration, Registry, WhenLapsed},
+        remote::Remote,
     },
     error::{
-        ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError,
-        UnregisterError, WhereisError,
+        ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, NotReady,
+        RegisterError, UnregisterError, WaitError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

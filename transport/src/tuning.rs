@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// Deadlines and intervals of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct LinkTiming {
     /// Within this a connection must be made and authenticated; over a `NodeServer`, its session be ready, too.
     /// Smaller: slow networks never link up. Larger: an idle stranger is kept longer.
@@ -35,8 +36,18 @@ impl Default for LinkTiming {
     }
 }
 
+impl LinkTiming {
+    /// These, with some changed: `LinkTiming::default().with(|timing| timing.leave = Duration::from_secs(1))`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
 /// How much memory links may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct LinkLimits {
     /// The largest message with its channel and framing, in bytes. All nodes of a cluster should have the same: a
     /// link ends when it brings a larger one.
@@ -98,6 +109,13 @@ impl LinkLimits {
         open_calls: 64 << 20,
         references: 1 << 18,
     };
+
+    /// These, with some changed: `LinkLimits::default().with(|limits| limits.links = 300)`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
 }
 
 impl Default for LinkLimits {

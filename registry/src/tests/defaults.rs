@@ -54,10 +54,10 @@ fn the_defaults_of_a_node_are_these() {
 #[test]
 fn what_is_set_is_what_a_node_has() {
     let second = Duration::from_secs;
-    let session = SessionTiming { lease: second(20), ..SessionTiming::default() };
-    let elector = ElectorTiming { poll: second(4), ..ElectorTiming::default() };
-    let link = LinkTiming { ping: second(2), ..LinkTiming::default() };
-    let limits = LinkLimits { links: 7, ..LinkLimits::default() };
+    let session = SessionTiming::default().with(|timing| timing.lease = second(20));
+    let elector = ElectorTiming::default().with(|timing| timing.poll = second(4));
+    let link = LinkTiming::default().with(|timing| timing.ping = second(2));
+    let limits = LinkLimits::default().with(|limits| limits.links = 7);
     let config = Config::new("a", "memory:")
         .cluster("c")
         .registry("r")

@@ -9,9 +9,10 @@ mod links;
 mod losses;
 mod members;
 mod nodes;
+mod references;
 mod registry;
 
-const PARTS: [&[Mutant]; 8] = [
+const PARTS: [&[Mutant]; 9] = [
     members::MUTANTS,
     duties::MUTANTS,
     registry::MUTANTS,
@@ -20,6 +21,7 @@ const PARTS: [&[Mutant]; 8] = [
     elections::MUTANTS,
     composition::MUTANTS,
     nodes::MUTANTS,
+    references::MUTANTS,
 ];
 
 const COUNT: usize = PARTS[0].len()
@@ -29,7 +31,8 @@ const COUNT: usize = PARTS[0].len()
     + PARTS[4].len()
     + PARTS[5].len()
     + PARTS[6].len()
-    + PARTS[7].len();
+    + PARTS[7].len()
+    + PARTS[8].len();
 
 /// All of them, by where they are.
 pub const MUTANTS: &[Mutant] = &joined();

@@ -121,6 +121,18 @@ pub struct Word {
 }
 
 impl Word {
+    /// Of which actor.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn actor(&self) -> u64 {
+        self.actor
+    }
+
+    /// What became of it. `None`: it lives.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
     /// As it travels.
     pub fn frame(&self) -> Frame<'_> {
         let (to, kind) = (self.actor, self.kind);

@@ -62,6 +62,7 @@ impl Drop for Alive {
 
 /// A link that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LinkStatus {
     /// The link.
     pub link: LinkId,
