@@ -320,8 +320,8 @@ impl Registry {
 
     /// The actor that holds a name, as a typed reference, by this node's own replica.
     ///
-    /// For an actor of another node the reference goes over the link to it; it is bound to the incarnation of that
-    /// node, and dead for good when that is gone: then ask again by name.
+    /// For an actor of another node the reference goes over the link to it. It ends with its actor, as the actor did, so that
+    /// ractor's `monitor`, `link` and `wait` work; and it ends with the link, also if the actor lives: then ask again by name.
     pub fn whereis<M: RemoteMessage>(&self, name: &str) -> Result<ActorRef<M>, WhereisError> {
         let entry = self.lookup(name)?;
         self.resolve(name, entry)

@@ -122,13 +122,13 @@ pub struct Word {
 
 impl Word {
     /// Of which actor.
-    #[cfg(any(test, feature = "cores"))]
+    #[cfg(feature = "cores")]
     pub fn actor(&self) -> u64 {
         self.actor
     }
 
     /// What became of it. `None`: it lives.
-    #[cfg(any(test, feature = "cores"))]
+    #[cfg(feature = "cores")]
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }

@@ -54,7 +54,7 @@ pub struct Held<R> {
     in_order: VecDeque<u64>,
 }
 
-impl<R> Held<R> {
+impl<R: Clone> Held<R> {
     /// There may be so many references at once.
     pub fn new(limit: usize) -> Self {
         Self {
@@ -73,14 +73,16 @@ impl<R> Held<R> {
         actor: u64,
         kind: u64,
         is_alive: impl Fn(&R) -> bool,
-    ) -> Result<Option<&R>, NoReference> {
+    ) -> Result<Option<R>, NoReference> {
         if let Some(end) = self.ended.get(&actor) {
             return Err(NoReference::Ended(end.clone()));
         }
         let key = (actor, kind);
         // Whoever has a reference may end it, which nobody says here.
-        if self.references.get(&key).is_some_and(|(_, reference)| is_alive(reference)) {
-            return Ok(self.references.get(&key).map(|(_, reference)| reference));
+        if let Some((_, reference)) = self.references.get(&key)
+            && is_alive(reference)
+        {
+            return Ok(Some(reference.clone()));
         }
         self.references.remove(&key);
         if self.references.len() >= self.sweeps_at {

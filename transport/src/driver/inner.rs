@@ -283,7 +283,7 @@ impl Inner {
                         self.watches.get().inspect(|watches| watches.unwatch(actor));
                     }
                     ends::Effect::Speak { link } => {
-                        self.handles.get(&link).inspect(|handle| handle.written.notify_one());
+                        self.handles.get(&link).inspect(|handle| handle.has_to_say());
                     }
                     ends::Effect::Overrun { .. } => is_overrun = true,
                 }
@@ -294,15 +294,18 @@ impl Inner {
 
     /// Puts what is to be said of actors into the outbox, as far as there is room. What finds none waits where it is bounded.
     pub(crate) fn speak_of_actors(&self, handle: &LinkHandle) {
-        let most = lock(&handle.outbox).room_for(MOST_WORD);
-        if most == 0 {
+        if !handle.take_to_say() {
             return;
         }
+        let most = lock(&handle.outbox).room_for(MOST_WORD);
         let asks = handle.remote.to_ask(most);
         let words: Vec<_> = {
             let mut ends = lock(&self.ends);
             std::iter::from_fn(|| ends.next(handle.id)).take(most - asks.len()).collect()
         };
+        if asks.len() + words.len() == most {
+            handle.has_more_to_say();
+        }
         let mut outbox = lock(&handle.outbox);
         for (to, kind) in asks {
             outbox.send_own(&Frame::Watch { to, kind });

@@ -89,13 +89,13 @@ pub(super) fn of(handle: &Arc<LinkHandle>, pid: u64, kind: Kind) -> Result<Refer
         return Err(ResolveError::NotLinked { node: handle.peer.node.clone() });
     };
     if let Some(reference) = held.find(pid, kind.0, Reference::is_alive)? {
-        return Ok(reference.clone());
+        return Ok(reference);
     }
     // Under the lock, so that all who resolve an address get the same proxy: two would not keep the order.
     let id = ActorId::Remote { node_id: side.number, pid };
     let reference = spawn(id, kind, handle.clone(), side.supervisor.clone())?;
     held.add(pid, kind.0, reference.clone());
-    handle.written.notify_one();
+    handle.has_to_say();
     Ok(reference)
 }
 
