@@ -167,8 +167,8 @@ impl Hosted {
         let registry = self.registry(registry)?;
         let mut asking = self.actor_for(place, how.shared).await?;
         let when_lapsed = if how.tell { WhenLapsed::Tell(asking.listener.clone()) } else { WhenLapsed::Stop };
-        let options = RegisterOptions::default().when_lapsed(when_lapsed);
-        let options = how.wait.map_or(options.clone(), |wait| options.wait(wait));
+        let mut options = RegisterOptions::default().when_lapsed(when_lapsed);
+        options.wait = how.wait;
         let result = registry.register_with(name, &asking.actor, options).await;
         asking.verdict = Some(result.clone());
         Ok(result?)

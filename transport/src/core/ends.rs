@@ -72,7 +72,11 @@ impl End {
 
 /// At most as much of a text as travels.
 fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MOST_REASON)]
+    let mut end = text.len().min(MOST_REASON);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// What can happen.

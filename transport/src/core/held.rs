@@ -138,10 +138,8 @@ impl<R: Clone> Held<R> {
                 .into_iter()
                 .collect();
         }
-        self.references
-            .extract_if(all_kinds(actor), |_, _| true)
-            .map(|(_, (_, reference))| reference)
-            .collect()
+        let kinds: Vec<_> = self.references.range(all_kinds(actor)).map(|(key, _)| *key).collect();
+        kinds.iter().filter_map(|key| self.references.remove(key)).map(|(_, reference)| reference).collect()
     }
 
     /// The link is down: all references end.

@@ -12,6 +12,8 @@ use tokio::sync::mpsc;
 
 use crate::support::*;
 
+type End = fn(&ActorCell);
+
 const SOON: Duration = Duration::from_secs(60);
 
 #[derive(RactorClusterMessage)]
@@ -135,7 +137,7 @@ async fn monitors_hear_how_an_actor_of_another_node_ended(network: Over) {
         remote.wait(Some(SOON)).await.unwrap();
         assert!(remote.cast(Order::Fail).is_err());
     }
-    type End = fn(&ActorCell);
+
     let ends: [(End, &str); 3] = [
         (|actor| actor.stop(None), "stopped: None"),
         (|actor| actor.stop(Some("done".into())), "stopped: Some(\"done\")"),

@@ -4,6 +4,7 @@ use crate::core::frame::NotDelivered;
 /// A reference, and whether somebody ended it here.
 type Reference = (u32, bool);
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // as it is called
 fn is_alive(reference: &Reference) -> bool {
     !reference.1
 }
@@ -95,7 +96,7 @@ fn those_that_live_are_not_looked_at_again_and_again() {
     let (mut held, mut looks) = (Held::new(usize::MAX), 0);
     for actor in 0..LEAST as u64 * 4 {
         let seen = std::cell::Cell::new(0);
-        held.find(actor, 7, |_| {
+        held.find(actor, 7, |()| {
             seen.set(seen.get() + 1);
             true
         })
