@@ -20,7 +20,7 @@
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
 //! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}], settings}` |
-//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready`; also when it drains |
+//! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` with `why`; also when it drains |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
 //! | `POST /configure` | `{lock_timeout_ms?, silence_ms?, policy?: "sticky"\|"ranked", registry?, wait_ms?}` | `{settings}`, once they are set for all members; see below |
@@ -473,10 +473,8 @@ struct PositionQuery {
 
 async fn wait_for(State(admin): State<Admin>, Query(query): Query<PositionQuery>) -> Answer {
     let registry = admin.hosted.registry(query.registry.as_deref())?;
-    match registry.wait_for(query.position, millis(query.wait_ms)).await {
-        Ok(()) => Ok(Json(json!({"position": query.position}))),
-        Err(at) => Err(Refusal::timed_out("behind", "the replica is not there yet").with("at", at)),
-    }
+    registry.wait_for(query.position, millis(query.wait_ms)).await?;
+    Ok(Json(json!({"position": query.position})))
 }
 
 async fn held(State(admin): State<Admin>) -> Answer {
@@ -505,13 +503,13 @@ async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) 
     status["registry"] = query.registry.as_deref().unwrap_or(&admin.hosted.default).into();
     // Null: it does not know, because it is not synced or its session has lapsed.
     status["names"] = json!(registry.count().ok());
-    let endpoint = registry.endpoint();
+    let remote = registry.remote();
     status["admission"] = json!({
-        "unauthenticated": endpoint.unauthenticated(),
-        "refused": endpoint.refusal_counts(),
-        "certificate_expires_in_s": endpoint.keys().tls.and_then(|tls| Some(tls.expires_in()?.as_secs())),
+        "unauthenticated": remote.unauthenticated(),
+        "refused": remote.refusal_counts(),
+        "certificate_expires_in_s": remote.certificate_expires_in().map(|left| left.as_secs()),
     });
-    status["ready"] = registry.ready(Duration::ZERO).await.into();
+    status["ready"] = registry.ready(Duration::ZERO).await.is_ok().into();
     Ok(Json(status))
 }
 
@@ -525,10 +523,8 @@ struct WaitQuery {
 async fn ready(State(admin): State<Admin>, Query(query): Query<WaitQuery>) -> Answer {
     let registry = admin.hosted.registry(query.registry.as_deref())?;
     let wait = Duration::from_millis(query.wait_ms.unwrap_or(0));
-    if registry.ready(wait.min(Duration::from_secs(3_600))).await {
-        return Ok(Json(json!({"ready": true})));
-    }
-    Err(Refusal::unavailable("not_ready", "the node is not synced, has no trusted session, or no leader"))
+    registry.ready(wait.min(Duration::from_secs(3_600))).await?;
+    Ok(Json(json!({"ready": true})))
 }
 
 #[derive(Deserialize)]
@@ -543,11 +539,10 @@ struct ConfigureBody {
 
 async fn configure(State(admin): State<Admin>, Body(body): Body<ConfigureBody>) -> Answer {
     let registry = admin.hosted.registry(body.registry.as_deref())?;
-    let change = Settings {
-        lock_timeout: body.lock_timeout_ms.map(Duration::from_millis),
-        silence: body.silence_ms.map(Duration::from_millis),
-        policy: body.policy,
-    };
+    let mut change = Settings::default();
+    change.lock_timeout = body.lock_timeout_ms.map(Duration::from_millis);
+    change.silence = body.silence_ms.map(Duration::from_millis);
+    change.policy = body.policy;
     if change == Settings::default() {
         return Err(Refusal::usage("nothing_to_set", "none of lock_timeout_ms, silence_ms, policy is given"));
     }

@@ -169,7 +169,7 @@ impl World {
                 .network(Network::Memory(MemoryNetwork::new()))
                 .clock(Clock::runtime());
             let registry = Registry::join(config).await.expect("a store in memory takes everybody");
-            assert!(registry.ready(Duration::from_secs(60)).await, "{:?}", registry.status());
+            assert!(registry.ready(Duration::from_secs(60)).await.is_ok(), "{:?}", registry.status());
             let shared = echo::spawn("a").await.expect("an actor starts");
             let registries = BTreeMap::from([("default".to_owned(), registry)]);
             let hosted = Arc::new(Hosted::new("a".to_owned(), registries, "default".to_owned(), shared));

@@ -169,8 +169,8 @@ impl Hosted {
         let registry = self.registry(registry)?;
         let mut asking = self.actor_for(place, how.shared).await?;
         let when_lapsed = if how.tell { WhenLapsed::Tell(asking.listener.clone()) } else { WhenLapsed::Stop };
-        let options =
-            RegisterOptions { when_lapsed, wait: how.wait, meta: how.meta, ..RegisterOptions::default() };
+        let mut options = RegisterOptions::default().when_lapsed(when_lapsed);
+        (options.wait, options.meta) = (how.wait, how.meta);
         let result = registry.register_with(name, &asking.actor, options).await;
         asking.verdict = Some(result.clone());
         Ok(result?)
@@ -298,6 +298,7 @@ fn word(notice: Notice) -> &'static str {
         Notice::Resumed => "resumed",
         Notice::Lost => "lost",
         Notice::Draining => "draining",
+        _ => "other",
     }
 }
 
@@ -318,7 +319,7 @@ mod tests {
                 .network(Network::Memory(network.clone()))
                 .clock(Clock::runtime());
             let registry = Registry::join(config).await.unwrap();
-            assert!(registry.ready(Duration::from_secs(60)).await, "{:?}", registry.status());
+            assert!(registry.ready(Duration::from_secs(60)).await.is_ok(), "{:?}", registry.status());
             let registries = BTreeMap::from([("default".to_owned(), registry)]);
             Hosted::new(name.to_owned(), registries, "default".to_owned(), echo::spawn(name).await.unwrap())
         };

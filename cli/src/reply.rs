@@ -12,8 +12,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use callsign::{
-    ConfigureError, ConsistentError, Entry, InForce, LookupError, MetaError, OutOfBounds, RegisterError,
-    ResolveError, UnregisterError, UpdateError, WhereisError,
+    ConfigureError, ConsistentError, Entry, InForce, LookupError, MetaError, NotReady, OutOfBounds,
+    RegisterError, ResolveError, UnregisterError, UpdateError, WaitError, WhereisError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -135,7 +135,7 @@ pub(crate) fn exact(number: u64) -> String {
 
 /// What holds for the elections of a registry.
 pub(crate) fn settings(in_force: &InForce) -> Value {
-    let InForce { lock_timeout, silence, policy, set } = in_force;
+    let InForce { lock_timeout, silence, policy, set, .. } = in_force;
     let is_set = [
         ("lock_timeout_ms", set.lock_timeout.is_some()),
         ("silence_ms", set.silence.is_some()),
@@ -278,6 +278,34 @@ impl From<LookupError> for Refusal {
                 Self::unavailable("lapsed", text).with("last_known", last_known.as_ref().map(holder))
             }
             LookupError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+impl From<NotReady> for Refusal {
+    fn from(error: NotReady) -> Self {
+        let why = match &error {
+            NotReady::Failed(_) => "failed",
+            NotReady::Left => "left",
+            NotReady::Draining => "draining",
+            NotReady::NotTrusted { .. } => "lapsed",
+            NotReady::NotSynced { .. } => "not_synced",
+            NotReady::NoLeader { .. } => "no_leader",
+            NotReady::Unanswered { .. } => "unanswered",
+            _ => "other",
+        };
+        Self::unavailable("not_ready", error.to_string()).with("why", why)
+    }
+}
+
+impl From<WaitError> for Refusal {
+    fn from(error: WaitError) -> Self {
+        let text = error.to_string();
+        match error {
+            WaitError::Behind { at, .. } => Self::timed_out("behind", text).with("at", at),
+            WaitError::Left => Self::unavailable("left", text),
+            WaitError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
             _ => Self::unavailable("other", text),
         }
     }

@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let berlin = Registry::join(Config::new("berlin", store.as_str())).await?;
     let paris = Registry::join(Config::new("paris", store.as_str())).await?;
     for node in [&berlin, &paris] {
-        assert!(node.ready(Duration::from_secs(10)).await, "{} is not ready", node.node());
+        node.ready(Duration::from_secs(10)).await?;
     }
 
     let (actor, _) = Actor::spawn(None, PricingActor, ()).await?;
@@ -62,10 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("berlin holds {:?}, fencing token {}", registration.name(), registration.token());
 
     // Paris may lag by what is on the way; a position says for how far to wait.
-    paris
-        .wait_for(registration.token(), Duration::from_secs(5))
-        .await
-        .map_err(|at| format!("paris is at {at}"))?;
+    paris.wait_for(registration.token(), Duration::from_secs(5)).await?;
     let pricing: ActorRef<Pricing> = paris.whereis("pricing")?;
     pricing.cast(Pricing::Set(P(("tea".into(), 240)))).map_err(|_| "the link went down")?;
     let P(price) = call_t!(pricing, Pricing::Ask, 5000, P("tea".to_owned()))?;

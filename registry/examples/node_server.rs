@@ -60,9 +60,7 @@ async fn node(name: &'static str, store: &str) -> Result<Registry, Failure> {
     let config =
         Config::new(name, store).secret(Secret::new("an example, and no secret")?).node_server(server);
     let registry = Registry::join(config).await?;
-    if !registry.ready(Duration::from_secs(20)).await {
-        return Err(format!("{name} is not ready").into());
-    }
+    registry.ready(Duration::from_secs(20)).await?;
     Ok(registry)
 }
 

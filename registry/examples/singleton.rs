@@ -135,7 +135,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut nodes, mut singletons) = (Vec::new(), Vec::new());
     for name in ["berlin", "paris", "rome"] {
         let node = Registry::join(Config::new(name, store.clone())).await?;
-        assert!(node.ready(Duration::from_secs(10)).await, "{name} is not ready");
+        node.ready(Duration::from_secs(10)).await?;
         singletons.push(tickets(&node).start().await?);
         nodes.push(node);
     }

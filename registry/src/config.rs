@@ -10,6 +10,7 @@ use crate::core::{caller::OnOutage, tuning::Tuning};
 
 /// Where the cluster keeps what it agrees on.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum StoreSource {
     /// A URL: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` (feature `postgres`), or `memory:` for a store of this node
     /// alone.

@@ -2,7 +2,7 @@
 
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
-    input::{Answer, Call, CallId, Drained, Effect, Granted, Input, Now, OnLapse, OpId, Tell},
+    input::{Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, Tell},
     leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},
     log::{Batch, Op},
     member::{Member, MemberConfig},

@@ -10,6 +10,7 @@ pub(crate) mod oracle;
 pub(crate) mod outage;
 pub(crate) mod registration;
 pub(crate) mod registry;
+pub(crate) mod remote;
 pub(crate) mod shared;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;

@@ -12,7 +12,10 @@ use callsign_store::{
 };
 use callsign_transport::{ResolveError, StartError};
 
-use crate::core::{entry::Entry, meta::MetaError, name::BadName};
+use crate::{
+    core::{entry::Entry, meta::MetaError, name::BadName},
+    status::Status,
+};
 
 /// Why a node did not join.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +149,7 @@ pub enum RegisterError {
 
 /// A node that can be asked in another's place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Elsewhere {
     /// The node.
     pub node: NodeName,
@@ -343,6 +347,88 @@ pub enum WhereisError {
     Consistent(#[from] ConsistentError),
 }
 
+/// Why a replica did not come to a position in time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The replica is not there yet.
+    #[error("the replica is at {at}, not yet at {wanted}, after {waited:?}")]
+    Behind {
+        /// Where the replica is.
+        at: Position,
+        /// Where it had to be.
+        wanted: Position,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The node has left the registry.
+    #[error("the node has left")]
+    Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
+}
+
+/// Why a node does not serve: what it lacked when the time was over. If it lacked several things, the first of these.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotReady {
+    /// A part of the node has ended that nobody had asked to, so the whole node has.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
+    /// The node has left the registry.
+    #[error("the node has left")]
+    Left,
+    /// The node is about to leave, and will not be ready again.
+    #[error("the node is about to leave")]
+    Draining,
+    /// Its session is not trusted: the store does not answer it, or has closed the session.
+    #[error("the node's session is not trusted, after {waited:?}")]
+    NotTrusted {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// Its replica is not complete.
+    #[error("the node is not synced yet, after {waited:?}")]
+    NotSynced {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// No member leads that has opened its epoch and can be reached.
+    #[error("no leader serves, after {waited:?}")]
+    NoLeader {
+        /// Who is elected, and does not serve this node yet.
+        elected: Option<NodeName>,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The node's member did not say in time that it serves, and nothing is known that it lacks: it hangs, is starved, or became
+    /// ready just now.
+    #[error("the node's member did not say within {waited:?} that it serves")]
+    Unanswered {
+        /// How long was waited.
+        waited: Duration,
+    },
+}
+
+impl NotReady {
+    /// What a node lacks by its status.
+    pub(crate) fn of(status: &Status, is_trusted: bool, waited: Duration) -> Self {
+        let serving = status.leader.as_ref().is_some_and(|leader| leader.serving);
+        match status.failed.clone() {
+            Some(failure) => Self::Failed(failure),
+            None if status.draining => Self::Draining,
+            None if !is_trusted => Self::NotTrusted { waited },
+            None if !status.synced => Self::NotSynced { waited },
+            None if !serving => {
+                let elected = status.leader.as_ref().map(|leader| leader.node.clone());
+                Self::NoLeader { elected, waited }
+            }
+            None => Self::Unanswered { waited },
+        }
+    }
+}
+
 /// Why a consistent read did not answer. It never answers with something old instead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
@@ -395,6 +481,28 @@ pub enum LeaveError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_does_not_serve_says_what_it_lacks_first() {
+        let node = NodeName::new("b").unwrap();
+        let waited = Duration::from_secs(1);
+        let mut status = Status::joining(&NodeName::new("a").unwrap());
+        let says = |status: &Status, is_trusted| NotReady::of(status, is_trusted, waited);
+        assert_eq!(says(&status, false), NotReady::NotTrusted { waited });
+        assert_eq!(says(&status, true), NotReady::NotSynced { waited });
+        status.synced = true;
+        assert_eq!(says(&status, true), NotReady::NoLeader { elected: None, waited });
+        let epoch = callsign_store::ids::Epoch(1);
+        status.leader = Some(crate::LeaderInfo { node: node.clone(), epoch, serving: false });
+        assert_eq!(says(&status, true), NotReady::NoLeader { elected: Some(node.clone()), waited });
+        status.leader = Some(crate::LeaderInfo { node, epoch, serving: true });
+        assert_eq!(says(&status, true), NotReady::Unanswered { waited });
+        status.draining = true;
+        assert_eq!(says(&status, false), NotReady::Draining);
+        let failure = NodeFailure { part: "a part".into(), reason: "panicked".into() };
+        status.failed = Some(failure.clone());
+        assert_eq!(says(&status, false), NotReady::Failed(failure));
+    }
 
     #[test]
     fn who_may_not_register_here_is_told_where() {

@@ -84,9 +84,9 @@ pub use callsign_transport::BadSecret;
 #[cfg(feature = "tls")]
 pub use callsign_transport::BadTls;
 pub use callsign_transport::{
-    ActorAddress, Keys, KeysRefused, Kind, LinkLimits, LinkTiming, MAX_SECRETS, MemoryNetwork, Network, P,
-    RactorClusterMessage, RactorMessage, RemoteMessage, ResolveError, Secret, Security, StartError, Tls,
-    remote_message,
+    ActorAddress, Keys, KeysRefused, Kind, LinkId, LinkLimits, LinkStatus, LinkTiming, MAX_SECRETS,
+    MemoryNetwork, Network, P, PeerId, RactorClusterMessage, RactorMessage, RefusalCounts, RemoteMessage,
+    ResolveError, Secret, Security, StartError, Tls, remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]
@@ -99,7 +99,7 @@ pub use crate::{
     core::{
         caller::OnOutage,
         entry::Entry,
-        input::{Drained, Event, Notice},
+        input::{Drained, Notice},
         meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name},
         select::Select,
@@ -108,10 +108,11 @@ pub use crate::{
         name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
         registration::{NotHeld, Registration},
         registry::{Page, RegisterOptions, Registry, WhenLapsed},
+        remote::Remote,
     },
     error::{
-        ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, RegisterError,
-        UnregisterError, UpdateError, WhereisError,
+        ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, NotReady,
+        RegisterError, UnregisterError, UpdateError, WaitError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

@@ -12,6 +12,7 @@ use crate::core::{member::Member, table::Table};
 /// One member of a registry, as this node last read it.
 #[allow(clippy::struct_excessive_bools)] // each is a column of a table
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MemberInfo {
     /// The node.
     pub node: NodeName,
@@ -31,6 +32,7 @@ pub struct MemberInfo {
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LeaderInfo {
     /// The node.
     pub node: NodeName,
@@ -43,6 +45,7 @@ pub struct LeaderInfo {
 /// What a node knows of a registry. A belief: the store may have moved on.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Status {
     /// This node.
     pub node: NodeName,

@@ -13,6 +13,7 @@ pub mod mutants;
 pub mod nodes;
 pub mod oracle;
 pub mod recording;
+pub mod references;
 pub mod rng;
 pub mod rows;
 pub mod run;

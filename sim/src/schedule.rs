@@ -391,9 +391,10 @@ impl Scheduler {
             let drawn = choices[self.rng.index(3)];
             (self.rng.below(2) == 0).then(|| Duration::from_secs(drawn))
         };
-        let (lock_timeout, silence) = (seconds([3, 4, 5]), seconds([1, 2, 3]));
-        let policy = [None, Some(Preset::Sticky), Some(Preset::Ranked)][self.rng.index(3)];
-        Settings { lock_timeout, silence, policy }
+        let mut settings = Settings::default();
+        (settings.lock_timeout, settings.silence) = (seconds([3, 4, 5]), seconds([1, 2, 3]));
+        settings.policy = [None, Some(Preset::Sticky), Some(Preset::Ranked)][self.rng.index(3)];
+        settings
     }
 
     /// Cuts the leader off, or ends all that.

@@ -107,27 +107,25 @@ impl Setup {
             keys: ClusterKeys::new(&cluster).registry(&registry),
             cluster,
             registry,
-            session: SessionTiming {
-                lease,
-                margin: lease / 20,
-                drift_ppm: 1000,
-                beat_every: lease / 3,
-                observe_every: lease / 5,
+            session: SessionTiming::default().with(|session| {
+                session.lease = lease;
+                session.margin = lease / 20;
+                session.drift_ppm = 1000;
+                session.beat_every = lease / 3;
+                session.observe_every = lease / 5;
                 // Nothing is swept, unless a scenario says so.
-                sweep_after: Duration::ZERO,
+                session.sweep_after = Duration::ZERO;
                 // Two sweepers are at other records at the same time only if a walk has several pages.
-                sweep_page: 1,
-            },
-            elector: ElectorTiming {
-                poll: Duration::from_secs(2),
-                sweep_after: Duration::ZERO,
-                ..ElectorTiming::default()
-            },
-            link: LinkTiming {
-                ping: Duration::from_millis(1500),
-                redial_min: Duration::from_millis(200),
-                ..LinkTiming::default()
-            },
+                session.sweep_page = 1;
+            }),
+            elector: ElectorTiming::default().with(|elector| {
+                elector.poll = Duration::from_secs(2);
+                elector.sweep_after = Duration::ZERO;
+            }),
+            link: LinkTiming::default().with(|link| {
+                link.ping = Duration::from_millis(1500);
+                link.redial_min = Duration::from_millis(200);
+            }),
             tuning: Tuning {
                 cut_worth: 4,
                 chunk_names: 2,

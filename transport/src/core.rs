@@ -3,9 +3,12 @@
 pub(crate) mod admission;
 pub(crate) mod agreed;
 pub(crate) mod bucket;
+pub(crate) mod ends;
 #[cfg(feature = "node-server")]
 pub(crate) mod flow;
 pub(crate) mod frame;
+pub(crate) mod headers;
+pub(crate) mod held;
 pub(crate) mod hello;
 pub(crate) mod link;
 pub(crate) mod links;

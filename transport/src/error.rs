@@ -46,6 +46,9 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The actor that hears of the ends of this node's actors did not start.
+    #[error("the watcher of actors did not start: {0}")]
+    Watcher(#[from] ractor::SpawnErr),
     /// The application's `NodeServer` does not run, or does not answer.
     #[error("the NodeServer {why}")]
     NodeServer {

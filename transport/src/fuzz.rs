@@ -12,7 +12,9 @@ use snow::{Builder, HandshakeState, StatelessTransportState};
 use crate::{
     core::{
         agreed::{Carrier, Security},
-        frame::{self, Assembly, Frame},
+        ends::{self, End, Ends},
+        frame::{self, Assembly, Frame, NotDelivered},
+        held::Held,
         hello::{Certified, Effect, Hello, Input, Me, Side},
         link::{self, Link},
         outbox::Outbox,
@@ -209,6 +211,7 @@ fn take_frames(read: &mut WireRead) {
     let limits = LinkLimits { frame: LIMIT, ..LinkLimits::default() };
     let (mut assembly, mut outbox) = (Assembly::default(), Outbox::new(LinkId(1), limits));
     let mut link = Link::new(std::time::Duration::ZERO, LinkTiming::default());
+    let mut references = References::new();
     link.step(std::time::Duration::ZERO, link::Input::Established, &mut Vec::new());
     loop {
         match read.take() {
@@ -216,6 +219,9 @@ fn take_frames(read: &mut WireRead) {
                 assert!(bytes.len() <= LIMIT, "a frame above the limit");
                 let Ok(frame) = Frame::get(&bytes) else { return };
                 reads_back(&frame);
+                if !references.hear(&frame) {
+                    return;
+                }
                 match frame {
                     Frame::Piece { channel, rest, body } => match assembly.add(channel, rest, body, LIMIT) {
                         Ok(Some((_, whole))) => assert!(whole.len() <= LIMIT, "a message above the limit"),
@@ -243,6 +249,57 @@ fn take_frames(read: &mut WireRead) {
             },
             Err(_) => return,
         }
+    }
+}
+
+/// What a peer says and asks of actors: some are there, and to some this side has references.
+struct References {
+    ends: Ends,
+    held: Held<()>,
+}
+
+impl References {
+    const LIMIT: usize = 8;
+
+    fn new() -> Self {
+        let (mut ends, mut held) = (Ends::new(Self::LIMIT), Held::new(Self::LIMIT));
+        ends.step(ends::Input::LinkUp { link: LinkId(1) }, &mut Vec::new());
+        for actor in 0..4 {
+            held.add(actor, actor, ());
+        }
+        Self { ends, held }
+    }
+
+    /// Whether the link goes on.
+    fn hear(&mut self, frame: &Frame<'_>) -> bool {
+        let link = LinkId(1);
+        let input = match *frame {
+            Frame::Watch { to, kind } => {
+                let is_there = if to % 4 == 3 { Err(NotDelivered::Gone) } else { Ok(()) };
+                ends::Input::Asked { link, actor: to, kind, is_there }
+            }
+            Frame::Watching { to, kind } => {
+                let known = self.held.watched(to, kind).is_some();
+                assert!(!known || to < 4, "nobody asked for {to}");
+                return true;
+            }
+            Frame::Ended { to, kind, how } => {
+                let end = End::of(how);
+                let ended = self.held.ended(to, kind, &end);
+                assert!(ended.is_empty() || to < 4, "nobody asked for {to}");
+                assert_eq!(self.held.ended(to, kind, &end), [], "it ended twice");
+                ends::Input::Ended { actor: to, how: end }
+            }
+            _ => return true,
+        };
+        let mut effects = Vec::new();
+        self.ends.step(input, &mut effects);
+        assert!(self.ends.monitored() <= Self::LIMIT, "more is kept than may be");
+        let is_overrun = effects.contains(&ends::Effect::Overrun { link });
+        if effects.len() % 2 == 0 {
+            let _ = self.ends.next(link);
+        }
+        !is_overrun
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// Deadlines and intervals of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct LinkTiming {
     /// Within this a connection must be made and authenticated; over a `NodeServer`, its session be ready, too.
     /// Smaller: slow networks never link up. Larger: an idle stranger is kept longer.
@@ -35,8 +36,18 @@ impl Default for LinkTiming {
     }
 }
 
+impl LinkTiming {
+    /// These, with some changed: `LinkTiming::default().with(|timing| timing.leave = Duration::from_secs(1))`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
 /// How much memory links may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct LinkLimits {
     /// The largest message with its channel and framing, in bytes. All nodes of a cluster should have the same: a
     /// link ends when it brings a larger one.
@@ -75,6 +86,10 @@ pub struct LinkLimits {
     /// Bytes of calls to this node's actors that one peer may have open; each counts its length and 1 KiB more. One more,
     /// and it fails at once. Smaller: callers of slow actors are refused. Larger: more memory for them.
     pub open_calls: usize,
+    /// References to actors of one peer that this node may hold, and actors of this node of whose end one peer may be told. One
+    /// more is refused ([`ResolveError::TooMany`](crate::ResolveError::TooMany)). Smaller: lookups of many remote names fail.
+    /// Larger: more memory, for each some 100 bytes where the actor is and some kilobytes where the reference is.
+    pub references: usize,
 }
 
 impl LinkLimits {
@@ -92,7 +107,15 @@ impl LinkLimits {
         received_per_second: 256 << 20,
         links: 1024,
         open_calls: 64 << 20,
+        references: 1 << 18,
     };
+
+    /// These, with some changed: `LinkLimits::default().with(|limits| limits.links = 300)`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
 }
 
 impl Default for LinkLimits {

@@ -77,7 +77,7 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::Join { .. } | Order::Usage => bail!("done above"),
         Order::Ready => {
             ensure!(
-                node.registry.ready(CONDITION_TIMEOUT).await,
+                node.registry.ready(CONDITION_TIMEOUT).await.is_ok(),
                 "the node does not get ready: {:?}",
                 node.registry.status()
             );

@@ -18,6 +18,7 @@ pub const LONGEST_SETTING: Duration = Duration::from_secs(600);
 /// Who takes a vacant seat, among the members that hold the log's end and whose sessions are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Preset {
     /// Whoever proves that it lives: a member that accused the dead leader, or the one whose elector commits.
     #[default]
@@ -39,6 +40,7 @@ impl fmt::Display for Preset {
 /// What is set, and what is to be set: `None` is not set, or stays as it is. All fields are always written: recordings have
 /// no names of fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Settings {
     /// How long a lock may stay unmoved. See [`ElectorTiming::lock`]. [`SHORTEST`] to [`LONGEST_SETTING`].
     #[serde(default)]
@@ -52,8 +54,29 @@ pub struct Settings {
 }
 impl Record for Settings {}
 
+impl Settings {
+    /// Sets how long a lock may stay unmoved.
+    #[must_use]
+    pub fn lock_timeout(self, timeout: Duration) -> Self {
+        Self { lock_timeout: Some(timeout), ..self }
+    }
+
+    /// Sets how long a leader that was heard may be silent.
+    #[must_use]
+    pub fn silence(self, silence: Duration) -> Self {
+        Self { silence: Some(silence), ..self }
+    }
+
+    /// Sets who takes a vacant seat.
+    #[must_use]
+    pub fn policy(self, policy: Preset) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+}
+
 /// One of the times that can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Limit {
     /// [`Settings::lock_timeout`].
     LockTimeout,
@@ -158,6 +181,7 @@ fn fields(body: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
 
 /// What holds for one elector: what is set, and for the rest its own configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct InForce {
     /// How long a lock may stay unmoved.
     pub lock_timeout: Duration,

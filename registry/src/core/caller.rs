@@ -24,6 +24,7 @@ use crate::{
 
 /// What a call that writes does while the store takes no commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnOutage {
     /// It waits for as long as calls wait. It is done as soon as the store is there again.
     #[default]

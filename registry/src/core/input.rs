@@ -104,6 +104,7 @@ pub enum OnLapse {
 
 /// What an actor that asked to be told is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Notice {
     /// The session is not trusted: hold still. Another node may take the names soon.
     Lapsed,

@@ -12,6 +12,7 @@ pub const MAX_NAME_BYTES: usize = 512;
 
 /// Why a name was refused. Nothing was sent or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadName {
     /// The name has no characters.
     #[error("a name must not be empty")]

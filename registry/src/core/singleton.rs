@@ -25,6 +25,7 @@ impl Default for Restarts {
 
 /// Which child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ChildKind {
     /// The one that runs where the leader is.
     Leader,

@@ -14,8 +14,8 @@ use callsign_store::{
     ids::{NodeName, RegistryName},
     supervision::{Part, Supervisor},
 };
-use callsign_transport::Endpoint;
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
+use callsign_transport::{Endpoint, Watches};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use ractor_cluster_derive::RactorMessage;
 use tokio::sync::watch;
 
@@ -100,6 +100,8 @@ struct Driver {
     shared: Arc<Shared>,
     store: SharedStore,
     endpoint: Endpoint,
+    /// Hears of the ends of actors that hold names or ask for them.
+    watches: Watches,
     channel: String,
     /// How many were up when it was last counted.
     links: usize,
@@ -147,6 +149,13 @@ impl Actor for MemberActor {
             supervisor.task("the timer of a registry", time),
         ];
         let told = shared.clone();
+        let watches = parts.endpoint.on_ends(move |actor| {
+            if told.watched.remove(actor).is_some() {
+                // Not taken at once: ends that come together go together.
+                told.actor_ended(actor);
+            }
+        });
+        let told = shared.clone();
         let (store, clock) = (parts.store.clone(), parts.clock.clone());
         let under_way =
             UnderWay::new(store, clock, supervisor.clone(), move |input| told.tell_elector(input));
@@ -155,6 +164,7 @@ impl Actor for MemberActor {
             under_way,
             shared,
             store: parts.store,
+            watches,
             endpoint: parts.endpoint,
             channel: parts.channel,
             links: 0,
@@ -172,7 +182,7 @@ impl Actor for MemberActor {
 
     async fn handle(
         &self,
-        myself: ActorRef<Kick>,
+        _myself: ActorRef<Kick>,
         _kick: Kick,
         driver: &mut Driver,
     ) -> Result<(), ActorProcessingErr> {
@@ -182,24 +192,7 @@ impl Actor for MemberActor {
                 tokio::time::sleep(time).await;
             }
         }
-        driver.take_all(&myself);
-        Ok(())
-    }
-
-    async fn handle_supervisor_evt(
-        &self,
-        _myself: ActorRef<Kick>,
-        event: SupervisionEvent,
-        driver: &mut Driver,
-    ) -> Result<(), ActorProcessingErr> {
-        // A watched actor is not a child: its end is an input, and never this actor's.
-        if let SupervisionEvent::ActorTerminated(who, ..) | SupervisionEvent::ActorFailed(who, _) = event {
-            let actor = who.get_id().pid();
-            if driver.shared.watched.remove(actor).is_some() {
-                // Not taken at once: ends that come together go together.
-                driver.shared.actor_ended(actor);
-            }
-        }
+        driver.take_all();
         Ok(())
     }
 
@@ -218,16 +211,16 @@ impl Actor for MemberActor {
 }
 
 impl Driver {
-    fn take_all(&mut self, myself: &ActorRef<Kick>) {
+    fn take_all(&mut self) {
         let inputs = self.shared.inbox.take();
         let now = self.shared.now();
         let mut woke = false;
         for told in inputs {
             woke |= matches!(told, Told::Member(Input::Wake));
-            self.step(now, told, myself);
+            self.step(now, told);
         }
         while let Some(told) = self.core.next_told() {
-            self.step(now, told, myself);
+            self.step(now, told);
         }
         self.publish();
         self.metrics.tell();
@@ -240,7 +233,7 @@ impl Driver {
         });
     }
 
-    fn step(&mut self, now: Now, told: Told, myself: &ActorRef<Kick>) {
+    fn step(&mut self, now: Now, told: Told) {
         self.count(&told);
         let mut effects = std::mem::take(&mut self.effects);
         match &mut self.recorders {
@@ -248,7 +241,7 @@ impl Driver {
             Some(recorders) => recorders.step(&mut self.core, now, told, &mut effects),
         }
         for effect in effects.drain(..) {
-            self.perform(effect, myself);
+            self.perform(effect);
         }
         self.effects = effects;
     }

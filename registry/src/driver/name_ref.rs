@@ -30,6 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long, and how many, messages wait for somebody who takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NameRefOptions {
     /// How many messages may wait at once, those of all clones together. Fewer: callers are refused during a hand-over.
     /// More: memory, and a flood for the new holder. Default 1024.
@@ -42,6 +43,20 @@ pub struct NameRefOptions {
 impl Default for NameRefOptions {
     fn default() -> Self {
         Self { buffer: 1024, deadline: Duration::from_secs(10) }
+    }
+}
+
+impl NameRefOptions {
+    /// How many messages may wait at once.
+    #[must_use]
+    pub fn buffer(self, buffer: usize) -> Self {
+        Self { buffer, ..self }
+    }
+
+    /// How long a message may wait.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
     }
 }
 

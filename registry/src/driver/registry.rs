@@ -28,8 +28,8 @@ use crate::{
         registration::Registration,
     },
     error::{
-        ConfigureError, ConsistentError, JoinError, LeaveError, LookupError, RegisterError, UnregisterError,
-        WhereisError,
+        ConfigureError, ConsistentError, JoinError, LeaveError, LookupError, NotReady, RegisterError,
+        UnregisterError, WaitError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };
@@ -45,6 +45,7 @@ pub struct Registry {
 
 /// What becomes of a registered actor when its node's session is not trusted any more.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub enum WhenLapsed {
     /// It is stopped. The default: who does not hear of it does nothing wrong either.
     #[default]
@@ -66,6 +67,7 @@ pub struct Page {
 
 /// How to register, where the default does not fit.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct RegisterOptions {
     /// What becomes of the actor when the session lapses.
     pub when_lapsed: WhenLapsed,
@@ -77,6 +79,39 @@ pub struct RegisterOptions {
     /// What the actor says of itself: whoever finds the name reads it ([`Entry::meta`]). Default: nothing. If the same actor
     /// holds the name already, its metadata stays as it is.
     pub meta: Option<Meta>,
+}
+
+impl RegisterOptions {
+    /// What becomes of the actor when the session lapses.
+    #[must_use]
+    pub fn when_lapsed(self, when_lapsed: WhenLapsed) -> Self {
+        Self { when_lapsed, ..self }
+    }
+
+    /// Calls a function with what becomes of the actor's names, on the registry's own task: it must not block. In place of
+    /// stopping the actor.
+    #[must_use]
+    pub fn tell(self, tell: impl Fn(Notice) + Send + Sync + 'static) -> Self {
+        self.when_lapsed(WhenLapsed::Tell(Arc::new(tell)))
+    }
+
+    /// How long to wait for the verdict.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        Self { wait: Some(wait), ..self }
+    }
+
+    /// What to do while the store takes no commits.
+    #[must_use]
+    pub fn on_outage(self, on_outage: OnOutage) -> Self {
+        Self { on_outage: Some(on_outage), ..self }
+    }
+
+    /// What the actor says of itself.
+    #[must_use]
+    pub fn meta(self, meta: Meta) -> Self {
+        Self { meta: Some(meta), ..self }
+    }
 }
 
 impl Registry {
@@ -238,8 +273,8 @@ impl Registry {
 
     /// The actor that holds a name, as a typed reference, by this node's own replica.
     ///
-    /// For an actor of another node the reference goes over the link to it; it is bound to the incarnation of that
-    /// node, and dead for good when that is gone: then ask again by name.
+    /// For an actor of another node the reference goes over the link to it. It ends with its actor, as the actor did, so that
+    /// ractor's `monitor`, `link` and `wait` work; and it ends with the link, also if the actor lives: then ask again by name.
     pub fn whereis<M: RemoteMessage>(&self, name: &str) -> Result<ActorRef<M>, WhereisError> {
         let entry = self.lookup(name)?;
         self.resolve(name, entry)
@@ -281,11 +316,13 @@ impl Registry {
     }
 
     /// Waits until this node's replica has applied the log up to `position`: a token of another node's registration,
-    /// say. `Err` says how far it came.
-    pub async fn wait_for(&self, position: Position, wait: Duration) -> Result<(), Position> {
+    /// say. An error says how far it came.
+    pub async fn wait_for(&self, position: Position, wait: Duration) -> Result<(), WaitError> {
         match self.shared.call(Call::WaitFor { position }, wait).await {
-            Some(Answer::Reached(result)) => result,
-            _ => Err(self.shared.status.load().position),
+            Some(Answer::Reached(result)) => {
+                result.map_err(|at| WaitError::Behind { at, wanted: position, waited: wait })
+            }
+            _ => Err(self.shared.failure().cloned().map_or(WaitError::Left, WaitError::Failed)),
         }
     }
 
@@ -406,10 +443,14 @@ impl Registry {
         self.node.supervisor.failed().await
     }
 
-    /// Waits until this node serves: it is synced, its session is trusted, and a leader is there. False if that
-    /// did not come about in time.
-    pub async fn ready(&self, wait: Duration) -> bool {
-        matches!(self.shared.call(Call::Ready, wait).await, Some(Answer::Ready(true)))
+    /// Waits until this node serves: it is synced, its session is trusted, and a leader is there. An error says what it lacked
+    /// when the time was over.
+    pub async fn ready(&self, wait: Duration) -> Result<(), NotReady> {
+        match self.shared.call(Call::Ready, wait).await {
+            Some(Answer::Ready(true)) => Ok(()),
+            Some(_) => Err(NotReady::of(&self.status(), self.shared.trust.check().is_ok(), wait)),
+            None => Err(self.shared.failure().cloned().map_or(NotReady::Left, NotReady::Failed)),
+        }
     }
 
     /// Has the member hang for a time, while the process, its session, its elector and its links go on.
@@ -474,14 +515,11 @@ impl Registry {
     }
 
     /// Replaces the secrets and certificates of the node, for all links that are made from now on; those that are there stay.
-    /// Returns whether anything changed. An error changes nothing. See [`Endpoint::set_keys`] for the order of steps in
-    /// which a cluster is never cut.
+    /// Returns whether anything changed. An error changes nothing.
+    ///
+    /// To change a secret on a living cluster without cutting it, each step on every node before the next: accept both
+    /// (`[old, new]`), show the new one (`[new, old]`), accept only that (`[new]`). For authorities it is the same.
     pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
         self.node.endpoint.set_keys(keys)
-    }
-
-    /// The links of the node, for remote actors that no name leads to.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.node.endpoint
     }
 }

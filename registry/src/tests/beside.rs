@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use crate::{
-    JoinError, LookupError, OnOutage, RegisterError, Registry,
+    JoinError, LookupError, NotReady, OnOutage, RegisterError, Registry,
     tests::driver::{Cluster, TEST_DEADLINE, counter, until},
 };
 
@@ -16,7 +16,7 @@ impl Cluster {
     /// A node of another registry than the default one.
     async fn node_of(&self, registry: &str, node: &str) -> Registry {
         let registry = Registry::join(self.config(node).registry(registry)).await.unwrap();
-        assert!(registry.ready(TEST_DEADLINE).await, "{node} is ready: {:?}", registry.status());
+        assert!(registry.ready(TEST_DEADLINE).await.is_ok(), "{node} is ready: {:?}", registry.status());
         registry
     }
 }
@@ -32,9 +32,9 @@ async fn a_registry_that_is_joined_while_the_session_is_lapsed_serves_once_it_is
     cluster.store.outage_for_all();
     lapsed(&node).await;
     let orders = node.join_beside("orders").await.unwrap();
-    assert!(!orders.ready(SHORT_WAIT).await, "it cannot be ready now");
+    assert_eq!(orders.ready(SHORT_WAIT).await, Err(NotReady::NotTrusted { waited: SHORT_WAIT }));
     cluster.store.heal_all();
-    assert!(orders.ready(TEST_DEADLINE).await, "{:?}", orders.status());
+    assert!(orders.ready(TEST_DEADLINE).await.is_ok(), "{:?}", orders.status());
     // No more waiting: ready is what a registration needs.
     let registered = orders.register("x", &counter().await).await;
     assert_eq!(registered.unwrap().check(), Ok(()));
@@ -52,7 +52,7 @@ async fn a_registry_is_not_ready_while_a_registration_would_be_told_of_a_lapse()
         let more = node.join_beside(&format!("more-{round}")).await.unwrap();
         cluster.store.heal_all();
         for registry in [&orders, &more] {
-            assert!(registry.ready(TEST_DEADLINE).await);
+            assert!(registry.ready(TEST_DEADLINE).await.is_ok());
             let registered = registry.register_with("x", &counter().await, fails.clone()).await;
             let refused = matches!(registered, Err(RegisterError::Lapsed));
             assert!(!refused, "it was ready, and told {registered:?}");
@@ -73,9 +73,9 @@ async fn a_registry_that_is_joined_while_the_session_is_lost_serves_in_the_next_
     store.heal();
     until("its session is lost", || node.node.session.session().is_none()).await;
     let orders = node.join_beside("orders").await.expect("a node that lost its session has not left");
-    assert!(!orders.ready(SHORT_WAIT).await, "it cannot be ready now");
+    assert_eq!(orders.ready(SHORT_WAIT).await, Err(NotReady::NotTrusted { waited: SHORT_WAIT }));
     drop(hold);
-    assert!(orders.ready(TEST_DEADLINE).await, "{:?}", orders.status());
+    assert!(orders.ready(TEST_DEADLINE).await.is_ok(), "{:?}", orders.status());
     assert!(orders.register("x", &counter().await).await.is_ok());
 }
 

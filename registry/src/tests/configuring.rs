@@ -8,7 +8,7 @@ use crate::{
 };
 
 fn silence(seconds: u64) -> Settings {
-    Settings { silence: Some(Duration::from_secs(seconds)), ..Settings::default() }
+    Settings::default().silence(Duration::from_secs(seconds))
 }
 
 #[tokio::test(start_paused = true)]
@@ -18,8 +18,8 @@ async fn what_one_node_sets_all_nodes_show() {
     assert_eq!(nodes[0].status().settings.set, Settings::default());
     for (node, change) in nodes.iter().zip([
         silence(4),
-        Settings { policy: Some(Preset::Ranked), ..Settings::default() },
-        Settings { lock_timeout: Some(Duration::from_secs(7)), ..Settings::default() },
+        Settings::default().policy(Preset::Ranked),
+        Settings::default().lock_timeout(Duration::from_secs(7)),
     ]) {
         let in_force = node.configure(change, TEST_DEADLINE).await.unwrap();
         assert!(in_force.set.has(&change), "{in_force:?}");
@@ -36,7 +36,7 @@ async fn what_one_node_sets_all_nodes_show() {
     assert!(late.configure(silence(4), Duration::ZERO).await.is_ok());
     // Another registry has its own.
     let orders = nodes[0].join_beside("orders").await.unwrap();
-    assert!(orders.ready(TEST_DEADLINE).await);
+    assert!(orders.ready(TEST_DEADLINE).await.is_ok());
     assert_eq!(orders.status().settings.set, Settings::default());
 }
 
@@ -45,8 +45,7 @@ async fn who_asks_is_told_what_cannot_work_and_what_is_not_known() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;
     let value = Duration::from_millis(10);
-    let refused =
-        node.configure(Settings { silence: Some(value), ..Settings::default() }, TEST_DEADLINE).await;
+    let refused = node.configure(Settings::default().silence(value), TEST_DEADLINE).await;
     let why = OutOfBounds { what: Limit::Silence, value };
     assert_eq!(refused, Err(ConfigureError::OutOfBounds(why)));
     cluster.store.outage_for_all();

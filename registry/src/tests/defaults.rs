@@ -41,7 +41,8 @@ fn the_defaults_of_a_node_are_these() {
              }",
             "LinkLimits { frame: 4194304, control_queue: 16777216, bulk_queue: 8388608, bulk_window: 524288, \
              inbox: 8388608, unauthenticated: 128, unauthenticated_per_address: 32, reserved: 64, \
-             handshakes_per_second: 100, received_per_second: 268435456, links: 1024, open_calls: 67108864 }",
+             handshakes_per_second: 100, received_per_second: 268435456, links: 1024, open_calls: 67108864, \
+             references: 262144 }",
             "Tuning { cut_worth: 256, chunk_names: 1024, memory_bytes: 16777216, max_lag: 67108864, \
              slice_names: 1024, batch_bytes: 90000 }",
             "(1024, None, None)",
@@ -53,10 +54,10 @@ fn the_defaults_of_a_node_are_these() {
 #[test]
 fn what_is_set_is_what_a_node_has() {
     let second = Duration::from_secs;
-    let session = SessionTiming { lease: second(20), ..SessionTiming::default() };
-    let elector = ElectorTiming { poll: second(4), ..ElectorTiming::default() };
-    let link = LinkTiming { ping: second(2), ..LinkTiming::default() };
-    let limits = LinkLimits { links: 7, ..LinkLimits::default() };
+    let session = SessionTiming::default().with(|timing| timing.lease = second(20));
+    let elector = ElectorTiming::default().with(|timing| timing.poll = second(4));
+    let link = LinkTiming::default().with(|timing| timing.ping = second(2));
+    let limits = LinkLimits::default().with(|limits| limits.links = 7);
     let config = Config::new("a", "memory:")
         .cluster("c")
         .registry("r")

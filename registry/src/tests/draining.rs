@@ -6,8 +6,8 @@ use callsign_store::Store;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{
-    Drained, JoinError, Notice, RegisterError, RegisterOptions, Registry, Singleton, SingletonError,
-    UnregisterError, WhenLapsed,
+    Drained, JoinError, NotReady, Notice, RegisterError, RegisterOptions, Registry, Singleton,
+    SingletonError, UnregisterError, WhenLapsed,
     tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
@@ -40,7 +40,8 @@ async fn a_node_that_drains_tells_its_actors_and_whoever_waits_for_it() {
     node.drain_started().await; // also who asks later
     assert_eq!(*notices.lock().unwrap(), [Notice::Draining]);
     assert_eq!(registration.check(), Ok(()), "the name is held");
-    assert!(node.status().draining && !node.ready(TEST_DEADLINE).await);
+    assert!(node.status().draining);
+    assert_eq!(node.ready(TEST_DEADLINE).await, Err(NotReady::Draining));
     let refused = node.register("y", &actor).await.unwrap_err();
     assert!(matches!(&refused, RegisterError::Draining { ask } if ask[0].node == by), "{refused}");
     assert!(matches!(node.join_beside("other").await, Err(JoinError::Left)));
@@ -68,7 +69,7 @@ async fn leave_drains_every_registry_of_the_node_before_any_name_is_lost() {
     let mut seconds = Vec::new();
     for node in &nodes {
         let second = node.join_beside("second").await.unwrap();
-        assert!(second.ready(TEST_DEADLINE).await);
+        assert!(second.ready(TEST_DEADLINE).await.is_ok());
         seconds.push(second);
     }
     let at = leading(&nodes).await;

@@ -99,7 +99,7 @@ impl Cluster {
 
     pub(crate) async fn node(&self, node: &str) -> Registry {
         let registry = Registry::join(self.config(node)).await.unwrap();
-        assert!(registry.ready(TEST_DEADLINE).await, "{node} is ready: {:?}", registry.status());
+        assert!(registry.ready(TEST_DEADLINE).await.is_ok(), "{node} is ready: {:?}", registry.status());
         registry
     }
 
@@ -251,7 +251,7 @@ async fn a_call_made_while_the_store_is_gone_is_done_when_it_is_back_or_fails_at
     let cluster = Cluster::new();
     let waits = cluster.node("a").await;
     let fails = Registry::join(cluster.config("b").on_outage(OnOutage::Fail)).await.unwrap();
-    assert!(fails.ready(TEST_DEADLINE).await);
+    assert!(fails.ready(TEST_DEADLINE).await.is_ok());
     let kept = counter().await;
     let tell =
         || RegisterOptions { when_lapsed: WhenLapsed::Tell(Arc::new(|_| ())), ..RegisterOptions::default() };
@@ -282,7 +282,7 @@ async fn a_call_made_while_the_store_is_gone_is_done_when_it_is_back_or_fails_at
 async fn what_was_sent_before_the_outage_was_noticed_is_unknown_and_asking_again_finds_out() {
     let cluster = Cluster::new();
     let node = Registry::join(cluster.config("a").on_outage(OnOutage::Fail)).await.unwrap();
-    assert!(node.ready(TEST_DEADLINE).await);
+    assert!(node.ready(TEST_DEADLINE).await.is_ok());
     cluster.store.outage_for_all();
     let actor = counter().await;
     let short = RegisterOptions {
@@ -327,7 +327,7 @@ async fn registries_of_one_node_share_nothing_but_the_session() {
         orders.push(node.join_beside("orders").await.unwrap());
     }
     for order in &orders {
-        assert!(order.ready(TEST_DEADLINE).await);
+        assert!(order.ready(TEST_DEADLINE).await.is_ok());
     }
     let again = nodes[0].join_beside("orders").await;
     assert!(matches!(again, Err(JoinError::AlreadyJoined { .. })));
@@ -342,9 +342,9 @@ async fn registries_of_one_node_share_nothing_but_the_session() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_was_closed_is_noticed_long_before_the_poll() {
     let cluster = Cluster::new();
-    let slow = ElectorTiming { poll: Duration::from_secs(3600), ..ElectorTiming::default() };
+    let slow = ElectorTiming::default().with(|timing| timing.poll = Duration::from_secs(3600));
     let node = Registry::join(cluster.config("a").elector_timing(slow)).await.unwrap();
-    assert!(node.ready(TEST_DEADLINE).await);
+    assert!(node.ready(TEST_DEADLINE).await.is_ok());
     let _silent = cluster.node("b").await;
     // It writes nothing more that would wake the other.
     cluster.store.connect("b").outage();
@@ -355,7 +355,7 @@ async fn a_session_that_was_closed_is_noticed_long_before_the_poll() {
 async fn the_present_incarnation_of_a_node_is_linked_again_though_a_former_one_came_behind_it() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;
-    let linked = || node.endpoint().link_to("b").map(|(_, peer)| peer.incarnation);
+    let linked = || node.node.endpoint.link_to("b").map(|(_, peer)| peer.incarnation);
     // It meets the present one without having read of it.
     cluster.store.connect("a").outage();
     let other = Registry::join(cluster.config("b")).await.unwrap();
@@ -390,7 +390,7 @@ impl Peer {
         };
         let endpoint = Endpoint::start(config).await.unwrap();
         endpoint.set_peers(vec![("b".into(), Cluster::address("b").to_string())]);
-        until("they are linked", || b.endpoint().link_to("peer").is_some()).await;
+        until("they are linked", || b.node.endpoint.link_to("peer").is_some()).await;
         let channel = format!("registry/{}", b.shared.registry);
         let answers = endpoint.subscribe(&channel);
         Self { endpoint, channel, answers }
@@ -422,7 +422,7 @@ async fn a_peer_that_lies_about_its_epoch_redirects_nobody() {
     ];
     Peer::of(&cluster, &host).await.says(lies.iter().map(Message::encode)).await;
     host.register("n", &counter().await).await.unwrap();
-    assert!(host.ready(TEST_DEADLINE).await, "{:?}", host.status());
+    assert!(host.ready(TEST_DEADLINE).await.is_ok(), "{:?}", host.status());
 }
 
 #[tokio::test(start_paused = true)]
@@ -483,7 +483,7 @@ async fn a_node_has_said_in_the_queue_that_it_leaves_before_it_closes_its_sessio
     let store = Tapped { store: cluster.store.connect("b"), keys, said: said.clone() };
     let store: SharedStore = Arc::new(store);
     let node = Registry::join(Config { store: store.into(), ..cluster.config("b") }).await.unwrap();
-    assert!(node.ready(TEST_DEADLINE).await);
+    assert!(node.ready(TEST_DEADLINE).await.is_ok());
     node.drain().await;
     cluster.store.connect("b").set_latency(Duration::from_millis(20));
     said.lock().unwrap().clear();

@@ -7,7 +7,7 @@ use callsign_transport::{Lane, LinkLimits, SendError};
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use crate::{
-    RegisterError, RegisterOptions, Registry,
+    RegisterError, RegisterOptions, Registry, WaitError,
     core::input::CallId,
     tests::driver::{Cluster, TEST_DEADLINE, counter, until},
 };
@@ -16,22 +16,19 @@ use crate::{
 async fn a_request_that_found_its_link_full_is_sent_again_as_soon_as_there_is_room() {
     let cluster = Cluster::new();
     let a = cluster.node("a").await;
-    let limits = LinkLimits {
-        frame: 64 << 10,
-        control_queue: 64 << 10,
-        bulk_queue: 64 << 10,
-        ..LinkLimits::default()
-    };
+    let limits = LinkLimits::default().with(|limits| {
+        (limits.frame, limits.control_queue, limits.bulk_queue) = (64 << 10, 64 << 10, 64 << 10);
+    });
     let b = Registry::join(cluster.config("b").link_limits(limits)).await.unwrap();
-    assert!(b.ready(TEST_DEADLINE).await && a.status().leads);
+    assert!(b.ready(TEST_DEADLINE).await.is_ok() && a.status().leads);
     // Long enough for a time that lies before the request.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let (to_a, _) = b.endpoint().link_to("a").unwrap();
+    let (to_a, _) = b.node.endpoint.link_to("a").unwrap();
     cluster.network.hold(Cluster::address("b"), Cluster::address("a"));
     // Until not even a small message finds room.
     for size in [16 << 10, 16] {
         let full = loop {
-            if let Err(error) = b.endpoint().send(to_a, Lane::Control, "others", vec![0; size].into()) {
+            if let Err(error) = b.node.endpoint.send(to_a, Lane::Control, "others", vec![0; size].into()) {
                 break error;
             }
             tokio::task::yield_now().await;
@@ -134,7 +131,7 @@ async fn whoever_waits_when_the_node_leaves_is_told_at_once() {
     assert!(!waits.is_finished());
     node.leave().await.unwrap();
     let told = tokio::time::timeout(TEST_DEADLINE, waits).await;
-    assert!(told.expect("it waits for what nobody will say").unwrap().is_err());
+    assert_eq!(told.expect("it waits for what nobody will say").unwrap(), Err(WaitError::Left));
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +139,7 @@ async fn others_are_told_the_address_that_a_node_is_to_be_reached_at() {
     let cluster = Cluster::new();
     let a = cluster.node("a").await;
     let b = Registry::join(cluster.config("b").advertise("b.example:7077")).await.unwrap();
-    assert!(b.ready(TEST_DEADLINE).await);
+    assert!(b.ready(TEST_DEADLINE).await.is_ok());
     let told = || a.members().iter().any(|member| member.address == "b.example:7077");
     until("a knows where b is", told).await;
 }

@@ -48,7 +48,7 @@ impl Node {
         let over = NodeServerNetwork::over_memory(server.clone(), cluster.network.clone());
         let config = change(cluster.config(node).node_server(over));
         let registry = Registry::join(config).await.unwrap();
-        assert!(registry.ready(TEST_DEADLINE).await, "{node} is ready: {:?}", registry.status());
+        assert!(registry.ready(TEST_DEADLINE).await.is_ok(), "{node} is ready: {:?}", registry.status());
         Self { registry, server }
     }
 
@@ -169,17 +169,17 @@ async fn a_stopped_reference_harms_nobody_and_the_applications_own_costs_a_link_
     a.registry.register("one", &one).await.unwrap();
     let token = a.registry.register("other", &other).await.unwrap().token();
     b.registry.wait_for(token, TEST_DEADLINE).await.unwrap();
-    let link = b.registry.endpoint().link_to("a").unwrap().0;
+    let link = b.registry.node.endpoint.link_to("a").unwrap().0;
 
     let mine: ActorRef<Counter> = b.registry.whereis("one").unwrap();
     mine.stop(None);
     mine.wait(None).await.unwrap();
     assert_eq!(ask(&b, "other").await, Some(0));
     assert_eq!(ask(&b, "one").await, Some(0), "the next reference works");
-    assert_eq!(b.registry.endpoint().link_to("a").unwrap().0, link, "over the same link");
+    assert_eq!(b.registry.node.endpoint.link_to("a").unwrap().0, link, "over the same link");
 
     b.application_reference(&one.get_cell()).await.stop(None);
-    let now = || b.registry.endpoint().link_to("a").map(|(link, _)| link);
+    let now = || b.registry.node.endpoint.link_to("a").map(|(link, _)| link);
     until("the session is lost", || now() != Some(link)).await;
     assert!(b.registry.lookup("one").unwrap().is_some(), "its names are not");
     linked(&[&a, &b]).await;
@@ -265,12 +265,12 @@ async fn last_answers_and_last_messages_arrive_though_their_actor_ends_at_once()
 async fn a_restarted_node_is_linked_past_its_dead_session(observer: &str, peer: &str) {
     let cluster = Cluster::new();
     // For an hour nobody could notice by himself.
-    let patient = LinkTiming { silence: Duration::from_secs(3600), ..LinkTiming::default() };
+    let patient = LinkTiming::default().with(|timing| timing.silence = Duration::from_secs(3600));
     let observer_address = Cluster::address(observer);
     let observer = Node::with(&cluster, observer, |config| config.link_timing(patient)).await;
     let former = Node::with(&cluster, peer, |config| config.link_timing(patient)).await;
     linked(&[&observer, &former]).await;
-    let mut events = observer.registry.endpoint().subscribe("test");
+    let mut events = observer.registry.node.endpoint.subscribe("test");
     let Some(LinkEvent::Up { link, .. }) = events.recv().await else { panic!("no link") };
 
     cluster.network.hold(observer_address, Cluster::address(peer));
@@ -320,7 +320,7 @@ async fn silent_and_hungry_strangers_keep_nobody_out() {
         let store: SharedStore = Arc::new(store.connect(node));
         let config = Config::new(node, store).node_server(server.clone()).clock(Clock::boot());
         let registry = Registry::join(config).await.unwrap();
-        assert!(registry.ready(TEST_DEADLINE).await);
+        assert!(registry.ready(TEST_DEADLINE).await.is_ok());
         Node { registry, server }
     };
     let a = join("a").await;
@@ -346,10 +346,10 @@ async fn silent_and_hungry_strangers_keep_nobody_out() {
 async fn an_application_may_send_frames_of_its_own() {
     let cluster = Cluster::new();
     let (a, b) = two(&cluster).await;
-    let mut events = a.registry.endpoint().subscribe("application");
+    let mut events = a.registry.node.endpoint.subscribe("application");
     assert!(matches!(events.recv().await, Some(LinkEvent::Up { .. })));
-    let (link, _) = b.registry.endpoint().link_to("a").unwrap();
-    b.registry.endpoint().send(link, Lane::Control, "application", "hello".into()).unwrap();
+    let (link, _) = b.registry.node.endpoint.link_to("a").unwrap();
+    b.registry.node.endpoint.send(link, Lane::Control, "application", "hello".into()).unwrap();
     match events.recv().await {
         Some(LinkEvent::Message { body, .. }) => assert_eq!(&body[..], b"hello"),
         event => panic!("{event:?}"),
@@ -368,6 +368,6 @@ async fn what_a_link_over_a_session_is_made_of_ends_its_node_if_it_panics() {
         assert_eq!((failure.part.as_str(), failure.reason.as_str()), (part, "panicked: sabotage"));
         assert!(held.check().is_err());
         until("its names are free", || a.registry.lookup("held") == Ok(None)).await;
-        assert!(a.registry.ready(TEST_DEADLINE).await);
+        assert!(a.registry.ready(TEST_DEADLINE).await.is_ok());
     }
 }

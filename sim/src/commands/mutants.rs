@@ -5,6 +5,7 @@ use std::{path::Path, time::Instant};
 
 use callsign_sim::{
     mutants::{MUTANTS, Mutant},
+    references,
     scenario::Scenario,
     simulated::Simulated,
     sweep::{Plan, sweep},
@@ -86,6 +87,9 @@ impl Mutants {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name).with_extension("json");
             let world = Trace::read(&path)?.replay(false)?;
             world.oracle.violation().map(|violation| (violation.check, self.first))
+        } else if name == references::NAME {
+            let mut seeds = self.first..self.first + mutant.within;
+            seeds.find_map(|seed| references::run(seed).map(|violation| (violation.check, seed)))
         } else if let Some(scenario) = of_elections {
             self.look_in(scenario, mutant.within)
         } else {

@@ -89,8 +89,8 @@ impl Acting {
                 Notice::Lapsed => Told::Lapsed,
                 Notice::Resumed => Told::Resumed,
                 Notice::Lost => Told::Lost,
-                // The name is held as before.
-                Notice::Draining => return,
+                // It is about to leave: the name is held as before.
+                _ => return,
             };
             journal.write(&Event::Noticed { at: journal.now(), actor: number, told: what });
             *lock(&told) = Some(what);

@@ -157,8 +157,7 @@ impl Client {
     }
 
     async fn register(&self, name: &str, acting: &Acting, when_lapsed: WhenLapsed) -> Answer {
-        let options =
-            RegisterOptions { when_lapsed, wait: Some(VERDICT_TIMEOUT), ..RegisterOptions::default() };
+        let options = RegisterOptions::default().when_lapsed(when_lapsed).wait(VERDICT_TIMEOUT);
         let call = self.asked(Ask::Register, name, acting.number);
         let answer = match self.site.registry.register_with(name, &acting.actor, options).await {
             Ok(registration) => {

@@ -10,9 +10,10 @@ mod links;
 mod losses;
 mod members;
 mod nodes;
+mod references;
 mod registry;
 
-const TABLES: [&[Mutant]; 9] = [
+const TABLES: [&[Mutant]; 10] = [
     members::MUTANTS,
     duties::MUTANTS,
     registry::MUTANTS,
@@ -22,6 +23,7 @@ const TABLES: [&[Mutant]; 9] = [
     composition::MUTANTS,
     nodes::MUTANTS,
     features::MUTANTS,
+    references::MUTANTS,
 ];
 
 const COUNT: usize = TABLES[0].len()
@@ -32,7 +34,8 @@ const COUNT: usize = TABLES[0].len()
     + TABLES[5].len()
     + TABLES[6].len()
     + TABLES[7].len()
-    + TABLES[8].len();
+    + TABLES[8].len()
+    + TABLES[9].len();
 
 /// All of them, by where they are.
 pub const MUTANTS: &[Mutant] = &joined();

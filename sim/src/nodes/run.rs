@@ -182,7 +182,7 @@ async fn serves(world: &Arc<World>, bound: Duration) -> bool {
         }
         let left = until.saturating_sub(world.begin.elapsed());
         let Some(registry) = life.registry.get() else { continue };
-        if !registry.ready(left).await {
+        if registry.ready(left).await.is_err() {
             let status = registry.status();
             world.breach(format!(
                 "P8: {} does not serve {bound:?} after all was healed: {status:?}",

@@ -185,7 +185,9 @@ impl World {
         let clock = Drifting::new(self.begin, ahead, ppm);
         let store: callsign::SharedStore = Arc::new(place.edge.clone());
         let usual = LinkLimits::default();
-        let narrow = LinkLimits { frame: QUEUE, control_queue: QUEUE, bulk_queue: QUEUE, ..usual };
+        let narrow = usual.with(|limits| {
+            (limits.frame, limits.control_queue, limits.bulk_queue) = (QUEUE, QUEUE, QUEUE);
+        });
         Config::new(&place.life.node, store)
             .listen(place.listen)
             .network(Network::Memory(self.network.clone()))

@@ -168,11 +168,11 @@ impl Inner {
         let expected = match entry.map(|entry| &entry.event) {
             Some(MembershipEvent::Configure { change, .. }) if old != new => {
                 self.counts.add(Check::Configured, 1);
-                Settings {
-                    lock_timeout: change.lock_timeout.or(old.lock_timeout),
-                    silence: change.silence.or(old.silence),
-                    policy: change.policy.or(old.policy),
-                }
+                let mut changed = old;
+                changed.lock_timeout = change.lock_timeout.or(old.lock_timeout);
+                changed.silence = change.silence.or(old.silence);
+                changed.policy = change.policy.or(old.policy);
+                changed
             }
             _ => old,
         };

@@ -292,10 +292,10 @@ impl Oracle {
         }
     }
 
-    pub(crate) fn member_event(&mut self, node: NodeId, event: &callsign::Event) {
+    pub(crate) fn member_event(&mut self, node: NodeId, event: &callsign::cores::Event) {
         match event {
-            callsign::Event::Serving { .. } => self.count(Check::Elected),
-            callsign::Event::Corrupt { reason } => {
+            callsign::cores::Event::Serving { .. } => self.count(Check::Elected),
+            callsign::cores::Event::Corrupt { reason } => {
                 self.fail(Check::ReplicaPrefix, || format!("node {node} cannot read the log: {reason}"));
             }
             _ => {}

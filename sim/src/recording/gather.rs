@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use callsign::{
-    Event, Name,
-    cores::{Answer, Call, CallId, Effect, Input, Message},
+    Name,
+    cores::{Answer, Call, CallId, Effect, Event, Input, Message},
 };
 use callsign_elector::{
     elector::{self, Elector, ElectorEvent},

@@ -151,7 +151,9 @@ impl World {
         let now = self.now;
         let Some(machine) = self.nodes.get_mut(usize::from(node)) else { return false };
         let is_new = machine.clock.ppm() != ppm;
-        machine.clock.set_rate(now, ppm);
+        if is_new {
+            machine.clock.set_rate(now, ppm);
+        }
         is_new
     }
 

@@ -13,6 +13,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes as Blob;
 
+use crate::core::headers::{HeaderFault, Headers};
+
 /// The longest frame before authentication, in bytes.
 pub(crate) const HANDSHAKE_FRAME: usize = 4096;
 
@@ -50,6 +52,19 @@ pub enum NotDelivered {
     NoAnswer,
 }
 
+/// How an actor ended, or why nobody will say when it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum How<'a> {
+    /// It was stopped, for this reason, or of itself.
+    Stopped(#[serde(borrow)] Option<&'a str>),
+    /// It panicked, or a handler of it returned this error.
+    Failed(&'a str),
+    /// It cannot be reached: it had ended before, or is not for the asker.
+    Not(NotDelivered),
+    /// The asker holds as many references as it may.
+    TooMany(u32),
+}
+
 /// One frame of an established link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
@@ -64,15 +79,29 @@ pub enum Frame<'a> {
     /// A part of a bulk message, `rest` bytes of which come after it.
     Piece { channel: &'a str, rest: u32, body: &'a [u8] },
     /// A message to an actor.
-    Cast { to: u64, kind: u64, variant: &'a str, args: &'a [u8] },
+    Cast { to: u64, kind: u64, headers: Headers<'a>, variant: &'a str, args: &'a [u8] },
     /// A message to an actor that is to be answered.
-    Call { to: u64, kind: u64, tag: u64, timeout_ms: Option<u64>, variant: &'a str, args: &'a [u8] },
+    Call {
+        to: u64,
+        kind: u64,
+        tag: u64,
+        timeout_ms: Option<u64>,
+        headers: Headers<'a>,
+        variant: &'a str,
+        args: &'a [u8],
+    },
     /// The answer to a call.
     Reply { tag: u64, body: &'a [u8] },
     /// The answer to a call that will not be answered.
     NoReply { tag: u64, why: NotDelivered },
     /// A cast that was not delivered, so that its reference can end.
     Undelivered { to: u64, kind: u64, why: NotDelivered },
+    /// "Tell me when this actor ends." It is answered, by one of the next two.
+    Watch { to: u64, kind: u64 },
+    /// The actor lives, and its end will be told.
+    Watching { to: u64, kind: u64 },
+    /// The actor has ended, or its end will not be told.
+    Ended { to: u64, kind: u64, how: How<'a> },
 }
 
 /// Why bytes are not a frame.
@@ -86,6 +115,8 @@ pub(crate) enum FrameError {
     UnknownTag(u8),
     #[error("a malformed frame with tag {0}")]
     Malformed(u8),
+    #[error("a frame with tag {tag}: {why}")]
+    Headers { tag: u8, why: HeaderFault },
 }
 
 /// Takes the next whole frame off the front of `input`, or `None` while it is not all there.
@@ -124,6 +155,11 @@ fn unpack<'a, T: Deserialize<'a>>(tag: u8, body: &'a [u8]) -> Result<T, FrameErr
     rmp_serde::from_slice(body).map_err(|_| FrameError::Malformed(tag))
 }
 
+fn read_headers(tag: u8, packed: Option<&Blob>) -> Result<Headers<'_>, FrameError> {
+    let Some(packed) = packed else { return Ok(Headers::NONE) };
+    Headers::read(packed).map_err(|why| FrameError::Headers { tag, why })
+}
+
 impl<'a> Frame<'a> {
     /// Appends the frame with its length. The caller has checked that it is within the limit.
     pub(crate) fn put(&self, out: &mut BytesMut) {
@@ -135,13 +171,17 @@ impl<'a> Frame<'a> {
                 Self::Read(bytes) => pack(out, &bytes),
                 Self::Message { channel, body } => pack(out, &(channel, Blob::new(body))),
                 Self::Piece { channel, rest, body } => pack(out, &(channel, rest, Blob::new(body))),
-                Self::Cast { to, kind, variant, args } => pack(out, &(to, kind, variant, Blob::new(args))),
-                Self::Call { to, kind, tag, timeout_ms, variant, args } => {
-                    pack(out, &(to, kind, tag, timeout_ms, variant, Blob::new(args)));
+                Self::Cast { to, kind, headers, variant, args } => {
+                    pack(out, &(to, kind, headers.packed(), variant, Blob::new(args)));
+                }
+                Self::Call { to, kind, tag, timeout_ms, headers, variant, args } => {
+                    pack(out, &(to, kind, tag, timeout_ms, headers.packed(), variant, Blob::new(args)));
                 }
                 Self::Reply { tag, body } => pack(out, &(tag, Blob::new(body))),
                 Self::NoReply { tag, why } => pack(out, &(tag, why)),
                 Self::Undelivered { to, kind, why } => pack(out, &(to, kind, why)),
+                Self::Watch { to, kind } | Self::Watching { to, kind } => pack(out, &(to, kind)),
+                Self::Ended { to, kind, how } => pack(out, &(to, kind, how)),
             }
         });
     }
@@ -162,13 +202,15 @@ impl<'a> Frame<'a> {
                 Self::Piece { channel, rest, body }
             }
             5 => {
-                let (to, kind, variant, args): (u64, u64, &str, &Blob) = unpack(tag, body)?;
-                Self::Cast { to, kind, variant, args }
+                let (to, kind, headers, variant, args): (u64, u64, Option<&Blob>, &str, &Blob) =
+                    unpack(tag, body)?;
+                Self::Cast { to, kind, headers: read_headers(tag, headers)?, variant, args }
             }
             6 => {
-                let (to, kind, call, timeout_ms, variant, args): (u64, u64, u64, Option<u64>, &str, &Blob) =
-                    unpack(tag, body)?;
-                Self::Call { to, kind, tag: call, timeout_ms, variant, args }
+                type Call<'a> = (u64, u64, u64, Option<u64>, Option<&'a Blob>, &'a str, &'a Blob);
+                let (to, kind, call, timeout_ms, headers, variant, args): Call<'_> = unpack(tag, body)?;
+                let headers = read_headers(tag, headers)?;
+                Self::Call { to, kind, tag: call, timeout_ms, headers, variant, args }
             }
             7 => {
                 let (call, body): (u64, &Blob) = unpack(tag, body)?;
@@ -181,6 +223,18 @@ impl<'a> Frame<'a> {
             9 => {
                 let (to, kind, why) = unpack(tag, body)?;
                 Self::Undelivered { to, kind, why }
+            }
+            10 => {
+                let (to, kind) = unpack(tag, body)?;
+                Self::Watch { to, kind }
+            }
+            11 => {
+                let (to, kind) = unpack(tag, body)?;
+                Self::Watching { to, kind }
+            }
+            12 => {
+                let (to, kind, how) = unpack(tag, body)?;
+                Self::Ended { to, kind, how }
             }
             tag => return Err(FrameError::UnknownTag(tag)),
         };
@@ -212,6 +266,9 @@ impl<'a> Frame<'a> {
             Self::Reply { .. } => 7,
             Self::NoReply { .. } => 8,
             Self::Undelivered { .. } => 9,
+            Self::Watch { .. } => 10,
+            Self::Watching { .. } => 11,
+            Self::Ended { .. } => 12,
         }
     }
 
@@ -221,7 +278,10 @@ impl<'a> Frame<'a> {
         const OVERHEAD: usize = 64;
         let text = match self {
             Self::Message { channel, .. } | Self::Piece { channel, .. } => channel.len(),
-            Self::Cast { variant, .. } | Self::Call { variant, .. } => variant.len(),
+            Self::Cast { headers, variant, .. } | Self::Call { headers, variant, .. } => {
+                headers.packed().map_or(0, |packed| packed.len()) + variant.len()
+            }
+            Self::Ended { how: How::Stopped(Some(text)) | How::Failed(text), .. } => text.len(),
             _ => 0,
         };
         OVERHEAD + text + self.payload().map_or(0, <[u8]>::len)

@@ -124,6 +124,16 @@ impl Outbox {
         }
     }
 
+    /// How many frames of at most so many bytes there is room for in one write: what can wait elsewhere goes no further ahead.
+    pub fn room_for(&self, bytes: usize) -> usize {
+        if self.state != State::Open {
+            return 0;
+        }
+        let free = self.limits.control_queue.min(BATCH).saturating_sub(self.control.len());
+        // If nothing waits, one finds room whatever the limit is.
+        (free / bytes).max(usize::from(self.control.is_empty()))
+    }
+
     /// Whether the peer asks for more than it reads.
     pub fn is_overrun(&self) -> bool {
         self.overrun

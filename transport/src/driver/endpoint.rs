@@ -30,6 +30,7 @@ use crate::{
         handle::LinkHandle,
         inner::Inner,
         net::{connection, network::Listener, stream::Connection},
+        remote::watcher::Watcher,
         secret::MAX_SECRETS,
     },
     error::{KeysRefused, SendError, StartError},
@@ -61,6 +62,7 @@ impl Drop for Alive {
 
 /// A link that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LinkStatus {
     /// The link.
     pub link: LinkId,
@@ -74,6 +76,8 @@ pub struct LinkStatus {
     pub bulk_queued: usize,
     /// Messages to actors of the peer that were lost because the control lane was full.
     pub dropped: u64,
+    /// References to actors of the peer, with those that were ended here and not yet cleared away.
+    pub references: usize,
 }
 
 impl Endpoint {
@@ -101,13 +105,16 @@ impl Endpoint {
             ),
             _ => None,
         };
+        let watcher = Watcher::start(&config.tasks).await?;
         let inner = Arc::new(Inner::new(
             config,
             local,
+            watcher,
             #[cfg(feature = "node-server")]
             sessions,
             |inner, node, address| connection::dial(inner, node, address).boxed(),
         ));
+        inner.watch_actors();
         inner.start_task("the listener of links", accept(inner.clone(), listener));
         inner.start_task("the timer of links", inner.clone().wake_links());
         let alive = Arc::new(Alive(inner.clone()));
@@ -205,6 +212,11 @@ impl Endpoint {
         links
     }
 
+    /// How many actors of this node there are of whose end some peer is to be told.
+    pub fn watched(&self) -> usize {
+        lock(&self.inner.ends).monitored()
+    }
+
     /// The latest connections that did not become links, and why. For `doctor` and for people.
     pub fn refusals(&self) -> Vec<Refusal> {
         lock(&self.inner.refusals).list()
@@ -299,6 +311,7 @@ fn status(handle: &LinkHandle) -> LinkStatus {
         control_queued,
         bulk_queued,
         dropped: handle.dropped.load(Relaxed),
+        references: handle.remote.references(),
     }
 }
 
@@ -333,6 +346,9 @@ fn check(config: &EndpointConfig) -> Result<(), StartError> {
     }
     if limits.handshakes_per_second == 0 || limits.received_per_second < 1024 || limits.open_calls < 1024 {
         return bad("some handshakes a second, some bytes a second and some calls must be allowed");
+    }
+    if limits.references == 0 {
+        return bad("there must be room for a reference");
     }
     if limits.links == 0 {
         return bad("there must be room for a link");

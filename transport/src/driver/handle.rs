@@ -2,7 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Mutex, OnceLock, atomic::AtomicU64},
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -34,6 +37,8 @@ pub(crate) struct LinkHandle {
     /// Messages to remote actors that found the queue full.
     pub(crate) dropped: AtomicU64,
     core: Mutex<Link>,
+    /// There may be something to say of actors, which waits in their cores.
+    to_say: AtomicBool,
     /// There is something to write, or to wait for.
     pub(crate) written: Notify,
     /// The link ended.
@@ -58,6 +63,7 @@ impl LinkHandle {
             outbox: Mutex::new(outbox),
             dropped: AtomicU64::new(0),
             core: Mutex::new(core),
+            to_say: AtomicBool::new(false),
             written: Notify::new(),
             done: CancellationToken::new(),
             closed_by: OnceLock::new(),
@@ -69,6 +75,22 @@ impl LinkHandle {
         let result = put(&mut lock(&self.outbox));
         self.written.notify_one();
         result
+    }
+
+    /// There is something to say of actors.
+    pub(crate) fn has_to_say(&self) {
+        self.to_say.store(true, SeqCst);
+        self.written.notify_one();
+    }
+
+    /// Whether there may be something to say of actors. Whoever asks says it, or that there is more.
+    pub(crate) fn take_to_say(&self) -> bool {
+        self.to_say.load(SeqCst) && self.to_say.swap(false, SeqCst)
+    }
+
+    /// There was no room for all of it.
+    pub(crate) fn has_more_to_say(&self) {
+        self.to_say.store(true, SeqCst);
     }
 
     /// Gives the core an input and carries out its effects. If it ends the link, `ended` is told before the link's tasks are, and

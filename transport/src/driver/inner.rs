@@ -1,12 +1,13 @@
 //! What the handles and tasks of an endpoint share: carries out what [`Links`] decides.
 //!
-//! Locks are taken in this order: an outbox, or a link's core, alone; the state, with outboxes under it.
+//! Locks are taken in this order: an outbox, or a link's core, alone; the state, with outboxes under it, or with `ends`, and
+//! the watcher's under that.
 
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -15,6 +16,7 @@ use std::{
 use callsign_store::lock::{lock, read, write};
 use dashmap::DashMap;
 use futures::future::BoxFuture;
+use ractor::{ActorId, registry::where_is_pid};
 use tokio::{
     runtime::Handle,
     sync::Notify,
@@ -26,6 +28,8 @@ use crate::{
     config::EndpointConfig,
     core::{
         admission::Admission,
+        ends::{self, End, Ends, MOST_REASON},
+        frame::{Frame, NotDelivered},
         hello::Me,
         link,
         links::{Effect, Input, Links},
@@ -35,12 +39,18 @@ use crate::{
     },
     driver::{
         handle::LinkHandle,
-        remote::exports::Exports,
+        remote::{
+            exports::Exports,
+            watcher::{Watcher, Watches},
+        },
         subscribers::{LinkEvent, Subscribers},
     },
     error::{DownReason, Refused},
     keys::Keys,
 };
+
+/// At least as many bytes as what is said of one actor.
+const MOST_WORD: usize = MOST_REASON + 80;
 
 pub(crate) struct Inner {
     pub(crate) config: EndpointConfig,
@@ -52,6 +62,11 @@ pub(crate) struct Inner {
     /// The links that are up; a copy of what `state` knows, for senders.
     pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
     pub(crate) exports: Exports,
+    /// Which peers are to be told of the ends of this node's actors.
+    pub(crate) ends: Mutex<Ends>,
+    pub(crate) watcher: Watcher,
+    /// What `ends` has monitored.
+    pub(crate) watches: OnceLock<Watches>,
     #[cfg(feature = "node-server")]
     pub(crate) sessions: Option<crate::driver::node_server::Sessions>,
     pub(crate) runtime: Handle,
@@ -82,6 +97,7 @@ impl Inner {
     pub(crate) fn new(
         config: EndpointConfig,
         local: SocketAddr,
+        watcher: Watcher,
         #[cfg(feature = "node-server")] sessions: Option<crate::driver::node_server::Sessions>,
         dial: Dial,
     ) -> Self {
@@ -99,6 +115,9 @@ impl Inner {
             }),
             handles: DashMap::new(),
             exports: Exports::default(),
+            ends: Mutex::new(Ends::new(limits.references)),
+            watcher,
+            watches: OnceLock::new(),
             #[cfg(feature = "node-server")]
             sessions,
             runtime: Handle::current(),
@@ -196,13 +215,15 @@ impl Inner {
             match effect {
                 Effect::Up { link, peer } => {
                     tracing::info!(%peer, %link, "up");
+                    self.told_of_ends(ends::Input::LinkUp { link });
                     state.subscribers.tell_all(&LinkEvent::Up { peer, link });
                 }
                 Effect::Down { link, peer, reason } => {
                     log_down(&peer, link, &reason);
                     // Before anybody can hear of it: who knows that a link is down finds its references dead.
+                    self.told_of_ends(ends::Input::LinkDown { link });
                     if let Some((_, handle)) = self.handles.remove(&link) {
-                        handle.remote.close();
+                        handle.remote.close(&format!("the link to {peer} is down: {reason}"));
                         ended.insert(link, handle);
                     }
                     state.subscribers.tell_all(&LinkEvent::Down { peer, link, reason });
@@ -228,6 +249,70 @@ impl Inner {
             }
         }
         result
+    }
+
+    /// Hears of the ends of this node's actors, from now on.
+    pub(crate) fn watch_actors(self: &Arc<Self>) {
+        let inner = Arc::downgrade(self);
+        let watches = self.watcher.listen(move |actor, how| {
+            if let Some(inner) = inner.upgrade() {
+                inner.told_of_ends(ends::Input::Ended { actor, how: how.clone() });
+            }
+        });
+        let _ = self.watches.set(watches); // once, when the endpoint starts
+    }
+
+    /// Gives the core of ends an input, and carries out its effects. Whether the link of the input is overrun.
+    pub(crate) fn told_of_ends(&self, input: ends::Input) -> bool {
+        let mut is_overrun = false;
+        let (mut inputs, mut effects) = (vec![input], Vec::new());
+        // Under one lock: what is monitored must be what the core thinks.
+        let mut ends = lock(&self.ends);
+        while let Some(input) = inputs.pop() {
+            ends.step(input, &mut effects);
+            for effect in effects.drain(..) {
+                match effect {
+                    ends::Effect::Monitor { actor } => {
+                        let cell = where_is_pid(ActorId::Local(actor));
+                        let watches = self.watches.get();
+                        if !cell.zip(watches).is_some_and(|(cell, watches)| watches.watch(&cell)) {
+                            inputs.push(ends::Input::Ended { actor, how: End::Not(NotDelivered::Gone) });
+                        }
+                    }
+                    ends::Effect::Unmonitor { actor } => {
+                        self.watches.get().inspect(|watches| watches.unwatch(actor));
+                    }
+                    ends::Effect::Speak { link } => {
+                        self.handles.get(&link).inspect(|handle| handle.has_to_say());
+                    }
+                    ends::Effect::Overrun { .. } => is_overrun = true,
+                }
+            }
+        }
+        is_overrun
+    }
+
+    /// Puts what is to be said of actors into the outbox, as far as there is room. What finds none waits where it is bounded.
+    pub(crate) fn speak_of_actors(&self, handle: &LinkHandle) {
+        if !handle.take_to_say() {
+            return;
+        }
+        let most = lock(&handle.outbox).room_for(MOST_WORD);
+        let asks = handle.remote.to_ask(most);
+        let words: Vec<_> = {
+            let mut ends = lock(&self.ends);
+            std::iter::from_fn(|| ends.next(handle.id)).take(most - asks.len()).collect()
+        };
+        if asks.len() + words.len() == most {
+            handle.has_more_to_say();
+        }
+        let mut outbox = lock(&handle.outbox);
+        for (to, kind) in asks {
+            outbox.send_own(&Frame::Watch { to, kind });
+        }
+        for word in words {
+            outbox.send_own(&word.frame());
+        }
     }
 
     pub(crate) fn note_refusal(&self, address: &str, why: &Refused) {
@@ -274,6 +359,7 @@ impl Inner {
 
     pub(crate) fn halt(self: &Arc<Self>) {
         self.closing.cancel();
+        self.watcher.end();
         let _ = self.apply(Input::Leave);
         for handle in self.in_order() {
             let _ = self.apply(Input::Ended { link: handle.id, reason: DownReason::Left });

@@ -7,7 +7,8 @@ use crate::{
     Secret, Versions,
     core::{
         agreed::{Carrier, Security},
-        frame::{self, Farewell, Frame, FrameError, NotDelivered},
+        frame::{self, Farewell, Frame, FrameError, How, NotDelivered},
+        headers::{Headers, tests::TRACED},
         hello::{Me, Word, preamble, read_preamble, word},
         peer::PeerId,
     },
@@ -114,17 +115,29 @@ const UNDELIVERED: [NotDelivered; 4] =
 fn frames() -> Vec<(String, Frame<'static>)> {
     let (channel, body, kind, variant, args) =
         ("names", &b"body"[..], 0x0123_4567_89ab_cdef, "Say", &b"hi"[..]);
-    let call = |timeout_ms| Frame::Call { to: 300, kind, tag: 9, timeout_ms, variant, args };
+    let headers = Headers::NONE;
+    let ended = |how| Frame::Ended { to: 300, kind, how };
+    let call =
+        |timeout_ms, headers| Frame::Call { to: 300, kind, tag: 9, timeout_ms, headers, variant, args };
     let mut frames: Vec<(String, Frame<'static>)> = [
         ("Ping", Frame::Ping),
         ("Read", Frame::Read(70_000)),
         ("Message", Frame::Message { channel, body }),
         ("Message/empty", Frame::Message { channel, body: b"" }),
         ("Piece", Frame::Piece { channel, rest: 70_000, body }),
-        ("Cast", Frame::Cast { to: 300, kind, variant, args }),
-        ("Call", call(Some(5000))),
-        ("Call/for-ever", call(None)),
+        ("Cast", Frame::Cast { to: 300, kind, headers, variant, args }),
+        ("Cast/with-headers", Frame::Cast { to: 300, kind, headers: TRACED, variant, args }),
+        ("Call", call(Some(5000), headers)),
+        ("Call/for-ever", call(None, headers)),
+        ("Call/with-headers", call(None, TRACED)),
         ("Reply", Frame::Reply { tag: 9, body }),
+        ("Watch", Frame::Watch { to: 300, kind }),
+        ("Watching", Frame::Watching { to: 300, kind }),
+        ("Ended/Stopped", ended(How::Stopped(None))),
+        ("Ended/Stopped/why", ended(How::Stopped(Some("on request")))),
+        ("Ended/Failed", ended(How::Failed("it panicked"))),
+        ("Ended/Not", ended(How::Not(NotDelivered::Gone))),
+        ("Ended/TooMany", ended(How::TooMany(70_000))),
     ]
     .map(|(name, frame)| (format!("frame/{name}"), frame))
     .into();
@@ -156,6 +169,7 @@ fn of_links() -> Golden {
         };
         golden.sample(name, (), |()| put(&frame), read);
     }
+    golden.must_cover::<How<'_>>("frame/Ended");
     golden.must_cover::<Farewell>("frame/Farewell");
     golden.must_cover::<NotDelivered>("frame/NoReply");
     golden.must_cover::<NotDelivered>("frame/Undelivered");

@@ -177,13 +177,19 @@ async fn a_call_that_is_not_answered_ends_at_once(carrier: Carrier) {
 
 async fn a_cast_to_an_actor_that_is_not_there_ends_the_reference(carrier: Carrier) {
     let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
-    let Scene { b, counter, address, remote, .. } = &scene;
+    let Scene { a, b, counter, address, remote } = &scene;
     counter.stop(None);
     counter.wait(None).await.unwrap();
-    remote.cast(CounterMessage::Add(P(1))).unwrap();
     until("an error", || remote.cast(CounterMessage::Add(P(1))).err().map(|_| ())).await;
-    let again: ActorRef<CounterMessage> = b.resolve(address).unwrap();
-    assert_eq!(get(&again).await, None);
+    assert!(matches!(b.resolve::<CounterMessage>(address), Err(ResolveError::Gone)));
+    // Of one that nobody asked for before it is found out by sending, too.
+    let other = self::counter().await;
+    let address = a.address_of(&other);
+    other.stop_and_wait(None, None).await.unwrap();
+    let remote: ActorRef<CounterMessage> = b.resolve(&address).unwrap();
+    remote.cast(CounterMessage::Add(P(1))).unwrap();
+    remote.wait(CALL_TIMEOUT).await.unwrap();
+    assert!(remote.cast(CounterMessage::Add(P(1))).is_err());
 }
 
 async fn messages_of_another_kind_are_refused(carrier: Carrier) {

@@ -5,6 +5,7 @@
 mod actors;
 mod admission;
 mod certificates;
+mod ends;
 mod incarnations;
 #[cfg(feature = "node-server")]
 mod node_server;

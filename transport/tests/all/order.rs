@@ -238,8 +238,9 @@ async fn a_reader_that_comes_after_the_end_is_told_that_nothing_will_come(carrie
 
 async fn a_slow_reader_holds_its_link_back_and_loses_nothing_nor_is_anybody_declared_dead(carrier: Carrier) {
     let (_, network) = memory(carrier);
-    let limits =
-        LinkLimits { inbox: 64 << 10, control_queue: 64 << 10, frame: 32 << 10, ..LinkLimits::default() };
+    let limits = LinkLimits::default().with(|limits| {
+        (limits.inbox, limits.control_queue, limits.frame) = (64 << 10, 64 << 10, 32 << 10);
+    });
     let mut ends = Vec::new();
     for (node, incarnation) in [("a", 1), ("b", 2)] {
         let mut config = config(node, incarnation, &network);

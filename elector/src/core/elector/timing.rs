@@ -8,6 +8,7 @@ use crate::core::session::timing::SWEEP_AFTER;
 
 /// None of them is compared with another node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ElectorTiming {
     /// How often the store is read without cause. Shorter: load; longer: what a lost watch costs.
     pub poll: Duration,
@@ -26,6 +27,15 @@ pub struct ElectorTiming {
     /// How long the sequence number of an author that is no member is kept before it is swept away; zero: for ever. Only
     /// economy depends on it.
     pub sweep_after: Duration,
+}
+
+impl ElectorTiming {
+    /// These, with some changed: `ElectorTiming::default().with(|timing| timing.poll = Duration::from_secs(2))`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
 }
 
 impl Default for ElectorTiming {

@@ -18,6 +18,7 @@ pub const MIN_EVERY: Duration = Duration::from_millis(10);
 
 /// The durations of a session. Nodes of one cluster may differ in them: each session's record carries its own lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SessionTiming {
     /// S: how long an observer must see a beat unmoved before it may close the session. Shorter: a store that is
     /// slow for a moment costs the session. Longer: the names of a node that died without proof stay taken longer.
@@ -48,6 +49,13 @@ impl Default for SessionTiming {
 }
 
 impl SessionTiming {
+    /// These, with some changed: `SessionTiming::default().with(|timing| timing.margin = Duration::from_secs(1))`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// The usual proportions for a lease: margin S/20, drift 1000 ppm, a beat every S/5, an observation every S/10.
     pub fn for_lease(lease: Duration) -> Self {
         Self {

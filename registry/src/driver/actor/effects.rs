@@ -5,9 +5,9 @@ use std::future::Future;
 use callsign_elector::elector::{self, ElectorEvent};
 use callsign_store::{CommitOutcome, OPERATION_TIMEOUT, ids::NodeName};
 use callsign_transport::{Lane, LinkId, PeerId, SendError};
-use ractor::{ActorCell, ActorId, ActorRef, ActorStatus};
+use ractor::ActorId;
 
-use super::{Driver, Kick};
+use super::Driver;
 use crate::{
     core::{
         input::{Effect, Event, Input, OpId},
@@ -18,11 +18,11 @@ use crate::{
 };
 
 impl Driver {
-    pub(super) fn perform(&mut self, effect: RegistryEffect, myself: &ActorRef<Kick>) {
+    pub(super) fn perform(&mut self, effect: RegistryEffect) {
         match effect {
             RegistryEffect::Elector(elector::Effect::Emit(event)) => self.report_elector(&event),
             RegistryEffect::Elector(effect) => self.under_way.carry_out(effect),
-            RegistryEffect::Member(effect) => self.perform_for_member(effect, myself),
+            RegistryEffect::Member(effect) => self.perform_for_member(effect),
             RegistryEffect::Session(input) => (self.on_session)(input),
             RegistryEffect::Members(members) => (self.on_members)(members),
             RegistryEffect::Confirmed(node, incarnation) => {
@@ -31,7 +31,7 @@ impl Driver {
         }
     }
 
-    fn perform_for_member(&mut self, effect: Effect, myself: &ActorRef<Kick>) {
+    fn perform_for_member(&mut self, effect: Effect) {
         match effect {
             Effect::Send { to, link, message } => self.send(to, link, &message),
             Effect::Read { id, reads } => {
@@ -53,10 +53,10 @@ impl Driver {
                 self.metrics.answered(&answer);
                 self.shared.answer(call, answer);
             }
-            Effect::Watch { actor } => self.watch(actor, myself),
+            Effect::Watch { actor } => self.watch(actor),
             Effect::Unwatch { actor } => {
-                if let Some(cell) = self.shared.watched.remove(actor) {
-                    myself.get_cell().unmonitor(cell);
+                if self.shared.watched.remove(actor).is_some() {
+                    self.watches.unwatch(actor);
                 }
             }
             Effect::Stop { actor } => {
@@ -90,16 +90,18 @@ impl Driver {
         }
     }
 
-    fn watch(&mut self, actor: u64, myself: &ActorRef<Kick>) {
+    fn watch(&mut self, actor: u64) {
         if self.shared.watched.contains(actor) {
             return;
         }
         let ended = || self.shared.actor_ended(actor);
         let Some(cell) = ractor::registry::where_is_pid(ActorId::Local(actor)) else { return ended() };
-        if !is_monitored(&myself.get_cell(), &cell) {
-            return ended();
+        // Before it is watched: whoever is told of its end looks here.
+        self.shared.watched.add(actor, cell.clone());
+        if !self.watches.watch(&cell) {
+            self.shared.watched.remove(actor);
+            ended();
         }
-        self.shared.watched.add(actor, cell);
     }
 
     fn report(&mut self, event: &Event) {
@@ -138,12 +140,6 @@ impl Driver {
     }
 }
 
-/// Has the end of an actor reported to another. `false`: it has ended meanwhile, and nothing is reported.
-fn is_monitored(by: &ActorCell, cell: &ActorCell) -> bool {
-    by.monitor(cell.clone());
-    cell.get_status() < ActorStatus::Stopping
-}
-
 async fn commit_done(id: OpId, commit: impl Future<Output = CommitOutcome>, metrics: OfCommit) -> Input {
     let outcome = tokio::time::timeout(OPERATION_TIMEOUT, commit).await;
     let outcome = outcome.unwrap_or(CommitOutcome::Unknown);
@@ -156,15 +152,7 @@ mod tests {
     use callsign_store::{Transaction, Version};
 
     use super::*;
-    use crate::{driver::metrics::OfRegistry, tests::driver::counter};
-
-    #[tokio::test]
-    async fn the_end_of_an_actor_that_ended_between_two_looks_is_not_waited_for() {
-        let (watcher, lives, ended) = (counter().await, counter().await, counter().await);
-        ended.stop_and_wait(None, None).await.unwrap();
-        assert!(!is_monitored(&watcher.get_cell(), &ended.get_cell()));
-        assert!(is_monitored(&watcher.get_cell(), &lives.get_cell()));
-    }
+    use crate::driver::metrics::OfRegistry;
 
     #[tokio::test(start_paused = true)]
     async fn a_commit_that_is_not_answered_may_have_been_done() {

@@ -195,7 +195,7 @@ impl<K: Kind> Nodes<K> {
                 Err(error) => panic!("{error}"),
             }
         };
-        assert!(registry.ready(TEST_DEADLINE).await, "{member} is ready: {:?}", registry.status());
+        assert!(registry.ready(TEST_DEADLINE).await.is_ok(), "{member} is ready: {:?}", registry.status());
         let site = Site { registry: registry.clone(), line, address, is_cut: false };
         self.sites.lock().unwrap().entry((cluster.to_owned(), member.clone())).or_default().push(site);
         registry

@@ -19,6 +19,7 @@ use crate::{
 
 /// How a follower looks for the leader's actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MonitorSettings {
     /// How long between two looks while the leader is not to be seen. Longer: a leader that comes and goes in between is
     /// left to the poll. Default 5 s.
@@ -30,6 +31,20 @@ pub struct MonitorSettings {
 impl Default for MonitorSettings {
     fn default() -> Self {
         Self { delay: Duration::from_secs(5), timeout: Duration::from_secs(30) }
+    }
+}
+
+impl MonitorSettings {
+    /// How long between two looks while the leader is not to be seen.
+    #[must_use]
+    pub fn delay(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+
+    /// After how long without a leader to be seen the seat is claimed.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 }
 

@@ -13,7 +13,7 @@ async fn with_leases(session: Duration, leadership: Timing, tune: Tune<ByLease>)
     for name in NAMES {
         let config = cluster.config(name).session_timing(SessionTiming::for_lease(session));
         let node = Registry::join(config).await.unwrap();
-        assert!(node.ready(TEST_DEADLINE).await);
+        assert!(node.ready(TEST_DEADLINE).await.is_ok());
         nodes.push(node);
     }
     let mut sites = Sites::<ByLease> { cluster, nodes, singletons: Vec::new(), events: Vec::new(), journal };

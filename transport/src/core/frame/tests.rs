@@ -1,4 +1,5 @@
 use super::*;
+use crate::core::headers::tests::TRACED;
 
 fn all() -> Vec<Frame<'static>> {
     vec![
@@ -8,19 +9,36 @@ fn all() -> Vec<Frame<'static>> {
         Frame::Message { channel: "registry/orders", body: b"hello" },
         Frame::Message { channel: "", body: b"" },
         Frame::Piece { channel: "snapshot", rest: 17, body: &[0; 300] },
-        Frame::Cast { to: u64::MAX, kind: u64::MAX, variant: "Add", args: b"1" },
+        Frame::Cast { to: u64::MAX, kind: u64::MAX, headers: Headers::NONE, variant: "Add", args: b"1" },
+        Frame::Cast { to: 1, kind: 2, headers: TRACED, variant: "Add", args: b"" },
         Frame::Call {
             to: 1,
             kind: u64::MAX,
             tag: u64::MAX,
             timeout_ms: Some(u64::MAX),
+            headers: TRACED,
             variant: "Get",
             args: b"",
         },
-        Frame::Call { to: 1, kind: 2, tag: 3, timeout_ms: None, variant: "Get", args: &[7; 70_000] },
+        Frame::Call {
+            to: 1,
+            kind: 2,
+            tag: 3,
+            timeout_ms: None,
+            headers: Headers::NONE,
+            variant: "Get",
+            args: &[7; 70_000],
+        },
         Frame::Reply { tag: 3, body: b"answer" },
         Frame::NoReply { tag: 3, why: NotDelivered::Gone },
         Frame::Undelivered { to: 3, kind: 9, why: NotDelivered::WrongKind },
+        Frame::Watch { to: u64::MAX, kind: u64::MAX },
+        Frame::Watching { to: u64::MAX, kind: u64::MAX },
+        Frame::Ended { to: u64::MAX, kind: u64::MAX, how: How::Stopped(None) },
+        Frame::Ended { to: 3, kind: 9, how: How::Stopped(Some("reason")) },
+        Frame::Ended { to: 3, kind: 9, how: How::Failed("text") },
+        Frame::Ended { to: 3, kind: 9, how: How::Not(NotDelivered::NotExported) },
+        Frame::Ended { to: 3, kind: 9, how: How::TooMany(u32::MAX) },
     ]
 }
 
@@ -108,4 +126,23 @@ fn pieces_that_are_too_many_or_do_not_fit_are_refused() {
     assert!(assembly.clone().add("d", 2, b"cd", 6).is_err(), "another channel");
     assert!(assembly.clone().add("c", 4, b"cd", 6).is_err(), "more than announced");
     assert!(assembly.add("c", 1, b"cd", 6).is_err(), "less than announced");
+}
+
+#[test]
+fn headers_cost_a_byte_where_there_are_none_and_what_is_wrong_with_them_is_said() {
+    let cast = |headers| {
+        let mut out = BytesMut::new();
+        Frame::Cast { to: 1, kind: 2, headers, variant: "A", args: b"" }.put(&mut out);
+        out.split_off(PREFIX)
+    };
+    // The tag, the array, two numbers, the headers, the variant, the arguments.
+    assert_eq!(cast(Headers::NONE).as_ref(), [5, 0x95, 1, 2, 0xc0, 0xa1, b'A', 0xc4, 0]);
+    let read = |headers: &[u8]| {
+        let mut out = BytesMut::from(&[5][..]);
+        pack(&mut out, &(1_u64, 2_u64, Some(Blob::new(headers)), "A", Blob::new(b"")));
+        Frame::get(&out).map(drop)
+    };
+    assert_eq!(read(b"\x80"), Ok(()), "none, said at length");
+    let why = HeaderFault::Malformed;
+    assert_eq!(read(b"\x81\xa1a"), Err(FrameError::Headers { tag: 5, why }));
 }

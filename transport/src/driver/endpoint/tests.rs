@@ -61,6 +61,7 @@ fn each_setting_has_its_bounds() {
             |c| c.limits.received_per_second = 1023,
         ),
         ("some calls", |c| c.limits.open_calls = KIB, |c| c.limits.open_calls = KIB - 1),
+        ("room for a reference", |c| c.limits.references = 1, |c| c.limits.references = 0),
         ("room for a link", |c| c.limits.links = 1, |c| c.limits.links = 0),
         ("pings", |c| c.timing.ping = CLOCK_TICK, |c| c.timing.ping = NONE),
         (

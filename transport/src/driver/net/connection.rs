@@ -164,7 +164,7 @@ async fn carry(
 /// Has the link admitted, and runs it to its end.
 async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
     let Ready { peer, address, read, write, core, below: _below } = ready;
-    let remote = match RemoteSide::new(inner.config.tasks.clone()).await {
+    let remote = match RemoteSide::new(inner.config.tasks.clone(), inner.config.limits.references).await {
         Ok(remote) => remote,
         Err(error) => {
             tracing::error!(%peer, "no supervisor for the link: {error}");
@@ -175,7 +175,7 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
     let outbox = Outbox::new(id, inner.config.limits);
     let handle = Arc::new(LinkHandle::new(id, (peer, address), remote, outbox, core));
     if let Err(why) = inner.admit(&handle, via) {
-        handle.remote.close();
+        handle.remote.close("the link was refused");
         handle.abandon();
         inner.note_refusal(&address.ip().to_string(), &why);
         return;
@@ -203,6 +203,7 @@ async fn tick(inner: &Arc<Inner>, handle: &LinkHandle) {
 async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireWrite) {
     let mut batch = BytesMut::new();
     loop {
+        inner.speak_of_actors(handle);
         let next = lock(&handle.outbox).next(&mut batch);
         match next {
             Next::Write => {

@@ -1,12 +1,12 @@
 //! Where actors of other nodes live.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ractor::SpawnErr;
 use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
-use crate::core::peer::PeerId;
+use crate::core::{ends::End, frame::NotDelivered, held::NoReference, peer::PeerId};
 
 /// Where an actor lives: what travels in place of an `ActorRef`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -40,6 +40,24 @@ pub enum ResolveError {
     /// The actor does not run any more.
     #[error("the actor has ended")]
     Gone,
+    /// The actor's node says that it is not for others: nobody gave its address away.
+    #[error("the actor is not for other nodes")]
+    NotExported,
+    /// There are as many references as may be ([`LinkLimits::references`](crate::LinkLimits::references)), here or as its node
+    /// counts them. The actor may be alive.
+    #[error("there are {limit} references over the link, which is the limit")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// The actor's node has not said in time whether the actor lives. Nothing is known.
+    #[error("{node} has not said within {waited:?} whether the actor lives")]
+    Unanswered {
+        /// The node.
+        node: Arc<str>,
+        /// How long was waited.
+        waited: Duration,
+    },
     /// The actor takes other messages.
     #[error("the actor takes messages of {found}, not of {expected}")]
     WrongType {
@@ -59,4 +77,28 @@ pub enum ResolveError {
     /// The proxy could not be started.
     #[error("the proxy did not start: {0}")]
     Proxy(#[from] SpawnErr),
+}
+
+impl From<NoReference> for ResolveError {
+    fn from(why: NoReference) -> Self {
+        match why {
+            NoReference::Ended(_) => Self::Gone,
+            NoReference::TooMany { limit } => Self::TooMany { limit },
+        }
+    }
+}
+
+impl ResolveError {
+    /// What the node of an actor said.
+    pub(super) fn said(end: &End, expected: Kind) -> Self {
+        match end {
+            End::Not(NotDelivered::NotExported) => Self::NotExported,
+            // What it takes was not said.
+            End::Not(NotDelivered::WrongKind) => Self::WrongType { expected, found: Kind(0) },
+            End::TooMany(limit) => Self::TooMany { limit: usize::try_from(*limit).unwrap_or(usize::MAX) },
+            End::Stopped(_) | End::Failed(_) | End::Not(NotDelivered::Gone | NotDelivered::NoAnswer) => {
+                Self::Gone
+            }
+        }
+    }
 }

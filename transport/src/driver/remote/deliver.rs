@@ -5,12 +5,15 @@ use std::{
     time::Duration,
 };
 
+use callsign_store::lock::lock;
 use ractor::{RpcReplyPort, message::SerializedMessage};
 use tokio::sync::oneshot;
 
-use super::kind::Kind;
 use crate::{
-    core::frame::{Frame, NotDelivered},
+    core::{
+        ends::{End, Input::Asked},
+        frame::{Frame, NotDelivered},
+    },
     driver::{handle::LinkHandle, inner::Inner},
 };
 
@@ -72,7 +75,8 @@ fn note_refused_call(inner: &Inner, link: &LinkHandle) {
 /// Takes a frame that concerns actors. The link is up. An error is what the peer did wrong.
 pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<'_>) -> Result<(), String> {
     match frame {
-        Frame::Cast { to, kind, variant, args } => {
+        // Headers that this version does not know, which is all of them, are passed over.
+        Frame::Cast { to, kind, headers: _, variant, args } => {
             let message = SerializedMessage::Cast {
                 variant: variant.to_owned(),
                 args: args.to_owned(),
@@ -84,10 +88,13 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
                 .and_then(|actor| actor.send_serialized(message).map_err(|_| NotDelivered::Gone));
             if let Err(why) = sent {
                 note_undelivered(inner, link, to, why);
-                send_back(link, &Frame::Undelivered { to, kind, why });
+                // If its end is on the way, that says more.
+                if !is_end_on_its_way(inner, link, to) {
+                    send_back(link, &Frame::Undelivered { to, kind, why });
+                }
             }
         }
-        Frame::Call { to, kind, tag, timeout_ms, variant, args } => {
+        Frame::Call { to, kind, tag, timeout_ms, headers: _, variant, args } => {
             let cost = variant.len() + args.len() + CALL;
             let Some(open) = OpenCall::begin(link, cost, inner.config.limits.open_calls) else {
                 note_refused_call(inner, link);
@@ -126,11 +133,35 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
         }
         Frame::Undelivered { to, kind, why } => {
             tracing::debug!(peer = %link.peer, pid = to, ?why, "a message was not delivered");
-            link.remote.end_proxy(to, Kind(kind));
+            link.remote.ended(to, kind, &End::Not(why));
+        }
+        Frame::Watch { to, kind } => return on_watch(inner, link, to, kind),
+        Frame::Watching { to, kind } => link.remote.lives(to, kind),
+        Frame::Ended { to, kind, how } => {
+            tracing::debug!(peer = %link.peer, pid = to, ?how, "an actor has ended");
+            link.remote.ended(to, kind, &End::of(how));
         }
         _ => return Err("a frame that does not concern actors".into()),
     }
     Ok(())
+}
+
+/// The peer wants to know when an actor ends.
+fn on_watch(inner: &Arc<Inner>, link: &Arc<LinkHandle>, to: u64, kind: u64) -> Result<(), String> {
+    let found = inner.exports.find(to, kind);
+    if let Err(why) = found {
+        note_undelivered(inner, link, to, why);
+    }
+    let is_there = found.map(drop);
+    if inner.told_of_ends(Asked { link: link.id, actor: to, kind, is_there }) {
+        return Err("it asks for actors, and does not read what it is answered".into());
+    }
+    Ok(())
+}
+
+fn is_end_on_its_way(inner: &Inner, link: &LinkHandle, pid: u64) -> bool {
+    let waits = lock(&inner.ends).waits(link.id, pid);
+    waits.is_some_and(|waits| waits || inner.watches.get().is_some_and(|watches| watches.has_ended(pid)))
 }
 
 /// Waits for an actor's answer, and sends it, or that there is none. Ends with the link.

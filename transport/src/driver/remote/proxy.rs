@@ -11,12 +11,21 @@ use std::{
 use callsign_store::lock::lock;
 use futures::FutureExt;
 use ractor::{
-    Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, ActorStatus, SpawnErr,
+    Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SpawnErr,
     message::SerializedMessage,
 };
 
-use super::{address::ResolveError, kind::Kind, side::Never};
-use crate::{core::frame::Frame, driver::handle::LinkHandle, error::SendError};
+use super::{
+    address::ResolveError,
+    kind::Kind,
+    reference::{News, Reference},
+    side::Never,
+};
+use crate::{
+    core::{frame::Frame, headers::Headers},
+    driver::handle::LinkHandle,
+    error::SendError,
+};
 
 /// The peer's own timer runs this much longer than the caller's, so that the caller's decides.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(1);
@@ -24,6 +33,7 @@ const TIMEOUT_GRACE: Duration = Duration::from_secs(1);
 /// Stands for one actor of another node.
 struct Proxy {
     kind: Kind,
+    news: Arc<News>,
 }
 
 impl Actor for Proxy {
@@ -48,6 +58,11 @@ impl Actor for Proxy {
         forward_from(link, myself.get_id().pid(), self.kind, message);
         Ok(())
     }
+
+    /// Ends as its actor did: for monitors and supervisors an actor that failed is another thing than one that stopped.
+    async fn post_stop(&self, _: ActorRef<Never>, _: &mut Arc<LinkHandle>) -> Result<(), ActorProcessingErr> {
+        self.news.failure().map_or(Ok(()), |failure| Err(failure.to_owned().into()))
+    }
 }
 
 /// Starts a proxy. Does not wait; called inside a runtime.
@@ -56,35 +71,32 @@ fn spawn(
     kind: Kind,
     link: Arc<LinkHandle>,
     supervisor: ActorCell,
-) -> Result<ActorCell, SpawnErr> {
+) -> Result<Reference, SpawnErr> {
+    let news = Arc::<News>::default();
+    let proxy = Proxy { kind, news: news.clone() };
     // Unnamed: ractor removes the *local* name of the same spelling when a named proxy ends.
-    ActorRuntime::<Proxy>::spawn_linked_remote(None, Proxy { kind }, id, link, supervisor)
+    ActorRuntime::<Proxy>::spawn_linked_remote(None, proxy, id, link, supervisor)
         .now_or_never()
         .unwrap_or_else(|| Err(SpawnErr::StartupFailed("ractor waited where it never did before".into())))
-        .map(|(proxy, _)| proxy.get_cell())
+        .map(|(proxy, _)| Reference { proxy: proxy.get_cell(), news })
 }
 
-/// Whether a proxy still takes messages.
-fn is_alive(proxy: &ActorCell) -> bool {
-    proxy.get_status() < ActorStatus::Draining
-}
-
-/// The proxy of an actor: the one there is, or a new one.
-pub(super) fn of(handle: &Arc<LinkHandle>, pid: u64, kind: Kind) -> Result<ActorCell, ResolveError> {
+/// The reference to an actor: the one there is, or a new one.
+pub(super) fn of(handle: &Arc<LinkHandle>, pid: u64, kind: Kind) -> Result<Reference, ResolveError> {
     let side = &handle.remote;
-    let mut proxies = lock(&side.proxies);
-    let Some(proxies) = proxies.as_mut() else {
+    let mut held = lock(&side.held);
+    let Some(held) = held.as_mut() else {
         return Err(ResolveError::NotLinked { node: handle.peer.node.clone() });
     };
-    // Anybody may stop a proxy. That ends nothing but the proxy.
-    if let Some(proxy) = proxies.get(&(pid, kind)).filter(|proxy| is_alive(proxy)) {
-        return Ok(proxy.clone());
+    if let Some(reference) = held.find(pid, kind.0, Reference::is_alive)? {
+        return Ok(reference);
     }
     // Under the lock, so that all who resolve an address get the same proxy: two would not keep the order.
     let id = ActorId::Remote { node_id: side.number, pid };
-    let proxy = spawn(id, kind, handle.clone(), side.supervisor.clone())?;
-    proxies.insert((pid, kind), proxy.clone(), |_, proxy| is_alive(proxy));
-    Ok(proxy)
+    let reference = spawn(id, kind, handle.clone(), side.supervisor.clone())?;
+    held.add(pid, kind.0, reference.clone());
+    handle.has_to_say();
+    Ok(reference)
 }
 
 /// Puts what a proxy was sent on the link. If that panics, the node has to know.
@@ -96,14 +108,16 @@ fn forward_from(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessa
 fn forward(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessage) {
     let (sent, tag) = match message {
         SerializedMessage::Cast { variant, args, .. } => {
-            let frame = Frame::Cast { to, kind: kind.0, variant: &variant, args: &args };
+            let frame =
+                Frame::Cast { to, kind: kind.0, headers: Headers::NONE, variant: &variant, args: &args };
             (link.queue(|outbox| outbox.send_frame(&frame)), None)
         }
         SerializedMessage::Call { variant, args, reply, .. } => {
             let timeout = reply.get_timeout().map(|timeout| timeout + TIMEOUT_GRACE);
             let timeout_ms = timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
             let Some(tag) = link.remote.wait_for(reply) else { return };
-            let frame = Frame::Call { to, kind: kind.0, tag, timeout_ms, variant: &variant, args: &args };
+            let (kind, headers) = (kind.0, Headers::NONE);
+            let frame = Frame::Call { to, kind, tag, timeout_ms, headers, variant: &variant, args: &args };
             (link.queue(|outbox| outbox.send_frame(&frame)), Some(tag))
         }
         SerializedMessage::CallReply(..) => return, // of ractor_cluster only

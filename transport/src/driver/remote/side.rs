@@ -11,8 +11,14 @@ use std::sync::{
 use callsign_store::lock::lock;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 
-use super::{kind::Kind, swept::Swept};
-use crate::driver::tasks::Tasks;
+use super::{
+    reference::{Gone, Reference},
+    swept::Swept,
+};
+use crate::{
+    core::{ends::End, held::Held},
+    driver::tasks::Tasks,
+};
 
 /// Proxies take serialised messages only.
 #[derive(ractor_cluster_derive::RactorMessage)]
@@ -40,7 +46,7 @@ impl Actor for LinkSupervisor {
     }
 }
 
-/// A link's side of remote actors: the proxies, and the calls that wait.
+/// A link's side of remote actors: the references, and the calls that wait.
 pub(crate) struct RemoteSide {
     /// Tells the actors of this link from all others in the process. The top bit keeps clear of the small numbers
     /// of `ractor_cluster`.
@@ -50,8 +56,8 @@ pub(crate) struct RemoteSide {
     may_end: Arc<AtomicBool>,
     /// Whom to tell if a reference panics.
     pub(super) tasks: Tasks,
-    /// By pid and kind. `None` once the link is down.
-    pub(super) proxies: Mutex<Option<Swept<(u64, Kind), ActorCell>>>,
+    /// `None` once the link is down.
+    pub(super) held: Mutex<Option<Held<Reference>>>,
     calls: Mutex<Calls>,
     /// Bytes of the peer's calls that are not answered yet.
     pub(super) open: AtomicUsize,
@@ -65,7 +71,8 @@ struct Calls {
 }
 
 impl RemoteSide {
-    pub(crate) async fn new(tasks: Tasks) -> Result<Self, SpawnErr> {
+    /// With at most so many references.
+    pub(crate) async fn new(tasks: Tasks, references: usize) -> Result<Self, SpawnErr> {
         static LINKS: AtomicU64 = AtomicU64::new(0);
         let (supervisor, running) = Actor::spawn(None, LinkSupervisor, ()).await?;
         let may_end = Arc::default();
@@ -75,24 +82,53 @@ impl RemoteSide {
             tasks,
             number: (1 << 63) | LINKS.fetch_add(1, Relaxed),
             supervisor: supervisor.get_cell(),
-            proxies: Mutex::new(Some(Swept::default())),
+            held: Mutex::new(Some(Held::new(references))),
             calls: Mutex::default(),
             open: AtomicUsize::new(0),
         })
     }
 
     /// Ends all references and all waiting calls. Does not wait: when it returns, sending fails.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&self, why: &str) {
         self.may_end.store(true, SeqCst);
-        let proxies = lock(&self.proxies).take();
-        for proxy in proxies.into_iter().flat_map(|mut proxies| proxies.take()) {
-            let _ = proxy.drain(); // takes nothing from now on
-            proxy.kill();
+        let why: Arc<str> = why.into();
+        let held = lock(&self.held).take();
+        for reference in held.into_iter().flat_map(|mut held| held.take_all()) {
+            reference.end(Gone::Link(why.clone()));
         }
+        // Those that drain it does not kill, so that each says itself why it ends.
         self.supervisor.kill();
         let mut calls = lock(&self.calls);
         calls.closed = true;
         drop(calls.waiting.take());
+    }
+
+    /// How many references there are.
+    pub(crate) fn references(&self) -> usize {
+        lock(&self.held).as_ref().map_or(0, Held::count)
+    }
+
+    /// The next actors of the peer whose ends are to be asked for, at most so many, by pid and kind.
+    pub(crate) fn to_ask(&self, most: usize) -> Vec<(u64, u64)> {
+        let mut held = lock(&self.held);
+        held.iter_mut().flat_map(|held| std::iter::from_fn(|| held.next()).take(most)).collect()
+    }
+
+    /// The peer says that an actor lives.
+    pub(super) fn lives(&self, pid: u64, kind: u64) {
+        if let Some(held) = lock(&self.held).as_mut()
+            && let Some(reference) = held.watched(pid, kind)
+        {
+            reference.news.lives();
+        }
+    }
+
+    /// Ends the references to an actor that has ended, or is not there, so that its senders get errors.
+    pub(super) fn ended(&self, pid: u64, kind: u64, end: &End) {
+        let ended = lock(&self.held).as_mut().map(|held| held.ended(pid, kind, end));
+        for reference in ended.into_iter().flatten() {
+            reference.end(Gone::Actor(end.clone()));
+        }
     }
 
     /// A number for a call, under which its answer will come. `None`: the link is down.
@@ -110,14 +146,5 @@ impl RemoteSide {
 
     pub(super) fn answered(&self, tag: u64) -> Option<RpcReplyPort<Vec<u8>>> {
         lock(&self.calls).waiting.remove(&tag)
-    }
-
-    /// Ends the proxy of an actor that is not there, so that its senders get errors.
-    pub(super) fn end_proxy(&self, pid: u64, kind: Kind) {
-        let proxy = lock(&self.proxies).as_mut().and_then(|proxies| proxies.remove(&(pid, kind)));
-        if let Some(proxy) = proxy {
-            let _ = proxy.drain();
-            proxy.kill();
-        }
     }
 }
