@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Kind, Name,
-    cores::{Answer, Call, CallId, Effect, Input, Member, Now, OnLapse, Row, Tuning},
+    cores::{
+        Answer, Call, CallId, Effect, Input, Now, OnLapse, QUEUES, RegistryCore, RegistryEffect, Row, Told,
+        Tuning,
+    },
 };
 use callsign_store::{CommitOutcome, StoreError, Time, ids::SessionNumber, mvcc::Mvcc};
 
@@ -44,7 +47,11 @@ pub fn measure(names: u32, in_flight: u32) -> Cost {
     let unregister = pass(&Alone::unregister);
     pass(&Alone::register);
     let end = pass(&Alone::end);
-    assert_eq!((alone.member.claims(), alone.member.replica().count()), (0, 0), "all names are free");
+    assert_eq!(
+        (alone.registry.member().claims(), alone.registry.member().replica().count()),
+        (0, 0),
+        "all names are free"
+    );
     Cost { register, unregister, end }
 }
 
@@ -57,11 +64,11 @@ pub(crate) fn processor_time() -> Duration {
 
 /// A member that leads and has nobody to talk to, and its store.
 struct Alone {
-    member: Member<BTreeMap<Name, Row>>,
+    registry: RegistryCore<BTreeMap<Name, Row>>,
     store: Mvcc,
     time: Time,
     session: SessionNumber,
-    effects: Vec<Effect>,
+    effects: Vec<RegistryEffect>,
     calls: u64,
     waiting: usize,
 }
@@ -72,12 +79,13 @@ impl Alone {
         setup.tuning = Tuning::default();
         let world = formed_of(World::new(setup), 0);
         let process = world.process(0).expect("it was started");
-        let member = process.parts.as_ref().expect("it was formed").core.member().clone();
+        let registry = process.parts.as_ref().expect("it was formed").core.clone();
+        let member = registry.member();
         assert!(member.is_serving(), "whoever is alone leads");
         let session = member.session().expect("it serves").number;
         let time = Time(world.local(0));
         Self {
-            member,
+            registry,
             store: Mvcc::clone(&world.store),
             time,
             session,
@@ -113,7 +121,7 @@ impl Alone {
 
     fn step(&mut self, input: Input) {
         let now = Now { time: self.time, trusted: Some(self.session) };
-        self.member.step(now, input, &mut self.effects);
+        self.registry.step(now, Told::Member(input), &mut self.effects);
     }
 
     /// Has all these changes under way at once, until all are done.
@@ -124,7 +132,9 @@ impl Alone {
         loop {
             self.step(Input::Idle);
             let mut done = Vec::new();
+            while QUEUES.iter().any(|queue| self.registry.take(*queue).is_some()) {}
             for effect in std::mem::take(&mut self.effects) {
+                let RegistryEffect::Member(effect) = effect else { continue };
                 match effect {
                     Effect::Commit { id, transaction } => {
                         let outcome = self.store.apply(&transaction);
@@ -155,7 +165,7 @@ impl Alone {
                 self.step(input);
             }
             let now = Now { time: self.time, trusted: Some(self.session) };
-            if self.member.wakes_at(now.time) <= self.time {
+            if self.registry.member().wakes_at(now.time) <= self.time {
                 self.step(Input::Wake);
             }
         }

@@ -297,7 +297,7 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
             return Some(format!("node {node} leaves"));
         }
         let Some(trusted) = process.trusted(world.local(node)) else {
-            return Some(format!("node {node} has no trusted session: {:?}", process.session.obstacle()));
+            return Some(format!("node {node} has no trusted session: {:?}", process.session().obstacle()));
         };
         let Some(parts) = &process.parts else { return Some(format!("node {node} has not joined")) };
         let member = parts.core.member();

@@ -270,7 +270,7 @@ impl<T: Table> Member<T> {
     /// Takes one input and appends what to do about it.
     ///
     /// What follows from several inputs together is done at [`Input::Idle`], which has to come after them.
-    pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+    pub(in crate::core) fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
         let is_by_name = matches!(input, Input::Idle) && planted!("effect-by-bare-name");
         let begin = effects.len();
         self.dispatch(now, input, effects);

@@ -31,9 +31,10 @@ use crate::core::{
     input::{CallId, Effect, Input, Notice, Now, OnLapse, Turn},
     leader::Leader,
     log::{Batch, CorruptBatch, Op},
-    member::{Member, MemberConfig},
+    member::MemberConfig,
     message::{Message, Request, Verdict},
     name::Name,
+    registry::RegistryCore,
     replica::{Replica, Staged},
     table::{RequestNumber, Row},
     tuning::Tuning,
@@ -372,14 +373,14 @@ fn an_answer_to_one_incarnation_is_never_for_the_next_although_both_come_in_one_
         seed: 1,
         tuning: Tuning::default(),
     };
-    let mut member = Member::new(config, BTreeMap::<Name, Row>::new());
+    let mut registry = RegistryCore::of_member(config, BTreeMap::<Name, Row>::new());
     let up =
         |incarnation, link| Input::LinkUp { node: name("b"), incarnation: Incarnation(incarnation), link };
     let asks = || Input::Message { from: name("b"), message: Message::SnapshotWanted { id: 1 } };
     let mut effects = Vec::new();
     let down = Input::LinkDown { node: name("b"), incarnation: Incarnation(2) };
     for input in [up(2, 5), asks(), down, asks(), up(3, 6), asks(), Input::Idle] {
-        member.step(Alone::NOW, input, &mut effects);
+        registry.step_member(Alone::NOW, input, &mut effects);
     }
     let over = effects.iter().filter_map(|effect| match effect {
         Effect::Send { link, message: Message::SnapshotRefused { .. }, .. } => Some(*link),
