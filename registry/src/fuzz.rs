@@ -134,6 +134,7 @@ impl World {
                 cut_worth: 4,
                 chunk_names: 2,
                 slice_names: 2,
+                own_names: 2,
                 memory_bytes: 1 << 10,
                 max_lag: 1 << 20,
                 batch_bytes: 90_000,

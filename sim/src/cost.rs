@@ -55,6 +55,21 @@ pub fn measure(names: u32, in_flight: u32) -> Cost {
     Cost { register, unregister, end }
 }
 
+/// The longest step of a node that has so many names of its own: while its session lapses, and while it is lost.
+pub(crate) fn longest_of_session(names: u32) -> (Duration, Duration) {
+    let mut alone = Alone::new();
+    for from in (0..names).step_by(1000) {
+        alone.change(from..names.min(from + 1000), &Alone::register);
+    }
+    let session = alone.registry.member().session().expect("it holds names").clone();
+    alone.is_trusted = false;
+    let lapsed = alone.longest(Input::SessionLapsed(session));
+    assert_eq!(alone.told, names, "each actor is stopped");
+    let lost = alone.longest(Input::SessionLost);
+    assert_eq!((alone.told, alone.registry.member().claims()), (2 * names, 0), "each once more");
+    (lapsed, lost)
+}
+
 /// What this thread has had of the processor.
 pub(crate) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -68,6 +83,9 @@ struct Alone {
     store: Mvcc,
     time: Time,
     session: SessionNumber,
+    is_trusted: bool,
+    /// How often actors were stopped.
+    told: u32,
     effects: Vec<RegistryEffect>,
     calls: u64,
     waiting: usize,
@@ -89,6 +107,8 @@ impl Alone {
             store: Mvcc::clone(&world.store),
             time,
             session,
+            is_trusted: true,
+            told: 0,
             effects: Vec::new(),
             calls: 1 << 32,
             waiting: 0,
@@ -120,8 +140,25 @@ impl Alone {
     }
 
     fn step(&mut self, input: Input) {
-        let now = Now { time: self.time, trusted: Some(self.session) };
+        let now = Now { time: self.time, trusted: self.is_trusted.then_some(self.session) };
         self.registry.step(now, Told::Member(input), &mut self.effects);
+    }
+
+    /// The longest step from this on, until nothing more is to be done at once.
+    fn longest(&mut self, input: Input) -> Duration {
+        let (mut longest, mut next) = (Duration::ZERO, Some(input));
+        while let Some(input) = next {
+            for input in [input, Input::Idle] {
+                let began = processor_time();
+                self.step(input);
+                longest = longest.max(processor_time().saturating_sub(began));
+                let stops =
+                    |effect: &RegistryEffect| matches!(effect, RegistryEffect::Member(Effect::Stop { .. }));
+                self.told += u32::try_from(self.effects.drain(..).filter(stops).count()).unwrap_or(u32::MAX);
+            }
+            next = (self.registry.member().wakes_at(self.time) <= self.time).then_some(Input::Wake);
+        }
+        longest
     }
 
     /// Has all these changes under way at once, until all are done.

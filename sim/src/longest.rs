@@ -23,7 +23,7 @@ use callsign_store::{
 };
 
 use crate::{
-    cost::processor_time,
+    cost::{longest_of_session, processor_time},
     run::formed_of,
     world::{Setup, World},
 };
@@ -44,6 +44,10 @@ pub struct Longest {
     pub installed: Duration,
     /// A session that has all names is gone.
     pub gone: Duration,
+    /// The session lapses of a node whose own actors have all names.
+    pub lapsed: Duration,
+    /// It is lost; and the log says so.
+    pub lost: Duration,
 }
 
 /// Has a member go through all of this with so many names.
@@ -62,7 +66,12 @@ pub fn measure(names: u32) -> Longest {
     for (it, count) in [(&follower, 0), (&reader, names), (&joiner, names)] {
         assert_eq!(it.registry.member().replica().count(), count as usize, "the names that there are");
     }
-    Longest { batch, read, sent, installed, gone }
+    let mut owner = Follower::of(&world, true);
+    owner.holder = Arc::new(owner.registry.member().session().expect("it was formed").clone());
+    owner.register(names);
+    let own_gone = owner.longest(Follower::lose_all);
+    let (lapsed, lost) = longest_of_session(names);
+    Longest { batch, read, sent, installed, gone, lapsed, lost: lost.max(own_gone) }
 }
 
 /// A member that follows the log of another, which is made up here.

@@ -12,6 +12,7 @@
 mod asking;
 mod away;
 mod decided;
+mod duties;
 mod queued;
 mod reconcile;
 mod session;
@@ -34,6 +35,7 @@ use callsign_transport::Kind;
 use self::{
     asking::Asking,
     decided::AllDecided,
+    duties::{Duties, Duty},
     queued::{Queued, Queues},
 };
 use crate::{
@@ -125,6 +127,7 @@ pub(crate) struct Host {
     differ_since: Option<Time>,
     /// Set when the node is about to leave: who is to be asked for new names.
     turned_away: Option<Vec<Elsewhere>>,
+    duties: Duties,
 }
 
 impl Host {
@@ -144,6 +147,7 @@ impl Host {
             is_lapsed: false,
             differ_since: None,
             turned_away: None,
+            duties: Duties::default(),
         }
     }
 
@@ -177,6 +181,23 @@ impl Host {
         on_lapse: OnLapse,
         effects: &mut Vec<Effect>,
     ) {
+        if self.is_busy() {
+            // Behind what was to be done before: of the session, say, in which it asks.
+            return self.owes(Duty::Register { caller, name, actor, kind, on_lapse });
+        }
+        self.register_now(now, caller, name, actor, kind, on_lapse, effects);
+    }
+
+    fn register_now(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        name: Name,
+        actor: u64,
+        kind: Kind,
+        on_lapse: OnLapse,
+        effects: &mut Vec<Effect>,
+    ) {
         let call = caller.call;
         if let Some(error) = self.refusal_of(&name) {
             return refuse(call, error, effects);
@@ -184,7 +205,7 @@ impl Host {
         let Some(session) = self.session.clone().filter(|_| self.is_trusted(now)) else {
             return refuse(call, RegisterError::Lapsed, effects);
         };
-        let pending = self.undecided.len() + self.decided.len() + self.queued.count();
+        let pending = self.undecided.len() + self.decided.len() + self.queued.count() + self.duties.calls();
         if pending >= MAX_UNDECIDED {
             return refuse(call, RegisterError::Overloaded { pending }, effects);
         }
@@ -225,6 +246,19 @@ impl Host {
     }
 
     pub(crate) fn unregister<T: Table>(
+        &mut self,
+        caller: Caller,
+        name: Name,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.is_busy() {
+            return self.owes(Duty::Unregister { caller, name });
+        }
+        self.unregister_now(caller, name, replica, effects);
+    }
+
+    fn unregister_now<T: Table>(
         &mut self,
         caller: Caller,
         name: Name,
@@ -342,7 +376,7 @@ impl Host {
 
     /// Whether time has to pass for something to happen.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.undecided.is_empty() || !self.decided.is_empty() || !self.queued.is_empty()
+        !self.undecided.is_empty() || !self.decided.is_empty() || !self.queued.is_empty() || self.is_busy()
     }
 }
 

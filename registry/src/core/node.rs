@@ -140,6 +140,9 @@ impl NodeCore {
             NodeInput::Session(input) => self.step_session(now, input, effects),
             NodeInput::SessionBroke => {
                 self.closes = self.session.start_over();
+                if planted!("broken-session-not-closed") {
+                    self.closes = session::Input::Leave;
+                }
                 self.told.clear();
                 if self.leaving.is_closing() {
                     self.tell_session(self.closes.clone(), effects);
@@ -166,7 +169,7 @@ impl NodeCore {
                 _ => None,
             };
             effects.push(NodeEffect::Session(effect));
-            if let Some(event) = said {
+            if let Some(event) = said.filter(|event| !is_kept_back(event)) {
                 self.joined.iter().for_each(|registry| Self::pass_on(registry, &event, effects));
             }
         }
@@ -220,6 +223,10 @@ impl NodeCore {
         let others = self.members.values().flatten().filter(|(node, _)| node != self.session.node());
         others.cloned().collect()
     }
+}
+
+fn is_kept_back(event: &SessionEvent) -> bool {
+    planted!("lapse-not-passed-on") && matches!(event, SessionEvent::Lapsed { .. })
 }
 
 /// For whoever judges what is done.

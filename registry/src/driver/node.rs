@@ -137,13 +137,14 @@ impl Node {
             record: config.record.as_deref(),
             supervisor: supervisor.clone(),
         };
-        let opened = async {
+        let opened: Result<_, OpenSessionError> = async {
             let core = Arc::new(Stepped::new(core?));
             Ok((core.clone(), NodeSession::open(core, opening).await?))
-        };
-        let (core, session) = match opened.await {
+        }
+        .await;
+        let (core, session) = match opened {
             Ok(opened) => opened,
-            Err::<_, OpenSessionError>(error) => {
+            Err(error) => {
                 supervisor.end();
                 endpoint.leave().await;
                 return Err(error.into());
@@ -245,7 +246,9 @@ impl Node {
         let joins = {
             let (mut core, mut effects) = (self.core.lock(), Vec::new());
             let joins = core.join(&registry, &mut effects);
-            effects.into_iter().for_each(|effect| self.carry_out(effect));
+            for effect in effects {
+                self.carry_out(effect);
+            }
             joins
         };
         if !joins {

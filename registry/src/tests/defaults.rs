@@ -43,7 +43,7 @@ fn the_defaults_of_a_node_are_these() {
              inbox: 8388608, unauthenticated: 128, unauthenticated_per_address: 32, reserved: 64, \
              handshakes_per_second: 100, received_per_second: 268435456, links: 1024, open_calls: 67108864 }",
             "Tuning { cut_worth: 256, chunk_names: 1024, memory_bytes: 16777216, max_lag: 67108864, \
-             slice_names: 1024, batch_bytes: 90000 }",
+             slice_names: 1024, own_names: 256, batch_bytes: 90000 }",
             "(1024, None, None)",
             "NameRefOptions { buffer: 1024, deadline: 10s }",
         ]

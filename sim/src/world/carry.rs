@@ -93,6 +93,16 @@ impl World {
         if matches!(event, SessionEvent::Resumed { .. } | SessionEvent::Lost { .. }) {
             self.oracle.count(Check::Lapsed);
         }
+        // Where the member hears of it later, it may hear first that a former lapse is over.
+        if self.setup.eager && matches!(event, SessionEvent::Lapsed { .. } | SessionEvent::Lost { .. }) {
+            let parts = self.process(node).and_then(|process| process.parts.as_ref());
+            let holders: Vec<u64> = parts
+                .iter()
+                .flat_map(|parts| parts.core.member().holds())
+                .map(|(_, actor, _)| actor)
+                .collect();
+            self.oracle.owes_to(node, holders);
+        }
         if matches!(event, SessionEvent::Opened { .. }) {
             self.on_opened(node);
         }
@@ -193,10 +203,28 @@ impl World {
 
     fn step_core(&mut self, node: NodeId, told: Told) {
         let now = self.member_now(node);
-        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else { return };
+        let mut oracle = std::mem::take(&mut self.oracle);
+        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else {
+            self.oracle = oracle;
+            return;
+        };
         let (begin, is_last) = (parts.core.asked().len(), told == Told::Member(Input::Idle));
         let mut effects = Vec::new();
+        let is_of_member = if let Told::Member(input) = &told {
+            oracle.hears(node, parts.core.member(), input);
+            true
+        } else {
+            false
+        };
         parts.core.step(now, told, &mut effects);
+        if is_of_member {
+            let asked = effects.iter().filter_map(|effect| match effect {
+                RegistryEffect::Member(effect) => Some(effect),
+                _ => None,
+            });
+            let is_busy = parts.core.member().owes();
+            oracle.says(node, asked.chain(parts.core.asked()).skip(begin), is_busy);
+        }
         let carried = effects.iter().filter_map(|effect| match effect {
             RegistryEffect::Member(effect) => Some(effect),
             _ => None,
@@ -214,6 +242,7 @@ impl World {
             }
         }
         let sends = if is_last { std::mem::take(&mut parts.sends) } else { VecDeque::new() };
+        self.oracle = oracle;
         for (call, token, is_trusted) in granted {
             self.grants(node, call, token, is_trusted);
         }
