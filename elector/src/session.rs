@@ -24,8 +24,8 @@
 //!                            |---------------------- S ----------------------------|
 //! ```
 //!
-//! [`Session`] is the pure core. [`NodeSession`] drives it, and hands out the [`TrustHandle`] that everything which
-//! acts on behalf of the node asks first.
+//! [`Session`] is the pure core, a part of the core of its node, which alone steps it ([`Steps`]). [`NodeSession`] drives it, and
+//! hands out the [`TrustHandle`] that everything which acts on behalf of the node asks first.
 
 pub use crate::{
     core::session::{
@@ -35,7 +35,7 @@ pub use crate::{
         timing::{self, SessionTiming, TimingError},
     },
     driver::{
-        session::{LeaveError, NodeSession, OpenSessionError, Patience},
+        session::{CarriesOut, LeaveError, NodeSession, OpenSessionError, Opening, Patience, Steps},
         trust::{Lapsed, TrustHandle},
     },
 };

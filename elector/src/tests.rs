@@ -1,4 +1,5 @@
 //! Tests of what is in several modules.
 
+pub(crate) mod bare;
 mod golden;
 pub(crate) mod store;

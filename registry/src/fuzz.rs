@@ -29,9 +29,10 @@ use callsign_transport::Kind;
 use crate::core::{
     input::{Call, CallId, Effect, Event, Input, Now, OnLapse},
     log::Batch,
-    member::{Member, MemberConfig},
+    member::MemberConfig,
     message::Message,
     name::{Name, check_name},
+    registry::RegistryCore,
     replica::Replica,
     table::Row,
     tuning::Tuning,
@@ -110,7 +111,7 @@ pub fn messages(bytes: &[u8]) {
 
 /// A member, its store, and nothing else.
 pub(crate) struct World {
-    pub(crate) member: Member<Rows>,
+    pub(crate) registry: RegistryCore<Rows>,
     store: Mvcc,
     keys: RegistryKeys,
     epoch: Epoch,
@@ -133,15 +134,16 @@ impl World {
                 cut_worth: 4,
                 chunk_names: 2,
                 slice_names: 2,
+                own_names: 2,
                 memory_bytes: 1 << 10,
                 max_lag: 1 << 20,
                 batch_bytes: 90_000,
             },
         };
-        let member = Member::new(config, Rows::new());
+        let registry = RegistryCore::of_member(config, Rows::new());
         let (store, now) = (Mvcc::new(Limits::FOUNDATIONDB, 1000), Time(Duration::from_secs(1000)));
         let mut world =
-            Self { member, store, keys: keys(), epoch: Epoch(0), now, calls: 0, reads: 0, corrupt: vec![] };
+            Self { registry, store, keys: keys(), epoch: Epoch(0), now, calls: 0, reads: 0, corrupt: vec![] };
         let mut all = Transaction::new();
         for nth in 0..NODES.len() {
             let (key, record) = (world.keys.cluster().session(&node(nth)), session_record());
@@ -164,7 +166,7 @@ impl World {
             }
             let mut effects = Vec::new();
             let now = Now { time: self.now, trusted: Some(SessionNumber(1)) };
-            self.member.step(now, inputs.remove(0), &mut effects);
+            self.registry.step_member(now, inputs.remove(0), &mut effects);
             for effect in effects {
                 match effect {
                     Effect::Read { id, reads } => {

@@ -94,6 +94,8 @@ pub use callsign_transport::{NodeServerNetwork, ractor_cluster};
 
 #[doc(inline)]
 pub use crate::driver::metrics;
+#[doc(hidden)]
+pub use crate::driver::node::observe;
 pub use crate::{
     config::{Config, StoreSource},
     core::{

@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Kind, Name,
-    cores::{Answer, Call, CallId, Effect, Input, Member, Now, OnLapse, Row, Tuning},
+    cores::{
+        Answer, Call, CallId, Effect, Input, Now, OnLapse, QUEUES, RegistryCore, RegistryEffect, Row, Told,
+        Tuning,
+    },
 };
 use callsign_store::{CommitOutcome, StoreError, Time, ids::SessionNumber, mvcc::Mvcc};
 
@@ -44,8 +47,27 @@ pub fn measure(names: u32, in_flight: u32) -> Cost {
     let unregister = pass(&Alone::unregister);
     pass(&Alone::register);
     let end = pass(&Alone::end);
-    assert_eq!((alone.member.claims(), alone.member.replica().count()), (0, 0), "all names are free");
+    assert_eq!(
+        (alone.registry.member().claims(), alone.registry.member().replica().count()),
+        (0, 0),
+        "all names are free"
+    );
     Cost { register, unregister, end }
+}
+
+/// The longest step of a node that has so many names of its own: while its session lapses, and while it is lost.
+pub(crate) fn longest_of_session(names: u32) -> (Duration, Duration) {
+    let mut alone = Alone::new();
+    for from in (0..names).step_by(1000) {
+        alone.change(from..names.min(from + 1000), &Alone::register);
+    }
+    let session = alone.registry.member().session().expect("it holds names").clone();
+    alone.is_trusted = false;
+    let lapsed = alone.longest(Input::SessionLapsed(session));
+    assert_eq!(alone.told, names, "each actor is stopped");
+    let lost = alone.longest(Input::SessionLost);
+    assert_eq!((alone.told, alone.registry.member().claims()), (2 * names, 0), "each once more");
+    (lapsed, lost)
 }
 
 /// What this thread has had of the processor.
@@ -57,11 +79,14 @@ pub(crate) fn processor_time() -> Duration {
 
 /// A member that leads and has nobody to talk to, and its store.
 struct Alone {
-    member: Member<BTreeMap<Name, Row>>,
+    registry: RegistryCore<BTreeMap<Name, Row>>,
     store: Mvcc,
     time: Time,
     session: SessionNumber,
-    effects: Vec<Effect>,
+    is_trusted: bool,
+    /// How often actors were stopped.
+    told: u32,
+    effects: Vec<RegistryEffect>,
     calls: u64,
     waiting: usize,
 }
@@ -72,15 +97,18 @@ impl Alone {
         setup.tuning = Tuning::default();
         let world = formed_of(World::new(setup), 0);
         let process = world.process(0).expect("it was started");
-        let member = process.parts.as_ref().expect("it was formed").core.member().clone();
+        let registry = process.parts.as_ref().expect("it was formed").core.clone();
+        let member = registry.member();
         assert!(member.is_serving(), "whoever is alone leads");
         let session = member.session().expect("it serves").number;
         let time = Time(world.local(0));
         Self {
-            member,
+            registry,
             store: Mvcc::clone(&world.store),
             time,
             session,
+            is_trusted: true,
+            told: 0,
             effects: Vec::new(),
             calls: 1 << 32,
             waiting: 0,
@@ -112,8 +140,25 @@ impl Alone {
     }
 
     fn step(&mut self, input: Input) {
-        let now = Now { time: self.time, trusted: Some(self.session) };
-        self.member.step(now, input, &mut self.effects);
+        let now = Now { time: self.time, trusted: self.is_trusted.then_some(self.session) };
+        self.registry.step(now, Told::Member(input), &mut self.effects);
+    }
+
+    /// The longest step from this on, until nothing more is to be done at once.
+    fn longest(&mut self, input: Input) -> Duration {
+        let (mut longest, mut next) = (Duration::ZERO, Some(input));
+        while let Some(input) = next {
+            for input in [input, Input::Idle] {
+                let began = processor_time();
+                self.step(input);
+                longest = longest.max(processor_time().saturating_sub(began));
+                let stops =
+                    |effect: &RegistryEffect| matches!(effect, RegistryEffect::Member(Effect::Stop { .. }));
+                self.told += u32::try_from(self.effects.drain(..).filter(stops).count()).unwrap_or(u32::MAX);
+            }
+            next = (self.registry.member().wakes_at(self.time) <= self.time).then_some(Input::Wake);
+        }
+        longest
     }
 
     /// Has all these changes under way at once, until all are done.
@@ -124,7 +169,9 @@ impl Alone {
         loop {
             self.step(Input::Idle);
             let mut done = Vec::new();
+            while QUEUES.iter().any(|queue| self.registry.take(*queue).is_some()) {}
             for effect in std::mem::take(&mut self.effects) {
+                let RegistryEffect::Member(effect) = effect else { continue };
                 match effect {
                     Effect::Commit { id, transaction } => {
                         let outcome = self.store.apply(&transaction);
@@ -155,7 +202,7 @@ impl Alone {
                 self.step(input);
             }
             let now = Now { time: self.time, trusted: Some(self.session) };
-            if self.member.wakes_at(now.time) <= self.time {
+            if self.registry.member().wakes_at(now.time) <= self.time {
                 self.step(Input::Wake);
             }
         }

@@ -8,7 +8,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use callsign::{
     Kind, Name,
-    cores::{Batch, Effect, Input, Member, MemberConfig, Message, Now, Op, RequestNumber, Row, Tuning},
+    cores::{
+        Batch, Effect, Input, MemberConfig, Message, Now, Op, QUEUES, RegistryCore, RegistryEffect,
+        RequestNumber, Row, Told, Tuning,
+    },
 };
 use callsign_elector::record::LogEnd;
 use callsign_store::{
@@ -20,7 +23,7 @@ use callsign_store::{
 };
 
 use crate::{
-    cost::processor_time,
+    cost::{longest_of_session, processor_time},
     run::formed_of,
     world::{Setup, World},
 };
@@ -41,6 +44,10 @@ pub struct Longest {
     pub installed: Duration,
     /// A session that has all names is gone.
     pub gone: Duration,
+    /// The session lapses of a node whose own actors have all names.
+    pub lapsed: Duration,
+    /// It is lost; and the log says so.
+    pub lost: Duration,
 }
 
 /// Has a member go through all of this with so many names.
@@ -57,14 +64,19 @@ pub fn measure(names: u32) -> Longest {
     let installed = joiner.longest(|it| sent = it.join(&mut follower));
     let gone = follower.longest(Follower::lose_all);
     for (it, count) in [(&follower, 0), (&reader, names), (&joiner, names)] {
-        assert_eq!(it.member.replica().count(), count as usize, "the names that there are");
+        assert_eq!(it.registry.member().replica().count(), count as usize, "the names that there are");
     }
-    Longest { batch, read, sent, installed, gone }
+    let mut owner = Follower::of(&world, true);
+    owner.holder = Arc::new(owner.registry.member().session().expect("it was formed").clone());
+    owner.register(names);
+    let own_gone = owner.longest(Follower::lose_all);
+    let (lapsed, lost) = longest_of_session(names);
+    Longest { batch, read, sent, installed, gone, lapsed, lost: lost.max(own_gone) }
 }
 
 /// A member that follows the log of another, which is made up here.
 struct Follower {
-    member: Member<BTreeMap<Name, Row>>,
+    registry: RegistryCore<BTreeMap<Name, Row>>,
     leader: NodeName,
     epoch: Epoch,
     end: LogEnd,
@@ -86,12 +98,13 @@ impl Follower {
         };
         let (leads, follows) = if is_led(&0) { (0, 1) } else { (1, 0) };
         let process = world.process(follows).expect("it was started");
-        let formed = process.parts.as_ref().expect("it was formed").core.member();
+        let registry = process.parts.as_ref().expect("it was formed").core.clone();
+        let formed = registry.member();
         let leader = world.setup.names[usize::from(leads)].clone();
         let node = NodeName::new("holder").expect("it is a name");
         let holder = SessionId { node, incarnation: Incarnation(1), number: SessionNumber(1) };
         let mut it = Self {
-            member: formed.clone(),
+            registry: registry.clone(),
             epoch: formed.view().term.epoch,
             end: formed.replica().end(),
             keys: world.setup.keys.clone(),
@@ -102,7 +115,7 @@ impl Follower {
             leader,
         };
         if !is_based {
-            it.member = Member::new(
+            it.registry = RegistryCore::of_member(
                 MemberConfig {
                     me: formed.me().clone(),
                     incarnation: process.incarnation,
@@ -127,14 +140,21 @@ impl Follower {
 
     fn step(&mut self, input: Input) {
         let began = processor_time();
-        self.member.step(Now { time: self.time, trusted: None }, input, &mut self.effects);
+        let now = Now { time: self.time, trusted: None };
+        let mut effects = Vec::new();
+        self.registry.step(now, Told::Member(input), &mut effects);
         self.longest = self.longest.max(processor_time().saturating_sub(began));
+        while QUEUES.iter().any(|queue| self.registry.take(*queue).is_some()) {}
+        self.effects.extend(effects.into_iter().filter_map(|effect| match effect {
+            RegistryEffect::Member(effect) => Some(effect),
+            _ => None,
+        }));
     }
 
     /// Has it go on until nothing more is to be done at once.
     fn settle(&mut self) {
         self.step(Input::Idle);
-        while self.member.wakes_at(self.time) <= self.time {
+        while self.registry.member().wakes_at(self.time) <= self.time {
             self.step(Input::Wake);
             self.step(Input::Idle);
         }
@@ -155,7 +175,7 @@ impl Follower {
 
     fn replicate(&mut self, (position, batch): (Position, Bytes)) {
         self.receive(Message::Replicate { epoch: self.epoch, position, batch });
-        assert_eq!(self.member.replica().position(), position, "it is applied");
+        assert_eq!(self.registry.member().replica().position(), position, "it is applied");
     }
 
     fn registered(&mut self, names: u32) -> Vec<(Position, Bytes)> {
@@ -194,7 +214,7 @@ impl Follower {
             assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
         }
         self.receive(Message::Heartbeat { epoch: self.epoch, end: self.end });
-        while self.member.replica().end() != self.end {
+        while self.registry.member().replica().end() != self.end {
             for effect in std::mem::take(&mut self.effects) {
                 match effect {
                     Effect::Send { message: Message::Fetch { epoch, after }, .. } => {
@@ -218,7 +238,7 @@ impl Follower {
     fn join(&mut self, donor: &mut Self) -> Duration {
         donor.longest = Duration::ZERO;
         self.receive(Message::Heartbeat { epoch: self.epoch, end: donor.end });
-        while !self.member.replica().is_based() {
+        while !self.registry.member().replica().is_based() {
             let asked = std::mem::take(&mut self.effects);
             let messages = asked.into_iter().filter_map(|effect| match effect {
                 Effect::Send { message, .. } => Some(message),
@@ -227,6 +247,7 @@ impl Follower {
             for message in messages {
                 donor.effects.clear();
                 donor.step(Input::Message { from: donor.leader.clone(), message });
+                donor.step(Input::Idle);
                 for effect in std::mem::take(&mut donor.effects) {
                     if let Effect::Send { message, .. } = effect {
                         self.receive(message);

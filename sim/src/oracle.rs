@@ -14,6 +14,7 @@ mod history;
 mod losses;
 mod requests;
 mod states;
+mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -182,6 +183,8 @@ pub(crate) struct Inner {
     woken: BTreeMap<(NodeId, CoreId), (Duration, u32)>,
     /// How many batches in a row a leader asked the store for while names of the dead waited.
     passed_over: BTreeMap<NodeId, u32>,
+    /// The actors of each node that are to be stopped or told.
+    to_tell: BTreeMap<NodeId, told::ToTell>,
 }
 
 #[derive(Debug)]
@@ -249,6 +252,7 @@ impl Oracle {
             trusted_since: BTreeMap::new(),
             woken: BTreeMap::new(),
             passed_over: BTreeMap::new(),
+            to_tell: BTreeMap::new(),
         })))
     }
 
@@ -339,6 +343,7 @@ impl Oracle {
             inner.lose_calls_of(node);
             inner.trusted_since.remove(&node);
             inner.passed_over.remove(&node);
+            inner.to_tell.remove(&node);
         }
     }
 

@@ -46,7 +46,7 @@ impl Simulated for Scenario {
     }
 }
 
-type TemplateKey = (usize, bool, bool, (usize, usize, u64), BTreeSet<NodeId>, (u64, bool));
+type TemplateKey = (usize, bool, bool, (usize, usize, u64, usize), BTreeSet<NodeId>, (u64, bool));
 
 /// Clusters that are formed and at rest, from which runs begin.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Templates {
             return fresh(profile, kind);
         }
         let newer = profile.newer.clone();
-        let sizes = (profile.lane, profile.lag, profile.sweep);
+        let sizes = (profile.lane, profile.lag, profile.sweep, profile.own_names);
         let key =
             (profile.nodes, profile.eager, profile.proof, sizes, newer, (kind, profile.faults.back > 0));
         self.0.entry(key).or_insert_with(|| formed(profile, kind)).clone()
@@ -83,6 +83,7 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     setup.loses = if profile.faults.back > 0 { 32 } else { 0 };
     setup.lane = profile.lane;
     setup.tuning.max_lag = profile.lag;
+    setup.tuning.own_names = profile.own_names;
     setup.session.sweep_after = Duration::from_millis(profile.sweep);
     setup.elector.sweep_after = Duration::from_millis(profile.sweep);
     setup.seed = 1000 + kind;
@@ -297,7 +298,7 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
             return Some(format!("node {node} leaves"));
         }
         let Some(trusted) = process.trusted(world.local(node)) else {
-            return Some(format!("node {node} has no trusted session: {:?}", process.session.obstacle()));
+            return Some(format!("node {node} has no trusted session: {:?}", process.session().obstacle()));
         };
         let Some(parts) = &process.parts else { return Some(format!("node {node} has not joined")) };
         let member = parts.core.member();

@@ -177,4 +177,6 @@ pub struct Profile {
     pub drag: Drag,
     /// How many operations a batch may have for the store to take it.
     pub most_ops: usize,
+    /// How many names of its own actors a member goes over at a time.
+    pub own_names: usize,
 }

@@ -130,6 +130,8 @@ impl Setup {
                 cut_worth: 4,
                 chunk_names: 2,
                 slice_names: 1,
+                // All of them, unless a scenario has fewer.
+                own_names: 64,
                 memory_bytes: 400,
                 max_lag: 64 << 20,
                 batch_bytes: 1200,

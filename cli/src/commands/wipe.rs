@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use callsign::{Clock, SessionTiming, SharedStore};
 use callsign_elector::{
-    session::{NodeSession, SessionConfig},
+    session::SessionConfig,
     wipe::{Found, Sweep, fence, forget, reads},
 };
 use callsign_store::{
@@ -279,7 +279,7 @@ impl Wipe<'_> {
         let wait = self.args.wait.unwrap_or(longest * 2 + SESSION_INTERVAL * 10);
         let nodes = listed(found.open().keys());
         tell(format_args!("waiting for at most {wait:?}: {nodes} have open sessions"));
-        let observer = NodeSession::open(self.store.clone(), Clock::boot(), config, shortest * 2);
+        let observer = callsign::observe(self.store.clone(), Clock::boot(), config, shortest * 2);
         let observer = observer.await.context("the sessions cannot be observed")?;
         let watched = async {
             loop {

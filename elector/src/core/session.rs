@@ -163,8 +163,12 @@ impl Session {
     /// A session that waits for [`Input::Start`]. Refuses durations that cannot work.
     pub fn new(config: SessionConfig) -> Result<Self, TimingError> {
         config.timing.validate()?;
+        Ok(Self::fresh(config))
+    }
+
+    fn fresh(config: SessionConfig) -> Self {
         let mut jitter = SplitMix64::new(config.seed);
-        Ok(Self {
+        Self {
             keys: ClusterKeys::new(&config.cluster),
             phase: Phase::Idle,
             own: Own::default(),
@@ -176,7 +180,16 @@ impl Session {
             last_id: RequestId(0),
             woken_for: None,
             config,
-        })
+        }
+    }
+
+    /// For the end of a node whose driver of the session broke, maybe in the midst of a step: a fresh session takes this one's place,
+    /// which knows nothing. Returns what it is to be told, so that it closes what is open.
+    #[must_use]
+    pub fn start_over(&mut self) -> Input {
+        let open = self.session();
+        *self = Self::fresh(self.config.clone());
+        open.map_or(Input::Leave, |session| Input::Close(session.number))
     }
 
     /// Takes one input and appends what to do about it.

@@ -1,7 +1,10 @@
-//! Drives a node's [`Session`]: an actor that turns answers of the store and timers into inputs.
+//! Drives a node's [`Session`], as a part of its node: an actor that turns answers of the store and timers into inputs.
+
+mod error;
+mod steps;
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -9,20 +12,20 @@ use std::{
 use callsign_store::{
     CommitOutcome, LifeGuard, SharedStore, StoreError,
     clock::Clock,
-    ids::{Incarnation, NodeName, SessionId, SessionNumber},
+    ids::SessionId,
     lock::lock,
-    record::CorruptRecord,
     supervision::{Part, Supervisor},
     time::Time,
 };
 use futures::{FutureExt, future::BoxFuture};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use ractor_cluster_derive::RactorMessage;
-use tokio::sync::{
-    mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    oneshot,
-};
+use tokio::sync::oneshot;
 
+pub use self::{
+    error::{LeaveError, OpenSessionError, Patience},
+    steps::{CarriesOut, Steps},
+};
 use super::{
     metrics,
     recording::{Core, Header, Recorder},
@@ -32,80 +35,23 @@ use crate::core::session::{
     Effect, Input, Session,
     config::SessionConfig,
     event::{Obstacle, SessionEvent, SessionFailure},
-    timing::TimingError,
 };
 
-/// Why a session was not opened. None will be: an opening whose outcome is unknown is closed again.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenSessionError {
-    /// Another live process holds a session under this node's name: it was seen beating.
-    #[error("node name {node} is in use by incarnation {incarnation}, which lives")]
-    NameInUse {
-        /// The name.
-        node: NodeName,
-        /// The other process.
-        incarnation: Incarnation,
-    },
-    /// Another process holds a session under this node's name, and did not beat while this one waited. It may be
-    /// dead: wait longer than its lease.
-    #[error("node name {node} has an open session of incarnation {incarnation}, which may be dead")]
-    FormerOpen {
-        /// The name.
-        node: NodeName,
-        /// The other process.
-        incarnation: Incarnation,
-    },
-    /// The store could not be reached in time.
-    #[error("the session could not be opened in time: {0}")]
-    StoreUnavailable(String),
-    /// This node's own record cannot be read. It was left as it is.
-    #[error("this node's session record is corrupt: {0}")]
-    Corrupt(CorruptRecord),
-    /// A session cannot be kept with these durations. Nothing was started.
-    #[error(transparent)]
-    Timing(TimingError),
-    /// The session failed in another way.
-    #[error(transparent)]
-    Failed(SessionFailure),
-    /// The driver has ended: it was stopped, or it panicked.
-    #[error("the driver of the session has ended")]
-    Ended,
-}
-
-/// Why leaving was not confirmed. The session is not trusted any more in any case.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LeaveError {
-    /// The session may be open or closed. If it is open, the other nodes close it after its lease.
-    #[error(transparent)]
-    Failed(SessionFailure),
-    /// The driver has ended: it was stopped, or it panicked. The session is closed by others after its lease.
-    #[error("the driver of the session has ended")]
-    Ended,
-}
-
-/// How long an opening is waited for. A name that is held by a process that lives is never waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// At most so long, whatever is in the way.
-    AtMost(Duration),
-    /// So long for the store; and for a former incarnation that is silent as long as the lease of *its* record asks.
-    ForFormer(Duration),
-}
-
-impl From<Duration> for Patience {
-    fn from(most: Duration) -> Self {
-        Self::AtMost(most)
-    }
-}
-
-impl Patience {
-    fn usual(self) -> Duration {
-        match self {
-            Self::AtMost(most) | Self::ForFormer(most) => most,
-        }
-    }
+/// What a session is opened with.
+#[derive(Clone, Debug)]
+pub struct Opening<'a> {
+    /// Where it is kept.
+    pub store: SharedStore,
+    /// What its times are measured by.
+    pub clock: Clock,
+    /// Whose it is. The core was made with the same.
+    pub config: SessionConfig,
+    /// How long the opening is waited for.
+    pub patience: Patience,
+    /// The directory in which it is recorded, if it is.
+    pub record: Option<&'a Path>,
+    /// Starts what runs here. When the node fails, nothing is trusted any more, and the node fails when the session does.
+    pub supervisor: Supervisor,
 }
 
 /// A node's session in a cluster: opens it, keeps it, and opens the next when it is lost. Cheap to clone.
@@ -121,11 +67,25 @@ pub struct NodeSession {
 #[derive(Debug)]
 struct Inner {
     actor: ActorRef<Message>,
+    shared: Shared,
+}
+
+/// What the driver shares with whoever has a handle.
+#[derive(Clone)]
+struct Shared {
+    core: Arc<dyn Steps>,
     trust: TrustHandle,
     current: Arc<std::sync::Mutex<Option<SessionId>>>,
+    /// How the session was left, for whoever asks later.
     left: Arc<OnceLock<Result<(), LeaveError>>>,
     store: SharedStore,
     config: SessionConfig,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("node", &self.config.node).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Inner {
@@ -136,66 +96,54 @@ impl Drop for Inner {
 }
 
 impl NodeSession {
-    /// Opens a session, and waits until it is open.
+    /// Opens a session, and waits until it is open. It is told to begin as a part of this core, and is stepped by nobody else.
     ///
     /// First lays down what proves this process's death (`guard_life`), where the store can. If a process of the same
     /// name was here before, waits until its session is over: at once if it left or is proven dead, else its lease. If that
     /// process is seen to live, it is `NameInUse`, at once.
-    pub async fn open(
-        store: SharedStore,
-        clock: Clock,
-        config: SessionConfig,
-        patience: impl Into<Patience>,
-    ) -> Result<Self, OpenSessionError> {
-        Self::open_recorded(store, clock, config, patience, None).await
+    pub fn open(core: Arc<dyn Steps>, opening: Opening<'_>) -> BoxFuture<'_, Result<Self, OpenSessionError>> {
+        // Boxed here, so that no other crate compiles it once more.
+        Self::opened(core, opening).boxed()
     }
 
-    /// As [`open`](Self::open), and records the session in a directory, if one is given.
-    pub async fn open_recorded(
-        store: SharedStore,
-        clock: Clock,
-        config: SessionConfig,
-        patience: impl Into<Patience>,
-        record: Option<&Path>,
-    ) -> Result<Self, OpenSessionError> {
-        Self::open_supervised(store, clock, config, patience, record, Supervisor::new()).await
-    }
-
-    /// As [`open_recorded`](Self::open_recorded), as a part of a node: when the node fails, nothing is trusted any more,
-    /// and the node fails when the session does.
-    pub async fn open_supervised(
-        store: SharedStore,
-        clock: Clock,
-        config: SessionConfig,
-        patience: impl Into<Patience>,
-        record: Option<&Path>,
-        supervisor: Supervisor,
-    ) -> Result<Self, OpenSessionError> {
-        let record = record.map(Path::to_owned);
-        opened(store, clock, config, patience.into(), record, supervisor).await
+    async fn opened(core: Arc<dyn Steps>, opening: Opening<'_>) -> Result<Self, OpenSessionError> {
+        let Opening { store, clock, config, patience, record, supervisor } = opening;
+        let deadline = patience.usual();
+        let until = clock.now() + deadline;
+        let guard = guard_life(&store, &config, deadline).await?;
+        let trust = TrustHandle::new(clock, guard);
+        let shared = Shared { core, trust, current: Arc::default(), left: Arc::default(), store, config };
+        let (opened, outcome) = oneshot::channel();
+        let mut state = State::new(shared.clone(), supervisor.clone());
+        state.opened = Some(opened);
+        state.waits_for_former = matches!(patience, Patience::ForFormer(_));
+        state.recorder = record.and_then(|dir| Recorder::begin(dir, &header(&shared.config), &shared.config));
+        let ends = shared.trust.clone();
+        supervisor.on_failure(move |_| {
+            ends.end();
+            metrics::session_lapsed();
+        });
+        let actor = start(&supervisor, state).await?;
+        let session = Self { inner: Arc::new(Inner { actor, shared }) };
+        session.send(Message::Input(Input::Start));
+        session.send(Message::GiveUp(until));
+        outcome.await.unwrap_or(Err(OpenSessionError::Ended))?;
+        Ok(session)
     }
 
     /// Tells whether the session is trusted. What acts on behalf of the node asks it before each act.
     pub fn trust(&self) -> TrustHandle {
-        self.inner.trust.clone()
+        self.inner.shared.trust.clone()
     }
 
     /// The session that the node holds, trusted or lapsed; `None` while it has lost one and not opened the next.
     pub fn session(&self) -> Option<SessionId> {
-        lock(&self.inner.current).clone()
+        lock(&self.inner.shared.current).clone()
     }
 
-    /// Subscribes: first the current state (this node's session as `Opened` or `Lapsed`), then each change, in order.
-    /// None is lost; unread ones take memory. The stream ends after `Left` and `Failed`, and when the driver ends.
-    pub fn subscribe(&self) -> UnboundedReceiver<SessionEvent> {
-        let (sender, receiver) = unbounded_channel();
-        self.send(Message::Subscribe(sender));
-        receiver
-    }
-
-    /// Tells the session what its node has seen: [`Input::Suspect`], [`Input::Missing`] or [`Input::Leads`].
-    pub fn tell(&self, input: Input) {
-        self.send(Message::Input(input));
+    /// Other parts of the node have told the session something: it is to be taken.
+    pub fn is_told(&self) {
+        self.send(Message::Told);
     }
 
     /// Stops trusting, closes the session, and waits until that is confirmed, at most half a lease. Asked again, it says
@@ -205,86 +153,41 @@ impl NodeSession {
         self.send(Message::Leave(reply));
         match left.await {
             Ok(outcome) => outcome,
-            // The driver has ended. It says before how.
-            Err(_) => self.inner.left.get().cloned().unwrap_or(Err(LeaveError::Ended)),
+            Err(_) => self.ended(),
         }
     }
 
-    /// Closes the session of a node that has failed, within half a lease: also if it was this driver that broke.
+    /// Waits until the session is closed, as the other parts of the node have told it; at most half a lease. If this driver broke,
+    /// another one closes what it left open.
     pub async fn close(&self) -> Result<(), LeaveError> {
-        match self.leave().await {
-            // Another one, with a core that knows only what is to be closed.
-            Err(LeaveError::Ended) => self.close_for_the_broken().await,
-            outcome => outcome,
+        let (reply, closed) = oneshot::channel();
+        self.send(Message::Close(reply));
+        if let Ok(outcome) = closed.await {
+            return outcome;
         }
+        match self.ended() {
+            Err(LeaveError::Ended) => {}
+            outcome => return outcome,
+        }
+        let shared = self.inner.shared.clone();
+        shared.core.start_over();
+        let supervisor = Supervisor::new();
+        let state = State::new(shared, supervisor.clone());
+        let actor = start(&supervisor, state).await.map_err(|_| LeaveError::Ended)?;
+        let (reply, closed) = oneshot::channel();
+        let _ = actor.cast(Message::Close(reply)); // it has just been started
+        closed.await.unwrap_or(Err(LeaveError::Ended))
     }
 
-    /// Boxed, as [`opened`].
-    fn close_for_the_broken(&self) -> BoxFuture<'_, Result<(), LeaveError>> {
-        self.closed_for_the_broken().boxed()
-    }
-
-    async fn closed_for_the_broken(&self) -> Result<(), LeaveError> {
-        let Some(session) = self.session() else {
-            // None was open as far as the broken driver said.
-            return Ok(());
-        };
-        let Inner { store, config, trust, .. } = &*self.inner;
-        let core = Session::new(config.clone()).map_err(|_| LeaveError::Ended)?;
-        let (opened, _) = oneshot::channel();
-        let state =
-            State::new(core, store.clone(), trust.clone(), Arc::default(), opened, config.timing.lease);
-        let actor = start(&Supervisor::new(), state).await.map_err(|_| LeaveError::Ended)?;
-        let (reply, left) = oneshot::channel();
-        let _ = actor.cast(Message::Close(session.number, reply)); // it has just been started
-        left.await.unwrap_or(Err(LeaveError::Ended))
+    /// How the session was left by a driver that has ended. It says so before it ends.
+    fn ended(&self) -> Result<(), LeaveError> {
+        self.inner.shared.left.get().cloned().unwrap_or(Err(LeaveError::Ended))
     }
 
     /// To a driver that has ended nothing is to be said: whoever waits for an answer sees that it is dropped.
     fn send(&self, message: Message) {
         let _ = self.inner.actor.cast(message);
     }
-}
-
-/// Boxed by a function of this crate. Otherwise the whole session would be compiled again in each crate that opens one: a future is
-/// compiled where it is awaited.
-fn opened(
-    store: SharedStore,
-    clock: Clock,
-    config: SessionConfig,
-    wait: Patience,
-    record: Option<PathBuf>,
-    supervisor: Supervisor,
-) -> BoxFuture<'static, Result<NodeSession, OpenSessionError>> {
-    async move {
-        let deadline = wait.usual();
-        let core = Session::new(config.clone()).map_err(OpenSessionError::Timing)?;
-        let until = clock.now() + deadline;
-        let guard = guard_life(&store, &config, deadline).await?;
-        let trust = TrustHandle::new(clock.clone(), guard);
-        let current = Arc::default();
-        let left = Arc::default();
-        let (opened, outcome) = oneshot::channel();
-        let patience = config.timing.lease;
-        let mut state =
-            State::new(core, store.clone(), trust.clone(), Arc::clone(&current), opened, patience);
-        state.left = Arc::clone(&left);
-        state.waits_for_former = matches!(wait, Patience::ForFormer(_));
-        state.recorder = record.and_then(|dir| Recorder::begin(&dir, &header(&config), &config));
-        state.supervisor = supervisor.clone();
-        let ends = trust.clone();
-        supervisor.on_failure(move |_| {
-            ends.end();
-            metrics::session_lapsed();
-        });
-        let actor = start(&supervisor, state).await?;
-        let session = NodeSession { inner: Arc::new(Inner { actor, trust, current, left, store, config }) };
-        session.send(Message::Input(Input::Start));
-        session.send(Message::GiveUp(until));
-        outcome.await.unwrap_or(Err(OpenSessionError::Ended))?;
-        Ok(session)
-    }
-    .boxed()
 }
 
 async fn start(supervisor: &Supervisor, state: State) -> Result<ActorRef<Message>, OpenSessionError> {
@@ -330,10 +233,11 @@ async fn guard_life(
 #[derive(Debug, RactorMessage)]
 enum Message {
     Input(Input),
-    Subscribe(UnboundedSender<SessionEvent>),
+    /// Other parts of the node have told the session something.
+    Told,
     Leave(oneshot::Sender<Result<(), LeaveError>>),
-    /// Close what a driver that broke has left open.
-    Close(SessionNumber, oneshot::Sender<Result<(), LeaveError>>),
+    /// The session is closed, as other parts of the node have told it: this one waits for that.
+    Close(oneshot::Sender<Result<(), LeaveError>>),
     /// What this actor is to its node.
     IsPart(Part),
     /// `open` is to be given up at this time, if it is not done, and nothing is to be waited for longer.
@@ -345,26 +249,40 @@ enum Message {
 struct SessionActor;
 
 struct State {
-    core: Session,
-    store: SharedStore,
-    trust: TrustHandle,
-    current: Arc<std::sync::Mutex<Option<SessionId>>>,
+    shared: Shared,
+    /// How the session is, as of its last step.
+    seen: Seen,
     opened: Option<oneshot::Sender<Result<(), OpenSessionError>>>,
     /// Whether a silent former incarnation is waited for longer than `open` was to take.
     waits_for_former: bool,
     leaving: Vec<oneshot::Sender<Result<(), LeaveError>>>,
-    subscribers: Vec<UnboundedSender<SessionEvent>>,
     timer: Option<tokio::task::JoinHandle<()>>,
-    /// How long the store may take before its answer is not waited for. The core gives up earlier, but still has a
-    /// use for late answers.
-    patience: Duration,
     recorder: Option<Recorder>,
     supervisor: Supervisor,
     part: Option<Part>,
     /// The session was opened once. Before that its failure is an answer to whoever opens it.
     has_opened: bool,
-    /// How the session was left, for whoever asks later.
-    left: Arc<OnceLock<Result<(), LeaveError>>>,
+}
+
+/// What the driver needs to know of the session.
+struct Seen {
+    is_leaving: bool,
+    is_over: bool,
+    failure: Option<SessionFailure>,
+    obstacle: Obstacle,
+    waits_until: Option<Time>,
+}
+
+impl Seen {
+    fn of(session: &Session) -> Self {
+        Self {
+            is_leaving: session.is_leaving(),
+            is_over: session.is_over(),
+            failure: session.failure().cloned(),
+            obstacle: session.obstacle(),
+            waits_until: session.waits_until(),
+        }
+    }
 }
 
 impl Actor for SessionActor {
@@ -384,38 +302,39 @@ impl Actor for SessionActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Message::Input(input) => state.step(&myself, input),
-            Message::Subscribe(subscriber) => state.subscribe(subscriber),
+            Message::Told => state.take_told(&myself),
             Message::Leave(reply) => {
                 state.leaving.push(reply);
                 state.step(&myself, Input::Leave);
             }
-            Message::Close(number, reply) => {
+            Message::Close(reply) => {
                 state.leaving.push(reply);
-                state.step(&myself, Input::Close(number));
+                state.take_told(&myself);
             }
             Message::IsPart(part) => state.part = Some(part),
             Message::GiveUp(at) if state.opened.is_some() => {
-                let longer = state.core.waits_until().filter(|_| state.waits_for_former);
+                let longer = state.seen.waits_until.filter(|_| state.waits_for_former);
                 let at = at.max(longer.unwrap_or(at));
-                if state.trust.clock().now() < at {
+                if state.shared.trust.clock().now() < at {
                     state.give_up_at(&myself, at);
                 } else {
                     state.give_up(&myself);
                 }
             }
-            Message::Dropped if !state.core.is_leaving() => state.end(&myself),
+            Message::Dropped if !state.seen.is_leaving => state.end(&myself),
             Message::GiveUp(_) | Message::Dropped => {}
         }
-        if state.core.is_over() {
+        if state.seen.is_over {
+            state.tell_leavers();
             state.end(&myself);
         }
         Ok(())
     }
 
     async fn post_stop(&self, _: ActorRef<Message>, state: &mut State) -> Result<(), ActorProcessingErr> {
-        state.trust.lapse();
+        state.shared.trust.lapse();
         metrics::session_lapsed();
-        *lock(&state.current) = None;
+        *lock(&state.shared.current) = None;
         if let Some(recorder) = &mut state.recorder {
             recorder.finish();
         }
@@ -432,37 +351,33 @@ impl Drop for State {
 }
 
 impl State {
-    fn new(
-        core: Session,
-        store: SharedStore,
-        trust: TrustHandle,
-        current: Arc<std::sync::Mutex<Option<SessionId>>>,
-        opened: oneshot::Sender<Result<(), OpenSessionError>>,
-        patience: Duration,
-    ) -> Self {
+    /// Of a session that was told nothing yet.
+    fn new(shared: Shared, supervisor: Supervisor) -> Self {
+        let seen = Seen {
+            is_leaving: false,
+            is_over: false,
+            failure: None,
+            obstacle: Obstacle::Nothing,
+            waits_until: None,
+        };
         Self {
-            core,
-            store,
-            trust,
-            current,
-            opened: Some(opened),
+            shared,
+            seen,
+            opened: None,
             waits_for_former: false,
             leaving: Vec::new(),
-            subscribers: Vec::new(),
             timer: None,
-            patience,
             recorder: None,
-            supervisor: Supervisor::new(),
+            supervisor,
             part: None,
             has_opened: false,
-            left: Arc::default(),
         }
     }
 
     /// Ends the actor, as it was asked to; or, if its session cannot be kept, with its node.
     fn end(&mut self, myself: &ActorRef<Message>) {
         if let Some(part) = &self.part {
-            match self.core.failure() {
+            match &self.seen.failure {
                 None | Some(SessionFailure::LeaveUnconfirmed { .. }) => part.may_end(),
                 Some(_) if !self.has_opened => part.may_end(),
                 Some(failure) => part.fails(failure.to_string()),
@@ -471,41 +386,39 @@ impl State {
         myself.stop(None);
     }
 
+    /// Tells the session what other parts of the node have to tell it.
+    fn take_told(&mut self, myself: &ActorRef<Message>) {
+        while let Some(input) = self.shared.core.take() {
+            self.step(myself, input);
+        }
+    }
+
     fn step(&mut self, myself: &ActorRef<Message>, input: Input) {
-        let now = self.trust.clock().now();
-        let mut effects = Vec::new();
+        let (core, now) = (Arc::clone(&self.shared.core), self.shared.trust.clock().now());
         if let Some(recorder) = &mut self.recorder {
             recorder.before(&now, &input);
         }
-        self.core.step(now, input, &mut effects);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.after(&effects);
-            recorder.flush();
-        }
-        *lock(&self.current) = self.core.session();
-        let is_in_use = |effect: &Effect| matches!(effect, Effect::Emit(SessionEvent::NameInUse { .. }));
-        let is_in_use = effects.iter().any(is_in_use);
-        for effect in effects {
-            self.carry_out(myself, effect);
-        }
-        if is_in_use {
+        let mut turn = Turn { state: self, myself, is_in_use: false };
+        core.step(now, input, &mut turn);
+        if turn.is_in_use {
             // A process that lives does not go away by being waited for. A node that had a session and lost it waits on.
             self.give_up(myself);
         }
-        if self.core.is_over() {
-            let outcome = self.core.failure().cloned().map_or(Ok(()), |f| Err(LeaveError::Failed(f)));
-            let outcome = self.left.get_or_init(|| outcome);
-            for reply in self.leaving.drain(..) {
-                // Whoever waited may have given up.
-                let _ = reply.send(outcome.clone());
-            }
+    }
+
+    fn tell_leavers(&mut self) {
+        let outcome = self.seen.failure.clone().map_or(Ok(()), |failure| Err(LeaveError::Failed(failure)));
+        let outcome = self.shared.left.get_or_init(|| outcome);
+        for reply in self.leaving.drain(..) {
+            // Whoever waited may have given up.
+            let _ = reply.send(outcome.clone());
         }
     }
 
     fn carry_out(&mut self, myself: &ActorRef<Message>, effect: Effect) {
         match effect {
             Effect::Read { id, reads } => {
-                let (store, patience) = (Arc::clone(&self.store), self.patience);
+                let (store, patience) = (Arc::clone(&self.shared.store), self.patience());
                 self.answer(myself, async move {
                     let result = tokio::time::timeout(patience, store.read(reads))
                         .await
@@ -514,7 +427,7 @@ impl State {
                 });
             }
             Effect::Commit { id, transaction } => {
-                let (store, patience) = (Arc::clone(&self.store), self.patience);
+                let (store, patience) = (Arc::clone(&self.shared.store), self.patience());
                 self.answer(myself, async move {
                     let begun = tokio::time::Instant::now();
                     let outcome = tokio::time::timeout(patience, store.commit(transaction))
@@ -525,23 +438,29 @@ impl State {
                 });
             }
             Effect::Prove { node, incarnation } => {
-                let store = Arc::clone(&self.store);
+                let store = Arc::clone(&self.shared.store);
                 self.answer(myself, async move {
                     let proof = store.proof_of_death(&node, incarnation).await;
                     Input::Proof { node, incarnation, proof }
                 });
             }
             Effect::Trust { number, until } => {
-                self.trust.grant(number, until);
+                self.shared.trust.grant(number, until);
                 metrics::session_trusted();
             }
             Effect::Lapse => {
-                self.trust.lapse();
+                self.shared.trust.lapse();
                 metrics::session_lapsed();
             }
             Effect::Emit(event) => self.emit(&event),
             Effect::WakeAt(at) => self.wake_at(myself, at),
         }
+    }
+
+    /// How long the store may take before its answer is not waited for. The core gives up earlier, but still has a use for late
+    /// answers.
+    fn patience(&self) -> Duration {
+        self.shared.config.timing.lease
     }
 
     /// Sends the input that the store's answer is, whenever it comes.
@@ -586,7 +505,6 @@ impl State {
             SessionEvent::Failed(failure) => self.report(Err(OpenSessionError::Failed(failure.clone()))),
             _ => {}
         }
-        self.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
     }
 
     /// Answers `open`, once.
@@ -597,15 +515,9 @@ impl State {
         }
     }
 
-    fn subscribe(&mut self, subscriber: UnboundedSender<SessionEvent>) {
-        if self.core.current().into_iter().all(|event| subscriber.send(event).is_ok()) {
-            self.subscribers.push(subscriber);
-        }
-    }
-
     /// Asks again, at that time, whether to give up the opening.
     fn give_up_at(&mut self, myself: &ActorRef<Message>, at: Time) {
-        let clock = self.trust.clock().clone();
+        let clock = self.shared.trust.clock().clone();
         let myself = myself.clone();
         self.supervisor.task("the deadline of the session's opening", async move {
             clock.sleep_until(at).await;
@@ -624,16 +536,20 @@ impl State {
     }
 
     fn refusal(&self) -> OpenSessionError {
-        let node = self.core.node().clone();
-        match self.core.obstacle() {
-            Obstacle::NameInUse { incarnation } => OpenSessionError::NameInUse { node, incarnation },
-            Obstacle::FormerOpen { incarnation } => OpenSessionError::FormerOpen { node, incarnation },
+        let node = self.shared.config.node.clone();
+        match &self.seen.obstacle {
+            Obstacle::NameInUse { incarnation } => {
+                OpenSessionError::NameInUse { node, incarnation: *incarnation }
+            }
+            Obstacle::FormerOpen { incarnation } => {
+                OpenSessionError::FormerOpen { node, incarnation: *incarnation }
+            }
             other => OpenSessionError::StoreUnavailable(other.to_string()),
         }
     }
 
     fn wake_at(&mut self, myself: &ActorRef<Message>, at: Time) {
-        let clock = self.trust.clock().clone();
+        let clock = self.shared.trust.clock().clone();
         let myself = myself.clone();
         let timer = self.supervisor.task("the timer of the session", async move {
             clock.sleep_until(at).await;
@@ -643,6 +559,30 @@ impl State {
         if let Some(former) = self.timer.replace(timer) {
             former.abort();
         }
+    }
+}
+
+/// The driver, while the session is stepped.
+struct Turn<'a> {
+    state: &'a mut State,
+    myself: &'a ActorRef<Message>,
+    /// Another process was seen that lives under the node's name.
+    is_in_use: bool,
+}
+
+impl CarriesOut for Turn<'_> {
+    fn has_stepped(&mut self, session: &Session, asked: &mut dyn Iterator<Item = &Effect>) {
+        if let Some(recorder) = &mut self.state.recorder {
+            recorder.after(&asked.collect::<Vec<_>>());
+            recorder.flush();
+        }
+        self.state.seen = Seen::of(session);
+        *lock(&self.state.shared.current) = session.session();
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        self.is_in_use |= matches!(effect, Effect::Emit(SessionEvent::NameInUse { .. }));
+        self.state.carry_out(self.myself, effect);
     }
 }
 

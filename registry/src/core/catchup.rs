@@ -378,9 +378,7 @@ impl CatchUp {
             };
             self.read.pop_front();
             changed += batch.ops.len().max(1);
-            let mut one = replica.apply(&batch);
-            applied.own_freed.append(&mut one.own_freed);
-            applied.gone.append(&mut one.gone);
+            applied.merge(replica.apply(&batch));
             self.not_before = now;
         }
         Ok(applied)
@@ -456,14 +454,13 @@ pub(crate) fn offer_all<T: Table>(
     let mut applied = Applied::default();
     for (nth, (position, batch)) in batches.iter().enumerate() {
         // A batch keeps the epoch of its author; `epoch` is that of the leader who passed it on.
-        let mut one = match replica.offer(epoch, *position, batch) {
+        let one = match replica.offer(epoch, *position, batch) {
             Ok(one) => one,
             // What was applied before it has to be told. It is missing then, and asked for again.
             Err(_) if nth > 0 => break,
             Err(corrupt) => return Err(corrupt),
         };
-        applied.own_freed.append(&mut one.own_freed);
-        applied.gone.append(&mut one.gone);
+        applied.merge(one);
     }
     Ok(applied)
 }

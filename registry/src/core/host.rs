@@ -12,6 +12,7 @@
 mod asking;
 mod away;
 mod decided;
+mod duties;
 mod queued;
 mod reconcile;
 mod session;
@@ -34,6 +35,7 @@ use callsign_transport::Kind;
 use self::{
     asking::Asking,
     decided::AllDecided,
+    duties::{Duties, Duty},
     queued::{Queued, Queues},
 };
 use crate::{
@@ -149,6 +151,7 @@ pub(crate) struct Host {
     differ_since: Option<Time>,
     /// Set when the node is about to leave: who is to be asked for new names.
     turned_away: Option<Vec<Elsewhere>>,
+    duties: Duties,
 }
 
 impl Host {
@@ -168,6 +171,7 @@ impl Host {
             is_lapsed: false,
             differ_since: None,
             turned_away: None,
+            duties: Duties::default(),
         }
     }
 
@@ -192,6 +196,21 @@ impl Host {
     // ---- calls
 
     pub(crate) fn register(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        name: Name,
+        registrant: Registrant,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.is_busy() {
+            // Behind what was to be done before: of the session, say, in which it asks.
+            return self.owes(Duty::Call(name, Queued::Register { caller, registrant }));
+        }
+        self.register_now(now, caller, name, registrant, effects);
+    }
+
+    fn register_now(
         &mut self,
         now: Now,
         caller: Caller,
@@ -256,6 +275,19 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
+        if self.is_busy() {
+            return self.owes(Duty::Call(name, Queued::Unregister { caller }));
+        }
+        self.unregister_now(caller, name, replica, effects);
+    }
+
+    fn unregister_now<T: Table>(
+        &mut self,
+        caller: Caller,
+        name: Name,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
         if let Some(number) = self.by_name.get(&name) {
             // It is being given up already, because its actor ended: whoever asks for just that waits for the same verdict.
             let open = self.undecided.get_mut(number).or_else(|| self.decided.get_mut(*number));
@@ -291,6 +323,21 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
+        if self.is_busy() {
+            return self.owes(Duty::Call(name, Queued::Update { caller, change }));
+        }
+        self.update_now(now, caller, name, change, replica, effects);
+    }
+
+    fn update_now<T: Table>(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        name: Name,
+        change: Change,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
         let token = change.token;
         let refused = if self.claims.get(&name).is_none_or(|claim| claim.position != token) {
             let holder = replica.row(&name).map(|row| row.holder());
@@ -313,10 +360,30 @@ impl Host {
         }
     }
 
+    /// Does what is called for, whose turn has come.
+    fn call_now<T: Table>(
+        &mut self,
+        now: Now,
+        name: Name,
+        call: Queued,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        match call {
+            Queued::Register { caller, registrant } => {
+                self.register_now(now, caller, name, registrant, effects);
+            }
+            Queued::Unregister { caller } => self.unregister_now(caller, name, replica, effects),
+            Queued::Update { caller, change } => {
+                self.update_now(now, caller, name, change, replica, effects);
+            }
+        }
+    }
+
     /// How many requests are undecided, or wait for one that is, if no more may be; or if they bring too much metadata.
     fn overload(&self, meta: Option<&Meta>) -> Option<usize> {
-        let pending = self.undecided.len() + self.decided.len() + self.queued.count();
-        let bytes = self.asking.bytes() + self.queued.bytes() + meta::weight(meta);
+        let pending = self.undecided.len() + self.decided.len() + self.queued.count() + self.duties.calls();
+        let bytes = self.asking.bytes() + self.queued.bytes() + self.duties.bytes() + meta::weight(meta);
         (pending >= MAX_UNDECIDED || bytes > MAX_UNDECIDED_BYTES).then_some(pending)
     }
 
@@ -411,7 +478,7 @@ impl Host {
 
     /// Whether time has to pass for something to happen.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.undecided.is_empty() || !self.decided.is_empty() || !self.queued.is_empty()
+        !self.undecided.is_empty() || !self.decided.is_empty() || !self.queued.is_empty() || self.is_busy()
     }
 }
 

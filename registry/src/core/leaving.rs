@@ -146,6 +146,11 @@ impl Leaving {
         self.stage != Stage::Serving
     }
 
+    /// Whether the session is being closed.
+    pub fn is_closing(&self) -> bool {
+        matches!(self.stage, Stage::Closing { .. })
+    }
+
     /// When it is to be told that a time has come.
     pub fn wakes_at(&self) -> Option<Time> {
         match self.stage {

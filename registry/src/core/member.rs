@@ -5,6 +5,7 @@
 //! The role follows from the state that the elector read, not from the path by which it came.
 
 mod ahead;
+mod behind;
 mod drain;
 mod leaving;
 mod lineage;
@@ -35,7 +36,7 @@ use callsign_store::{
     random::splitmix,
 };
 
-use self::{ahead::Ahead, drain::Drain, lineage::Told};
+use self::{ahead::Ahead, behind::Behind, drain::Drain, lineage::Told};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
@@ -140,6 +141,8 @@ pub struct Member<T> {
     synced_told: Time,
     hopeless_since: Option<Time>,
     drain: Drain,
+    /// What is said when the host has nothing more to do for its actors.
+    behind: Vec<Behind>,
     /// Messages to itself.
     own: VecDeque<Message>,
 }
@@ -171,6 +174,7 @@ impl<T: Table> Member<T> {
             synced_told: Time::ZERO,
             hopeless_since: None,
             drain: Drain::new(),
+            behind: Vec::new(),
             own: VecDeque::new(),
             config,
         }
@@ -270,10 +274,15 @@ impl<T: Table> Member<T> {
     /// Takes one input and appends what to do about it.
     ///
     /// What follows from several inputs together is done at [`Input::Idle`], which has to come after them.
-    pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+    pub(in crate::core) fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
         let is_by_name = matches!(input, Input::Idle) && planted!("effect-by-bare-name");
         let begin = effects.len();
+        let is_busy = self.host.is_busy();
         self.dispatch(now, input, effects);
+        if !is_busy {
+            // What is done in one go is done at once.
+            self.proceed_host(now, effects);
+        }
         self.take_own(now, begin, effects);
         self.bind(if is_by_name { 0 } else { begin }, effects);
     }
@@ -322,9 +331,9 @@ impl<T: Table> Member<T> {
         match input {
             Input::View(view) => self.on_view(now, view, effects),
             Input::SessionOpened(session) => self.host.on_session_opened(session),
-            Input::SessionLapsed(session) => self.host.on_session_lapsed(session, effects),
-            Input::SessionResumed(session) => self.host.on_session_resumed(session, effects),
-            Input::SessionLost => self.host.on_session_lost(now.time, effects),
+            Input::SessionLapsed(session) => self.host.on_session_lapsed(session),
+            Input::SessionResumed(session) => self.host.on_session_resumed(session),
+            Input::SessionLost => self.host.on_session_lost(now.time),
             Input::Lineage(lineage) => self.begin_lineage(now, lineage, effects),
             Input::LinkUp { node, incarnation, link } => {
                 self.on_link_up(&node, Linked { incarnation, number: link }, effects);
@@ -571,6 +580,7 @@ impl<T: Table> Member<T> {
 
     /// Nothing more waits: what was collected is sent, the next batch is begun, and who waited is answered.
     fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.proceed_host(now, effects);
         self.proceed(now, effects);
         if self.drain.has_left() {
             return;
@@ -667,7 +677,7 @@ impl<T: Table> Member<T> {
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
         }
-        if self.replica.is_busy() || self.catchup.is_busy() {
+        if self.replica.is_busy() || self.catchup.is_busy() || self.host.is_busy() {
             return now;
         }
         let is_waiting = self.host.is_waiting()

@@ -1,18 +1,29 @@
-//! What a node is beside its registries: what they have in common, and how it leaves.
+//! A node: the one composition of all that is decided in a process. Drivers, simulator, exhaustive search and the replay of
+//! recordings step it, and nobody steps a session, an elector or a member by itself.
+//!
+//! It has parts of two kinds, each a value that one thread steps at a time:
+//!
+//! - [`NodeCore`], one for each node: the session, what all registries have in common, and how the node leaves.
+//! - [`RegistryCore`](super::registry::RegistryCore), one for each registry: its elector and its member.
 //!
 //! ```text
-//! session    --Session-->  node --ToRegistry--> each registry that has joined; its callers
-//! registries --Tells-->    node --ToSession---> session
-//!            --Members-->  node --Peers-------> links
-//! application, registries, session --Leaving--> node --Leaving--> all of them, in order
+//!                 NodeEffect::ToRegistry            a queue of the registry (OfSession)
+//!   NodeCore   -------------------------------->   RegistryCore: x
+//!     session  <--------------------------------   RegistryCore: y
+//!     leaving     RegistryEffect::ToNode            ...
 //! ```
 //!
+//! What parts tell each other is data, and waits until it is taken: for a registry in its [queues](super::registry::Queue), for the
+//! session in the queue that [`NodeCore::take`] takes from. So different threads may step them, in orders that the simulator
+//! chooses. Who tells whom what is decided here and in [`registry`](super::registry), and nowhere else.
+//!
 //! Promises: a registry hears everything that the session says from its joining on, and first how the session is then; the session
-//! hears that the node leads while it leads some registry; the node is linked to the members of all its registries.
+//! hears that the node leads while it leads some registry; the node is linked to the members of all its registries; a node that
+//! leaves, or has failed, closes its session, and is gone when that is confirmed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use callsign_elector::session::{self, SessionEvent};
+use callsign_elector::session::{self, Session, SessionConfig, SessionEvent, TimingError};
 use callsign_store::{
     Time,
     ids::{NodeName, RegistryName},
@@ -27,8 +38,10 @@ use super::{
 /// What can happen to a node, beside what happens in its registries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeInput {
-    /// Its session says something.
-    Session(SessionEvent),
+    /// Something happens to its session: the store answers, a time has come, or it was [taken](NodeCore::take).
+    Session(session::Input),
+    /// What drove its session broke, and lost what was under way.
+    SessionBroke,
     /// A registry has something to tell the session.
     Tells(RegistryName, session::Input),
     /// The members of a registry, and where they are.
@@ -40,8 +53,10 @@ pub enum NodeInput {
 /// What is to be done, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeEffect {
-    /// Tell the session.
-    ToSession(session::Input),
+    /// What the session asks for. What it says is passed on already, and shown nevertheless.
+    Session(session::Effect),
+    /// Something waits for the session: it is to be taken.
+    SessionIsTold,
     /// Tell a registry.
     ToRegistry(RegistryName, Told),
     /// Tell the callers of a registry that wait for it: the session is trusted.
@@ -55,13 +70,13 @@ pub enum NodeEffect {
 /// What a node is beside its registries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeCore {
-    me: NodeName,
+    session: Session,
+    /// What waits for the session.
+    told: VecDeque<session::Input>,
+    /// What the session is told to be closed.
+    closes: session::Input,
     leaving: Leaving,
     joined: BTreeSet<RegistryName>,
-    /// In which lineage the session is, as it said last.
-    lineage: Option<SessionEvent>,
-    /// How the session is, as it said last: open, or lapsed. `None`: there is none.
-    session: Option<SessionEvent>,
     /// The registries that it leads.
     leads: BTreeSet<RegistryName>,
     /// The members of each registry, and where they are.
@@ -69,22 +84,35 @@ pub struct NodeCore {
 }
 
 impl NodeCore {
-    /// A node that has joined no registry.
-    pub fn new(me: NodeName, times: LeavingTimes) -> Self {
-        Self {
-            me,
+    /// A node that has joined no registry, and whose session waits for [`session::Input::Start`].
+    ///
+    /// # Errors
+    /// If no session can be kept with these durations.
+    pub fn new(session: SessionConfig, times: LeavingTimes) -> Result<Self, TimingError> {
+        Ok(Self {
+            session: Session::new(session)?,
+            told: VecDeque::new(),
+            closes: session::Input::Leave,
             leaving: Leaving::new(times),
             joined: BTreeSet::new(),
-            lineage: None,
-            session: None,
             leads: BTreeSet::new(),
             members: BTreeMap::new(),
-        }
+        })
+    }
+
+    /// Its session.
+    pub fn session(&self) -> &Session {
+        &self.session
     }
 
     /// How it leaves.
     pub fn leaving(&self) -> &Leaving {
         &self.leaving
+    }
+
+    /// What waits for the session: the first of it, for [`NodeInput::Session`].
+    pub fn take(&mut self) -> Option<session::Input> {
+        self.told.pop_front()
     }
 
     /// Adds a registry, which is told first how the session is. False: the node has begun to leave, so that nothing is joined any
@@ -94,11 +122,13 @@ impl NodeCore {
         if !self.leaving.join(registry.clone()) {
             return false;
         }
-        if planted!("joined-while-lapsed") && matches!(self.session, Some(SessionEvent::Lapsed { .. })) {
+        let current = self.session.current();
+        let is_lapsed = matches!(current.last(), Some(SessionEvent::Lapsed { .. }));
+        if is_lapsed && planted!("joined-while-lapsed") {
             return true;
         }
         self.joined.insert(registry.clone());
-        for event in self.lineage.iter().chain(&self.session).filter(|_| !planted!("joiner-not-told")) {
+        for event in current.iter().filter(|_| !planted!("joiner-not-told")) {
             Self::pass_on(registry, event, effects);
         }
         true
@@ -107,35 +137,44 @@ impl NodeCore {
     /// Takes an input, and adds what is to be done.
     pub fn step(&mut self, now: Time, input: NodeInput, effects: &mut Vec<NodeEffect>) {
         match input {
-            NodeInput::Session(event) => self.on_session(&event, effects),
+            NodeInput::Session(input) => self.step_session(now, input, effects),
+            NodeInput::SessionBroke => {
+                self.closes = self.session.start_over();
+                if planted!("broken-session-not-closed") {
+                    self.closes = session::Input::Leave;
+                }
+                self.told.clear();
+                if self.leaving.is_closing() {
+                    self.tell_session(self.closes.clone(), effects);
+                }
+            }
             NodeInput::Tells(registry, input) => {
                 let input = self.for_session(registry, input);
-                effects.push(NodeEffect::ToSession(input));
+                self.tell_session(input, effects);
             }
             NodeInput::Members(registry, members) => {
                 self.members.insert(registry, members);
                 effects.push(NodeEffect::Peers(self.peers()));
             }
-            NodeInput::Leaving(input) => {
-                let mut asked = Vec::new();
-                self.leaving.step(now, input, &mut asked);
-                effects.extend(asked.into_iter().map(NodeEffect::Leaving));
-            }
+            NodeInput::Leaving(input) => self.step_leaving(now, input, effects),
         }
     }
 
-    fn on_session(&mut self, event: &SessionEvent, effects: &mut Vec<NodeEffect>) {
-        match event {
-            SessionEvent::Lineage { .. } => self.lineage = Some(event.clone()),
-            SessionEvent::Opened { .. } | SessionEvent::Lapsed { .. } => self.session = Some(event.clone()),
-            SessionEvent::Resumed { session } => {
-                self.session = Some(SessionEvent::Opened { session: session.clone() });
+    fn step_session(&mut self, now: Time, input: session::Input, effects: &mut Vec<NodeEffect>) {
+        let mut asked = Vec::new();
+        self.session.step(now, input, &mut asked);
+        for effect in asked {
+            let said = match &effect {
+                session::Effect::Emit(event) => Some(event.clone()),
+                _ => None,
+            };
+            effects.push(NodeEffect::Session(effect));
+            if let Some(event) = said.filter(|event| !is_kept_back(event)) {
+                self.joined.iter().for_each(|registry| Self::pass_on(registry, &event, effects));
             }
-            SessionEvent::Lost { .. } | SessionEvent::Left | SessionEvent::Failed(_) => self.session = None,
-            _ => {}
         }
-        for registry in &self.joined {
-            Self::pass_on(registry, event, effects);
+        if self.session.is_over() {
+            self.step_leaving(now, LeavingInput::Closed, effects);
         }
     }
 
@@ -146,6 +185,25 @@ impl NodeCore {
         // Behind what the registry is told: whoever asks again then is not refused for what was before.
         if is_trusted {
             effects.push(NodeEffect::Trusted(registry.clone()));
+        }
+    }
+
+    fn tell_session(&mut self, input: session::Input, effects: &mut Vec<NodeEffect>) {
+        self.told.push_back(input);
+        effects.push(NodeEffect::SessionIsTold);
+    }
+
+    fn step_leaving(&mut self, now: Time, input: LeavingInput, effects: &mut Vec<NodeEffect>) {
+        let mut asked = Vec::new();
+        self.leaving.step(now, input, &mut asked);
+        for effect in asked {
+            let is_closing = effect == LeavingEffect::Close;
+            effects.push(NodeEffect::Leaving(effect));
+            if is_closing && self.session.is_over() {
+                self.step_leaving(now, LeavingInput::Closed, effects);
+            } else if is_closing {
+                self.tell_session(self.closes.clone(), effects);
+            }
         }
     }
 
@@ -162,9 +220,13 @@ impl NodeCore {
 
     /// One that says two addresses is where the last registry, in the order of their names, has it.
     fn peers(&self) -> BTreeMap<NodeName, String> {
-        let others = self.members.values().flatten().filter(|(node, _)| *node != self.me);
+        let others = self.members.values().flatten().filter(|(node, _)| node != self.session.node());
         others.cloned().collect()
     }
+}
+
+fn is_kept_back(event: &SessionEvent) -> bool {
+    planted!("lapse-not-passed-on") && matches!(event, SessionEvent::Lapsed { .. })
 }
 
 /// For whoever judges what is done.

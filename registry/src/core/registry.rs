@@ -1,4 +1,5 @@
-//! What a node is in one registry: an elector and a member, and what they tell each other, the session and the links.
+//! What a [node](super::node) is in one registry: an elector and a member, and what they tell each other, the rest of the node and
+//! the links.
 //!
 //! ```text
 //! session --OfSession--> elector, member        elector --OfElector--> member, session
@@ -10,17 +11,23 @@
 
 use std::collections::VecDeque;
 
+#[cfg(any(test, feature = "cores", feature = "fuzz"))]
+use callsign_elector::elector::ElectorTiming;
 use callsign_elector::{
     elector::{self, Elector, ElectorConfig, ElectorEvent, View},
     session::{self, SessionEvent},
 };
-use callsign_store::ids::{Incarnation, NodeName};
+#[cfg(any(test, feature = "cores", feature = "fuzz"))]
+use callsign_store::ids::ClusterName;
+use callsign_store::ids::{Incarnation, NodeName, RegistryName};
 use callsign_store::planted;
 use serde::{Deserialize, Serialize};
 
 use crate::core::{
     input::{Effect, Event, Input, Now},
+    leaving::LeavingInput,
     member::{Member, MemberConfig},
+    node::NodeInput,
     table::Table,
 };
 
@@ -59,10 +66,8 @@ pub enum RegistryEffect {
     Elector(elector::Effect),
     /// What the member asked for. What it tells another core of the node is queued already, and shown nevertheless.
     Member(Effect),
-    /// To be told to the session of the node.
-    Session(session::Input),
-    /// The members of the registry are others than before, or elsewhere.
-    Members(Vec<(NodeName, String)>),
+    /// To be told to the node.
+    ToNode(NodeInput),
     /// The session of this incarnation is open. Links cannot tell which of two incarnations is the later one.
     Confirmed(NodeName, Incarnation),
 }
@@ -70,6 +75,7 @@ pub enum RegistryEffect {
 /// What a node is in one registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RegistryCore<T> {
+    registry: RegistryName,
     elector: Elector,
     member: Member<T>,
     /// What the member asked for since it was last told that no more inputs wait: carried out then.
@@ -85,6 +91,7 @@ impl<T: Table> RegistryCore<T> {
     /// A registry that was just joined. The elector is to be woken at once.
     pub fn new(elector: ElectorConfig, member: MemberConfig, table: T) -> Self {
         Self {
+            registry: elector.registry.clone(),
             elector: Elector::new(elector),
             member: Member::new(member, table),
             asked: Vec::new(),
@@ -124,7 +131,9 @@ impl<T: Table> RegistryCore<T> {
     /// Steps the core that is meant.
     pub fn step(&mut self, now: Now, told: Told, effects: &mut Vec<RegistryEffect>) {
         match told {
-            Told::Session(input) => effects.push(RegistryEffect::Session(input)),
+            Told::Session(input) => {
+                effects.push(RegistryEffect::ToNode(NodeInput::Tells(self.registry.clone(), input)));
+            }
             Told::Elector(input) => {
                 let mut asked = Vec::new();
                 self.elector.step(now.time, input, &mut asked);
@@ -132,7 +141,12 @@ impl<T: Table> RegistryCore<T> {
                     if let elector::Effect::Emit(event) = &effect {
                         self.pass_on_from_elector(event);
                     }
+                    let has_left = effect == elector::Effect::Emit(ElectorEvent::Left);
                     effects.push(RegistryEffect::Elector(effect));
+                    if has_left {
+                        let left = LeavingInput::Left(self.registry.clone());
+                        effects.push(RegistryEffect::ToNode(NodeInput::Leaving(left)));
+                    }
                 }
             }
             Told::Member(input) => {
@@ -192,7 +206,7 @@ impl<T: Table> RegistryCore<T> {
             view.members.iter().map(|(node, row)| (node.clone(), row.address.clone())).collect();
         if members != self.members {
             self.members.clone_from(&members);
-            effects.push(RegistryEffect::Members(members));
+            effects.push(RegistryEffect::ToNode(NodeInput::Members(self.registry.clone(), members)));
         }
     }
 }
@@ -214,6 +228,40 @@ impl<T: Table> RegistryCore<T> {
     /// What waits in a queue.
     pub fn queue(&self, queue: Queue) -> &VecDeque<Told> {
         &self.queues[queue as usize]
+    }
+}
+
+/// For whoever has a member alone: a test, a replay of what it was told, a measurement.
+#[cfg(any(test, feature = "cores", feature = "fuzz"))]
+impl<T: Table> RegistryCore<T> {
+    /// A registry whose elector is told nothing.
+    pub fn of_member(member: MemberConfig, table: T) -> Self {
+        let elector = ElectorConfig {
+            registry: RegistryName::new("alone").expect("it is a name"),
+            cluster: ClusterName::new("alone").expect("it is a name"),
+            node: member.me.clone(),
+            address: String::new(),
+            priority: 1,
+            timing: ElectorTiming::default(),
+            seed: member.seed,
+        };
+        Self::new(elector, member, table)
+    }
+
+    /// Steps the member, and adds what it asks for in this step. What it tells the other parts is told to nobody.
+    pub fn step_member(&mut self, now: Now, input: Input, asked: &mut Vec<Effect>) {
+        let (known, is_last) = (self.asked.len(), input == Input::Idle);
+        let mut effects = Vec::new();
+        self.step(now, Told::Member(input), &mut effects);
+        self.queues = Default::default();
+        if !is_last {
+            return asked.extend_from_slice(&self.asked[known..]);
+        }
+        let carried = effects.into_iter().filter_map(|effect| match effect {
+            RegistryEffect::Member(effect) => Some(effect),
+            _ => None,
+        });
+        asked.extend(carried.skip(known));
     }
 }
 

@@ -35,13 +35,16 @@ const APPLIED_BYTES: usize = 32 << 10;
 pub struct Applied {
     /// Rows of this node that are gone.
     pub own_freed: Vec<(Name, Row)>,
+    /// Sessions of this node all of whose names are gone.
+    pub own_gone: Vec<SessionId>,
     /// Sessions all of whose names are gone, with their number.
     pub gone: Vec<(SessionId, u64)>,
 }
 
 impl Applied {
-    fn merge(&mut self, mut other: Self) {
+    pub(crate) fn merge(&mut self, mut other: Self) {
         self.own_freed.append(&mut other.own_freed);
+        self.own_gone.append(&mut other.own_gone);
         self.gone.append(&mut other.gone);
     }
 }
@@ -364,13 +367,11 @@ impl<T: Table> Replica<T> {
         }
     }
 
-    /// Frees all names of a session up to a position, and returns how many they were. Cost: nothing for each name, but for those of
-    /// this node.
+    /// Frees all names of a session up to a position, and returns how many they were. Cost: nothing for each name.
     fn free_all_of(&mut self, session: &SessionId, position: Position, applied: &mut Applied) -> u64 {
         let below = position.next();
-        let held = self.rows.sessions().get(session).filter(|_| session.node == self.me);
-        for name in held.iter().flat_map(|held| held.names.iter()) {
-            applied.own_freed.extend(self.row(name).map(|row| (name.clone(), row)));
+        if session.node == self.me {
+            applied.own_gone.push(session.clone());
         }
         let gone = self.rows.hide(session, below);
         if gone > 0 && !planted!("host-gone-not-touched") {

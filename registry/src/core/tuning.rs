@@ -19,6 +19,9 @@ pub struct Tuning {
     /// How many names of a session that is gone a member removes at a time, or of a snapshot it puts in their place. Larger: what
     /// comes meanwhile waits for longer.
     pub slice_names: usize,
+    /// How many names of its own actors a member goes over at a time, when all of them are told something or lost. Larger: what comes
+    /// meanwhile waits for longer. An actor with more names is told in parts.
+    pub own_names: usize,
     /// How many bytes a leader puts into a batch at most. Larger: the store may refuse it.
     pub batch_bytes: usize,
 }
@@ -29,6 +32,7 @@ impl Default for Tuning {
             cut_worth: 256,
             chunk_names: 1024,
             slice_names: 1024,
+            own_names: 256,
             memory_bytes: 16 << 20,
             max_lag: 64 << 20,
             batch_bytes: MAX_BATCH_BYTES,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use callsign_elector::{
     elector::{self, ElectorConfig, driver::UnderWay},
-    session::{self, TrustHandle},
+    session::TrustHandle,
 };
 use callsign_store::{
     Clock, SharedStore, Time,
-    ids::{NodeName, RegistryName},
+    ids::RegistryName,
     supervision::{Part, Supervisor},
 };
 use callsign_transport::{Endpoint, Watches};
@@ -23,6 +23,7 @@ use crate::{
     core::{
         input::{Input, Now},
         member::MemberConfig,
+        node::NodeInput,
         registry::{RegistryCore, RegistryEffect, Told},
     },
     driver::{metrics::OfRegistry, shared::SharedTable},
@@ -45,11 +46,8 @@ use repeated::Repeated;
 #[derive(Debug, RactorMessage)]
 pub(crate) struct Kick;
 
-/// Told of every new set of members and their addresses.
-pub(crate) type OnMembers = Box<dyn Fn(Vec<(NodeName, String)>) + Send + Sync>;
-
-/// Told what the session of the node is to be told.
-pub(crate) type OnSession = Box<dyn Fn(session::Input) + Send + Sync>;
+/// Told what the node is to be told.
+pub(crate) type ToNode = Box<dyn Fn(NodeInput) + Send + Sync>;
 
 /// What a member actor is started with.
 pub(crate) struct Parts {
@@ -61,10 +59,8 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) trust: TrustHandle,
     pub(crate) endpoint: Endpoint,
-    /// Told of every new set of members, so that the node links to them.
-    pub(crate) on_members: OnMembers,
-    /// Told what the session of the node is to be told.
-    pub(crate) on_session: OnSession,
+    /// Told what the node is to be told.
+    pub(crate) to_node: ToNode,
     pub(crate) recorders: Option<Recorders>,
     pub(crate) supervisor: Supervisor,
 }
@@ -107,8 +103,7 @@ struct Driver {
     links: usize,
     wake: watch::Sender<Time>,
     effects: Vec<RegistryEffect>,
-    on_members: OnMembers,
-    on_session: OnSession,
+    to_node: ToNode,
     /// Why the log could not be read.
     corrupt: Repeated,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -170,8 +165,7 @@ impl Actor for MemberActor {
             links: 0,
             wake,
             effects: Vec::new(),
-            on_members: parts.on_members,
-            on_session: parts.on_session,
+            to_node: parts.to_node,
             corrupt: Repeated::default(),
             tasks,
             recorders: parts.recorders,

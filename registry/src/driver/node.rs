@@ -8,7 +8,7 @@ use std::{
 
 use callsign_elector::{
     elector::{self, ElectorConfig, Notice},
-    session::{NodeSession, OpenSessionError, Patience, SessionConfig},
+    session::{NodeSession, OpenSessionError, Opening, Patience, SessionConfig},
     settings::Settings,
 };
 use callsign_store::{
@@ -37,9 +37,12 @@ use crate::{
 
 mod failing;
 mod leaving;
-mod pump;
+mod observer;
+mod stepped;
 
 use leaving::Leaves;
+pub use observer::observe;
+use stepped::{NoSession, Stepped};
 
 /// How long a join waits for the store.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -80,7 +83,7 @@ pub(crate) struct Node {
     /// Registries that are joined, or being joined.
     reserved: Mutex<BTreeSet<RegistryName>>,
     joined: Mutex<BTreeMap<RegistryName, Joined>>,
-    core: Mutex<NodeCore>,
+    core: Arc<Stepped>,
     leaves: Leaves,
 }
 
@@ -131,13 +134,23 @@ impl Node {
             timing: config.session,
             seed: entropy.draw(),
         };
-        let (clock, record) = (config.clock.clone(), config.record.as_deref());
-        let wait = config.join_timeout.map_or(Patience::ForFormer(JOIN_TIMEOUT), Patience::AtMost);
-        let opened =
-            NodeSession::open_supervised(store.clone(), clock, session, wait, record, supervisor.clone())
-                .await;
-        let session = match opened {
-            Ok(session) => session,
+        let times = leaving::times(config.drain_timeout);
+        let core = NodeCore::new(session.clone(), times).map_err(OpenSessionError::Timing);
+        let opening = Opening {
+            store: store.clone(),
+            clock: config.clock.clone(),
+            config: session,
+            patience: config.join_timeout.map_or(Patience::ForFormer(JOIN_TIMEOUT), Patience::AtMost),
+            record: config.record.as_deref(),
+            supervisor: supervisor.clone(),
+        };
+        let opened: Result<_, OpenSessionError> = async {
+            let core = Arc::new(Stepped::new(core?));
+            Ok((core.clone(), NodeSession::open(core, opening).await?))
+        }
+        .await;
+        let (core, session) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 supervisor.end();
                 endpoint.leave().await;
@@ -145,8 +158,6 @@ impl Node {
             }
         };
         let address = config.advertise.clone().unwrap_or_else(|| endpoint.local_addr().to_string());
-        let events = session.subscribe();
-        let core = Mutex::new(NodeCore::new(name.clone(), leaving::times(config.drain_timeout)));
         let node = Arc::new(Self {
             config,
             name,
@@ -163,8 +174,8 @@ impl Node {
             reserved: Mutex::new(BTreeSet::new()),
             joined: Mutex::new(BTreeMap::new()),
         });
+        node.core.belongs_to(&node);
         failing::supervise(&node);
-        pump::session(&node, events);
         Ok(node)
     }
 
@@ -218,8 +229,7 @@ impl Node {
             Recorders::begin(dir, of, by, (&elector, &config))
         };
         let recorders = self.config.record.as_deref().map(begin);
-        let (of_members, of_session) = (Arc::downgrade(self), Arc::downgrade(self));
-        let (members_of, session_of) = (registry.clone(), registry.clone());
+        let node = Arc::downgrade(self);
         let parts = Parts {
             recorders,
             supervisor: self.supervisor.clone(),
@@ -231,14 +241,9 @@ impl Node {
             clock: self.config.clock.clone(),
             trust: self.session.trust(),
             endpoint: self.endpoint.clone(),
-            on_members: Box::new(move |members| {
-                if let Some(node) = of_members.upgrade() {
-                    node.step(NodeInput::Members(members_of.clone(), members));
-                }
-            }),
-            on_session: Box::new(move |input| {
-                if let Some(node) = of_session.upgrade() {
-                    node.step(NodeInput::Tells(session_of.clone(), input));
+            to_node: Box::new(move |input| {
+                if let Some(node) = node.upgrade() {
+                    node.step(input);
                 }
             }),
         };
@@ -258,9 +263,11 @@ impl Node {
         let joined = Joined { shared: shared.clone(), stop: stop.clone() };
         lock(&self.joined).insert(registry.clone(), joined);
         let joins = {
-            let (mut core, mut effects) = (lock(&self.core), Vec::new());
+            let (mut core, mut effects) = (self.core.lock(), Vec::new());
             let joins = core.join(&registry, &mut effects);
-            self.carry_out(effects);
+            for effect in effects {
+                self.carry_out(effect);
+            }
             joins
         };
         if !joins {
@@ -274,36 +281,29 @@ impl Node {
 
     /// Tells the core what has happened, and does what it asks for.
     fn step(self: &Arc<Self>, input: NodeInput) {
-        // Under the lock, so that effects are carried out in their order.
-        let (mut core, mut effects) = (lock(&self.core), Vec::new());
-        let known = core.leaving().wakes_at();
-        core.step(self.config.clock.now(), input, &mut effects);
-        if let Some(at) = core.leaving().wakes_at().filter(|at| Some(*at) != known) {
-            self.wake_leaving(at);
-        }
-        self.carry_out(effects);
+        self.core.step(self.config.clock.now(), input, &mut NoSession);
     }
 
-    fn carry_out(self: &Arc<Self>, effects: Vec<NodeEffect>) {
-        for effect in effects {
-            match effect {
-                NodeEffect::ToSession(input) => self.session.tell(input),
-                NodeEffect::ToRegistry(registry, told) => {
-                    if let Some(shared) = self.shared_of(&registry) {
-                        shared.tell(told);
-                    }
+    fn carry_out(self: &Arc<Self>, effect: NodeEffect) {
+        match effect {
+            // The driver of the session has it.
+            NodeEffect::Session(_) => {}
+            NodeEffect::SessionIsTold => self.session.is_told(),
+            NodeEffect::ToRegistry(registry, told) => {
+                if let Some(shared) = self.shared_of(&registry) {
+                    shared.tell(told);
                 }
-                NodeEffect::Trusted(registry) => {
-                    if let Some(shared) = self.shared_of(&registry) {
-                        shared.trusted.notify_waiters();
-                    }
-                }
-                NodeEffect::Peers(peers) => {
-                    let peers = peers.into_iter().map(|(node, address)| (node.as_str().into(), address));
-                    self.endpoint.set_peers(peers.collect());
-                }
-                NodeEffect::Leaving(effect) => self.carry_out_leaving(effect),
             }
+            NodeEffect::Trusted(registry) => {
+                if let Some(shared) = self.shared_of(&registry) {
+                    shared.trusted.notify_waiters();
+                }
+            }
+            NodeEffect::Peers(peers) => {
+                let peers = peers.into_iter().map(|(node, address)| (node.as_str().into(), address));
+                self.endpoint.set_peers(peers.collect());
+            }
+            NodeEffect::Leaving(effect) => self.carry_out_leaving(effect),
         }
     }
 

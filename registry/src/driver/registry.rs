@@ -51,7 +51,7 @@ pub enum WhenLapsed {
     #[default]
     Stop,
     /// It is told, on the registry's own task: the call must not block. A function that was given for several names of one
-    /// actor is called once for all of them.
+    /// actor is called once for all of them; of an actor with more than 256 names, once for each 256.
     Tell(Arc<dyn Fn(Notice) + Send + Sync>),
 }
 

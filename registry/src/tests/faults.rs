@@ -31,9 +31,10 @@ use crate::core::{
     input::{CallId, Effect, Input, Notice, Now, OnLapse, Turn},
     leader::Leader,
     log::{Batch, CorruptBatch, Op},
-    member::{Member, MemberConfig},
+    member::MemberConfig,
     message::{Message, Request, Verdict},
     name::Name,
+    registry::RegistryCore,
     replica::{Replica, Staged},
     table::{RequestNumber, Row},
     tuning::Tuning,
@@ -62,7 +63,16 @@ impl Alone {
         let session = SessionId { node: me.clone(), incarnation: Incarnation(1), number: SessionNumber(1) };
         let mut host = Host::new();
         host.on_session_opened(session.clone());
-        Self { host, replica: Replica::new(me, BTreeMap::new()), session: Arc::new(session) }
+        let replica = Replica::new(me, BTreeMap::new());
+        host.proceed(Self::NOW, 8, &replica, &mut Vec::new());
+        Self { host, replica, session: Arc::new(session) }
+    }
+
+    fn drop_all_claims(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.host.drop_all_claims(&mut effects);
+        self.host.proceed(Self::NOW, 8, &self.replica, &mut effects);
+        effects
     }
 
     /// What is sent to a leader of this epoch.
@@ -116,7 +126,7 @@ fn a_grant_of_a_log_that_was_given_up_is_asked_for_again_and_not_believed() {
     let granted = vec![(asked[0].number, granted(Position(7)))];
     alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), granted.clone());
     assert!(alone.settle().is_empty(), "the replica is not there");
-    alone.host.drop_all_claims(&mut Vec::new());
+    alone.drop_all_claims();
     alone.replica.skip_to(end(9));
     assert!(alone.settle().is_empty());
     assert!(alone.host.claims().is_empty());
@@ -134,8 +144,7 @@ fn a_suspended_actor_is_told_of_a_lost_claim_while_it_is_still_listened_for() {
     alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), granted);
     alone.replica.skip_to(end(7));
     assert_eq!(alone.settle().len(), 1);
-    let mut effects = Vec::new();
-    alone.host.drop_all_claims(&mut effects);
+    let effects = alone.drop_all_claims();
     let claim = CallId(5);
     let order = [
         Effect::Flag { claim },
@@ -376,14 +385,14 @@ fn an_answer_to_one_incarnation_is_never_for_the_next_although_both_come_in_one_
         seed: 1,
         tuning: Tuning::default(),
     };
-    let mut member = Member::new(config, BTreeMap::<Name, Row>::new());
+    let mut registry = RegistryCore::of_member(config, BTreeMap::<Name, Row>::new());
     let up =
         |incarnation, link| Input::LinkUp { node: name("b"), incarnation: Incarnation(incarnation), link };
     let asks = || Input::Message { from: name("b"), message: Message::SnapshotWanted { id: 1 } };
     let mut effects = Vec::new();
     let down = Input::LinkDown { node: name("b"), incarnation: Incarnation(2) };
     for input in [up(2, 5), asks(), down, asks(), up(3, 6), asks(), Input::Idle] {
-        member.step(Alone::NOW, input, &mut effects);
+        registry.step_member(Alone::NOW, input, &mut effects);
     }
     let over = effects.iter().filter_map(|effect| match effect {
         Effect::Send { link, message: Message::SnapshotRefused { .. }, .. } => Some(*link),

@@ -275,7 +275,7 @@ fn a_member_that_cannot_read_the_log_says_why_and_asks_about_once_a_second() {
     for _ in 0..100 {
         world.time(Duration::from_millis(100));
     }
-    assert_eq!(world.member.replica().position(), Position(1));
+    assert_eq!(world.registry.member().replica().position(), Position(1));
     let said = world.corrupt.first().expect("it says nothing");
     assert!(said.contains("Reregister"), "{said}");
     assert!((8..=15).contains(&world.corrupt.len()), "{} times in ten seconds", world.corrupt.len());

@@ -33,9 +33,10 @@ use crate::{
         input::{Effect, Input, Now, Tell, Turn},
         leader::Leader as Leads,
         log::{Batch, Op},
-        member::{Member, MemberConfig},
+        member::MemberConfig,
         message::Message,
         name::Name,
+        registry::RegistryCore,
         replica::Replica,
         table::{RequestNumber, Row},
         tuning::Tuning,
@@ -367,12 +368,12 @@ async fn whatever_was_lost_one_node_has_a_name_again_a_lease_later() {
 }
 
 /// A member that was told that the node is in lineage 1, and is linked to `b`.
-fn in_lineage_1() -> (Member<BTreeMap<Name, Row>>, LineageId) {
+fn in_lineage_1() -> (RegistryCore<BTreeMap<Name, Row>>, LineageId) {
     let keys =
         ClusterKeys::new(&ClusterName::new("test").unwrap()).registry(&RegistryName::new("r").unwrap());
     let config =
         MemberConfig { me: node("a"), incarnation: Incarnation(1), keys, seed: 1, tuning: Tuning::default() };
-    let mut member = Member::new(config, BTreeMap::new());
+    let mut member = RegistryCore::of_member(config, BTreeMap::new());
     let lineage = LineageId { number: LineageNumber(1), nonce: Nonce(7) };
     step(&mut member, Input::LinkUp { node: node("b"), incarnation: Incarnation(2), link: 1 });
     step(&mut member, Input::Lineage(lineage));
@@ -383,11 +384,11 @@ fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }
 
-fn step(member: &mut Member<BTreeMap<Name, Row>>, input: Input) -> Vec<Effect> {
+fn step(member: &mut RegistryCore<BTreeMap<Name, Row>>, input: Input) -> Vec<Effect> {
     let now = Now { time: Time(Duration::from_secs(100)), trusted: None };
     let mut effects = Vec::new();
-    member.step(now, input, &mut effects);
-    member.step(now, Input::Idle, &mut effects);
+    member.step_member(now, input, &mut effects);
+    member.step_member(now, Input::Idle, &mut effects);
     effects
 }
 
@@ -432,12 +433,15 @@ fn in_another_lineage_a_member_takes_nothing_that_the_former_one_says() {
     let (old_end, first) = (LogEnd { position: Position(1), nonce: Nonce(9) }, (1 << 40) + 1);
     step(&mut member, view(lineage, 5, old_end));
     step(&mut member, reset(5, LogEnd::default(), 1));
-    assert!(!member.replica().is_based(), "a batch of the lost log that is late");
+    assert!(!member.member().replica().is_based(), "a batch of the lost log that is late");
     step(&mut member, view(LineageId { nonce: Nonce(8), ..lineage }, 6, old_end));
-    assert_eq!(member.view().term.epoch, Epoch(5), "nor what was read of another store");
+    assert_eq!(member.member().view().term.epoch, Epoch(5), "nor what was read of another store");
     step(&mut member, view(lineage, first, old_end));
     step(&mut member, reset(first, old_end, first));
-    assert_eq!((member.replica().is_based(), member.replica().position()), (true, Position(first)));
+    assert_eq!(
+        (member.member().replica().is_based(), member.member().replica().position()),
+        (true, Position(first))
+    );
 }
 
 #[test]

@@ -53,12 +53,20 @@ impl Cost {
             say!("| {in_flight} | {} |", cells.join(" | "));
         }
         say!(
-            "\n| names | a batch of 1000 | such batches are read from the log | a snapshot is sent | it is installed | a session with all names is gone |"
+            "\n| names | a batch of 1000 | such batches are read from the log | a snapshot is sent | it is installed | a session with all names is gone | the session lapses that all names are of | it is lost |"
         );
-        say!("|---|---|---|---|---|---|");
+        say!("|---|---|---|---|---|---|---|---|");
         for names in [10_000, 100_000, 1_000_000] {
             let longest = longest::measure(names);
-            let steps = [longest.batch, longest.read, longest.sent, longest.installed, longest.gone];
+            let steps = [
+                longest.batch,
+                longest.read,
+                longest.sent,
+                longest.installed,
+                longest.gone,
+                longest.lapsed,
+                longest.lost,
+            ];
             let cells = steps.map(|step| format!("{:.2} ms", step.as_secs_f64() * 1e3));
             say!("| {names} | {} |", cells.join(" | "));
         }

@@ -1,12 +1,8 @@
-//! What a node owes to others at certain moments: to those who hold names when its session lapses, to those who are still
-//! there when it leaves, to those who ask it as a leader.
+//! What a node owes to others at certain moments: to those who are still there when it leaves, to those who ask it as a leader.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use callsign::{
-    Notice,
-    cores::{Batch, Drained, Effect, Input, Message, Op, Tell},
-};
+use callsign::cores::{Batch, Drained, Effect, Input, Message, Op, Tell};
 use callsign_elector::{
     elector::View,
     record::{MemberRow, MembershipEvent, QueueEntry, SessionRecord},
@@ -29,8 +25,6 @@ const SAY: Duration = Duration::from_secs(1);
 /// What a member owes for the input that it is about to take.
 #[derive(Debug)]
 pub(crate) enum Owed {
-    /// To stop these actors, or to tell them that the session is not trusted.
-    Told(Vec<u64>),
     /// To have the store read, since a session asks that this leader has not read open.
     Look,
 }
@@ -39,9 +33,6 @@ pub(crate) enum Owed {
 pub(crate) fn owed(process: &Process, input: &Input) -> Option<Owed> {
     let member = process.parts.as_ref()?.core.member();
     match input {
-        Input::SessionLapsed(_) | Input::SessionLost => {
-            Some(Owed::Told(member.holds().map(|(_, actor, _)| actor).collect()))
-        }
         Input::Message { message: Message::Requests { epoch, session, acknowledged, requests }, .. } => {
             let view = member.view();
             let is_leader = member.is_serving() && view.term.epoch == *epoch;
@@ -59,22 +50,6 @@ impl Oracle {
     pub(crate) fn paid(&mut self, node: NodeId, owed: &Owed, effects: &[Effect]) {
         let Some(inner) = self.edit() else { return };
         match owed {
-            Owed::Told(actors) => {
-                let told: BTreeSet<u64> = effects
-                    .iter()
-                    .filter_map(|effect| match effect {
-                        Effect::Stop { actor }
-                        | Effect::Notify { actor, notice: Notice::Lapsed | Notice::Lost, .. } => Some(*actor),
-                        _ => None,
-                    })
-                    .collect();
-                inner.counts.add(Check::AllTold, actors.len() as u64);
-                if let Some(actor) = actors.iter().find(|actor| !told.contains(actor)) {
-                    let what =
-                        format!("actor {actor} of node {node} holds a name, and is neither stopped nor told");
-                    inner.fail(Check::AllTold, what);
-                }
-            }
             Owed::Look => {
                 inner.counts.add(Check::Looked, 1);
                 if !effects.iter().any(|effect| matches!(effect, Effect::Tell(Tell::Refresh))) {

@@ -8,9 +8,9 @@ use callsign::{
     cores::{Answer, Call, CallId, Effect, Event, Input, Message},
 };
 use callsign_elector::{
-    elector::{self, Elector, ElectorEvent},
+    elector::{self, ElectorEvent},
     recording::Header,
-    session::{self, Session},
+    session,
 };
 use callsign_store::{
     CommitOutcome, Key, Time, Transaction, Write,
@@ -25,7 +25,7 @@ use super::{
         holders::{Claim, Trust},
     },
     place::{Place, Process},
-    replay::{ReplayedMember, StepOf},
+    replay::{ReplayedElector, ReplayedMember, ReplayedSession, StepOf},
 };
 
 /// Of a session: when it was trusted.
@@ -41,7 +41,7 @@ impl<'a> OfSession<'a> {
     }
 
     /// Takes one step.
-    pub fn step(&mut self, _core: &Session, _frame: u64, step: &StepOf<Session>) {
+    pub fn step(&mut self, _core: &ReplayedSession, _frame: u64, step: &StepOf<ReplayedSession>) {
         self.trust.lives(step.now);
         for effect in &step.effects {
             match effect {
@@ -86,7 +86,7 @@ impl<'a> OfElector<'a> {
     }
 
     /// Takes one step.
-    pub fn step(&mut self, _core: &Elector, frame: u64, step: &StepOf<Elector>) {
+    pub fn step(&mut self, _core: &ReplayedElector, frame: u64, step: &StepOf<ReplayedElector>) {
         let place = self.begin.at(frame);
         self.trust.lives(step.now);
         if let elector::Input::CommitDone { id, outcome } = &step.input {

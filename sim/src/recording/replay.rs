@@ -1,21 +1,27 @@
-//! A fresh core, fed what a recorded one was told: it has to ask for the same.
+//! A fresh part of a node, fed what one core of a recorded one was told: that core has to ask for the same.
 
 use std::{
+    collections::BTreeMap,
     fmt::Debug,
+    ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use callsign::{
     Name,
-    cores::{Member, MemberConfig, Now, Row},
+    cores::{
+        LeavingTimes, Member, MemberConfig, NodeCore, NodeEffect, NodeInput, Now, QUEUES, RegistryCore,
+        RegistryEffect, Row, Told, Tuning,
+    },
 };
 use callsign_elector::{
-    elector::{self, Elector, ElectorConfig},
+    elector::{self, ElectorConfig},
     recording::{Core, Ending, Frame, Recording},
-    session::{self, Session, SessionConfig},
+    session::{self, SessionConfig},
 };
-use callsign_store::Time;
+use callsign_store::{Time, ids::Incarnation, keys::ClusterKeys};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -23,8 +29,28 @@ use super::{
     counts::{Count, Counts},
 };
 
-/// The member that is replayed. Its table does in order what that of a member which records does in order.
-pub type ReplayedMember = Member<std::collections::BTreeMap<Name, Row>>;
+type Rows = BTreeMap<Name, Row>;
+
+/// The part of a node with the session that is replayed.
+#[derive(Debug)]
+pub struct ReplayedSession(NodeCore);
+
+/// The part of a node with the elector that is replayed. Its member is told nothing.
+#[derive(Debug)]
+pub struct ReplayedElector(RegistryCore<Rows>);
+
+/// The part of a node with the member that is replayed. Its elector is told nothing. Its table does in order what that of a member
+/// which records does in order.
+#[derive(Debug)]
+pub struct ReplayedMember(RegistryCore<Rows>);
+
+impl Deref for ReplayedMember {
+    type Target = Member<Rows>;
+
+    fn deref(&self) -> &Member<Rows> {
+        self.0.member()
+    }
+}
 
 /// A core that can be replayed.
 pub trait Replayed: Sized {
@@ -49,7 +75,7 @@ pub trait Replayed: Sized {
 /// One step of a core.
 pub type StepOf<R> = Frame<<R as Replayed>::Now, <R as Replayed>::Input, <R as Replayed>::Effect>;
 
-impl Replayed for Session {
+impl Replayed for ReplayedSession {
     const CORE: Core = Core::Session;
     type Config = SessionConfig;
     type Now = Time;
@@ -57,15 +83,23 @@ impl Replayed for Session {
     type Effect = session::Effect;
 
     fn fresh(config: SessionConfig) -> Result<Self, String> {
-        Self::new(config).map_err(|error| error.to_string())
+        // It leaves nothing: whoever leaves tells the session so, and that was recorded.
+        let [drain, decide, say, close] = [Duration::ZERO; 4];
+        let node = NodeCore::new(config, LeavingTimes { drain, decide, say, close });
+        node.map(Self).map_err(|error| error.to_string())
     }
 
     fn take(&mut self, now: Time, input: session::Input, effects: &mut Vec<session::Effect>) {
-        self.step(now, input, effects);
+        let mut asked = Vec::new();
+        self.0.step(now, NodeInput::Session(input), &mut asked);
+        effects.extend(asked.into_iter().filter_map(|effect| match effect {
+            NodeEffect::Session(effect) => Some(effect),
+            _ => None,
+        }));
     }
 }
 
-impl Replayed for Elector {
+impl Replayed for ReplayedElector {
     const CORE: Core = Core::Elector;
     type Config = ElectorConfig;
     type Now = Time;
@@ -73,11 +107,24 @@ impl Replayed for Elector {
     type Effect = elector::Effect;
 
     fn fresh(config: ElectorConfig) -> Result<Self, String> {
-        Ok(Self::new(config))
+        let member = MemberConfig {
+            me: config.node.clone(),
+            incarnation: Incarnation(0),
+            keys: ClusterKeys::new(&config.cluster).registry(&config.registry),
+            seed: 0,
+            tuning: Tuning::default(),
+        };
+        Ok(Self(RegistryCore::new(config, member, Rows::new())))
     }
 
-    fn take(&mut self, now: Time, input: elector::Input, effects: &mut Vec<elector::Effect>) {
-        self.step(now, input, effects);
+    fn take(&mut self, time: Time, input: elector::Input, effects: &mut Vec<elector::Effect>) {
+        let mut asked = Vec::new();
+        self.0.step(Now { time, trusted: None }, Told::Elector(input), &mut asked);
+        while QUEUES.iter().any(|queue| self.0.take(*queue).is_some()) {}
+        effects.extend(asked.into_iter().filter_map(|effect| match effect {
+            RegistryEffect::Elector(effect) => Some(effect),
+            _ => None,
+        }));
     }
 }
 
@@ -89,11 +136,11 @@ impl Replayed for ReplayedMember {
     type Effect = callsign::cores::Effect;
 
     fn fresh(config: MemberConfig) -> Result<Self, String> {
-        Ok(Self::new(config, std::collections::BTreeMap::new()))
+        Ok(Self(RegistryCore::of_member(config, Rows::new())))
     }
 
     fn take(&mut self, now: Now, input: Self::Input, effects: &mut Vec<Self::Effect>) {
-        self.step(now, input, effects);
+        self.0.step_member(now, input, effects);
     }
 }
 

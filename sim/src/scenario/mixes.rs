@@ -177,6 +177,7 @@ impl Scenario {
                 profile.store.unknown_later = rng.below(80);
             }
             Self::Draining => {
+                profile.own_names = 1;
                 profile.nodes = 2 + rng.index(4);
                 profile.names = 6;
                 profile.faults = Faults {
@@ -199,6 +200,7 @@ impl Scenario {
                 profile.mourn = rng.below(2) == 0;
             }
             Self::Joining => {
+                profile.own_names = 1;
                 profile.nodes = 2 + rng.index(2);
                 profile.from_nothing = true;
                 profile.faults = Faults {
@@ -245,6 +247,7 @@ impl Scenario {
                 profile.steps = 300;
             }
             Self::Claims => {
+                profile.own_names = 1;
                 profile.nodes = 2 + rng.index(2);
                 profile.names = 3 + u8::try_from(rng.below(4)).unwrap_or(0);
                 profile.faults = Faults {
@@ -309,6 +312,7 @@ impl Scenario {
                 profile.jump = 3000;
             }
             Self::Refusing => {
+                profile.own_names = 1;
                 profile.nodes = 2 + rng.index(3);
                 profile.faults = Faults { refuse: 10, crash: rng.below(2), start: 3, ..Faults::default() };
                 profile.fault = 15;
@@ -352,6 +356,7 @@ impl Scenario {
                 profile.steps = 300;
             }
             Self::Parting => {
+                profile.own_names = 1;
                 profile.nodes = 2 + rng.index(2);
                 profile.faults = Faults { part: 10, renew: 6, start: 4, land: 1, ..Faults::default() };
                 profile.fault = 15;

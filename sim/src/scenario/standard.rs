@@ -83,5 +83,6 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         sweep: 3000,
         drag: Drag::Nothing,
         most_ops: usize::MAX,
+        own_names: 64,
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use callsign::cores::{
-    Answer, Effect, Input, LeavingInput, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
+    Answer, Effect, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
 };
 use callsign_elector::{
     elector::{Effect as ElectorEffect, ElectorEvent, Input as ElectorInput, Notice},
@@ -46,66 +46,64 @@ impl World {
     // ---- the session
 
     pub(super) fn step_session(&mut self, node: NodeId, input: SessionInput) {
-        let now = Time(self.local(node));
-        let mut effects = Vec::new();
-        let Some(process) = self.process_mut(node) else { return };
-        process.session.step(now, input, &mut effects);
-        for effect in effects {
-            match effect {
-                SessionEffect::Read { id, reads } => {
-                    self.ask(node, CoreId::Session, id.0, Request::Read(Arc::new(reads)));
+        self.step_node(node, NodeInput::Session(input));
+    }
+
+    pub(super) fn carry_session(&mut self, node: NodeId, effect: SessionEffect) {
+        match effect {
+            SessionEffect::Read { id, reads } => {
+                self.ask(node, CoreId::Session, id.0, Request::Read(Arc::new(reads)));
+            }
+            SessionEffect::Commit { id, transaction } => {
+                let mut oracle = std::mem::take(&mut self.oracle);
+                oracle.closes(self, node, &transaction);
+                oracle.raises(self, node, &transaction);
+                self.oracle = oracle;
+                self.ask(node, CoreId::Session, id.0, Request::Commit(Arc::new(transaction)));
+            }
+            SessionEffect::Prove { node: of, incarnation } => {
+                self.ask(node, CoreId::Session, 0, Request::Prove(of, incarnation));
+            }
+            SessionEffect::Trust { number, until } => {
+                self.oracle.trusts(node, Some(self.local(node)));
+                if let Some(process) = self.process_mut(node) {
+                    process.trust = Some((number, until));
+                    let incarnation = process.incarnation;
+                    self.oracle.trusts_until(incarnation, until.0);
                 }
-                SessionEffect::Commit { id, transaction } => {
-                    let mut oracle = std::mem::take(&mut self.oracle);
-                    oracle.closes(self, node, &transaction);
-                    oracle.raises(self, node, &transaction);
-                    self.oracle = oracle;
-                    self.ask(node, CoreId::Session, id.0, Request::Commit(Arc::new(transaction)));
+            }
+            SessionEffect::Lapse => {
+                self.oracle.trusts(node, None);
+                if let Some(process) = self.process_mut(node) {
+                    process.trust = None;
                 }
-                SessionEffect::Prove { node: of, incarnation } => {
-                    self.ask(node, CoreId::Session, 0, Request::Prove(of, incarnation));
-                }
-                SessionEffect::Trust { number, until } => {
-                    self.oracle.trusts(node, Some(now.0));
-                    if let Some(process) = self.process_mut(node) {
-                        process.trust = Some((number, until));
-                        let incarnation = process.incarnation;
-                        self.oracle.trusts_until(incarnation, until.0);
-                    }
-                }
-                SessionEffect::Lapse => {
-                    self.oracle.trusts(node, None);
-                    if let Some(process) = self.process_mut(node) {
-                        process.trust = None;
-                    }
-                }
-                SessionEffect::Emit(event) => self.on_session_event(node, event),
-                SessionEffect::WakeAt(at) => {
-                    if let Some(process) = self.process_mut(node) {
-                        process.session_wake = Some(at);
-                    }
+            }
+            SessionEffect::Emit(event) => self.on_session_event(node, &event),
+            SessionEffect::WakeAt(at) => {
+                if let Some(process) = self.process_mut(node) {
+                    process.session_wake = Some(at);
                 }
             }
         }
     }
 
-    fn on_session_event(&mut self, node: NodeId, event: SessionEvent) {
+    /// The registries hear of it by the core. One can be joined once the session was opened.
+    fn on_session_event(&mut self, node: NodeId, event: &SessionEvent) {
         self.oracle.note(node, || format!("session: {event:?}"));
         if matches!(event, SessionEvent::Resumed { .. } | SessionEvent::Lost { .. }) {
             self.oracle.count(Check::Lapsed);
         }
-        let is_opened = matches!(event, SessionEvent::Opened { .. });
-        let Some(process) = self.process(node) else { return };
-        let events = match (process.was_opened, is_opened) {
-            (true, _) => vec![event],
-            // The driver listens from then on, and is told first how the session is.
-            (false, true) => process.session.current(),
-            (false, false) => return,
-        };
-        for event in events {
-            self.step_node(node, NodeInput::Session(event));
+        // Where the member hears of it later, it may hear first that a former lapse is over.
+        if self.setup.eager && matches!(event, SessionEvent::Lapsed { .. } | SessionEvent::Lost { .. }) {
+            let parts = self.process(node).and_then(|process| process.parts.as_ref());
+            let holders: Vec<u64> = parts
+                .iter()
+                .flat_map(|parts| parts.core.member().holds())
+                .map(|(_, actor, _)| actor)
+                .collect();
+            self.oracle.owes_to(node, holders);
         }
-        if is_opened {
+        if matches!(event, SessionEvent::Opened { .. }) {
             self.on_opened(node);
         }
     }
@@ -164,8 +162,6 @@ impl World {
                 let mut oracle = std::mem::take(&mut self.oracle);
                 oracle.elector_left(self, node);
                 self.oracle = oracle;
-                let registry = self.setup.registry.clone();
-                self.step_leaving(node, LeavingInput::Left(registry));
             }
             event => {
                 self.oracle.elector_event(node, &event);
@@ -207,10 +203,28 @@ impl World {
 
     fn step_core(&mut self, node: NodeId, told: Told) {
         let now = self.member_now(node);
-        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else { return };
+        let mut oracle = std::mem::take(&mut self.oracle);
+        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else {
+            self.oracle = oracle;
+            return;
+        };
         let (begin, is_last) = (parts.core.asked().len(), told == Told::Member(Input::Idle));
         let mut effects = Vec::new();
+        let is_of_member = if let Told::Member(input) = &told {
+            oracle.hears(node, parts.core.member(), input);
+            true
+        } else {
+            false
+        };
         parts.core.step(now, told, &mut effects);
+        if is_of_member {
+            let asked = effects.iter().filter_map(|effect| match effect {
+                RegistryEffect::Member(effect) => Some(effect),
+                _ => None,
+            });
+            let is_busy = parts.core.member().owes();
+            oracle.says(node, asked.chain(parts.core.asked()).skip(begin), is_busy);
+        }
         let carried = effects.iter().filter_map(|effect| match effect {
             RegistryEffect::Member(effect) => Some(effect),
             _ => None,
@@ -228,6 +242,7 @@ impl World {
             }
         }
         let sends = if is_last { std::mem::take(&mut parts.sends) } else { VecDeque::new() };
+        self.oracle = oracle;
         for (call, token, is_trusted) in granted {
             self.grants(node, call, token, is_trusted);
         }
@@ -260,14 +275,7 @@ impl World {
                     self.oracle.done_by(node, incarnation, &effect);
                     self.carry_member(node, effect);
                 }
-                RegistryEffect::Session(input) => {
-                    let registry = self.setup.registry.clone();
-                    self.step_node(node, NodeInput::Tells(registry, input));
-                }
-                RegistryEffect::Members(members) => {
-                    let registry = self.setup.registry.clone();
-                    self.step_node(node, NodeInput::Members(registry, members));
-                }
+                RegistryEffect::ToNode(input) => self.step_node(node, input),
                 RegistryEffect::Confirmed(of, incarnation) => {
                     self.confirm(node, PeerId::new(of.as_str(), incarnation.0));
                 }

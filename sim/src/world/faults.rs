@@ -2,12 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{LeavingInput, Queue};
-use callsign_elector::{
-    elector::Notice,
-    session::{Input as SessionInput, Session},
-    settings::Settings,
-};
+use callsign::cores::{LeavingInput, NodeInput, Queue};
+use callsign_elector::{elector::Notice, settings::Settings};
 
 use super::{
     CoreId, NodeId, World,
@@ -68,23 +64,21 @@ impl World {
     pub(super) fn fail_part(&mut self, node: NodeId, of_session: bool) -> bool {
         let fails = |process: &&super::Process| !process.paused && !process.node.leaving().has_begun();
         let Some(process) = self.process(node).filter(fails) else { return false };
-        let (incarnation, open) = (process.incarnation, process.session.session());
+        let open = process.session().session();
         self.orphan(node, |core| of_session || core != CoreId::Session);
         self.forget_clients(node);
         self.oracle.crashed(node);
-        let fresh = of_session.then(|| Session::new(self.session_config(node, incarnation)));
         let Some(process) = self.process_mut(node) else { return false };
         process.ops.retain(|op| op.core == CoreId::Session && !of_session);
         (process.parts, process.trust) = (None, None);
         process.failed_with = open.as_ref().map(|open| open.number);
-        match (fresh, open) {
-            (None, _) => {}
-            (Some(Ok(fresh)), Some(open)) => {
-                (process.session, process.session_wake) = (fresh, None);
-                process.closes = SessionInput::Close(open.number);
-            }
+        if of_session && open.is_none() {
             // The driver that broke had said of no session that it is open.
-            (Some(_), _) => return self.crash(node),
+            return self.crash(node);
+        }
+        if of_session {
+            process.session_wake = None;
+            self.step_node(node, NodeInput::SessionBroke);
         }
         self.step_leaving(node, LeavingInput::Failed);
         self.go_on_leaving(node);

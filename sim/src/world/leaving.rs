@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Tells the core what has happened, and does what it asks for.
-    pub(super) fn step_node(&mut self, node: NodeId, input: NodeInput) {
+    pub fn step_node(&mut self, node: NodeId, input: NodeInput) {
         let now = Time(self.local(node));
         let Some(process) = self.process_mut(node) else { return };
         let mut effects = Vec::new();
@@ -59,7 +59,8 @@ impl World {
     pub(super) fn carry_node(&mut self, node: NodeId, effects: Vec<NodeEffect>) {
         for effect in effects {
             match effect {
-                NodeEffect::ToSession(input) => self.step_session(node, input),
+                NodeEffect::Session(effect) => self.carry_session(node, effect),
+                NodeEffect::SessionIsTold => self.take_for_session(node),
                 NodeEffect::ToRegistry(_, told) => self.tell(node, Queue::OfSession, told),
                 NodeEffect::Trusted(_) => self.tell_patients(node, &CallerInput::Trusted),
                 NodeEffect::Peers(peers) => self.set_peers(node, peers),
@@ -95,22 +96,27 @@ impl World {
         self.tell_member(node, Queue::OfMember, Input::Call { id, call, wait });
     }
 
+    /// What waits for the session arrives at once.
+    fn take_for_session(&mut self, node: NodeId) {
+        while let Some(input) = self.process_mut(node).and_then(|process| process.node.take()) {
+            self.step_session(node, input);
+        }
+    }
+
     fn close_session(&mut self, node: NodeId) {
         let Some(process) = self.process(node) else { return };
-        let closes = process.closes.clone();
         if !process.node.leaving().has_failed() {
             let mut oracle = std::mem::take(&mut self.oracle);
             oracle.closes_to_leave(self, node);
             self.oracle = oracle;
         }
-        self.step_session(node, closes);
     }
 
     fn part(&mut self, node: NodeId) {
         let Some(process) = self.process(node) else { return };
-        let (is_ending, session) = (process.session.is_leaving(), process.session.session());
+        let (is_ending, session) = (process.session().is_leaving(), process.session().session());
         if let Some(number) = process.failed_with {
-            let is_confirmed = process.session.is_over() && process.session.failure().is_none();
+            let is_confirmed = process.session().is_over() && process.session().failure().is_none();
             let mut oracle = std::mem::take(&mut self.oracle);
             oracle.has_failed(self, node, number, is_confirmed);
             self.oracle = oracle;
@@ -124,15 +130,13 @@ impl World {
         self.crash(node);
     }
 
-    /// What a node that leaves does with time, and when its session is over.
+    /// What a node that leaves does with time.
     pub(super) fn go_on_leaving(&mut self, node: NodeId) {
         let now = Time(self.local(node));
         let Some(process) = self.process(node).filter(|process| process.node.leaving().has_begun()) else {
             return;
         };
-        if process.session.is_over() {
-            self.step_leaving(node, LeavingInput::Closed);
-        } else if process.node.leaving().wakes_at().is_some_and(|at| at <= now) {
+        if process.node.leaving().wakes_at().is_some_and(|at| at <= now) {
             self.step_leaving(node, LeavingInput::Wake);
         }
     }

@@ -115,8 +115,8 @@ pub struct Parts {
 pub struct Process {
     /// Drawn at its start.
     pub incarnation: Incarnation,
-    /// The session.
-    pub session: Session,
+    /// What it is beside its registry.
+    pub node: NodeCore,
     /// Which session is trusted, and until when.
     pub trust: Option<(SessionNumber, Time)>,
     /// When the session wants to be woken.
@@ -133,10 +133,6 @@ pub struct Process {
     pub ops: Vec<Op>,
     /// It takes no input.
     pub paused: bool,
-    /// What it is beside its registry.
-    pub node: NodeCore,
-    /// How its session is closed.
-    pub closes: SessionInput,
     /// The session that was open when a part of the node failed.
     pub failed_with: Option<SessionNumber>,
     /// Its session was opened, whatever became of it.
@@ -144,6 +140,11 @@ pub struct Process {
 }
 
 impl Process {
+    /// Its session.
+    pub fn session(&self) -> &Session {
+        self.node.session()
+    }
+
     /// How many wait in a queue.
     pub fn waiting(&self, queue: Queue) -> usize {
         self.parts.as_ref().map_or(0, |parts| parts.core.queue(queue).len())
@@ -180,11 +181,11 @@ impl World {
             return false;
         }
         let incarnation = self.incarnation();
-        let Ok(session) = Session::new(self.session_config(node, incarnation)) else { return false };
+        let Ok(core) = NodeCore::new(self.session_config(node, incarnation), LEAVING) else { return false };
         let seed = self.seed_of(incarnation, 2);
         let process = Process {
             incarnation,
-            session,
+            node: core,
             trust: None,
             session_wake: None,
             links: Links::new(self.setup.names[usize::from(node)].as_str().into(), self.setup.link, 64, seed),
@@ -193,8 +194,6 @@ impl World {
             parts: None,
             ops: Vec::new(),
             paused: false,
-            node: NodeCore::new(self.setup.names[usize::from(node)].clone(), LEAVING),
-            closes: SessionInput::Leave,
             failed_with: None,
             was_opened: false,
         };
@@ -205,7 +204,7 @@ impl World {
         true
     }
 
-    pub(super) fn session_config(&self, node: NodeId, incarnation: Incarnation) -> SessionConfig {
+    fn session_config(&self, node: NodeId, incarnation: Incarnation) -> SessionConfig {
         SessionConfig {
             cluster: self.setup.cluster.clone(),
             node: self.setup.names[usize::from(node)].clone(),

@@ -10,7 +10,10 @@ use callsign_store::{
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::*;
-use crate::session::{NodeSession, SessionConfig, SessionTiming};
+use crate::{
+    session::{SessionConfig, SessionTiming},
+    tests::bare,
+};
 
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -42,7 +45,7 @@ async fn a_session_moves_what_it_counts() {
         seed: 1,
     };
     let line: SharedStore = Arc::new(store.connect("a"));
-    let session = NodeSession::open(line, clock.clone(), config.clone(), LEASE).await.unwrap();
+    let session = bare::open(line, clock.clone(), config.clone(), LEASE, Supervisor::new()).await.unwrap();
     tokio::time::sleep(LEASE).await;
     let seen = Seen::by(&counted);
     let beats = seen.get("callsign_session_beats_total", "");
@@ -69,7 +72,7 @@ async fn a_session_moves_what_it_counts() {
     until("what is dropped is not trusted", || !is_trusted()).await;
     let config = SessionConfig { node: NodeName::new("b").unwrap(), ..config };
     let (line, supervisor): (SharedStore, _) = (Arc::new(store.connect("b")), Supervisor::new());
-    let opened = NodeSession::open_supervised(line, clock, config, LEASE, None, supervisor.clone()).await;
+    let opened = bare::open(line, clock, config, LEASE, supervisor.clone()).await;
     let _failed = opened.unwrap();
     assert!(is_trusted());
     supervisor.fail("a part", "it says so".to_owned());

@@ -2,18 +2,21 @@
 
 use callsign_store::{
     Key, Piece, TooLarge,
-    ids::{Beat, ClusterName, SessionNumber},
+    ids::{Beat, ClusterName, Incarnation, NodeName, SessionNumber},
     keys::ClusterKeys,
     memory::MemoryStore,
     record::Record,
 };
-use tokio::time::Instant;
+use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
 
 use super::*;
 use crate::{
     core::record::SessionRecord,
     session::SessionTiming,
-    tests::store::{Fault, TestStore},
+    tests::{
+        bare::{self, Opened},
+        store::{Fault, TestStore},
+    },
 };
 
 const OPEN_WAIT: Duration = Duration::from_secs(1);
@@ -45,7 +48,7 @@ fn stored(store: &TestStore, name: &str) -> Option<SessionRecord> {
     store.get(&key(name)).map(|value| SessionRecord::from_value(&value).unwrap())
 }
 
-async fn open(store: &Arc<TestStore>, name: &str, incarnation: u64) -> NodeSession {
+async fn open(store: &Arc<TestStore>, name: &str, incarnation: u64) -> Opened {
     try_open(store, name, incarnation, OPEN_WAIT).await.unwrap()
 }
 
@@ -54,16 +57,15 @@ async fn try_open(
     name: &str,
     incarnation: u64,
     patience: impl Into<Patience>,
-) -> Result<NodeSession, OpenSessionError> {
+) -> Result<Opened, OpenSessionError> {
     let store: SharedStore = Arc::<TestStore>::clone(store);
-    NodeSession::open(store, Clock::runtime(), config(name, incarnation), patience).await
+    bare::open(store, Clock::runtime(), config(name, incarnation), patience, Supervisor::new()).await
 }
 
-async fn supervised(store: &Arc<TestStore>) -> (NodeSession, Supervisor) {
+async fn supervised(store: &Arc<TestStore>) -> (Opened, Supervisor) {
     let (supervisor, config) = (Supervisor::new(), config("a", 7));
     let (store, clock): (SharedStore, _) = (Arc::<TestStore>::clone(store), Clock::runtime());
-    let opened =
-        NodeSession::open_supervised(store, clock, config, OPEN_WAIT, None, supervisor.clone()).await;
+    let opened = bare::open(store, clock, config, OPEN_WAIT, supervisor.clone()).await;
     (opened.unwrap(), supervisor)
 }
 
@@ -134,26 +136,11 @@ async fn requests_to_a_store_that_never_answers_do_not_pile_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_listen_any_more_is_forgotten() {
-    let store: SharedStore = Arc::new(TestStore::default());
-    let trust = TrustHandle::new(Clock::runtime(), None);
-    let (core, opened) = (Session::new(config("a", 7)).unwrap(), oneshot::channel().0);
-    let mut state = State::new(core, store, trust, Arc::default(), opened, TEST_DEADLINE);
-    let [(listens, _stays), (gone, _)] = [unbounded_channel(), unbounded_channel()];
-    state.subscribers.extend([listens, gone]);
-    state.emit(&SessionEvent::Left);
-    assert_eq!(state.subscribers.len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_driver_that_ends_unasked_takes_the_trust_along_and_what_it_left_open_can_be_closed() {
     let store = Arc::new(TestStore::default());
     let (session, supervisor) = supervised(&store).await;
-    let mut events = session.subscribe();
-    assert_eq!(next(&mut events).await, SessionEvent::Opened { session: id("a", 7, 1) });
     let trust = session.trust();
     session.inner.actor.kill();
-    assert_eq!(events.recv().await, None);
     assert_eq!(supervisor.failed().await.part, PART);
     assert!(trust.check().is_err() && trust.has_lapsed());
     assert!(stored(&store, "a").unwrap().open);
@@ -184,7 +171,7 @@ async fn an_opening_that_lands_after_its_deadline_is_closed_again() {
     // What it commits is done, and it never hears of it.
     let _answers = memory.connect("a").hold_answers();
     let store: SharedStore = Arc::new(memory.connect("a"));
-    let refused = NodeSession::open(store, Clock::runtime(), config("a", 7), OPEN_WAIT).await;
+    let refused = bare::open(store, Clock::runtime(), config("a", 7), OPEN_WAIT, Supervisor::new()).await;
     assert!(matches!(refused, Err(OpenSessionError::StoreUnavailable(_))), "{refused:?}");
     let is_open = || {
         let data = memory.data();
@@ -199,7 +186,7 @@ async fn check_fails_after_the_deadline_although_no_task_of_the_process_ran() {
     let store: SharedStore = Arc::new(TestStore::default());
     let timing = SessionTiming::for_lease(Duration::from_millis(200));
     let config = SessionConfig { timing, ..config("a", 7) };
-    let session = NodeSession::open(store, Clock::boot(), config, TEST_DEADLINE).await.unwrap();
+    let session = bare::open(store, Clock::boot(), config, TEST_DEADLINE, Supervisor::new()).await.unwrap();
     let trust = session.trust();
     // The only thread of the runtime is held here, as if the process were stopped.
     while !trust.remaining().is_zero() {
@@ -319,7 +306,7 @@ async fn a_silent_former_session_is_waited_for_as_long_as_its_own_lease_asks() {
     let store = Arc::new(TestStore::default());
     let shared: SharedStore = Arc::<TestStore>::clone(&store);
     let long = SessionConfig { timing: SessionTiming::for_lease(Duration::from_secs(60)), ..config("a", 7) };
-    drop(NodeSession::open(shared, Clock::runtime(), long, OPEN_WAIT).await.unwrap());
+    drop(bare::open(shared, Clock::runtime(), long, OPEN_WAIT, Supervisor::new()).await.unwrap());
     let begun = Instant::now();
     // Its own lease is 10 s, and it was to take half of that.
     let patience = Patience::ForFormer(Duration::from_secs(5));
@@ -356,6 +343,6 @@ async fn what_is_in_the_way_of_opening_is_said() {
     let timing = SessionTiming { margin: TEST_DEADLINE, ..SessionTiming::default() };
     let store: SharedStore = store;
     let config = SessionConfig { timing, ..config("a", 7) };
-    let refused = NodeSession::open(store, Clock::runtime(), config, OPEN_WAIT).await;
+    let refused = bare::open(store, Clock::runtime(), config, OPEN_WAIT, Supervisor::new()).await;
     assert!(matches!(refused, Err(OpenSessionError::Timing(_))), "{refused:?}");
 }

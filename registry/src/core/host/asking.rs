@@ -41,20 +41,11 @@ impl Asking {
         self.by_actor.get(&actor).into_iter().flatten().copied()
     }
 
-    /// All actors that something is asked for.
-    pub(super) fn actors(&self) -> impl Iterator<Item = u64> + '_ {
-        self.by_actor.keys().copied()
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.by_actor.is_empty()
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
     }
 }

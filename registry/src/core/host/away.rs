@@ -2,43 +2,16 @@
 
 use callsign_store::planted;
 
-use super::{
-    Answer, Claim, Effect, Elsewhere, Host, Name, Notice, Now, OnLapse, Queued, RegisterError, Replica,
-    Table, Wish, refuse,
-};
+use super::{Claim, Effect, Elsewhere, Host, Name, Notice, OnLapse, RegisterError, duties::Duty};
 
 impl Host {
     /// From now on new names are refused. So is what was asked for and not sent yet; what was sent goes on. Actors that asked
     /// to be told are told.
-    pub(crate) fn turn_away<T: Table>(
-        &mut self,
-        now: Now,
-        ask: Vec<Elsewhere>,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.tell_all(Notice::Draining, effects);
+    pub(crate) fn turn_away(&mut self, ask: Vec<Elsewhere>) {
+        self.owes(Duty::Tell { notice: Notice::Draining, told: None });
         self.turned_away = Some(ask);
-        if planted!("drains-and-registers") {
-            return;
-        }
-        self.queued.retain(|_, call| {
-            let Queued::Register { caller, .. } = call else { return true };
-            let ask = self.turned_away.clone().unwrap_or_default();
-            refuse(caller.call, RegisterError::Draining { ask }, effects);
-            false
-        });
-        let unsent = self.undecided.iter_mut().filter_map(|(number, open)| {
-            let is_new = open.sent.is_none() && matches!(open.wish, Wish::Register { .. });
-            is_new.then(|| (*number, open.caller.take()))
-        });
-        for (number, caller) in unsent.collect::<Vec<_>>() {
-            if let Some(caller) = caller {
-                let ask = self.turned_away.clone().unwrap_or_default();
-                let answer = Answer::Registered(Err(RegisterError::Draining { ask }));
-                effects.push(Effect::Answer { call: caller.call, answer });
-            }
-            self.withdraw(now, number, replica, effects);
+        if !planted!("drains-and-registers") {
+            self.owes(Duty::TurnAwayQueued(None));
         }
     }
 
@@ -66,6 +39,6 @@ impl Host {
 
     /// Whether a registration is undecided.
     pub(crate) fn is_registering(&self) -> bool {
-        !self.asking.is_empty()
+        !self.asking.is_empty() || self.duties.calls() > 0
     }
 }

@@ -47,6 +47,13 @@ impl AllDecided {
         self.by_number.len()
     }
 
+    /// Takes the one of the least number.
+    pub(super) fn pop(&mut self) -> Option<(RequestNumber, Open)> {
+        let (number, one) = self.by_number.pop_first()?;
+        self.in_order.remove(&(one.is_refusal(), one.position, number));
+        Some((number, one.open))
+    }
+
     /// Takes those that hold at `reached` or before: the grants, if they may be passed on, and then the rest. What stays
     /// is not looked at.
     pub(super) fn take_due(&mut self, reached: Position, with_grants: bool) -> Vec<(RequestNumber, Decided)> {
@@ -61,15 +68,5 @@ impl AllDecided {
             taken.extend(self.by_number.remove(&key.2).map(|one| (key.2, one)));
         }
         taken
-    }
-}
-
-impl IntoIterator for AllDecided {
-    type Item = (RequestNumber, Open);
-    type IntoIter = std::vec::IntoIter<Self::Item>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        let all: Vec<_> = self.by_number.into_iter().map(|(number, one)| (number, one.open)).collect();
-        all.into_iter()
     }
 }

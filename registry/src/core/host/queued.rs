@@ -1,6 +1,9 @@
 //! Calls that wait for another one on the same name, and how many they are.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+};
 
 use super::{Caller, Change, Name, Registrant, meta};
 
@@ -21,7 +24,7 @@ impl Queued {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Register { registrant, .. } => meta::weight(registrant.meta.as_ref()),
             Self::Update { change, .. } => meta::weight(change.meta.as_ref()),
@@ -73,6 +76,48 @@ impl Queues {
         });
     }
 
+    /// Takes any of them.
+    pub(super) fn pop_any(&mut self) -> Option<(Name, Queued)> {
+        let name = self.by_name.keys().next()?.clone();
+        self.pop(&name).map(|call| (name, call))
+    }
+
+    /// Takes those who ask for names behind this one, of about so many calls. Returns the last name that was looked at, if there are
+    /// more.
+    pub(super) fn take_registers(
+        &mut self,
+        behind: Option<&Name>,
+        calls: usize,
+    ) -> (Vec<Caller>, Option<Name>) {
+        let (mut taken, mut emptied) = (Vec::new(), Vec::new());
+        let (mut seen, mut last, mut is_more) = (0, None, false);
+        let begin = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        for (name, queue) in self.by_name.range_mut::<Name, _>((begin, Bound::Unbounded)) {
+            if seen >= calls {
+                is_more = true;
+                break;
+            }
+            seen += queue.len();
+            queue.retain(|call| match call {
+                Queued::Register { caller, .. } => {
+                    taken.push(*caller);
+                    self.bytes -= call.bytes();
+                    false
+                }
+                Queued::Unregister { .. } | Queued::Update { .. } => true,
+            });
+            if queue.is_empty() {
+                emptied.push(name.clone());
+            }
+            last = Some(name.clone());
+        }
+        for name in &emptied {
+            self.by_name.remove(name);
+        }
+        self.count -= taken.len();
+        (taken, last.filter(|_| is_more))
+    }
+
     /// How many calls wait, for all names together.
     pub(super) fn count(&self) -> usize {
         self.count
@@ -89,15 +134,6 @@ impl Queues {
 
     pub(super) fn is_empty(&self) -> bool {
         self.by_name.is_empty()
-    }
-}
-
-impl IntoIterator for Queues {
-    type Item = (Name, VecDeque<Queued>);
-    type IntoIter = std::collections::btree_map::IntoIter<Name, VecDeque<Queued>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.by_name.into_iter()
     }
 }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use callsign_store::planted;
 
-use super::{Applied, Claim, Effect, Event, Host, Name, Notice, Open, Replica, Table, Time, Wish};
+use super::{
+    Applied, Claim, Effect, Event, Host, Name, Notice, Open, Replica, Table, Time, Wish, duties::Duty,
+};
 
 /// How long claims and the log may differ before it is looked into: what is on the way makes them differ.
 const DIFFER_FOR: Duration = Duration::from_secs(1);
@@ -17,6 +19,9 @@ impl Host {
             if is_ours && self.claims.get(name).is_some_and(|claim| claim.position == row.position) {
                 self.lose(name, effects);
             }
+        }
+        if applied.own_gone.iter().any(|gone| self.session.as_deref() == Some(gone)) {
+            self.owes(Duty::End { is_of_log: true });
         }
     }
 
@@ -43,15 +48,17 @@ impl Host {
         effects.push(Effect::Event(Event::ClaimLost { name: name.clone() }));
     }
 
-    /// The log that had the claims is lost, and with it what it decided: that is asked again, as something new.
+    /// The log that had the claims is lost, and with it what it decided: that is asked again, as something new. All of it is done
+    /// when there are no more duties.
     pub(crate) fn drop_all_claims(&mut self, effects: &mut Vec<Effect>) {
-        for name in self.claims.keys().cloned().collect::<Vec<_>>() {
-            self.lose(&name, effects);
+        if planted!("claim-puts-row-back") {
+            for name in self.claims.keys().cloned().collect::<Vec<_>>() {
+                self.lose(&name, effects);
+            }
+        } else {
+            self.owes(Duty::End { is_of_log: true });
         }
-        for (number, open) in std::mem::take(&mut self.decided) {
-            self.asking.ends(&open.wish, number);
-            self.ask(open);
-        }
+        self.owes(Duty::AskAgain);
     }
 
     /// Compares the claims with the log: first their digests, and, if these differ for a while, name by name.
@@ -59,7 +66,7 @@ impl Host {
         let Some(session) = self.session.clone() else { return };
         let held = replica.sessions().get(&*session);
         let log = held.map_or((0, 0), |held| (held.names.len(), held.digest));
-        let is_quiet = self.undecided.is_empty() && self.decided.is_empty();
+        let is_quiet = !self.is_waiting();
         if !is_quiet || log == (self.claims.len(), self.claims_digest) {
             self.differ_since = None;
             return;

@@ -41,7 +41,10 @@ impl Host {
     /// Sends what waits to be sent.
     pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
         let (Some((epoch, leader)), Some(session)) = (around.leader, self.session.clone()) else { return };
-        if self.outbox.is_empty() || (!around.is_synced && !planted!("unsynced-member-registers")) {
+        if self.outbox.is_empty()
+            || self.is_busy()
+            || (!around.is_synced && !planted!("unsynced-member-registers"))
+        {
             return;
         }
         let mut requests = Vec::with_capacity(self.outbox.len());
@@ -95,7 +98,7 @@ impl Host {
 
     /// Passes on the verdicts whose time has come: the replica has them, and the session is trusted.
     pub(crate) fn settle<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
-        if self.decided.is_empty() {
+        if self.decided.is_empty() || self.is_busy() {
             return;
         }
         // A grant waits for the beat's answer; a refusal grants nothing, and need not.

@@ -6,7 +6,7 @@ use callsign_elector::record::MemberRow;
 use callsign_store::planted;
 
 use super::{
-    Answer, CallId, Effect, Event, Member, Now, Table, Tell,
+    Answer, Behind, CallId, Effect, Event, Member, Now, Table, Tell,
     drain::{Next, Sight},
 };
 use crate::error::Elsewhere;
@@ -32,7 +32,7 @@ impl<T: Table> Member<T> {
             if planted!("drains-names-first") {
                 self.host.drop_all_claims(effects);
             }
-            self.host.turn_away(now, self.others(), &self.replica, effects);
+            self.host.turn_away(self.others());
         }
         self.go_on_draining(now, next, effects);
     }
@@ -63,10 +63,10 @@ impl<T: Table> Member<T> {
                 // First of all the claims are dropped, and their actors stopped or told: without this member's row the
                 // others may find that nobody has a base, and begin with an empty table.
                 if !planted!("leaver-keeps-claims") {
-                    self.host.on_session_lost(now.time, effects);
+                    self.host.on_session_lost(now.time);
                 }
-                effects.push(Effect::Tell(Tell::Leave));
-                effects.push(Effect::Answer { call: caller, answer: Answer::Left });
+                self.behind.push(Behind::Leave(caller));
+                self.proceed_host(now, effects);
             }
         }
     }

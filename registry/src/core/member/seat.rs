@@ -113,6 +113,11 @@ impl<T: Table> Member<T> {
                     conditions = if planted!("reset-unconditional") { Vec::new() } else { found };
                     self.replica.give_up_base();
                     self.host.drop_all_claims(effects);
+                    self.proceed_host(now, effects);
+                    if self.host.is_busy() {
+                        // The names may be others' when it is written: it is when the claims are dropped.
+                        return;
+                    }
                     self.replica.skip_to(at_end);
                 }
             }

@@ -2,7 +2,7 @@
 
 use callsign_store::planted;
 
-use super::{Effect, Event, HOPELESS_FOR, Leader, Member, Now, SYNCED_EVERY, Table, Tell, Time};
+use super::{Behind, Effect, Event, HOPELESS_FOR, Leader, Member, Now, SYNCED_EVERY, Table, Tell, Time};
 
 impl<T: Table> Member<T> {
     /// How many operations the batch has that is on its way into the log. For counts.
@@ -67,6 +67,7 @@ impl<T: Table> Member<T> {
         if !planted!("base-given-up-with-claims") {
             self.host.drop_all_claims(effects);
         }
-        effects.push(Effect::Tell(Tell::Rejoin { empty: true }));
+        self.behind.push(Behind::Rejoin);
+        self.proceed_host(now, effects);
     }
 }

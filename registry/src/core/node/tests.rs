@@ -2,9 +2,17 @@ use std::time::Duration;
 
 use callsign_elector::{
     elector::{Input as ElectorInput, Notice},
-    lineage::LineageId,
+    lineage::{LineageId, LineageNumber},
+    record::Lineage,
+    session::{Effect as SessionEffect, SessionTiming},
 };
-use callsign_store::ids::{Incarnation, SessionId, SessionNumber};
+use callsign_store::{
+    Limits, StoreError, Transaction,
+    ids::{ClusterName, Incarnation, Nonce, SessionId, SessionNumber},
+    keys::ClusterKeys,
+    mvcc::Mvcc,
+    record::Record,
+};
 
 use super::*;
 use crate::core::input::Input;
@@ -17,29 +25,88 @@ fn members(nodes: &[&str]) -> Vec<(NodeName, String)> {
     nodes.iter().map(|node| (NodeName::new(*node).unwrap(), format!("{node}:1"))).collect()
 }
 
-fn session() -> SessionId {
+fn session(number: u64) -> SessionId {
     let node = NodeName::new("a").unwrap();
-    SessionId { node, incarnation: Incarnation(1), number: SessionNumber(4) }
+    SessionId { node, incarnation: Incarnation(1), number: SessionNumber(number) }
 }
 
-struct Node(NodeCore);
+/// A node, and its store.
+struct Node {
+    core: NodeCore,
+    store: Mvcc,
+    now: Time,
+    /// The store does not answer.
+    is_out: bool,
+}
 
 impl Node {
     fn new() -> Self {
         let second = Duration::from_secs(1);
         let times = LeavingTimes { drain: second, decide: second, say: second, close: second };
-        Self(NodeCore::new(NodeName::new("a").unwrap(), times))
+        let config = SessionConfig {
+            cluster: ClusterName::new("c").unwrap(),
+            node: NodeName::new("a").unwrap(),
+            incarnation: Incarnation(1),
+            timing: SessionTiming::default(),
+            seed: 1,
+        };
+        let core = NodeCore::new(config, times).unwrap();
+        Self { core, store: Mvcc::new(Limits::FOUNDATIONDB, 1000), now: Time(second * 100), is_out: false }
     }
 
+    /// What is asked for, but for what the session asks of the store and of time: that is done at once.
     fn step(&mut self, input: NodeInput) -> Vec<NodeEffect> {
-        let mut effects = Vec::new();
-        self.0.step(Time::ZERO, input, &mut effects);
-        effects
+        let (mut inputs, mut asked) = (VecDeque::from([input]), Vec::new());
+        while let Some(input) = inputs.pop_front() {
+            let mut effects = Vec::new();
+            self.core.step(self.now, input, &mut effects);
+            for effect in effects {
+                match effect {
+                    NodeEffect::Session(_) if self.is_out => {}
+                    NodeEffect::Session(SessionEffect::Read { id, reads }) => {
+                        let result = self.store.read(&reads, None);
+                        let result = result.map_err(|_| StoreError::Unavailable("not kept".into()));
+                        inputs.push_back(NodeInput::Session(session::Input::ReadDone { id, result }));
+                    }
+                    NodeEffect::Session(SessionEffect::Commit { id, transaction }) => {
+                        let outcome = self.store.apply(&transaction);
+                        inputs.push_back(NodeInput::Session(session::Input::CommitDone { id, outcome }));
+                    }
+                    NodeEffect::Session(_) => {}
+                    other => asked.push(other),
+                }
+            }
+        }
+        asked
+    }
+
+    fn opens(&mut self) -> Vec<NodeEffect> {
+        self.step(NodeInput::Session(session::Input::Start))
+    }
+
+    /// What is asked for while these seconds pass.
+    fn waits(&mut self, seconds: u64) -> Vec<NodeEffect> {
+        let mut asked = Vec::new();
+        for _ in 0..seconds {
+            self.now = self.now + Duration::from_secs(1);
+            asked.extend(self.step(NodeInput::Session(session::Input::Wake)));
+        }
+        asked
+    }
+
+    fn lapses(&mut self) -> Vec<NodeEffect> {
+        self.is_out = true;
+        self.waits(20)
+    }
+
+    fn resumes(&mut self) -> Vec<NodeEffect> {
+        self.is_out = false;
+        self.waits(20)
     }
 
     fn joins(&mut self, name: &str) -> Vec<NodeEffect> {
         let mut effects = Vec::new();
-        assert!(self.0.join(&registry(name), &mut effects));
+        assert!(self.core.join(&registry(name), &mut effects));
         effects
     }
 }
@@ -53,16 +120,22 @@ fn said(name: &str, session: Option<SessionId>) -> NodeEffect {
     NodeEffect::ToRegistry(registry(name), Told::Elector(notice))
 }
 
+fn opened(name: &str, number: u64) -> Vec<NodeEffect> {
+    let told = told(name, Input::SessionOpened(session(number)));
+    vec![said(name, Some(session(number))), told, NodeEffect::Trusted(registry(name))]
+}
+
+fn lapsed(name: &str, number: u64) -> Vec<NodeEffect> {
+    vec![said(name, None), told(name, Input::SessionLapsed(session(number)))]
+}
+
 #[test]
 fn a_node_leads_while_it_leads_some_registry() {
     let mut node = Node::new();
     let mut says = |name, leads| {
-        let [NodeEffect::ToSession(session::Input::Leads(leads))] =
-            node.step(NodeInput::Tells(registry(name), session::Input::Leads(leads)))[..]
-        else {
-            panic!("it says something else")
-        };
-        leads
+        let asked = node.step(NodeInput::Tells(registry(name), session::Input::Leads(leads)));
+        assert_eq!(asked, [NodeEffect::SessionIsTold]);
+        node.core.take() == Some(session::Input::Leads(true))
     };
     assert!(says("x", true));
     assert!(says("y", true));
@@ -90,39 +163,40 @@ fn what_the_session_says_comes_to_every_registry_and_then_to_its_callers() {
     let mut node = Node::new();
     assert_eq!(node.joins("x"), [], "nothing is known of the session");
     assert_eq!(node.joins("y"), []);
-    let opened = node.step(NodeInput::Session(SessionEvent::Opened { session: session() }));
+    assert_eq!(node.opens(), [opened("x", 1), opened("y", 1)].concat());
+    assert_eq!(node.lapses(), [lapsed("x", 1), lapsed("y", 1)].concat());
     let of = |name| {
-        let told = told(name, Input::SessionOpened(session()));
-        [said(name, Some(session())), told, NodeEffect::Trusted(registry(name))]
+        let told = told(name, Input::SessionResumed(session(1)));
+        [said(name, Some(session(1))), told, NodeEffect::Trusted(registry(name))]
     };
-    assert_eq!(opened, [of("x"), of("y")].concat());
-    let lapsed = node.step(NodeInput::Session(SessionEvent::Lapsed { session: session() }));
-    let of = |name| [said(name, None), told(name, Input::SessionLapsed(session()))];
-    assert_eq!(lapsed, [of("x"), of("y")].concat());
+    assert_eq!(node.resumes(), [of("x"), of("y")].concat());
 }
 
 #[test]
 fn a_registry_that_joins_is_told_first_how_the_session_is() {
-    let (lineage, since) = (LineageId::default(), Time::ZERO);
     let mut node = Node::new();
-    node.step(NodeInput::Session(SessionEvent::Lineage { lineage, since }));
-    node.step(NodeInput::Session(SessionEvent::Opened { session: session() }));
-    let of_lineage = |name| {
-        let notice = ElectorInput::Notice(Notice::Lineage { lineage, since });
-        [NodeEffect::ToRegistry(registry(name), Told::Elector(notice)), told(name, Input::Lineage(lineage))]
+    node.opens();
+    assert_eq!(node.joins("x"), opened("x", 1));
+    node.lapses();
+    assert_eq!(node.joins("y"), lapsed("y", 1));
+    node.resumes();
+    assert_eq!(node.joins("z"), opened("z", 1));
+    // The store goes back, and somebody else has said so.
+    let lineage = LineageId { number: LineageNumber(1), nonce: Nonce(7) };
+    let record = Lineage { id: lineage, greatest_lease: Duration::from_secs(10) };
+    let keys = ClusterKeys::new(&ClusterName::new("c").unwrap());
+    node.store.apply(&Transaction::new().put(keys.lineage(), record.to_value()));
+    node.waits(20);
+    let first = node.joins("w");
+    let [NodeEffect::ToRegistry(_, Told::Elector(ElectorInput::Notice(notice))), begins, ..] = &first[..]
+    else {
+        panic!("{first:?}")
     };
-    let open = |name| {
-        let told = told(name, Input::SessionOpened(session()));
-        vec![said(name, Some(session())), told, NodeEffect::Trusted(registry(name))]
-    };
-    assert_eq!(node.joins("x"), [of_lineage("x").to_vec(), open("x")].concat());
-    node.step(NodeInput::Session(SessionEvent::Lapsed { session: session() }));
-    let lapsed = vec![said("y", None), told("y", Input::SessionLapsed(session()))];
-    assert_eq!(node.joins("y"), [of_lineage("y").to_vec(), lapsed].concat());
-    node.step(NodeInput::Session(SessionEvent::Resumed { session: session() }));
-    assert_eq!(node.joins("z"), [of_lineage("z").to_vec(), open("z")].concat());
-    node.step(NodeInput::Session(SessionEvent::Lost { session: session() }));
-    assert_eq!(node.joins("w"), of_lineage("w"));
+    assert!(matches!(notice, Notice::Lineage { lineage: said, .. } if *said == lineage));
+    assert_eq!(begins, &told("w", Input::Lineage(lineage)));
+    let number = node.core.session().session().unwrap().number.0;
+    assert!(number > 1);
+    assert_eq!(first[2..], opened("w", number));
 }
 
 #[test]
@@ -130,12 +204,59 @@ fn a_registry_that_is_refused_is_told_nothing() {
     let mut node = Node::new();
     node.joins("x");
     node.step(NodeInput::Leaving(LeavingInput::Leave(1)));
-    assert!(node.0.leaving().has_begun());
+    assert!(node.core.leaving().has_begun());
     let mut effects = Vec::new();
-    assert!(!node.0.join(&registry("y"), &mut effects));
+    assert!(!node.core.join(&registry("y"), &mut effects));
     assert_eq!(effects, []);
-    let opened = node.step(NodeInput::Session(SessionEvent::Opened { session: session() }));
-    assert!(
-        opened.iter().all(|effect| !matches!(effect, NodeEffect::ToRegistry(to, _) if *to == registry("y")))
-    );
+    assert_eq!(node.opens(), opened("x", 1));
+}
+
+/// A node that leaves, up to where its session is told to be closed.
+fn closing() -> Node {
+    let mut node = Node::new();
+    node.opens();
+    node.step(NodeInput::Leaving(LeavingInput::Leave(1)));
+    let asked = node.step(NodeInput::Leaving(LeavingInput::Ended));
+    assert_eq!(asked[asked.len() - 2..], CLOSES);
+    node
+}
+
+const CLOSES: [NodeEffect; 2] = [NodeEffect::Leaving(LeavingEffect::Close), NodeEffect::SessionIsTold];
+
+#[test]
+fn a_node_is_gone_when_its_session_says_that_it_is_closed() {
+    let mut node = closing();
+    let closes = node.core.take().expect("it is told");
+    assert_eq!((&closes, node.core.take()), (&session::Input::Leave, None));
+    let asked = node.step(NodeInput::Session(closes));
+    assert_eq!(asked, [NodeEffect::Leaving(LeavingEffect::Part)]);
+    assert!(node.core.session().is_over());
+}
+
+#[test]
+fn where_the_driver_of_the_session_broke_what_it_left_open_is_closed() {
+    // Before it was to be closed, or after that.
+    for broke_first in [true, false] {
+        let mut node = if broke_first { Node::new() } else { closing() };
+        if broke_first {
+            node.opens();
+            assert_eq!(node.step(NodeInput::SessionBroke), []);
+            assert_eq!(node.step(NodeInput::Leaving(LeavingInput::Failed)), CLOSES);
+        } else {
+            assert_eq!(node.step(NodeInput::SessionBroke), [NodeEffect::SessionIsTold]);
+        }
+        let closes = node.core.take().expect("it is told");
+        assert_eq!((&closes, node.core.take()), (&session::Input::Close(SessionNumber(1)), None));
+        let asked = node.step(NodeInput::Session(closes));
+        assert_eq!(asked, [NodeEffect::Leaving(LeavingEffect::Part)], "{broke_first}");
+    }
+}
+
+#[test]
+fn a_session_that_is_over_already_is_not_waited_for() {
+    let mut node = Node::new();
+    node.step(NodeInput::Session(session::Input::Leave));
+    assert!(node.core.session().is_over());
+    let asked = node.step(NodeInput::Leaving(LeavingInput::Failed));
+    assert_eq!(asked, [LeavingEffect::Close, LeavingEffect::Part].map(NodeEffect::Leaving));
 }

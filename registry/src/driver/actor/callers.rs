@@ -83,8 +83,6 @@ pub(crate) struct Shared {
     next_call: AtomicU64,
     is_synced: AtomicBool,
     has_ended: AtomicBool,
-    /// The elector has seen this member leave.
-    pub(crate) left: Notify,
     /// The session is trusted, again or for the first time.
     pub(crate) trusted: Notify,
     /// Something that [`Status`] shows is another than before: what the replica holds, say, or a link.
@@ -116,7 +114,6 @@ impl Shared {
             next_call: AtomicU64::new(1),
             is_synced: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-            left: Notify::new(),
             trusted: Notify::new(),
             changed: Notify::new(),
             term: ArcSwap::from_pointee(Term::vacant()),

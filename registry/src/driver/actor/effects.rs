@@ -23,8 +23,7 @@ impl Driver {
             RegistryEffect::Elector(elector::Effect::Emit(event)) => self.report_elector(&event),
             RegistryEffect::Elector(effect) => self.under_way.carry_out(effect),
             RegistryEffect::Member(effect) => self.perform_for_member(effect),
-            RegistryEffect::Session(input) => (self.on_session)(input),
-            RegistryEffect::Members(members) => (self.on_members)(members),
+            RegistryEffect::ToNode(input) => (self.to_node)(input),
             RegistryEffect::Confirmed(node, incarnation) => {
                 self.endpoint.confirm(&PeerId::new(node.as_str(), incarnation.0));
             }
@@ -127,8 +126,7 @@ impl Driver {
             ElectorEvent::Missing { facts, .. } => {
                 tracing::warn!(?facts, "the store does not show what was committed");
             }
-            ElectorEvent::View(_) | ElectorEvent::RunHandoff { .. } => {}
-            ElectorEvent::Left => self.shared.left.notify_waiters(),
+            ElectorEvent::View(_) | ElectorEvent::RunHandoff { .. } | ElectorEvent::Left => {}
             ElectorEvent::Corrupt { .. }
             | ElectorEvent::Undecodable { .. }
             | ElectorEvent::LockBroken { .. }

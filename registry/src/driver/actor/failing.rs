@@ -19,7 +19,6 @@ impl Shared {
         }
         self.answers_nobody();
         self.trusted.notify_waiters();
-        self.left.notify_waiters();
     }
 
     /// How the node has failed, if it has.

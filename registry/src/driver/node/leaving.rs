@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::session;
+use callsign_elector::session::{self, SessionFailure};
 use callsign_store::{Time, ids::RegistryName, lock::lock};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
@@ -35,8 +35,6 @@ pub(crate) type Ending = Box<dyn Fn() -> Option<BoxFuture<'static, ()>> + Send +
 #[derive(Default)]
 pub(super) struct Leaves {
     waiting: Mutex<Waiting>,
-    /// What became of the session. `None`: the store has not answered.
-    closed: Mutex<Option<Result<(), session::LeaveError>>>,
     /// What ends before the names do.
     endings: Mutex<Vec<Ending>>,
 }
@@ -65,7 +63,7 @@ impl Node {
     #[cfg(feature = "election")]
     pub(crate) fn end_with(&self, ending: Ending) -> bool {
         // Under the lock: whoever begins to drain takes all, or this sees that it has.
-        let core = lock(&self.core);
+        let core = self.core.lock();
         let joins = !core.leaving().has_begun();
         if joins {
             lock(&self.leaves.endings).push(ending);
@@ -75,7 +73,7 @@ impl Node {
 
     /// Whether the node has begun to leave.
     pub(crate) fn is_draining(&self) -> bool {
-        lock(&self.core).leaving().has_begun()
+        self.core.lock().leaving().has_begun()
     }
 
     /// No new names are registered from here on; what runs on exactly one node ends here, and every seat is handed over.
@@ -105,11 +103,18 @@ impl Node {
         if let Some(failure) = self.supervisor.failure() {
             return Err(LeaveError::Failed(failure));
         }
-        match &*lock(&self.leaves.closed) {
+        match self.closed() {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => Err(LeaveError::StoreUnavailable(error.to_string())),
             None => Err(LeaveError::StoreUnavailable(format!("no answer within {CLOSE:?}"))),
         }
+    }
+
+    /// What became of the session. `None`: the store has not answered.
+    fn closed(&self) -> Option<Result<(), SessionFailure>> {
+        let core = self.core.lock();
+        let session = core.session();
+        session.is_over().then(|| session.failure().cloned().map_or(Ok(()), Err))
     }
 
     /// Tells the core of something that matters to a node that leaves.
@@ -140,10 +145,11 @@ impl Node {
             LeavingEffect::Drop(registry, wait) => self.drop_names(registry, wait),
             LeavingEffect::Close => {
                 let me = self.clone();
-                self.then(async move {
-                    let closed = me.session.close().await;
-                    *lock(&me.leaves.closed) = Some(closed);
-                    LeavingInput::Closed
+                self.supervisor.task("what a node waits for that leaves", async move {
+                    // The core knows it from the session, unless nobody can be found any more to drive that.
+                    if me.session.close().await == Err(session::LeaveError::Ended) {
+                        me.step_leaving(LeavingInput::Closed);
+                    }
                 });
             }
             LeavingEffect::Part => self.part(),
@@ -160,41 +166,33 @@ impl Node {
         let Some(shared) = self.shared_of(&registry) else {
             return self.then(async move { LeavingInput::Dropped(registry, false) });
         };
-        let (me, waits) = (self.clone(), registry.clone());
-        self.supervisor.task("what a node waits for that leaves", async move {
-            let left = shared.left.notified();
+        self.then(async move {
             let told = shared.call(Call::Leave, wait).await;
-            me.step_leaving(LeavingInput::Dropped(waits.clone(), told.is_some()));
-            if told.is_none() {
-                return;
-            }
-            tokio::select! {
-                biased;
-                () = left => me.step_leaving(LeavingInput::Left(waits)),
-                _ = me.supervisor.outcome() => {}
-            }
+            LeavingInput::Dropped(registry, told.is_some())
         });
     }
 
     /// The registries end, and the links are closed.
     fn part(self: &Arc<Self>) {
-        if self.supervisor.failure().is_some() {
-            match &*lock(&self.leaves.closed) {
-                Some(Ok(())) => tracing::info!("the session of the failed node is closed"),
-                Some(Err(error)) => tracing::warn!(%error, "the session of the failed node may be open"),
-                None => {
-                    tracing::warn!("the session of the failed node may be open: the store does not answer");
-                }
-            }
-        }
         // From here on everything may end.
         self.supervisor.end();
         for joined in std::mem::take(&mut *lock(&self.joined)).into_values() {
             joined.stop.stop("the node leaves");
         }
-        let endpoint = self.endpoint.clone();
+        let me = self.clone();
         self.then(async move {
-            endpoint.leave().await;
+            if me.supervisor.failure().is_some() {
+                match me.closed() {
+                    Some(Ok(())) => tracing::info!("the session of the failed node is closed"),
+                    Some(Err(error)) => tracing::warn!(%error, "the session of the failed node may be open"),
+                    None => {
+                        tracing::warn!(
+                            "the session of the failed node may be open: the store does not answer"
+                        );
+                    }
+                }
+            }
+            me.endpoint.leave().await;
             LeavingInput::Parted
         });
     }

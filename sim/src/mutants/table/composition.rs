@@ -91,4 +91,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         scenario: "joining",
         within: 1_000,
     },
+    Mutant {
+        name: "lapse-not-passed-on",
+        file: "registry/src/core/node.rs",
+        what: "Does not tell the registries that the session lapsed, only what becomes of it.",
+        hazard: "DESIGN 3 (a session event not passed on)",
+        scenario: "claims",
+        within: 1_000,
+    },
+    Mutant {
+        name: "broken-session-not-closed",
+        file: "registry/src/core/node.rs",
+        what: "Tells the session that takes the place of a broken one to leave, and not what is open.",
+        hazard: "DESIGN 3 (no half node)",
+        scenario: "failing",
+        within: 1_000,
+    },
 ];

@@ -6,7 +6,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // lapses, and sessions that are lost
     Mutant {
         name: "second-lapse-tells-nobody",
-        file: "registry/src/core/host/session.rs",
+        file: "registry/src/core/host/duties.rs",
         what: "Does not forget a lapse when the session is lost and the next one is opened, so that the next lapse stops and tells nobody.",
         hazard: "outside testing",
         scenario: "lapses",
@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lost-session-leaves-names-asked",
-        file: "registry/src/core/host/session.rs",
+        file: "registry/src/core/host/duties.rs",
         what: "Takes names whose requests ended with a lost session for undecided for ever.",
         hazard: "outside testing",
         scenario: "lapses",

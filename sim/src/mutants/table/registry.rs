@@ -377,7 +377,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "foreign-session-verdict",
-        file: "registry/src/core/host/session.rs, registry/src/core/host/verdicts.rs",
+        file: "registry/src/core/host/duties.rs, registry/src/core/host/verdicts.rs",
         what: "Numbers requests anew in each session, and does not look whose verdict arrives.",
         hazard: "design review; style B5.1",
         scenario: "lapses",
@@ -449,7 +449,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lost-claim-not-flagged",
-        file: "registry/src/core/host.rs",
+        file: "registry/src/core/host.rs, registry/src/core/host/duties.rs",
         what: "Drops a claim that the log has not, or that is given up with the base, and lets whoever checks it go on.",
         hazard: "DESIGN 10 (anything that ends a claim flags it first)",
         scenario: "snapshots",
@@ -465,7 +465,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session-end-not-flagged",
-        file: "registry/src/core/host/session.rs",
+        file: "registry/src/core/host/duties.rs",
         what: "Leaves, and lets whoever checks a claim go on until the session is closed.",
         hazard: "DESIGN 10 (anything that ends a claim flags it first)",
         scenario: "draining",
@@ -481,7 +481,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lost-session-keeps-claims",
-        file: "registry/src/core/host/session.rs",
+        file: "registry/src/core/host/duties.rs",
         what: "Takes the claims of a lost session along into the next one.",
         hazard: "design review",
         scenario: STANDARD,
@@ -549,6 +549,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         what: "Does not have the sessions read of nodes that have names and are members no more.",
         hazard: "12.8; DESIGN 5 (freed by one HostGone)",
         scenario: "crashes",
+        within: 1_000,
+    },
+    Mutant {
+        name: "rest-of-a-lapse-forgotten",
+        file: "registry/src/core/host/session.rs",
+        what: "Forgets the actors that were not told of a lapse yet when trust resumes.",
+        hazard: "DESIGN 11 (a step is short)",
+        scenario: "claims",
+        within: 1_000,
+    },
+    Mutant {
+        name: "second-slice-of-a-loss-forgotten",
+        file: "registry/src/core/host/duties.rs",
+        what: "Ends the claims of the first slice of a loss, and of no other.",
+        hazard: "DESIGN 11 (a step is short)",
+        scenario: "claims",
+        within: 1_000,
+    },
+    Mutant {
+        name: "left-amid-its-claims",
+        file: "registry/src/core/member/behind.rs",
+        what: "Says that it has left when the first slice of its claims has ended.",
+        hazard: "DESIGN 11 (a step is short)",
+        scenario: "draining",
         within: 1_000,
     },
 ];

@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use callsign::cores::{Call, CallId, Effect, Input, Member, MemberConfig, Now, Tuning};
+use callsign::cores::{Call, CallId, Effect, Input, MemberConfig, Now, Tuning};
 use callsign_elector::{
-    elector::{self, Elector, ElectorConfig, ElectorTiming, Notice},
+    elector::{self, ElectorConfig, ElectorTiming, Notice},
     recording::{Core, Header, Recorder},
-    session::{self, RequestId, Session, SessionConfig, SessionTiming},
+    session::{self, RequestId, SessionConfig, SessionTiming},
 };
 use callsign_store::{
     CommitOutcome, ReadResult, Time, Version,
@@ -19,7 +19,10 @@ use callsign_store::{
 };
 use tempfile::TempDir;
 
-use crate::recording::{CheckError, Count, ReplayError, Report, check, replay::Replayed};
+use crate::recording::{
+    CheckError, Count, ReplayError, Report, check,
+    replay::{Replayed, ReplayedElector, ReplayedMember, ReplayedSession},
+};
 
 fn header(core: Core, node: &str) -> Header {
     Header {
@@ -79,7 +82,7 @@ fn session_of(node: &str, dir: &Path, change: impl Fn(usize, &mut Vec<session::E
         ),
         (at(4), session::Input::Wake),
     ];
-    record::<Session>(dir, &header, &config, inputs, change)
+    record::<ReplayedSession>(dir, &header, &config, inputs, change)
 }
 
 fn elector_of(node: &str, dir: &Path) -> PathBuf {
@@ -98,7 +101,7 @@ fn elector_of(node: &str, dir: &Path) -> PathBuf {
         (at(2), elector::Input::Notice(Notice::Session(Some(session_id(node))))),
         (at(3), elector::Input::ReadDone { id: elector::OpId(0), result: Ok(ReadResult::default()) }),
     ];
-    record::<Elector>(dir, &header, &config, inputs, |_, _| ())
+    record::<ReplayedElector>(dir, &header, &config, inputs, |_, _| ())
 }
 
 fn session_id(node: &str) -> SessionId {
@@ -121,7 +124,7 @@ fn member_of(node: &str, dir: &Path, change: impl Fn(usize, &mut Vec<Effect>)) -
         (now(2000), call(2, Call::Leave)),
         (now(2000), Input::Idle),
     ];
-    record::<Member<_>>(dir, &header, &config, inputs, change)
+    record::<ReplayedMember>(dir, &header, &config, inputs, change)
 }
 
 /// A node that does not do much.

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use callsign::cores::{
-    Answer, CallId, Drained, Effect, Input, LeavingTimes, Message, NodeCore, Op, OpId, Request,
+    Answer, CallId, Drained, Effect, Input, LeavingTimes, Message, NodeCore, NodeInput, Op, OpId, Request,
     RequestNumber, Tell, Wish,
 };
 use callsign_elector::{
     record::{AuthorFloor, MembershipEvent, SessionFloor},
-    session::{self, Session, SessionConfig},
+    session::SessionConfig,
 };
 use callsign_sim::{
     oracle::Check,
@@ -116,17 +116,7 @@ fn trap_8_checks_of_leaving_fire() {
     let node = scene.host;
     let second = Duration::from_secs(1);
     let times = LeavingTimes { drain: second, decide: second, say: second, close: second };
-    let name = scene.cluster.name(node);
-    let process = scene.cluster.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
-    process.node = NodeCore::new(name, times);
-    assert!(scene.cluster.world.apply(&Action::Leave { node }));
-    scene.fires(Check::NamesThenSession);
-
-    // A node has failed, and is through with closing its session, which is open.
-    let mut scene = Scene::new();
-    let node = scene.host;
     let setup = scene.cluster.world.setup.clone();
-    scene.cluster.must(&Action::Fail { node, of_session: true });
     let process = scene.cluster.world.nodes[usize::from(node)].process.as_mut().unwrap().edit();
     let config = SessionConfig {
         cluster: setup.cluster.clone(),
@@ -135,10 +125,16 @@ fn trap_8_checks_of_leaving_fire() {
         timing: setup.session,
         seed: 0,
     };
-    process.session = Session::new(config).unwrap();
-    process.session.step(Time::ZERO, session::Input::Leave, &mut Vec::new());
-    process.session_wake = Some(Time::ZERO);
-    assert!(scene.cluster.world.apply(&Action::Wake { node, core: CoreId::Session }));
+    process.node = NodeCore::new(config, times).unwrap();
+    assert!(scene.cluster.world.apply(&Action::Leave { node }));
+    scene.fires(Check::NamesThenSession);
+
+    // A node has failed, and is through with closing its session, which is open.
+    let mut scene = Scene::new();
+    let node = scene.host;
+    scene.cluster.must(&Action::Fail { node, of_session: true });
+    // A session that knows of none that is open.
+    scene.cluster.world.step_node(node, NodeInput::SessionBroke);
     scene.fires(Check::FailedClosed);
 }
 
@@ -260,8 +256,7 @@ fn trap_8_check_of_who_watched_fires() {
     scene.cluster.world = world;
     let watcher = scene.cluster.world.process(leader).unwrap().clone();
     let process = scene.cluster.world.nodes[usize::from(other)].process.as_mut().unwrap().edit();
-    (process.session, process.session_wake, process.ops) =
-        (watcher.session, watcher.session_wake, watcher.ops);
+    (process.node, process.session_wake, process.ops) = (watcher.node, watcher.session_wake, watcher.ops);
     let action = match action {
         Action::Store { nth, fate, .. } => Action::Store { node: other, nth, fate },
         Action::Wake { core, .. } => Action::Wake { node: other, core },

@@ -1,0 +1,406 @@
+//! What concerns many of this node's own actors, or of those who wait, is done some names at a time, in order: what the session
+//! becomes, a log that is lost, and that the node is about to leave.
+//!
+//! ```text
+//! Lapsed --> Tell(Lapsed)    Resumed --> Tell(Resumed)    Opened        a call
+//! lost:  End --> Refuse      log lost: End --> AskAgain    leaving: Tell(Draining) --> TurnAway
+//! ```
+//!
+//! While there are duties, no grant is passed on, nothing is asked of the leader, and what is called waits for its turn behind them. So
+//! an actor is told of a lapse before it is told that it is over, and what is left of a session is done before the next one begins.
+//!
+//! Promises: a claim is flagged before its actor is told that it is lost, and both before whoever waits for the end of the duties is
+//! told; whoever waits for an answer gets one.
+
+use std::{
+    collections::VecDeque,
+    ops::Bound::{Excluded, Unbounded},
+};
+
+use callsign_store::planted;
+
+use super::{
+    Answer, Arc, Claim, Effect, Event, Host, Name, Notice, Now, OnLapse, Open, Queued, RegisterError,
+    Replica, RequestNumber, SessionId, Table, Time, UnregisterError, UpdateError, Wish, digest, not_held,
+    refuse,
+};
+
+/// Where telling is: behind this actor, or behind this one of its names.
+type Told = Option<(u64, Option<Name>)>;
+
+/// Something to do that may go over many names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Duty {
+    Opened(SessionId),
+    Lapsed(SessionId),
+    Resumed(SessionId),
+    /// Each actor with a claim is told.
+    Tell {
+        notice: Notice,
+        told: Told,
+    },
+    /// The claims end, and their actors are told that they are lost. Of the session, or of the log that had them.
+    End {
+        is_of_log: bool,
+    },
+    /// Those who wait hear that the session is lost.
+    Refuse {
+        at: Time,
+    },
+    /// What a log that is lost decided is asked again.
+    AskAgain,
+    /// What was asked for and not sent yet is refused: behind this name of those that wait for another, then behind this number.
+    TurnAwayQueued(Option<Name>),
+    TurnAwayUnsent(RequestNumber),
+    /// A call, in its turn.
+    Call(Name, Queued),
+}
+
+/// What is left of a slice.
+struct Slice {
+    names: usize,
+    left: usize,
+}
+
+impl Slice {
+    fn took(&mut self, names: usize) {
+        self.left = self.left.saturating_sub(names);
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// All of them, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Duties {
+    queue: VecDeque<Duty>,
+    /// How many of them are calls, and how many bytes of metadata these bring.
+    calls: usize,
+    bytes: usize,
+}
+
+impl Duties {
+    fn push(&mut self, duty: Duty) {
+        self.calls += usize::from(duty.is_call());
+        self.bytes += duty.bytes();
+        self.queue.push_back(duty);
+    }
+
+    fn pop(&mut self) -> Option<Duty> {
+        let duty = self.queue.pop_front()?;
+        self.calls -= usize::from(duty.is_call());
+        self.bytes -= duty.bytes();
+        Some(duty)
+    }
+
+    /// How many calls wait among them.
+    pub(super) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+impl Duty {
+    fn is_call(&self) -> bool {
+        matches!(self, Self::Call(..))
+    }
+
+    fn bytes(&self) -> usize {
+        if let Self::Call(_, call) = self { call.bytes() } else { 0 }
+    }
+}
+
+impl Host {
+    pub(super) fn owes(&mut self, duty: Duty) {
+        self.duties.push(duty);
+    }
+
+    /// As somebody would who thinks that what comes next replaces what is under way.
+    pub(super) fn forget_duties(&mut self) {
+        self.duties = Duties::default();
+    }
+
+    /// Whether there is something to [`proceed`](Self::proceed) with.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.duties.is_empty()
+    }
+
+    /// Goes on with what is owed, over so many names.
+    pub(crate) fn proceed<T: Table>(
+        &mut self,
+        now: Now,
+        names: usize,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut slice = Slice { names, left: names };
+        while !slice.is_over()
+            && let Some(duty) = self.duties.pop()
+        {
+            if let Some(rest) = self.perform(now, duty, &mut slice, replica, effects) {
+                self.duties.queue.push_front(rest);
+            }
+        }
+    }
+
+    /// Does of a duty what the slice lets it. Returns the rest of it.
+    fn perform<T: Table>(
+        &mut self,
+        now: Now,
+        duty: Duty,
+        slice: &mut Slice,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Duty> {
+        match duty {
+            Duty::Opened(session) => {
+                self.session = Some(Arc::new(session));
+                self.is_lapsed &= planted!("second-lapse-tells-nobody");
+                None
+            }
+            Duty::Lapsed(session) => {
+                self.adopt(session);
+                let is_first = !std::mem::replace(&mut self.is_lapsed, true);
+                is_first.then_some(Duty::Tell { notice: Notice::Lapsed, told: None })
+            }
+            Duty::Resumed(session) => {
+                self.adopt(session);
+                let was_lapsed = std::mem::replace(&mut self.is_lapsed, false);
+                was_lapsed.then_some(Duty::Tell { notice: Notice::Resumed, told: None })
+            }
+            Duty::Tell { notice, told } => self.tell(notice, told, slice, effects),
+            Duty::End { is_of_log } => self.end(is_of_log, slice, effects),
+            Duty::Refuse { at } => self.refuse_waiting(at, slice, effects),
+            Duty::AskAgain => self.ask_again(slice),
+            Duty::TurnAwayQueued(behind) => Some(self.turn_away_queued(behind.as_ref(), slice, effects)),
+            Duty::TurnAwayUnsent(behind) => self.turn_away_unsent(now, behind, slice, replica, effects),
+            Duty::Call(name, call) => {
+                slice.took(1);
+                self.call_now(now, name, call, replica, effects);
+                None
+            }
+        }
+    }
+
+    /// Tells each actor with a claim, by the listeners of its claims; and stops it, if the notice is one of those that stop and
+    /// one of its claims says so: what a claim asked for is done whatever another one asked for. An actor with more names than a slice
+    /// has is told in parts.
+    fn tell(
+        &self,
+        notice: Notice,
+        mut told: Told,
+        slice: &mut Slice,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Duty> {
+        let stops = matches!(notice, Notice::Lapsed | Notice::Lost);
+        while !slice.is_over() {
+            let next = match &told {
+                None => self.by_actor.iter().next(),
+                Some((actor, Some(_))) => self.by_actor.range(actor..).next(),
+                Some((actor, None)) => self.by_actor.range((Excluded(actor), Unbounded)).next(),
+            };
+            let (actor, names) = next?;
+            let behind = match &told {
+                Some((same, Some(name))) if same == actor => Some(name),
+                _ => None,
+            };
+            if behind.is_none() && names.len() > slice.left && names.len() <= slice.names {
+                // All of it, in the next one.
+                slice.took(slice.left);
+                break;
+            }
+            let begin = behind.map_or(Unbounded, Excluded);
+            let part: Vec<&Name> = names.range::<Name, _>((begin, Unbounded)).take(slice.left).collect();
+            slice.took(part.len().max(1));
+            let claims = || part.iter().filter_map(|name| self.claims.get(*name));
+            say(*actor, claims, notice, stops, effects);
+            let last = part.last().copied().filter(|name| Some(*name) != names.last());
+            told = Some((*actor, last.cloned()));
+        }
+        Some(Duty::Tell { notice, told })
+    }
+
+    /// Ends claims, actor by actor: they are flagged, and their actors are stopped or told.
+    fn end(&mut self, is_of_log: bool, slice: &mut Slice, effects: &mut Vec<Effect>) -> Option<Duty> {
+        if !is_of_log {
+            self.session = None;
+        }
+        let mut ended: Vec<(u64, Vec<(Name, Claim)>)> = Vec::new();
+        while !slice.is_over()
+            && let Some(mut entry) = self.by_actor.first_entry()
+        {
+            let (actor, all) = (*entry.key(), entry.get_mut());
+            let names: Vec<Name> = all.iter().take(slice.left).cloned().collect();
+            if names.len() == all.len() {
+                entry.remove();
+            } else {
+                for name in &names {
+                    all.remove(name);
+                }
+            }
+            slice.took(names.len().max(1));
+            let claims = names.into_iter().filter_map(|name| {
+                if planted!("lost-session-keeps-claims") && !is_of_log {
+                    return self.claims.get(&name).cloned().map(|claim| (name, claim));
+                }
+                let claim = self.claims.remove(&name)?;
+                self.claims_digest ^= digest(&name, claim.position);
+                Some((name, claim))
+            });
+            ended.push((actor, claims.collect()));
+        }
+        let of_log_unflagged = is_of_log && planted!("lost-claim-not-flagged");
+        let of_session_unflagged = !is_of_log && planted!("session-end-not-flagged");
+        let all = || ended.iter().flat_map(|(_, claims)| claims);
+        if !of_log_unflagged && !of_session_unflagged {
+            effects.extend(all().map(|(_, claim)| Effect::Flag { claim: claim.id }));
+        }
+        for (actor, claims) in &ended {
+            say(*actor, || claims.iter().map(|(_, claim)| claim), Notice::Lost, true, effects);
+        }
+        for (actor, _) in &ended {
+            self.unwatch(*actor, effects);
+        }
+        effects.extend(all().map(|(_, claim)| Effect::Forget { claim: claim.id }));
+        if is_of_log {
+            effects.extend(all().map(|(name, _)| Effect::Event(Event::ClaimLost { name: name.clone() })));
+        }
+        let is_rest = !self.by_actor.is_empty() && !planted!("second-slice-of-a-loss-forgotten");
+        is_rest.then_some(Duty::End { is_of_log })
+    }
+
+    fn refuse_waiting(&mut self, at: Time, slice: &mut Slice, effects: &mut Vec<Effect>) -> Option<Duty> {
+        if planted!("foreign-session-verdict") {
+            self.next_number = RequestNumber(1);
+        }
+        while !slice.is_over() {
+            slice.took(1);
+            if let Some((number, open)) = self.undecided.pop_first().or_else(|| self.decided.pop()) {
+                self.refuse_open(at, number, &open, effects);
+                continue;
+            }
+            let (name, call) = self.queued.pop_any()?;
+            match call {
+                Queued::Register { caller, .. } => {
+                    let error = RegisterError::SessionLost { name: name.to_string() };
+                    refuse(caller.call, error, effects);
+                }
+                Queued::Unregister { caller } => {
+                    let answer = not_held(&name, None);
+                    effects.push(Effect::Answer { call: caller.call, answer });
+                }
+                Queued::Update { caller, .. } => {
+                    let answer = Answer::Updated(Err(UpdateError::SessionLost { name: name.to_string() }));
+                    effects.push(Effect::Answer { call: caller.call, answer });
+                }
+            }
+        }
+        Some(Duty::Refuse { at })
+    }
+
+    fn refuse_open(&mut self, at: Time, number: RequestNumber, open: &Open, effects: &mut Vec<Effect>) {
+        self.outbox.remove(&number);
+        self.asking.ends(&open.wish, number);
+        if !planted!("lost-session-leaves-names-asked") {
+            self.by_name.remove(&open.name);
+        }
+        if let Wish::Register { actor, .. } = open.wish {
+            self.unwatch(actor, effects);
+        }
+        effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
+        let Some(caller) = open.caller else { return };
+        let name = open.name.to_string();
+        let answer = match open.wish {
+            Wish::Register { .. } => Answer::Registered(Err(RegisterError::SessionLost { name })),
+            // The end of the session frees it, and that is not in the log yet.
+            Wish::Unregister { .. } => {
+                Answer::Unregistered(Err(UnregisterError::Pending { name, waited: at.since(caller.began) }))
+            }
+            Wish::Update { .. } => Answer::Updated(Err(UpdateError::SessionLost { name })),
+        };
+        effects.push(Effect::Answer { call: caller.call, answer });
+    }
+
+    fn ask_again(&mut self, slice: &mut Slice) -> Option<Duty> {
+        while !slice.is_over() {
+            let (number, open) = self.decided.pop()?;
+            slice.took(1);
+            self.asking.ends(&open.wish, number);
+            self.ask(open);
+        }
+        Some(Duty::AskAgain)
+    }
+
+    fn turn_away_queued(
+        &mut self,
+        behind: Option<&Name>,
+        slice: &mut Slice,
+        effects: &mut Vec<Effect>,
+    ) -> Duty {
+        let ask = self.turned_away.clone().unwrap_or_default();
+        let (callers, last) = self.queued.take_registers(behind, slice.left);
+        slice.took(if last.is_some() { slice.left } else { callers.len() });
+        for caller in callers {
+            refuse(caller.call, RegisterError::Draining { ask: ask.clone() }, effects);
+        }
+        last.map_or(Duty::TurnAwayUnsent(RequestNumber(0)), |last| Duty::TurnAwayQueued(Some(last)))
+    }
+
+    fn turn_away_unsent<T: Table>(
+        &mut self,
+        now: Now,
+        behind: RequestNumber,
+        slice: &mut Slice,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Duty> {
+        let next = self.undecided.range_mut((Excluded(behind), Unbounded)).take(slice.left);
+        let (mut last, mut unsent, mut count) = (behind, Vec::new(), 0);
+        for (number, open) in next {
+            (last, count) = (*number, count + 1);
+            if open.sent.is_none() && matches!(open.wish, Wish::Register { .. }) {
+                unsent.push((*number, open.caller.take()));
+            }
+        }
+        let is_rest = count == slice.left;
+        slice.took(count);
+        for (number, caller) in unsent {
+            if let Some(caller) = caller {
+                let ask = self.turned_away.clone().unwrap_or_default();
+                let answer = Answer::Registered(Err(RegisterError::Draining { ask }));
+                effects.push(Effect::Answer { call: caller.call, answer });
+            }
+            self.withdraw(now, number, replica, effects);
+        }
+        is_rest.then_some(Duty::TurnAwayUnsent(last))
+    }
+}
+
+/// Tells an actor by the listeners of these claims of it, and stops it if one of them says so.
+fn say<'a, I: Iterator<Item = &'a Claim>>(
+    actor: u64,
+    claims: impl Fn() -> I,
+    notice: Notice,
+    stops: bool,
+    effects: &mut Vec<Effect>,
+) {
+    let told: Vec<_> = claims().filter(|c| c.on_lapse == OnLapse::Suspend).map(|c| c.id).collect();
+    if !told.is_empty() {
+        effects.push(Effect::Notify { actor, claims: told, notice });
+    }
+    if stops && claims().any(|claim| claim.on_lapse == OnLapse::Stop) {
+        effects.push(Effect::Stop { actor });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use callsign_transport::Kind;
+
+use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber};
+
+use super::*;
+use crate::core::{
+    host::{Caller, Registrant, Surroundings, Verdict},
+    input::CallId,
+    replica::Applied,
+    table::Row,
+};
+
+fn granted() -> Verdict {
+    Verdict::Granted { token: Position(7), revision: Position(7) }
+}
+
+type Rows = BTreeMap<Name, Row>;
+
+/// A host that goes over two names at a time.
+struct Alone {
+    host: Host,
+    replica: Replica<Rows>,
+    trusted: Option<SessionNumber>,
+    calls: u64,
+}
+
+fn session(number: u64) -> SessionId {
+    let node = NodeName::new("a").unwrap();
+    SessionId { node, incarnation: Incarnation(1), number: SessionNumber(number) }
+}
+
+impl Alone {
+    fn new() -> Self {
+        let replica = Replica::new(NodeName::new("a").unwrap(), Rows::new());
+        let mut alone = Self { host: Host::new(), replica, trusted: None, calls: 0 };
+        alone.host.on_session_opened(session(1));
+        alone.trusted = Some(SessionNumber(1));
+        assert_eq!(alone.slice(), []);
+        alone
+    }
+
+    fn now(&self) -> Now {
+        Now { time: Time(Duration::from_secs(100)), trusted: self.trusted }
+    }
+
+    fn slice(&mut self) -> Vec<Effect> {
+        let (now, mut effects) = (self.now(), Vec::new());
+        self.host.proceed(now, 2, &self.replica, &mut effects);
+        effects
+    }
+
+    /// What is asked for, slice by slice, until nothing is owed.
+    fn slices(&mut self) -> Vec<Vec<Effect>> {
+        let mut slices = Vec::new();
+        while self.host.is_busy() {
+            slices.push(self.slice());
+            assert!(slices.len() < 100, "it comes to an end");
+        }
+        slices
+    }
+
+    fn register(&mut self, name: &str, actor: u64, on_lapse: OnLapse) -> CallId {
+        self.calls += 1;
+        let call = CallId(self.calls);
+        let caller = Caller::new(self.now().time, call, Duration::from_secs(5));
+        let now = self.now();
+        let registrant = Registrant { actor, kind: Kind(1), on_lapse, meta: None };
+        self.host.register(now, caller, name.into(), registrant, &mut Vec::new());
+        call
+    }
+
+    /// What is asked of the leader of epoch 1.
+    fn flush(&mut self) -> Vec<RequestNumber> {
+        let leader = NodeName::new("l").unwrap();
+        let around = Surroundings { leader: Some((Epoch(1), &leader)), is_synced: true, has_leader: true };
+        let mut effects = Vec::new();
+        self.host.flush(self.now().time, around, &mut effects);
+        let numbers = effects.into_iter().flat_map(|effect| match effect {
+            Effect::Send { message: crate::core::message::Message::Requests { requests, .. }, .. } => {
+                requests.into_iter().map(|request| request.number).collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        });
+        numbers.collect()
+    }
+
+    /// These actors hold a name each, which is called as they are. The claims are the calls 1, 2, ...
+    fn holding(names: &[(&str, u64)], on_lapse: OnLapse) -> Self {
+        let mut alone = Self::new();
+        for (name, actor) in names {
+            alone.register(name, *actor, on_lapse);
+        }
+        let granted = alone.flush().into_iter().map(|number| (number, granted()));
+        let granted: Vec<_> = granted.collect();
+        alone.host.on_verdicts(Epoch(1), &session(1), Position(7), granted);
+        alone.settle();
+        assert_eq!(alone.host.claims().len(), names.len());
+        alone
+    }
+
+    fn settle(&mut self) -> Vec<Effect> {
+        self.replica.skip_to(callsign_elector::record::LogEnd {
+            position: Position(7),
+            nonce: callsign_store::ids::Nonce(7),
+        });
+        let (now, mut effects) = (self.now(), Vec::new());
+        self.host.settle(now, &self.replica, &mut effects);
+        effects
+    }
+}
+
+fn notify(actor: u64, claims: &[u64], notice: Notice) -> Effect {
+    Effect::Notify { actor, claims: claims.iter().copied().map(CallId).collect(), notice }
+}
+
+const THREE: [(&str, u64); 3] = [("x", 5), ("y", 6), ("z", 7)];
+
+#[test]
+fn actors_are_told_some_at_a_time_and_of_a_lapse_before_it_is_over() {
+    let mut alone = Alone::holding(&THREE, OnLapse::Suspend);
+    alone.trusted = None;
+    alone.host.on_session_lapsed(session(1));
+    assert_eq!(alone.slice(), [notify(5, &[1], Notice::Lapsed), notify(6, &[2], Notice::Lapsed)]);
+    // Trust is back, and another name was granted on the way.
+    alone.trusted = Some(SessionNumber(1));
+    alone.host.on_session_resumed(session(1));
+    let call = alone.register("w", 8, OnLapse::Stop);
+    assert_eq!(alone.flush(), [], "it waits for its turn");
+    let told = alone.slices().concat();
+    let of = |actor, claim, notice| notify(actor, &[claim], notice);
+    let resumed = [(5, 1), (6, 2), (7, 3)].map(|(actor, claim)| of(actor, claim, Notice::Resumed));
+    assert_eq!(told[0], of(7, 3, Notice::Lapsed));
+    assert_eq!(told[1..4], resumed);
+    assert_eq!(told[4..], [Effect::Watch { actor: 8 }]);
+    assert_eq!((call, alone.flush().len()), (CallId(4), 1));
+}
+
+#[test]
+fn an_actor_is_told_of_all_its_names_at_once_unless_a_slice_has_fewer() {
+    let mut alone = Alone::holding(&[("v", 4), ("x", 5), ("y", 5)], OnLapse::Suspend);
+    alone.host.on_session_lapsed(session(1));
+    assert_eq!(alone.slice(), [notify(4, &[1], Notice::Lapsed)], "the other's do not fit");
+    assert_eq!(alone.slices().concat(), [notify(5, &[2, 3], Notice::Lapsed)]);
+    let mut alone = Alone::holding(&[("x", 5), ("y", 5), ("z", 5)], OnLapse::Suspend);
+    alone.host.on_session_lapsed(session(1));
+    assert_eq!(alone.slice(), [notify(5, &[1, 2], Notice::Lapsed)]);
+    assert_eq!(alone.slices().concat(), [notify(5, &[3], Notice::Lapsed)]);
+}
+
+#[test]
+fn nothing_is_left_of_a_session_when_the_next_one_begins() {
+    let mut alone = Alone::holding(&THREE, OnLapse::Stop);
+    let undecided = alone.register("u", 8, OnLapse::Stop);
+    assert_eq!(alone.flush().len(), 1);
+    alone.host.on_session_lost(alone.now().time);
+    alone.host.on_session_opened(session(2));
+    alone.trusted = Some(SessionNumber(2));
+    // Of the new session, though the rest of the former one is still to be done.
+    alone.register("x", 9, OnLapse::Stop);
+    let slices = alone.slices();
+    let ended = |actor, claim| (Effect::Flag { claim: CallId(claim) }, Effect::Stop { actor });
+    let flags_first = |slice: &[Effect], (flag, stop): (Effect, Effect)| {
+        let at = |wanted| slice.iter().position(|effect| *effect == wanted).expect("it is there");
+        assert!(at(flag) < at(stop), "{slice:?}");
+    };
+    flags_first(&slices[0], ended(5, 1));
+    flags_first(&slices[0], ended(6, 2));
+    flags_first(&slices[1], ended(7, 3));
+    let all = slices.concat();
+    let answers: Vec<_> = all.iter().filter(|effect| matches!(effect, Effect::Answer { .. })).collect();
+    let lost = Answer::Registered(Err(RegisterError::SessionLost { name: "u".to_owned() }));
+    assert_eq!(answers, [&Effect::Answer { call: undecided, answer: lost }], "once");
+    let at = |wanted| all.iter().position(|effect| *effect == wanted).expect("it is there");
+    assert!(at(Effect::Watch { actor: 9 }) > at(Effect::Unwatch { actor: 8 }), "{all:?}");
+    assert_eq!((alone.host.session(), alone.host.claims().len()), (Some(&session(2)), 0));
+    assert_eq!(alone.flush().len(), 1, "the new one is asked for");
+}
+
+#[test]
+fn while_claims_end_nothing_is_granted_and_what_a_lost_log_decided_is_asked_again() {
+    let mut alone = Alone::holding(&THREE, OnLapse::Suspend);
+    alone.register("w", 8, OnLapse::Stop);
+    let first = alone.flush();
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(7), vec![(first[0], granted())]);
+    alone.host.drop_all_claims(&mut Vec::new());
+    assert_eq!(alone.settle(), []);
+    let told = alone.slices().concat();
+    let lost = |effect: &&Effect| matches!(effect, Effect::Event(Event::ClaimLost { .. }));
+    assert_eq!(told.iter().filter(lost).count(), 3);
+    assert_eq!(alone.settle(), [], "it was decided in a log that is no more");
+    assert!(alone.flush()[0] > first[0]);
+}
+
+#[test]
+fn all_claims_end_when_the_log_says_that_the_session_is_gone() {
+    for (gone, left) in [(session(1), 0), (session(9), 3)] {
+        let mut alone = Alone::holding(&THREE, OnLapse::Suspend);
+        let applied = Applied { own_gone: vec![gone], ..Applied::default() };
+        alone.host.on_applied(&applied, &mut Vec::new());
+        alone.slices();
+        assert_eq!(alone.host.claims().len(), left);
+    }
+}
+
+#[test]
+fn whoever_waits_when_the_node_is_about_to_leave_is_refused_once() {
+    let mut alone = Alone::holding(&THREE, OnLapse::Suspend);
+    for (name, actor) in [("q", 11), ("r", 12), ("q", 13), ("r", 14), ("s", 15)] {
+        alone.register(name, actor, OnLapse::Stop);
+    }
+    alone.host.turn_away(Vec::new());
+    assert_eq!(alone.slice().len(), 2, "the actors are told first");
+    assert_eq!(alone.flush(), [], "and nothing is sent before the rest is refused");
+    let mut refused: Vec<u64> = alone
+        .slices()
+        .concat()
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Answer { call, answer: Answer::Registered(Err(RegisterError::Draining { .. })) } => {
+                Some(call.0)
+            }
+            _ => None,
+        })
+        .collect();
+    refused.sort_unstable();
+    assert_eq!(refused, [4, 5, 6, 7, 8]);
+    assert!(!alone.host.is_waiting() && !alone.host.is_registering());
+}
