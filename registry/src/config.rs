@@ -254,6 +254,9 @@ impl Config {
 
     /// Where the node draws its incarnation, nonces, the seeds of its jitter and the keys of its handshakes. Default: the
     /// operating system's. [`Entropy::seeded`] for simulations only: whoever knows the seed knows all of it.
+    ///
+    /// Two things are drawn from the operating system nevertheless: the keys of handshakes with certificates, which the library for TLS
+    /// makes itself, and the pauses and nonces of connections to Postgres, whose server is not the same twice.
     #[must_use]
     pub fn entropy(mut self, entropy: Entropy) -> Self {
         self.entropy = entropy;

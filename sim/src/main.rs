@@ -8,6 +8,10 @@ mod commands;
 
 use clap::Parser;
 
+/// Whole nodes, and cores that are cloned, make and free small pieces all the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Checks the cores of Callsign: by seeds, exhaustively, and by defects that are planted to see that they are found.
 #[derive(Parser, Debug)]
 #[command(version)]

@@ -32,7 +32,8 @@ pub struct EndpointConfig {
     pub network: Network,
     /// Seeds the jitter of redialling.
     pub seed: u64,
-    /// Who draws the keys of Noise's handshakes. What TLS draws is always the system's.
+    /// Who draws the keys of Noise's handshakes, and the numbers of streams over a `NodeServer`. What TLS draws is always the
+    /// system's: its library makes the keys of a handshake itself, and takes nobody's numbers for them.
     pub entropy: Entropy,
     /// Who starts the endpoint's tasks.
     pub tasks: Tasks,

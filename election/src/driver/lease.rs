@@ -198,7 +198,9 @@ impl Oracle for LeaseOracle {
         match &self.part {
             Some(part) if self.options.watch => {
                 let watcher = Watcher::new(part.me.clone());
-                let seen = watch(self.store.clone(), self.options.clock.clone(), part.keys.clone(), watcher);
+                let (store, clock, keys) =
+                    (self.store.clone(), self.options.clock.clone(), part.keys.clone());
+                let seen = watch(store, clock, keys, watcher, part.member.identity());
                 futures::stream::select(requested, seen).boxed()
             }
             _ => requested.boxed(),

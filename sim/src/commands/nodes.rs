@@ -178,15 +178,7 @@ impl Nodes {
         })?;
         let sum = sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         sum.report(begin.elapsed());
-        let missing = sum.missing();
-        let failed = sum.failed.len();
-        if failed > 0 {
-            bail!("{failed} seeds failed; `callsign-sim nodes --seed N --print` shows one");
-        }
-        if !missing.is_empty() {
-            bail!("met or checked too seldom, in {} seeds: {}", self.seeds, missing.join(", "));
-        }
-        Ok(())
+        sum.verdict()
     }
 }
 
@@ -282,6 +274,18 @@ impl Sum {
         faults.chain(checks).map(|what| (*what).to_owned()).collect()
     }
 
+    /// An error, if a seed has failed, or if something was met or checked too seldom.
+    fn verdict(&self) -> Result<()> {
+        let (failed, missing) = (self.failed.len(), self.missing());
+        if failed > 0 {
+            bail!("{failed} seeds failed; `callsign-sim nodes --seed N --print` shows one");
+        }
+        if !missing.is_empty() {
+            bail!("met or checked too seldom, in {} seeds: {}", self.seeds, missing.join(", "));
+        }
+        Ok(())
+    }
+
     fn report(&self, time: Duration) {
         let rate = per_second(self.seeds, time);
         say!(
@@ -324,11 +328,19 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_was_met_too_seldom_and_a_check_that_was_never_exercised_are_missed() {
+    fn a_fault_that_was_met_too_seldom_and_a_check_that_was_never_exercised_fail_a_run() {
         let mut met = sum(2_000);
-        assert!(met.missing().is_empty());
+        met.verdict().unwrap();
         met.met.insert("a link is slow".to_owned(), 99);
         met.checked.remove("epochs with one leader");
-        assert_eq!(met.missing(), ["a link is slow", "epochs with one leader"]);
+        let said = met.verdict().unwrap_err().to_string();
+        assert_eq!(said, "met or checked too seldom, in 2000 seeds: a link is slow, epochs with one leader");
+    }
+
+    #[test]
+    fn a_seed_that_failed_fails_a_run() {
+        let mut sum = sum(2_000);
+        sum.failed.push((7, vec!["P1: two hold it".to_owned()]));
+        assert!(sum.verdict().unwrap_err().to_string().starts_with("1 seeds failed"));
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use callsign_store::lock::lock;
 
-/// All faults, as they are called where they are met. In 2 000 seeds each has to be met 100 times.
+/// All faults, as they are called where they are met, and proofs of death. In 2 000 seeds each has to be met 100 times.
 pub const FAULTS: &[&str] = &[
     "a hand-over function panics",
     "a link is cut",
@@ -29,6 +29,7 @@ pub const FAULTS: &[&str] = &[
     "store: a commit is given up on its way",
     "store: a commit is refused",
     "store: a conflict without a cause",
+    "store: a death is proven",
     "store: a read in an outage",
     "store: a read is never answered",
     "store: a transaction lands late",
@@ -40,6 +41,7 @@ pub const FAULTS: &[&str] = &[
     "store: unknown, and done",
     "store: unknown, and done later",
     "store: unknown, and never done",
+    "store: what was read is told late",
     "two lives of one node",
 ];
 
@@ -53,8 +55,10 @@ pub const CHECKS: &[&str] = &[
     "holders of a lapsed node that have to be told or stopped",
     "local reads, not behind the last one",
     "names kept to the end",
+    "names whose calls can be put in order",
     "nodes that serve after all was healed",
     "own registrations seen by a local read",
+    "positions at which replicas are alike",
     "refusals of which nothing was seen",
     "registries joined beside that serve in the end",
     "replicas that are alike in the end",
@@ -89,5 +93,37 @@ impl Counts {
     /// How often each check was exercised.
     pub fn checks(&self) -> BTreeMap<&'static str, u64> {
         lock(&self.checked).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    /// What is said in a text behind one of these words.
+    fn said(text: &str, words: &[&str]) -> BTreeSet<String> {
+        let behind = |word: &&str| text.split(&format!("{word}(\"")).skip(1).collect::<Vec<_>>();
+        let literals =
+            words.iter().flat_map(behind).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()));
+        literals.collect()
+    }
+
+    fn sources(directory: &Path) -> String {
+        let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let text = |path: std::path::PathBuf| {
+            if path.is_dir() { sources(&path) } else { fs::read_to_string(path).unwrap() }
+        };
+        files.map(text).collect()
+    }
+
+    #[test]
+    fn whatever_is_counted_is_listed_so_that_its_absence_fails_a_run() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let text = sources(&root.join("nodes")) + &sources(&root.join("histories"));
+        let listed = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(said(&text, &[".met", " at", ".note"]), listed(FAULTS));
+        assert_eq!(said(&text, &[".checked", ".count", "checked.entry"]), listed(CHECKS));
     }
 }

@@ -297,6 +297,12 @@ impl Store for Edge {
                 std::future::pending::<()>().await;
             }
             let result = me.0.base.read(reads).await;
+            if me.draw(|weather| weather.lost) {
+                // Whoever asked may have given it up, and asked again, when it is told what was so then.
+                me.met("store: what was read is told late");
+                let late = lock(&me.0.rng).duration(LATE);
+                sleep(late).await;
+            }
             me.travel().await;
             if me.is_down() { Err(refused()) } else { result }
         }

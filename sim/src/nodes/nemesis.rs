@@ -155,16 +155,21 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
             at("a node is started again and again");
             place.life.die();
             let (times, every) = (rng.below(4) + 2, Duration::from_millis(20) + rng.duration(lease / 6));
-            // Its lives follow each other while those whom they ask have not answered the one before.
+            // Its lives follow each other while whoever they ask has not answered the one before.
             let whole = every * u32::try_from(times).unwrap_or(1);
-            let leader = leader(world).filter(|leader| *leader != index && rng.per_mille(700));
-            if leader.is_some() {
-                let asked = (0..world.plan.nodes).filter(|other| *other != index && Some(*other) != leader);
-                asked.for_each(|other| world.place(other).life.doze(whole, Parts::Members));
+            let mut apart = Vec::new();
+            if let Some(leader) = leader(world).filter(|leader| *leader != index && rng.per_mille(700)) {
+                // They can ask only one, which is not the leader: that one hears of changes all the while.
+                let mut others = (0..world.plan.nodes).filter(|node| *node != index);
+                let asked = if other == leader { others.find(|node| *node != leader) } else { Some(other) };
+                if let Some(asked) = asked {
+                    world.place(asked).life.doze(whole, Parts::Members);
+                    apart.extend((0..world.plan.nodes).filter(|node| *node != index && *node != asked));
+                }
             } else {
                 peer.life.doze(whole, Parts::Half(rng.draw()));
             }
-            storm(world, index, times, every, leader);
+            storm(world, index, times, every, apart);
         }
         Kind::Beside => {
             at("two lives of one node");
@@ -279,8 +284,8 @@ fn leader(world: &World) -> Option<usize> {
     })
 }
 
-/// Starts a node so many times, and kills it each time but the last. All that while it has no link to one other, if one is named.
-fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration, apart_from: Option<usize>) {
+/// Starts a node so many times, and kills it each time but the last. All that while it has no link to those.
+fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration, apart_from: Vec<usize>) {
     let world = world.clone();
     tokio::spawn(async move {
         for _ in 0..times {
@@ -289,14 +294,14 @@ fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration, apart_fr
             }
             world.place(index).life.die();
             world.restart(index);
-            let other = apart_from.map(|other| world.place(other).listen);
+            let others: Vec<_> = apart_from.iter().map(|other| world.place(*other).listen).collect();
             let me = world.place(index).listen;
-            if let Some(other) = other {
-                world.network.cut(me, other);
+            for other in &others {
+                world.network.cut(me, *other);
             }
             sleep(every).await;
-            if let Some(other) = other {
-                world.network.heal(me, other);
+            for other in &others {
+                world.network.heal(me, *other);
             }
         }
     });

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::BuildHasher,
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
@@ -12,6 +13,7 @@ use callsign::{
     Clock, Config, Entropy, LinkLimits, LookupError, MemoryNetwork, Network, Registry, SessionTiming, Turns,
 };
 use callsign_store::{lock::lock, memory::MemoryStore, random::splitmix};
+use foldhash::quality::FixedState;
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -44,6 +46,8 @@ const PIPE: usize = 256;
 const QUEUE: usize = 3 << 10;
 /// Between two looks of an audit.
 const AUDIT_INTERVAL: Duration = Duration::from_millis(80);
+/// So many of them for each look at all that a replica says.
+const LOOKS_BETWEEN_REPLICAS: u32 = 5;
 /// Between two acts of an actor.
 const ACT_EVERY: Duration = Duration::from_millis(400);
 
@@ -81,6 +85,8 @@ pub struct World {
     breaches: Mutex<Vec<String>>,
     /// Who led in each epoch.
     led: Mutex<BTreeMap<u64, String>>,
+    /// What a replica says at each position, by a number that stands for it, and whose it was.
+    said: Mutex<BTreeMap<u64, (u64, String)>>,
     phase: watch::Sender<Phase>,
     works: watch::Sender<bool>,
 }
@@ -110,6 +116,7 @@ impl World {
             lives: Mutex::default(),
             breaches: Mutex::default(),
             led: Mutex::default(),
+            said: Mutex::default(),
             phase: watch::Sender::new(Phase::Work),
             works: watch::Sender::new(true),
             plan,
@@ -263,11 +270,14 @@ async fn left(world: &World, life: &Life, registry: &Registry) {
 
 /// Looks at what the node says of itself, again and again.
 async fn audit(world: &World, life: &Life, site: &Site) {
-    let (mut told, mut leads) = (Tellings::default(), Leads::default());
+    let (mut told, mut leads, mut replica) = (Tellings::default(), Leads::default(), ReplicaAudit::default());
     loop {
-        sleep(AUDIT_INTERVAL).await;
-        told.look(world, life, site);
-        leads.look(world, life, &site.registry);
+        for _ in 0..LOOKS_BETWEEN_REPLICAS {
+            sleep(AUDIT_INTERVAL).await;
+            told.look(world, life, site);
+            leads.look(world, life, &site.registry);
+        }
+        replica.look(world, life, &site.registry);
     }
 }
 
@@ -330,6 +340,42 @@ impl Leads {
             if first != life.who {
                 world.breach(format!("P2: {first} and {} both lead in epoch {epoch}", life.who));
             }
+        }
+    }
+}
+
+/// P2 and P5: every replica is a prefix of one log, so that at one position all say the same.
+#[derive(Default)]
+struct ReplicaAudit {
+    position: u64,
+}
+
+impl ReplicaAudit {
+    fn look(&mut self, world: &World, life: &Life, registry: &Registry) {
+        let position = registry.status().position.0;
+        if position == self.position {
+            return;
+        }
+        let Ok(names) = registry.names() else { return };
+        self.position = position;
+        // In whatever order.
+        let said = names.iter().fold(0, |sum: u64, name| {
+            let token = registry.lookup(name).ok().flatten().map_or(0, |entry| entry.token().0);
+            sum.wrapping_add(FixedState::with_seed(token).hash_one(&**name))
+        });
+        let mut first = lock(&world.said);
+        let (theirs, who) = first.entry(position).or_insert_with(|| (said, life.who.clone()));
+        if *who == life.who {
+            return;
+        }
+        world.counts.checked("positions at which replicas are alike", 1);
+        if *theirs != said {
+            let who = who.clone();
+            drop(first);
+            world.breach(format!(
+                "P5: at position {position} {} says something else than {who} did",
+                life.who
+            ));
         }
     }
 }

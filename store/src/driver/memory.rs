@@ -315,13 +315,17 @@ impl State {
         outcome
     }
 
+    /// Whether a watch has something to tell, which arrives.
+    fn is_due(&self, watch: &Watch) -> bool {
+        self.data.changed_since(&watch.key, watch.since) && !self.is_down(&watch.connection)
+    }
+
     fn end_watches(&mut self) {
-        let (ended, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.watches).into_iter().filter(|watch| !watch.ended.is_closed()).partition(
-                |watch| self.data.changed_since(&watch.key, watch.since) && !self.is_down(&watch.connection),
-            );
-        self.watches = kept;
-        ended.into_iter().for_each(Watch::end);
+        let mut watches = std::mem::take(&mut self.watches);
+        // In their order. Those that nobody waits for any more go, too.
+        let over = watches.extract_if(.., |watch| watch.ended.is_closed() || self.is_due(watch));
+        over.for_each(Watch::end);
+        self.watches = watches;
     }
 }
 
@@ -438,8 +442,13 @@ impl Store for MemoryStore {
                     return Err(StoreError::Unavailable(store.unavailable()));
                 }
                 let (ended, waiting) = oneshot::channel();
-                state.watches.push(Watch { connection: store.name.clone(), key, since, ended });
-                state.end_watches();
+                let watch = Watch { connection: store.name.clone(), key, since, ended };
+                // All others were looked at when something changed.
+                if state.is_due(&watch) {
+                    watch.end();
+                } else {
+                    state.watches.push(watch);
+                }
                 waiting
             };
             // This future holds the store, so the sender cannot be gone while it waits.

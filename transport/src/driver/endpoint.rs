@@ -99,10 +99,10 @@ impl Endpoint {
             config.network.listen(listen).await.map_err(|source| StartError::Listen { listen, source })?;
         #[cfg(feature = "node-server")]
         let sessions = match &config.network {
-            Network::NodeServer(network) => Some(
-                crate::driver::node_server::Sessions::start(network, config.timing, config.tasks.clone())
-                    .await?,
-            ),
+            Network::NodeServer(network) => {
+                let (timing, tasks, entropy) = (config.timing, config.tasks.clone(), config.entropy.clone());
+                Some(crate::driver::node_server::Sessions::start(network, timing, tasks, entropy).await?)
+            }
             _ => None,
         };
         let watcher = Watcher::start(&config.tasks).await?;

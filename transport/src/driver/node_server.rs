@@ -38,7 +38,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::lock::lock;
+use callsign_store::{Entropy, lock::lock};
 use ractor::{ActorCell, ActorId, ActorRef, rpc::CallResult};
 use ractor_cluster::{NodeServerMessage, node::NodeServerSessionInformation as Session};
 use serde::{Deserialize, Serialize};
@@ -151,11 +151,12 @@ impl Sessions {
         network: &NodeServerNetwork,
         timing: LinkTiming,
         tasks: Tasks,
+        entropy: Entropy,
     ) -> Result<Self, StartError> {
         static ENDPOINTS: AtomicU64 = AtomicU64::new(0);
         let unusable = |why| StartError::NodeServer { why };
-        let gate =
-            Gate::start(tasks.clone()).await.map_err(|_| unusable("has no gate: its actor did not start"))?;
+        let gate = Gate::start(tasks.clone(), entropy).await;
+        let gate = gate.map_err(|_| unusable("has no gate: its actor did not start"))?;
         let sessions = Self {
             network: network.clone(),
             subscribed: Mutex::new(None),

@@ -293,7 +293,7 @@ impl Election {
     }
 
     async fn operate(&self, operation: Operation) -> Result<Box<Outcome>, ElectionError> {
-        operate(&self.store, &self.clock, &self.keys, &self.memory, operation).await
+        operate(&self.store, &self.clock, &self.keys, &self.memory, rand::random(), operation).await
     }
 }
 

@@ -64,12 +64,13 @@ pub(super) async fn drive(
     }
 }
 
-/// Drives one operation of an observer, and tells what it did.
+/// Drives one operation of an observer of this identity, and tells what it did.
 pub(super) async fn operate(
     store: &SharedStore,
     clock: &Clock,
     keys: &ElectionKeys,
     memory: &Mutex<Memory>,
+    identity: u64,
     mut operation: Operation,
 ) -> Result<Box<Outcome>, ElectionError> {
     let locked = || lock(memory);
@@ -83,7 +84,7 @@ pub(super) async fn operate(
         let mut events = Vec::new();
         step = operation.step(clock.now(), &mut locked(), input, &mut events);
         report(keys, &events);
-        let_others_pass(operation.tries(), tries, rand::random()).await;
+        let_others_pass(operation.tries(), tries, identity).await;
     }
 }
 
@@ -92,12 +93,13 @@ pub(super) async fn operate(
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const WATCH_ANEW: Duration = Duration::from_secs(60);
 
-/// What the records of an election tell a member. Ends never.
+/// What the records of an election tell the member of this identity. Ends never.
 pub(super) fn watch(
     store: SharedStore,
     clock: Clock,
     keys: ElectionKeys,
     watcher: Watcher,
+    identity: u64,
 ) -> impl Stream<Item = Signal> + Send {
     struct Looking {
         store: SharedStore,
@@ -105,9 +107,10 @@ pub(super) fn watch(
         keys: ElectionKeys,
         watcher: Watcher,
         memory: Mutex<Memory>,
+        identity: u64,
         changed: Option<callsign_store::Version>,
     }
-    let looking = Looking { store, clock, keys, watcher, memory: Mutex::default(), changed: None };
+    let looking = Looking { store, clock, keys, watcher, memory: Mutex::default(), identity, changed: None };
     let looks = futures::stream::unfold(looking, |mut l| async {
         if let Some(since) = l.changed {
             let seat = l.store.watch(l.keys.seat(), since);
@@ -117,7 +120,8 @@ pub(super) fn watch(
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         }
-        let looked = operate(&l.store, &l.clock, &l.keys, &l.memory, Operation::look(&l.keys, false)).await;
+        let look = Operation::look(&l.keys, false);
+        let looked = operate(&l.store, &l.clock, &l.keys, &l.memory, l.identity, look).await;
         let signals = if let Ok(outcome) = looked {
             l.changed = Some(callsign_store::Version(outcome.evidence.at.0));
             l.watcher.look(&outcome)

@@ -150,7 +150,9 @@ impl Shared {
 
     /// Whoever still waits learns that nobody will answer.
     pub(super) fn answers_nobody(&self) {
-        lock(&self.answers).clear();
+        let mut waiting: Vec<_> = std::mem::take(&mut *lock(&self.answers)).into_iter().collect();
+        // In their order, so that they are woken in it.
+        waiting.sort_unstable_by_key(|(call, _)| *call);
     }
 
     pub(super) fn set_synced(&self, is_synced: bool) {

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use callsign_store::lock::lock;
+use callsign_store::{Entropy, lock::lock};
 use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
 
 use super::tunnel::{GateMessage, Tunnel};
@@ -58,14 +58,15 @@ pub(super) struct Gate {
     actor: ActorRef<GateMessage>,
     may_end: Arc<AtomicBool>,
     tunnels: Tunnels,
+    entropy: Entropy,
 }
 
 impl Gate {
-    pub(super) async fn start(tasks: Tasks) -> Result<Self, SpawnErr> {
+    pub(super) async fn start(tasks: Tasks, entropy: Entropy) -> Result<Self, SpawnErr> {
         let (tunnels, may_end) = (Tunnels::default(), Arc::default());
         let (actor, running) = Actor::spawn(None, GateActor(tasks.clone()), tunnels.clone()).await?;
         tasks.watch("the life of the gate", running, Arc::clone(&may_end));
-        Ok(Self { actor, may_end, tunnels })
+        Ok(Self { actor, may_end, tunnels, entropy })
     }
 
     pub(super) fn pid(&self) -> u64 {
@@ -74,7 +75,8 @@ impl Gate {
 
     /// A stream that takes what comes under a number that cannot be guessed.
     pub(super) fn tunnel(&self) -> Registered {
-        let (stream, tunnel) = (rand::random(), Arc::new(Tunnel::default()));
+        let [high, low] = [(); 2].map(|()| u128::from(self.entropy.draw()));
+        let (stream, tunnel) = ((high << 64) | low, Arc::new(Tunnel::default()));
         lock(&self.tunnels).insert(stream, tunnel.clone());
         Registered { stream, tunnel, tunnels: self.tunnels.clone() }
     }
