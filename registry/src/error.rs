@@ -337,8 +337,8 @@ pub enum WhereisError {
     Unreachable {
         /// The name.
         name: String,
-        /// Who holds it.
-        entry: Entry,
+        /// Who holds it. Boxed, so that the errors of a lookup stay small.
+        entry: Box<Entry>,
         /// Why.
         source: ResolveError,
     },

@@ -140,7 +140,6 @@ impl World {
         match link.held.find(actor, KIND, |(actor, _)| !dropped.contains(actor)).map(|found| found.is_some())
         {
             Ok(_) if is_known => self.fail("NotAgain", format!("actor {actor} was made a reference again")),
-            Ok(true) => {}
             Ok(false) => {
                 link.dropped.remove(&actor);
                 link.held.add(actor, KIND, (actor, false));
@@ -148,7 +147,7 @@ impl World {
             Err(NoReference::Ended(end)) if !is_dead => {
                 self.fail("EndedIsTrue", format!("actor {actor} lives, and is said to have ended: {end:?}"));
             }
-            Err(_) => {}
+            Ok(true) | Err(_) => {}
         }
     }
 
@@ -188,7 +187,7 @@ impl World {
     /// What waits on either side goes onto the link.
     fn travel(&mut self, holder: usize) {
         let Some(link) = &mut self.links[holder] else { return };
-        link.asks.extend(link.held.next().map(|(actor, _)| actor));
+        link.asks.extend(link.held.take_next().map(|(actor, _)| actor));
         link.words.extend(self.ends.next(link.id));
     }
 

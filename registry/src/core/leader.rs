@@ -328,7 +328,7 @@ impl Leader {
             effects.push(Effect::Tell(Tell::Refresh));
         }
         for (position, verdicts) in again {
-            self.send_verdicts(&session, position, verdicts, effects);
+            self.send_verdicts(&session, position, &verdicts, effects);
         }
     }
 
@@ -499,7 +499,7 @@ impl Leader {
             }
         }
         for (session, verdicts) in by_host {
-            self.send_verdicts(&session, position, verdicts, effects);
+            self.send_verdicts(&session, position, &verdicts, effects);
         }
     }
 
@@ -508,7 +508,7 @@ impl Leader {
         &self,
         session: &Arc<SessionId>,
         position: Position,
-        verdicts: Vec<(RequestNumber, Verdict)>,
+        verdicts: &[(RequestNumber, Verdict)],
         effects: &mut Vec<Effect>,
     ) {
         for verdicts in verdicts.chunks(VERDICTS_OF_A_MESSAGE) {

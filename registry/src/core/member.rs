@@ -473,9 +473,7 @@ impl<T: Table> Member<T> {
         effects: &mut Vec<Effect>,
     ) {
         match self.reads.on_read(now.time, id, result) {
-            Ok(registrant) => {
-                registrant.into_iter().for_each(|registrant| self.catchup.want(now.time, registrant))
-            }
+            Ok(wanted) => wanted.into_iter().for_each(|wanted| self.catchup.want(now.time, wanted)),
             Err(WentBack) => self.doubt(now.time, effects),
         }
         if let Some(handoff) = &mut self.handoff {

@@ -288,7 +288,11 @@ impl Registry {
         let entry = entry.ok_or_else(|| WhereisError::NotFound { name: name.to_owned() })?;
         let endpoint: &Endpoint = &self.node.endpoint;
         let resolved = endpoint.resolve::<M>(&entry.address());
-        resolved.map_err(|source| WhereisError::Unreachable { name: name.to_owned(), entry, source })
+        resolved.map_err(|source| WhereisError::Unreachable {
+            name: name.to_owned(),
+            entry: Box::new(entry),
+            source,
+        })
     }
 
     /// Who holds a name at a moment after the call began: linearizable, on any member. Costs one read of the store,

@@ -152,7 +152,7 @@ fn a_suspended_actor_is_told_of_a_lost_claim_while_it_is_still_listened_for() {
         Effect::Unwatch { actor: 5 },
         Effect::Forget { claim },
     ]
-    .map(|registrant| effects.iter().position(|effect| *effect == registrant).expect("it is there"));
+    .map(|wanted| effects.iter().position(|effect| *effect == wanted).expect("it is there"));
     assert!(order.is_sorted(), "{effects:?}");
 }
 

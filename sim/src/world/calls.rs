@@ -200,7 +200,7 @@ impl World {
                 let seen = seen.filter(|row| row.position == token && *guarded);
                 expected = seen.map(|row| row.revision());
                 // Each says something that nobody else says. Every fourth takes it back.
-                let meta = (self.next_call % 4 != 0).then(|| said(self.next_call));
+                let meta = (!self.next_call.is_multiple_of(4)).then(|| said(self.next_call));
                 (Call::Update { name, token, revision: expected, meta }, 0)
             }
             Want::Consistent { .. } => (Call::Consistent { name }, 0),

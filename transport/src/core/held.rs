@@ -104,7 +104,7 @@ impl<R: Clone> Held<R> {
     }
 
     /// Whom to ask for next, by actor and kind.
-    pub fn next(&mut self) -> Option<(u64, u64)> {
+    pub fn take_next(&mut self) -> Option<(u64, u64)> {
         loop {
             let key = self.to_ask.pop_front()?;
             // It may be gone again, or stand here twice.

@@ -87,7 +87,7 @@ impl Host {
             }
             // Its actor has ended, and what was to come first does not come.
             Wish::Update { position, .. } if open.is_orphan => {
-                self.give_up(open.name.clone(), position, None)
+                self.give_up(open.name.clone(), position, None);
             }
             Wish::Update { .. } | Wish::Unregister { .. } => {}
         }

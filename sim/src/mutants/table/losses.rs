@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         what: "Takes nothing of an epoch below that of the log that was lost, though nobody raised the lineage.",
         hazard: "seed 7778 of `went-back`",
         scenario: "went-back",
-        within: 10_000,
+        within: 20_000,
     },
     Mutant {
         name: "versions-kept",
@@ -57,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         what: "Takes what it saw of others in the lost store for newer than what the store shows.",
         hazard: "seed 7969 of `went-back`",
         scenario: "went-back",
-        within: 10_000,
+        within: 20_000,
     },
     Mutant {
         name: "applied-not-told",

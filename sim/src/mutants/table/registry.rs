@@ -324,7 +324,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         what: "Cuts the log without checking that nobody joined since the view that it goes by.",
         hazard: "found by the simulator",
         scenario: "snapshots",
-        within: 20_000,
+        within: 30_000,
     },
     Mutant {
         name: "leaver-keeps-claims",

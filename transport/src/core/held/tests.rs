@@ -23,7 +23,7 @@ fn a_reference_is_asked_for_once_and_ends_once() {
     assert_eq!(find(&mut held, 1, 7), Ok(None));
     held.add(1, 7, (11, false));
     assert_eq!(find(&mut held, 1, 7), Ok(Some(11)));
-    assert_eq!((held.next(), held.next()), (Some((1, 7)), None));
+    assert_eq!((held.take_next(), held.take_next()), (Some((1, 7)), None));
     assert_eq!(held.watched(1, 7), Some(&(11, false)));
     assert_eq!(held.ended(1, 7, &stopped()), [(11, false)]);
     assert_eq!(held.ended(1, 7, &stopped()), [], "told twice");
@@ -74,7 +74,7 @@ fn a_reference_that_was_ended_here_is_made_and_asked_for_anew() {
     held.add(1, 7, (11, true));
     assert_eq!(find(&mut held, 1, 7), Ok(None));
     held.add(1, 7, (12, false));
-    assert_eq!((held.next(), held.next()), (Some((1, 7)), None), "nobody asks for the first one");
+    assert_eq!((held.take_next(), held.take_next()), (Some((1, 7)), None), "nobody asks for the first one");
     assert_eq!(held.ended(1, 7, &stopped()), [(12, false)]);
 }
 
@@ -119,5 +119,5 @@ fn the_last_ends_are_remembered_and_all_references_end_with_the_link() {
     held.add(0, 7, (11, false));
     held.add(0, 8, (12, true));
     assert_eq!(held.take_all().collect::<Vec<_>>(), [(11, false), (12, true)]);
-    assert_eq!((held.next(), held.count()), (None, 0));
+    assert_eq!((held.take_next(), held.count()), (None, 0));
 }

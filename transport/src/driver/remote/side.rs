@@ -111,7 +111,7 @@ impl RemoteSide {
     /// The next actors of the peer whose ends are to be asked for, at most so many, by pid and kind.
     pub(crate) fn to_ask(&self, most: usize) -> Vec<(u64, u64)> {
         let mut held = lock(&self.held);
-        held.iter_mut().flat_map(|held| std::iter::from_fn(|| held.next()).take(most)).collect()
+        held.iter_mut().flat_map(|held| std::iter::from_fn(|| held.take_next()).take(most)).collect()
     }
 
     /// The peer says that an actor lives.
