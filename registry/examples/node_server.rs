@@ -92,7 +92,7 @@ async fn berlin(store: &str) -> Result<(), Failure> {
     let entry = registry.lookup_consistent("greeter", Duration::from_secs(5)).await?.ok_or("no greeter")?;
     let greeter = until("a link to paris", || registry.whereis::<Greeting>("greeter").ok()).await?;
     let P(answer) = call_t!(greeter, Greeting::Hello, 5000, P("berlin".to_owned()))?;
-    println!("by name (held on {}): {answer}", entry.node.as_str());
+    println!("by name (held on {}): {answer}", entry.node().as_str());
 
     let group = || pg::get_members(&GROUP.to_owned()).into_iter().find(|member| !member.get_id().is_local());
     let member: ActorRef<Greeting> = until("the group's member", group).await?.into();

@@ -37,7 +37,7 @@ pub struct Registration {
 #[non_exhaustive]
 pub enum NotHeld {
     /// This node's session is not trusted. The name is held again if the session is found open, which
-    /// [`Notice::Resumed`] says.
+    /// [`Notice::Resumed`](crate::Notice::Resumed) says.
     #[error("the session of this registration is not trusted")]
     NotTrusted,
     /// The registration has ended: the name was given up or lost, its actor has ended, or its session was closed. It

@@ -24,7 +24,7 @@ use crate::core::{
 /// The most bytes of a reason that travel.
 pub const MOST_REASON: usize = 200;
 
-/// How an actor ended, or why nobody will say when it does. Texts are cut to [`MOST_REASON`] bytes.
+/// How an actor ended, or why nobody will say when it does. Texts are cut to 200 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     Stopped(Option<Arc<str>>),
