@@ -4,7 +4,7 @@
 //! Drivers count, from the events and effects of their cores; a core knows nothing of it. Labels are bounded: the elections
 //! in which this process takes part, and words of this crate. Never who leads.
 //!
-//! [`describe`] tells the recorder units and meanings; [`METRICS`] is the same as a table.
+//! [`describe_elections`] tells the recorder units and meanings; [`METRICS`] is the same as a table.
 
 use ::metrics::{SharedString, Unit, counter, gauge, histogram};
 use callsign_store::{
