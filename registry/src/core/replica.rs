@@ -92,6 +92,10 @@ impl Touched {
         self.names.len() <= self.limit
     }
 
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
     /// Those that are to be walked over anew.
     pub fn take(&mut self) -> Vec<Name> {
         std::mem::take(&mut self.names).into_iter().collect()

@@ -174,16 +174,22 @@ impl Walks {
             for (session, below) in touched.take_gone() {
                 chunk.push_gone(session, below);
             }
+            // More than there is room for are not looked at in this step: they may be very many.
+            let fit = touched.count() <= room.names;
             let changed = if walked { touched.take() } else { Vec::new() };
-            let changed: Vec<_> = changed.into_iter().map(|name| (replica.row(&name), name)).collect();
-            let bytes: usize = changed.iter().map(|(row, name)| Chunk::weight(name, row.as_ref())).sum();
             if walked && planted!("snapshot-without-touched") {
                 end = Some((replica.epoch(), replica.end()));
-            } else if changed.len() <= room.names && bytes <= room.bytes {
-                taken.extend(changed.into_iter().map(|(row, name)| (name, row)));
-                end = walked.then(|| (replica.epoch(), replica.end()));
+            } else if fit {
+                let rows: Vec<_> = changed.iter().map(|name| replica.row(name)).collect();
+                let weights = changed.iter().zip(&rows).map(|(name, row)| Chunk::weight(name, row.as_ref()));
+                if weights.sum::<usize>() <= room.bytes {
+                    taken.extend(changed.into_iter().zip(rows));
+                    end = walked.then(|| (replica.epoch(), replica.end()));
+                } else {
+                    walk.again = changed.into();
+                }
             } else {
-                walk.again = changed.into_iter().map(|(_, name)| name).collect();
+                walk.again.extend(changed);
             }
         }
         for (name, row) in taken {
