@@ -70,6 +70,64 @@ pub enum JoinError {
     Failed(NodeFailure),
 }
 
+/// Why a start brought neither an actor of this call's nor one of somebody else's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotStarted {
+    /// The name was not asked for, or was asked for and it is not known what became of it: as when it is registered. After
+    /// `Unknown` nothing is started any more, unless it was started before: then its actor may be bound to the name yet, and is
+    /// given up or kept as any other.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// Somebody else was starting it, and had not done so in time. Nothing was started by this call.
+    #[error("somebody else has been starting {name:?} for {waited:?}")]
+    StillStarting {
+        /// The name asked for.
+        name: String,
+        /// The fencing token of that start.
+        token: Position,
+        /// How long was waited, from the beginning of the call.
+        waited: Duration,
+    },
+    /// The function has failed. The name is given up.
+    #[error("the start has failed: {reason}")]
+    Failed {
+        /// What its error says; 200 bytes of it.
+        reason: String,
+    },
+    /// The function has panicked. The name is given up.
+    #[error("the start has panicked: {reason}")]
+    Panicked {
+        /// What the panic says; 200 bytes of it.
+        reason: String,
+    },
+    /// The actor ended before it held the name. The name is given up.
+    #[error("the actor has ended before it held the name")]
+    Ended,
+    /// The function returned an actor of another node. The name is given up.
+    #[error("the actor that was started runs on {}", of(node.as_ref()))]
+    NotLocal {
+        /// Where it runs, if that can be told.
+        node: Option<NodeName>,
+    },
+    /// The function returned an actor that takes other messages than its reference says. It is stopped, and the name is given up.
+    #[error("the actor takes other messages than its reference says")]
+    OtherMessages,
+    /// The function took too long. It goes on; the actor that it returns is stopped. The name is given up.
+    #[error("the start took longer than {limit:?}")]
+    TooSlow {
+        /// How long it may take.
+        limit: Duration,
+    },
+    /// The session lapsed, or the name was lost, while the actor was being started. It goes on; the actor that it returns is
+    /// stopped.
+    #[error("the name was lost while its actor was being started")]
+    Lost,
+    /// Nobody waited for the start when it could begin. Nothing was started, and the name is given up.
+    #[error("nobody waited for the start any more")]
+    Abandoned,
+}
+
 /// Why a name was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
@@ -332,6 +390,16 @@ pub enum WhereisError {
     /// The replica could not answer.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+    /// An actor is being started for the name. It can be reached soon, by whoever then holds the name.
+    #[error("an actor is being started for {name:?} on {node}")]
+    Starting {
+        /// The name.
+        name: String,
+        /// Where it is started.
+        node: NodeName,
+        /// The fencing token of the start.
+        token: Position,
+    },
     /// The name is held, but its actor cannot be reached from here in this way.
     #[error("{name:?} is held on {}, but cannot be reached: {source}", entry.node)]
     Unreachable {

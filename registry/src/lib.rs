@@ -111,9 +111,10 @@ pub use crate::{
         registration::{NotHeld, Registration},
         registry::{Page, RegisterOptions, Registry, WhenLapsed},
         remote::Remote,
+        start::{StartOptions, Started, Starting},
     },
     error::{
-        ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, NotReady,
+        ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, NotReady, NotStarted,
         RegisterError, UnregisterError, UpdateError, WaitError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},

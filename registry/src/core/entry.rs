@@ -12,7 +12,7 @@ pub struct Entry {
     pub(crate) node: NodeName,
     pub(crate) incarnation: Incarnation,
     pub(crate) session: SessionNumber,
-    pub(crate) actor: u64,
+    pub(crate) actor: Option<u64>,
     pub(crate) kind: Kind,
     pub(crate) token: Position,
     pub(crate) revision: Position,
@@ -20,7 +20,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The node on which the actor runs.
+    /// The node on which the actor runs, or is being started.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
@@ -35,9 +35,15 @@ impl Entry {
         self.session
     }
 
-    /// The actor, among those of its node.
-    pub fn actor(&self) -> u64 {
+    /// The actor, among those of its node. `None`: it [is being started](Self::is_starting).
+    pub fn actor(&self) -> Option<u64> {
         self.actor
+    }
+
+    /// Whether the actor is being started ([`Registry::start`](crate::Registry::start)). The name is taken, and nobody can be reached
+    /// under it yet.
+    pub fn is_starting(&self) -> bool {
+        self.actor.is_none()
     }
 
     /// What messages it takes.
@@ -68,13 +74,14 @@ impl Entry {
         self.meta.as_ref()
     }
 
-    /// Where the transport finds the actor.
-    pub fn address(&self) -> ActorAddress {
-        ActorAddress {
+    /// Where the transport finds the actor. `None`: it [is being started](Self::is_starting).
+    pub fn address(&self) -> Option<ActorAddress> {
+        let address = |pid| ActorAddress {
             node: self.node.as_str().into(),
             incarnation: self.incarnation.0,
-            pid: self.actor,
+            pid,
             kind: self.kind,
-        }
+        };
+        self.actor.map(address)
     }
 }

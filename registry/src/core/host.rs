@@ -16,6 +16,7 @@ mod duties;
 mod queued;
 mod reconcile;
 mod session;
+mod starts;
 mod verdicts;
 mod waiting;
 
@@ -32,11 +33,13 @@ use callsign_store::{
 };
 use callsign_transport::Kind;
 
+pub(crate) use self::starts::Starter;
 use self::{
     asking::Asking,
     decided::AllDecided,
     duties::{Duties, Duty},
     queued::{Queued, Queues},
+    starts::Starts,
 };
 use crate::{
     core::{
@@ -49,7 +52,7 @@ use crate::{
         rows::digest,
         table::{RequestNumber, Row, Table},
     },
-    error::{Elsewhere, RegisterError, UnregisterError, UpdateError},
+    error::{Elsewhere, NotStarted, RegisterError, UnregisterError, UpdateError},
 };
 
 /// A request without a verdict is sent again after so long, in case the leader forgot it. Copies are recognised.
@@ -66,7 +69,8 @@ const MAX_UNDECIDED_BYTES: usize = 64 << 20;
 pub(crate) struct Claim {
     /// The call that it began with.
     pub(crate) id: CallId,
-    pub(crate) actor: u64,
+    /// None while it is started.
+    pub(crate) actor: Option<u64>,
     pub(crate) kind: Kind,
     pub(crate) position: Position,
     /// Where its last change is.
@@ -116,6 +120,8 @@ struct Open {
     /// The call that asked for a name, also when it does not wait any more: what is granted is its claim.
     claim: Option<CallId>,
     caller: Option<Caller>,
+    /// Of a name whose actor is yet to be started: how.
+    starter: Option<Box<Starter>>,
     /// The epoch whose leader was asked last, and when.
     sent: Option<(Epoch, Time)>,
     /// Its actor ended: what is granted is given up.
@@ -147,6 +153,7 @@ pub(crate) struct Host {
     queued: Queues,
     next_number: RequestNumber,
     outbox: BTreeSet<RequestNumber>,
+    starts: Starts,
     is_lapsed: bool,
     differ_since: Option<Time>,
     /// Set when the node is about to leave: who is to be asked for new names.
@@ -168,6 +175,7 @@ impl Host {
             queued: Queues::default(),
             next_number: RequestNumber(1),
             outbox: BTreeSet::new(),
+            starts: Starts::default(),
             is_lapsed: false,
             differ_since: None,
             turned_away: None,
@@ -234,34 +242,27 @@ impl Host {
         let Registrant { actor, kind, on_lapse, meta } = registrant;
         // What this node holds while it is trusted nobody else can hold: no need to ask.
         if let Some(claim) = self.claims.get(&name) {
-            if claim.actor == actor && claim.kind == kind {
+            if claim.actor == Some(actor) && claim.kind == kind {
                 let Claim { position: token, revision, id: claim, .. } = *claim;
                 let granted = Granted { token, revision, session: session.number, claim };
                 effects.push(Effect::Same { claim, again: call });
                 effects.push(Effect::Answer { call, answer: Answer::Registered(Ok(granted)) });
                 return;
             }
-            let holder = Entry {
-                node: session.node.clone(),
-                incarnation: session.incarnation,
-                session: session.number,
-                actor: claim.actor,
-                kind: claim.kind,
-                token: claim.position,
-                revision: claim.revision,
-                meta: None,
-            };
-            return refuse(call, RegisterError::Taken { name: name.to_string(), holder }, effects);
+            if let Some(holder) = self.held_as(claim) {
+                return refuse(call, RegisterError::Taken { name: name.to_string(), holder }, effects);
+            }
         }
         if !self.by_actor.contains_key(&actor) {
             effects.push(Effect::Watch { actor });
         }
         let open = Open {
             name,
-            wish: Wish::Register { actor, kind, meta },
+            wish: Wish::Register { actor: Some(actor), kind, meta },
             on_lapse,
             claim: Some(call),
             caller: Some(caller),
+            starter: None,
             sent: None,
             is_orphan: false,
         };
@@ -301,7 +302,11 @@ impl Host {
             }
             return self.queued.push(name, Queued::Unregister { caller });
         }
-        let claim = if planted!("claim-outlives-unregister") {
+        // What is started here is not held yet.
+        let is_starting = self.claims.get(&name).is_some_and(|claim| claim.actor.is_none());
+        let claim = if is_starting && !planted!("unregister-of-a-start") {
+            None
+        } else if planted!("claim-outlives-unregister") {
             self.claims.get(&name).cloned()
         } else {
             self.end_claim(&name, None, effects)
@@ -339,7 +344,8 @@ impl Host {
         effects: &mut Vec<Effect>,
     ) {
         let token = change.token;
-        let refused = if self.claims.get(&name).is_none_or(|claim| claim.position != token) {
+        let is_held = |claim: &Claim| claim.position == token && claim.actor.is_some();
+        let refused = if !self.claims.get(&name).is_some_and(is_held) {
             let holder = replica.row(&name).map(|row| row.holder());
             Some(UpdateError::NotHeld { name: name.to_string(), holder })
         } else if !self.is_trusted(now) {
@@ -356,7 +362,17 @@ impl Host {
             let wish = Wish::Update { position, revision, meta };
             let on_lapse = OnLapse::Stop;
             let caller = Some(caller);
-            self.ask(Open { name, wish, on_lapse, claim: None, caller, sent: None, is_orphan: false });
+            let starter = None;
+            self.ask(Open {
+                name,
+                wish,
+                on_lapse,
+                claim: None,
+                caller,
+                starter,
+                sent: None,
+                is_orphan: false,
+            });
         }
     }
 
@@ -373,6 +389,9 @@ impl Host {
             Queued::Register { caller, registrant } => {
                 self.register_now(now, caller, name, registrant, effects);
             }
+            Queued::Start { caller, starter } => {
+                self.start_now(now, caller, name, *starter, replica, effects)
+            }
             Queued::Unregister { caller } => self.unregister_now(caller, name, replica, effects),
             Queued::Update { caller, change } => {
                 self.update_now(now, caller, name, change, replica, effects);
@@ -382,8 +401,10 @@ impl Host {
 
     /// How many requests are undecided, or wait for one that is, if no more may be; or if they bring too much metadata.
     fn overload(&self, meta: Option<&Meta>) -> Option<usize> {
-        let pending = self.undecided.len() + self.decided.len() + self.queued.count() + self.duties.calls();
-        let bytes = self.asking.bytes() + self.queued.bytes() + self.duties.bytes() + meta::weight(meta);
+        let asked = self.undecided.len() + self.decided.len();
+        let pending = asked + self.queued.count() + self.duties.calls() + self.starts.count();
+        let waiting = self.queued.bytes() + self.duties.bytes() + self.starts.bytes();
+        let bytes = self.asking.bytes() + waiting + meta::weight(meta);
         (pending >= MAX_UNDECIDED || bytes > MAX_UNDECIDED_BYTES).then_some(pending)
     }
 
@@ -391,7 +412,8 @@ impl Host {
     fn give_up(&mut self, name: Name, position: Position, caller: Option<Caller>) {
         let wish = Wish::Unregister { position };
         let on_lapse = OnLapse::Stop;
-        self.ask(Open { name, wish, on_lapse, claim: None, caller, sent: None, is_orphan: false });
+        let starter = None;
+        self.ask(Open { name, wish, on_lapse, claim: None, caller, starter, sent: None, is_orphan: false });
     }
 
     fn ask(&mut self, open: Open) {
@@ -405,13 +427,18 @@ impl Host {
 
     fn claim(&mut self, name: Name, claim: Claim) {
         self.claims_digest ^= digest(&name, claim.position);
-        self.by_actor.entry(claim.actor).or_default().insert(name.clone());
+        if let Some(actor) = claim.actor {
+            self.by_actor.entry(actor).or_default().insert(name.clone());
+        }
         self.claims.insert(name, claim);
     }
 
     /// Ends a claim: first of all it is flagged, so that nobody acts on it any more. Its actor is stopped or told if there is
     /// something to say.
     fn end_claim(&mut self, name: &Name, say: Option<Notice>, effects: &mut Vec<Effect>) -> Option<Claim> {
+        if let Some(started) = self.end_start(name, NotStarted::Lost, effects) {
+            return Some(started);
+        }
         let claim = self.claims.remove(name)?;
         let is_lost = say.is_some();
         let mut is_flagged = true;
@@ -425,19 +452,20 @@ impl Host {
             effects.push(Effect::Flag { claim: claim.id });
         }
         // Before it is not watched any more: such an actor is not stopped.
-        if let Some(notice) = say {
-            let actor = claim.actor;
+        if let (Some(notice), Some(actor)) = (say, claim.actor) {
             effects.push(match claim.on_lapse {
                 OnLapse::Stop => Effect::Stop { actor },
                 OnLapse::Suspend => Effect::Notify { actor, claims: vec![claim.id], notice },
             });
         }
         self.claims_digest ^= digest(name, claim.position);
-        if let Some(names) = self.by_actor.get_mut(&claim.actor) {
+        if let Some(actor) = claim.actor
+            && let Some(names) = self.by_actor.get_mut(&actor)
+        {
             names.remove(name);
             if names.is_empty() {
-                self.by_actor.remove(&claim.actor);
-                self.unwatch(claim.actor, effects);
+                self.by_actor.remove(&actor);
+                self.unwatch(actor, effects);
             }
         }
         effects.push(Effect::Forget { claim: claim.id });
@@ -478,6 +506,11 @@ impl Host {
 
     /// Whether time has to pass for something to happen.
     pub(crate) fn is_waiting(&self) -> bool {
+        self.is_asking() || self.starts.is_waiting()
+    }
+
+    /// Whether something is undecided, or waits for what is.
+    pub(crate) fn is_asking(&self) -> bool {
         !self.undecided.is_empty() || !self.decided.is_empty() || !self.queued.is_empty() || self.is_busy()
     }
 }

@@ -18,7 +18,7 @@ use callsign_transport::Kind;
 
 use crate::{
     core::{entry::Entry, message::Message, meta::Meta, name::Name},
-    error::{ConsistentError, RegisterError, UnregisterError, UpdateError},
+    error::{ConsistentError, NotStarted, RegisterError, UnregisterError, UpdateError},
 };
 
 /// A reading of the node's clock, and of its session at the same moment.
@@ -127,6 +127,16 @@ pub enum Call {
         on_lapse: OnLapse,
         meta: Option<Meta>,
     },
+    /// To hold a name, and then start the actor that holds it: unless somebody else does. `limit`: how long that may take.
+    /// `patience`: how long others may take.
+    Start {
+        name: Name,
+        kind: Kind,
+        on_lapse: OnLapse,
+        meta: Option<Meta>,
+        limit: Duration,
+        patience: Duration,
+    },
     Unregister {
         name: Name,
     },
@@ -159,6 +169,10 @@ impl Call {
             Self::Register { name, .. } => {
                 Answer::Registered(Err(RegisterError::Unknown { name: name.to_string(), waited }))
             }
+            Self::Start { name, .. } => {
+                let error = RegisterError::Unknown { name: name.to_string(), waited };
+                Answer::Started(Err(error.into()))
+            }
             Self::Unregister { name } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
             }
@@ -179,6 +193,7 @@ impl Call {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
     Registered(Result<Granted, RegisterError>),
+    Started(Result<StartedAs, NotStarted>),
     Unregistered(Result<Position, UnregisterError>),
     /// The position of the change.
     Updated(Result<Position, UpdateError>),
@@ -187,6 +202,39 @@ pub enum Answer {
     Ready(bool),
     Drained(Drained),
     Left,
+}
+
+/// Who holds a name whose actor was to be started.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StartedAs {
+    /// The actor that was started for this call.
+    Ours(Granted),
+    /// Another one.
+    Theirs(Entry),
+}
+
+/// What a start came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Yielded {
+    /// An actor of this node that runs, and what it takes. No kind: other messages than its reference says.
+    Actor { actor: u64, kind: Option<Kind> },
+    /// An actor that has ended.
+    Ended,
+    /// An actor of another node, if it can be told which.
+    Foreign { node: Option<NodeName> },
+    /// An error, which says this.
+    Failed { reason: String },
+    /// A panic, which says this.
+    Panicked { reason: String },
+    /// It was not begun: nobody waits for it.
+    Abandoned,
+}
+
+impl Yielded {
+    /// The actor of this node that it started.
+    pub fn actor(&self) -> Option<u64> {
+        if let Self::Actor { actor, .. } = self { Some(*actor) } else { None }
+    }
 }
 
 /// What can happen.
@@ -220,6 +268,8 @@ pub enum Input {
     RunHandoff { leader: NodeName, epoch: Epoch },
     /// A client called.
     Call { id: CallId, call: Call, wait: Duration },
+    /// What this node started for a name, by this claim, came to this.
+    StartEnded { name: Name, claim: CallId, yielded: Yielded },
     /// A watched actor has ended.
     ActorEnded { actor: u64 },
     /// A time asked for has come.
@@ -292,6 +342,8 @@ pub enum Effect {
     Commit { id: OpId, transaction: Transaction },
     /// Answer a client.
     Answer { call: CallId, answer: Answer },
+    /// Have the actor of this name started, and say what came of it: once.
+    Start { name: Name, granted: Granted },
     /// Say when this actor ends.
     Watch { actor: u64 },
     /// It holds no name any more.

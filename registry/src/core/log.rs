@@ -36,8 +36,17 @@ const SESSION_BYTES: usize = 160;
 /// One change of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Op {
-    /// A name is registered. `session` is an index into the batch's sessions.
-    Register { name: Name, session: u32, request: RequestNumber, actor: u64, kind: Kind, meta: Option<Meta> },
+    /// A name is registered; without an actor, it is taken while one is started. `session` is an index into the batch's sessions.
+    Register {
+        name: Name,
+        session: u32,
+        request: RequestNumber,
+        actor: Option<u64>,
+        kind: Kind,
+        meta: Option<Meta>,
+    },
+    /// The actor of a name was started, if its registration is the one at `position` and has none.
+    Bind { name: Name, position: Position, request: RequestNumber, actor: u64, meta: Option<Meta> },
     /// The metadata of a name is replaced, if its registration is the one at `position`.
     Update { name: Name, position: Position, request: RequestNumber, meta: Option<Meta> },
     /// A name is freed, if its registration is the one at `position`.
@@ -54,9 +63,9 @@ impl Op {
     /// About how many bytes the operation takes, encoded; never less than it does.
     pub fn weight(&self) -> usize {
         match self {
-            Self::Register { name, meta, .. } | Self::Update { name, meta, .. } => {
-                Self::weight_of(name, meta.as_ref())
-            }
+            Self::Register { name, meta, .. }
+            | Self::Bind { name, meta, .. }
+            | Self::Update { name, meta, .. } => Self::weight_of(name, meta.as_ref()),
             Self::Unregister { name, .. } => Self::weight_of(name, None),
             Self::HostGone { .. } | Self::Open | Self::Reset => OP_BYTES,
         }
@@ -144,7 +153,7 @@ impl Batch {
         let known = |session: &u32| (*session as usize) < batch.sessions.len();
         let sound = batch.ops.iter().all(|op| match op {
             Op::Register { session, .. } | Op::HostGone { session } => known(session),
-            Op::Update { .. } | Op::Unregister { .. } | Op::Open | Op::Reset => true,
+            Op::Bind { .. } | Op::Update { .. } | Op::Unregister { .. } | Op::Open | Op::Reset => true,
         });
         if sound {
             Ok(batch)

@@ -40,7 +40,7 @@ use self::{ahead::Ahead, behind::Behind, drain::Drain, lineage::Told};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Caller, Change, Host, Registrant, Surroundings},
+    host::{Caller, Change, Host, Registrant, Starter, Surroundings},
     input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
     leader::{Leader, Outcome},
     log::CorruptBatch,
@@ -209,7 +209,8 @@ impl<T: Table> Member<T> {
     /// The names that this node's own actors hold, each with its actor and its token.
     #[cfg(feature = "cores")]
     pub fn holds(&self) -> impl Iterator<Item = (&crate::core::name::Name, u64, Position)> {
-        self.host.claims().iter().map(|(name, claim)| (name, claim.actor, claim.position))
+        // An actor that is yet to be started has no number.
+        self.host.claims().iter().map(|(name, claim)| (name, claim.actor.unwrap_or(0), claim.position))
     }
 
     /// How many names they hold, and a digest of these and their tokens: whether they changed, at no cost.
@@ -353,6 +354,9 @@ impl<T: Table> Member<T> {
             Input::CommitDone { id, outcome } => self.on_commit(now, id, &outcome, effects),
             Input::RunHandoff { leader, epoch } => self.on_run_handoff(leader, epoch, effects),
             Input::Call { id, call, wait } => self.on_call(now, id, call, wait, effects),
+            Input::StartEnded { name, claim, yielded } => {
+                self.host.on_start_ended(now, name, claim, yielded, effects);
+            }
             Input::ActorEnded { actor } => self.host.on_actor_ended(actor, effects),
             Input::Wake => self.on_wake(now, effects),
             Input::Idle => self.on_idle(now, effects),
@@ -525,7 +529,7 @@ impl<T: Table> Member<T> {
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
         if self.drain.is_closing() {
             // Its claims are gone, or will be, and why: no caller may be told that it never held a name.
-            if matches!(call, Call::Register { .. }) {
+            if matches!(call, Call::Register { .. } | Call::Start { .. }) {
                 effects.push(Effect::Forget { claim: id });
             }
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
@@ -535,6 +539,11 @@ impl<T: Table> Member<T> {
         match call {
             Call::Register { name, actor, kind, on_lapse, meta } => {
                 self.host.register(now, caller, name, Registrant { actor, kind, on_lapse, meta }, effects);
+            }
+            Call::Start { name, kind, on_lapse, meta, limit, patience } => {
+                let until = now.time + patience;
+                let starter = Starter { kind, on_lapse, meta, limit, wait, until };
+                self.host.start(now, caller, name, starter, &self.replica, effects);
             }
             Call::Unregister { name } => self.host.unregister(caller, name, &self.replica, effects),
             Call::Update { name, token, revision, meta } => {
@@ -643,6 +652,7 @@ impl<T: Table> Member<T> {
         if let Some(position) = proceeded.installed {
             let names = self.replica.count();
             effects.push(Effect::Event(Event::SnapshotInstalled { position, names }));
+            self.host.many_changed();
         }
         self.on_applied(&proceeded.applied, effects);
     }

@@ -34,8 +34,10 @@ pub(crate) const MESSAGE_BYTES: usize = 512 << 10;
 /// What a host wants of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Wish {
-    /// To hold it with this actor, which says this of itself.
-    Register { actor: u64, kind: Kind, meta: Option<Meta> },
+    /// To hold it with this actor, which says this of itself; without one, to hold it while one is started.
+    Register { actor: Option<u64>, kind: Kind, meta: Option<Meta> },
+    /// To hold it with this actor from now on, if the registration is the one at `position` and has none.
+    Bind { position: Position, actor: u64, meta: Option<Meta> },
     /// To give it up, if the registration is the one at `position`.
     Unregister { position: Position },
     /// To say something else of itself, if the registration is the one at `position`, and was changed last at `revision` if that is
@@ -44,10 +46,26 @@ pub enum Wish {
 }
 
 impl Wish {
+    /// The actor for which a name is asked for.
+    pub fn actor(&self) -> Option<u64> {
+        match self {
+            Self::Register { actor, .. } => *actor,
+            Self::Bind { actor, .. } => Some(*actor),
+            Self::Unregister { .. } | Self::Update { .. } => None,
+        }
+    }
+
+    /// Whether it asks for a name whose actor is yet to be started.
+    pub fn starts(&self) -> bool {
+        matches!(self, Self::Register { actor: None, .. })
+    }
+
     /// The metadata that it brings.
     pub fn meta(&self) -> Option<&Meta> {
         match self {
-            Self::Register { meta, .. } | Self::Update { meta, .. } => meta.as_ref(),
+            Self::Register { meta, .. } | Self::Bind { meta, .. } | Self::Update { meta, .. } => {
+                meta.as_ref()
+            }
             Self::Unregister { .. } => None,
         }
     }
@@ -82,7 +100,7 @@ pub enum Verdict {
     Updated { revision: Position },
     /// The metadata was changed before, at `revision`, which is not the one that was asked for.
     Moved { revision: Position },
-    /// The registration whose metadata was to be changed is not there. Somebody else may hold the name.
+    /// The registration that was to be changed is not there. Somebody else may hold the name.
     NotHeld { holder: Option<Entry> },
 }
 
@@ -100,13 +118,13 @@ pub struct ChunkRow {
     pub row: Option<ChunkHeld>,
 }
 
-/// How a name is held. `revision`: if it was changed since it was registered.
+/// How a name is held; without an actor, one is being started. `revision`: if it was changed since it was registered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChunkHeld {
     pub position: Position,
     pub session: u32,
     pub request: RequestNumber,
-    pub actor: u64,
+    pub actor: Option<u64>,
     pub kind: Kind,
     pub revision: Option<Position>,
     pub meta: Option<Meta>,
@@ -127,7 +145,7 @@ impl Chunk {
             position: row.position,
             session: self.list(&row.session),
             request: row.request,
-            actor: row.actor,
+            actor: row.actor().or(planted!("snapshot-without-state").then_some(row.actor)),
             kind: row.kind,
             revision: Some(row.revision())
                 .filter(|revision| *revision != row.position && !planted!("revision-of-the-snapshot-lost")),

@@ -39,6 +39,10 @@ pub struct Applied {
     pub own_gone: Vec<SessionId>,
     /// Sessions all of whose names are gone, with their number.
     pub gone: Vec<(SessionId, u64)>,
+    /// Names whose actor was being started, and is not any more: it was, or the name is free.
+    pub starts: Vec<Name>,
+    /// Any number of names may be free that none of the others names.
+    pub is_of_many: bool,
 }
 
 impl Applied {
@@ -46,6 +50,8 @@ impl Applied {
         self.own_freed.append(&mut other.own_freed);
         self.own_gone.append(&mut other.own_gone);
         self.gone.append(&mut other.gone);
+        self.starts.append(&mut other.starts);
+        self.is_of_many |= other.is_of_many;
     }
 }
 
@@ -314,16 +320,24 @@ impl<T: Table> Replica<T> {
                         position: batch.position,
                         session: sessions[*session as usize].clone(),
                         request: *request,
-                        actor: *actor,
+                        actor: actor.unwrap_or(0),
                         kind: *kind,
-                        more: More::of(batch.position, batch.position, meta.clone()),
+                        more: More::of_actor(*actor, batch.position, batch.position, meta.clone()),
                         slot: Slot::default(),
                     };
                     self.put(name, row);
                 }
-                Op::Update { name, position, request, meta } => {
+                Op::Bind { name, position, request, actor, meta } => {
                     if let Some(row) = self.row(name).filter(|row| row.position == *position) {
                         let more = More::of(*position, batch.position, meta.clone());
+                        self.touch(name);
+                        applied.starts.extend(row.is_starting().then(|| name.clone()));
+                        self.rows.change(name, Row { request: *request, actor: *actor, more, ..row });
+                    }
+                }
+                Op::Update { name, position, request, meta } => {
+                    if let Some(row) = self.row(name).filter(|row| row.position == *position) {
+                        let more = More::of_actor(row.actor(), *position, batch.position, meta.clone());
                         self.touch(name);
                         self.rows.change(name, Row { request: *request, more, ..row });
                     }
@@ -366,6 +380,7 @@ impl<T: Table> Replica<T> {
     fn free(&mut self, name: &Name, applied: &mut Applied) {
         let Some(row) = self.rows.take(name) else { return };
         self.touch(name);
+        applied.starts.extend(row.is_starting().then(|| name.clone()));
         if row.session.node == self.me {
             applied.own_freed.push((name.clone(), row));
         }
@@ -374,6 +389,7 @@ impl<T: Table> Replica<T> {
     /// Frees all names of a session up to a position, and returns how many they were. Cost: nothing for each name.
     fn free_all_of(&mut self, session: &SessionId, position: Position, applied: &mut Applied) -> u64 {
         let below = position.next();
+        applied.is_of_many = true;
         if session.node == self.me {
             applied.own_gone.push(session.clone());
         }
@@ -455,8 +471,8 @@ impl Staged {
                 Some(held) => {
                     let ChunkHeld { position, session, request, actor, kind, revision, meta } = held;
                     let session = listed(session)?.clone();
-                    let more = More::of(position, revision.unwrap_or(position), meta);
-                    let slot = Slot::default();
+                    let more = More::of_actor(actor, position, revision.unwrap_or(position), meta);
+                    let (actor, slot) = (actor.unwrap_or(0), Slot::default());
                     self.rows.put(&entry.name, Row { position, session, request, actor, kind, more, slot })
                 }
             };

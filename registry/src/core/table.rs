@@ -46,7 +46,7 @@ pub struct Row {
     pub session: Arc<SessionId>,
     /// The request that changed it last: how a request asked again is recognised.
     pub request: RequestNumber,
-    /// The actor, among those of its node.
+    /// The actor, among those of its node. None (0) while it is started: see [`Row::actor`].
     pub actor: u64,
     /// What messages it takes.
     pub kind: Kind,
@@ -63,12 +63,28 @@ pub struct More {
     pub revision: Position,
     /// What the holder says of itself.
     pub meta: Option<Meta>,
+    /// Its actor is being started: it has none yet.
+    pub is_starting: bool,
 }
 
 impl More {
     /// That of a row which was registered and changed last at these positions. None, if there is nothing to keep.
     pub fn of(token: Position, revision: Position, meta: Option<Meta>) -> Option<Arc<Self>> {
-        (revision != token || meta.is_some()).then(|| Arc::new(Self { revision, meta }))
+        let is_starting = false;
+        (revision != token || meta.is_some()).then(|| Arc::new(Self { revision, meta, is_starting }))
+    }
+
+    /// That of a row which may have no actor yet.
+    pub fn of_actor(
+        actor: Option<u64>,
+        token: Position,
+        revision: Position,
+        meta: Option<Meta>,
+    ) -> Option<Arc<Self>> {
+        if actor.is_some() {
+            return Self::of(token, revision, meta);
+        }
+        Some(Arc::new(Self { revision, meta, is_starting: true }))
     }
 }
 
@@ -81,6 +97,16 @@ impl Row {
     /// What the holder says of itself.
     pub fn meta(&self) -> Option<&Meta> {
         self.more.as_ref()?.meta.as_ref()
+    }
+
+    /// Whether its actor is being started.
+    pub fn is_starting(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.is_starting)
+    }
+
+    /// The actor that holds the name. None: it is being started.
+    pub fn actor(&self) -> Option<u64> {
+        (!self.is_starting()).then_some(self.actor)
     }
 
     /// Whether it is what this request came to.
@@ -99,7 +125,7 @@ impl Row {
             node: self.session.node.clone(),
             incarnation: self.session.incarnation,
             session: self.session.number,
-            actor: self.actor,
+            actor: self.actor(),
             kind: self.kind,
             token: self.position,
             revision: self.revision(),

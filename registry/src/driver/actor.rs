@@ -229,6 +229,10 @@ impl Driver {
 
     fn step(&mut self, now: Now, told: Told) {
         self.count(&told);
+        let ended = match &told {
+            Told::Member(Input::StartEnded { claim, .. }) => Some(*claim),
+            _ => None,
+        };
         let mut effects = std::mem::take(&mut self.effects);
         match &mut self.recorders {
             None => self.core.step(now, told, &mut effects),
@@ -238,6 +242,9 @@ impl Driver {
             self.perform(effect);
         }
         self.effects = effects;
+        if let Some(claim) = ended {
+            self.shared.has_yielded(claim);
+        }
     }
 
     fn count(&mut self, told: &Told) {

@@ -19,10 +19,10 @@ use tokio::time::Instant;
 
 use crate::{
     core::{
-        input::{Answer, Event},
+        input::{Answer, Event, StartedAs},
         message::{BadMessage, Message},
     },
-    error::{ConsistentError, RegisterError, UnregisterError, UpdateError},
+    error::{ConsistentError, NotStarted, RegisterError, UnregisterError, UpdateError},
     status::Status,
 };
 
@@ -36,7 +36,7 @@ const OWN: &[Metric] = {
             Counter,
             Count,
             &["registry", "call", "outcome"],
-            "register, update, unregister and consistent reads that this node's member answered, by outcome",
+            "register, start, update, unregister and consistent reads that this node's member answered, by outcome",
         ),
         Metric::new(
             "callsign_registry_batch_operations",
@@ -237,6 +237,9 @@ impl OfRegistry {
         let (call, outcome) = match answer {
             Answer::Registered(Ok(_)) => ("register", "granted"),
             Answer::Registered(Err(error)) => ("register", refusal(error)),
+            Answer::Started(Ok(StartedAs::Ours(_))) => ("start", "ours"),
+            Answer::Started(Ok(StartedAs::Theirs(_))) => ("start", "theirs"),
+            Answer::Started(Err(error)) => ("start", not_started(error)),
             Answer::Unregistered(Ok(_)) => ("unregister", "freed"),
             Answer::Unregistered(Err(error)) => ("unregister", not_freed(error)),
             Answer::Updated(Ok(_)) => ("update", "updated"),
@@ -427,6 +430,21 @@ fn refusal(error: &RegisterError) -> &'static str {
         RegisterError::Draining { .. } => "draining",
         RegisterError::Left => "left",
         RegisterError::Failed(_) => "failed",
+    }
+}
+
+fn not_started(error: &NotStarted) -> &'static str {
+    match error {
+        NotStarted::Register(error) => refusal(error),
+        NotStarted::StillStarting { .. } => "still_starting",
+        NotStarted::Failed { .. } => "start_failed",
+        NotStarted::Panicked { .. } => "panicked",
+        NotStarted::Ended => "actor_ended",
+        NotStarted::NotLocal { .. } => "not_local",
+        NotStarted::OtherMessages => "other_messages",
+        NotStarted::TooSlow { .. } => "too_slow",
+        NotStarted::Lost => "lost",
+        NotStarted::Abandoned => "abandoned",
     }
 }
 

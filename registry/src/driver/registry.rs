@@ -55,6 +55,16 @@ pub enum WhenLapsed {
     Tell(Arc<dyn Fn(Notice) + Send + Sync>),
 }
 
+impl WhenLapsed {
+    /// What the member does, and who is told.
+    pub(super) fn split(self) -> (OnLapse, Option<Listener>) {
+        match self {
+            Self::Stop => (OnLapse::Stop, None),
+            Self::Tell(listener) => (OnLapse::Suspend, Some(listener)),
+        }
+    }
+}
+
 /// A page of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -167,10 +177,7 @@ impl Registry {
         if actor.get_status() >= ActorStatus::Stopping {
             return Err(RegisterError::ActorEnded);
         }
-        let (on_lapse, listener) = match options.when_lapsed {
-            WhenLapsed::Stop => (OnLapse::Stop, None),
-            WhenLapsed::Tell(listener) => (OnLapse::Suspend, Some(listener)),
-        };
+        let (on_lapse, listener) = options.when_lapsed.split();
         let name: Name = name.into();
         self.tell_of_ended_holder(&name);
         let (actor, kind, meta) = (address.pid, address.kind, options.meta);
@@ -184,11 +191,11 @@ impl Registry {
 
     /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,
     /// ahead of the request, which then waits until the name is released.
-    fn tell_of_ended_holder(&self, name: &str) {
+    pub(super) fn tell_of_ended_holder(&self, name: &str) {
         let held_here = self.shared.table.with(name, |row| {
             let is_ours =
                 row.session.incarnation == self.node.incarnation && row.session.node == self.node.name;
-            is_ours.then_some(row.actor)
+            is_ours.then(|| row.actor()).flatten()
         });
         if let Some(actor) = held_here.flatten()
             && ractor::registry::where_is_pid(ActorId::Local(actor)).is_none()
@@ -286,8 +293,12 @@ impl Registry {
         entry: Option<Entry>,
     ) -> Result<ActorRef<M>, WhereisError> {
         let entry = entry.ok_or_else(|| WhereisError::NotFound { name: name.to_owned() })?;
+        let Some(address) = entry.address() else {
+            let (name, node) = (name.to_owned(), entry.node.clone());
+            return Err(WhereisError::Starting { name, node, token: entry.token });
+        };
         let endpoint: &Endpoint = &self.node.endpoint;
-        let resolved = endpoint.resolve::<M>(&entry.address());
+        let resolved = endpoint.resolve::<M>(&address);
         resolved.map_err(|source| WhereisError::Unreachable {
             name: name.to_owned(),
             entry: Box::new(entry),

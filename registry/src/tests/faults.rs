@@ -220,7 +220,7 @@ fn a_batch_that_follows_another_one_at_the_same_position_is_of_another_log() {
 fn a_replica_frees_only_the_registration_that_the_log_quotes() {
     let mut alone = Alone::new();
     let (request, kind) = (RequestNumber(1), Kind(7));
-    let register = Op::Register { name: "x".into(), session: 0, request, actor: 5, kind, meta: None };
+    let register = Op::Register { name: "x".into(), session: 0, request, actor: Some(5), kind, meta: None };
     let batch = |position, op| Batch {
         epoch: Epoch(1),
         nonce: Nonce(position),

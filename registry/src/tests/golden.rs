@@ -34,7 +34,7 @@ fn meta() -> Meta {
 }
 
 fn register(name: Arc<str>, request: RequestNumber, meta: Option<Meta>) -> Op {
-    Op::Register { name, session: 0, request, actor: 40, kind: KIND, meta }
+    Op::Register { name, session: 0, request, actor: Some(40), kind: KIND, meta }
 }
 
 fn ops() -> Vec<(&'static str, Op)> {
@@ -103,8 +103,8 @@ fn messages() -> Vec<(&'static str, Message)> {
     ];
     let chunk = Chunk { sessions: vec![session.clone()], gone: vec![(0, Position(70))], rows };
     vec![
-        ("Requests/Register", requests(Wish::Register { actor: 40, kind: KIND, meta: None })),
-        ("Requests/Register/meta", requests(Wish::Register { actor: 40, kind: KIND, meta: Some(meta()) })),
+        ("Requests/Register", requests(Wish::Register { actor: Some(40), kind: KIND, meta: None })),
+        ("Requests/Register/meta", requests(Wish::Register { actor: Some(40), kind: KIND, meta: Some(meta()) })),
         (
             "Requests/Update",
             requests(Wish::Update { position, revision: Some(position), meta: Some(meta()) }),

@@ -360,13 +360,19 @@ pub fn foreign<T>(what: &str, call: impl FnOnce() -> T) -> Option<T> {
 
 /// As [`foreign`], for code that waits.
 pub async fn foreign_async<T>(what: &str, call: impl Future<Output = T>) -> Option<T> {
-    match AssertUnwindSafe(call).catch_unwind().await {
-        Ok(done) => Some(done),
-        Err(panic) => {
-            tracing::error!(what, panic = text(&*panic), "code of the application has panicked");
-            None
-        }
-    }
+    caught(what, call).await.ok()
+}
+
+/// As [`foreign_async`]. An error is what the panic said.
+///
+/// # Errors
+/// If it panics.
+pub async fn caught<T>(what: &str, call: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(call).catch_unwind().await.map_err(|panic| {
+        let panic = text(&*panic);
+        tracing::error!(what, panic, "code of the application has panicked");
+        panic.to_owned()
+    })
 }
 
 #[cfg(any(test, feature = "faults"))]

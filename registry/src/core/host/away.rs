@@ -31,8 +31,8 @@ impl Host {
 
     /// An actor that holds a name only now is told, too.
     pub(super) fn tell_of_leaving(&self, claim: &Claim, effects: &mut Vec<Effect>) {
-        if self.turned_away.is_some() && claim.on_lapse == OnLapse::Suspend {
-            let (actor, claims) = (claim.actor, vec![claim.id]);
+        if let (Some(_), OnLapse::Suspend, Some(actor)) = (&self.turned_away, claim.on_lapse, claim.actor) {
+            let claims = vec![claim.id];
             effects.push(Effect::Notify { actor, claims, notice: Notice::Draining });
         }
     }

@@ -20,9 +20,10 @@ use std::{
 use callsign_store::planted;
 
 use super::{
-    Answer, Arc, Claim, Effect, Event, Host, Name, Notice, Now, OnLapse, Open, Queued, RegisterError,
-    Replica, RequestNumber, SessionId, Table, Time, UnregisterError, UpdateError, Wish, digest, not_held,
-    refuse,
+    Answer, Arc, Claim, Effect, Event, Host, Name, NotStarted, Notice, Now, OnLapse, Open, Queued,
+    RegisterError, Replica, RequestNumber, SessionId, Table, Time, UnregisterError, UpdateError, Wish,
+    digest, not_held, refuse,
+    starts::{not_registered, refuse_start},
 };
 
 /// Where telling is: behind this actor, or behind this one of its names.
@@ -34,6 +35,8 @@ pub(super) enum Duty {
     Opened(SessionId),
     Lapsed(SessionId),
     Resumed(SessionId),
+    /// No start goes on.
+    EndStarts,
     /// Each actor with a claim is told.
     Tell {
         notice: Notice,
@@ -52,22 +55,28 @@ pub(super) enum Duty {
     /// What was asked for and not sent yet is refused: behind this name of those that wait for another, then behind this number.
     TurnAwayQueued(Option<Name>),
     TurnAwayUnsent(RequestNumber),
+    /// Whoever waits for the start of another looks at what became of it: behind this name.
+    LookAtStarts(Option<Name>),
     /// A call, in its turn.
     Call(Name, Queued),
 }
 
 /// What is left of a slice.
-struct Slice {
+pub(super) struct Slice {
     names: usize,
     left: usize,
 }
 
 impl Slice {
-    fn took(&mut self, names: usize) {
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    pub(super) fn took(&mut self, names: usize) {
         self.left = self.left.saturating_sub(names);
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.left == 0
     }
 }
@@ -177,6 +186,14 @@ impl Host {
                 let was_lapsed = std::mem::replace(&mut self.is_lapsed, false);
                 was_lapsed.then_some(Duty::Tell { notice: Notice::Resumed, told: None })
             }
+            Duty::EndStarts => {
+                let is_rest = self.end_starts(slice, |_| NotStarted::Lost, true, effects);
+                is_rest.then_some(Duty::EndStarts)
+            }
+            Duty::LookAtStarts(behind) => {
+                let last = self.look_behind(behind.as_ref(), slice)?;
+                Some(Duty::LookAtStarts(Some(last)))
+            }
             Duty::Tell { notice, told } => self.tell(notice, told, slice, effects),
             Duty::End { is_of_log } => self.end(is_of_log, slice, effects),
             Duty::Refuse { at } => self.refuse_waiting(at, slice, effects),
@@ -233,6 +250,13 @@ impl Host {
     fn end(&mut self, is_of_log: bool, slice: &mut Slice, effects: &mut Vec<Effect>) -> Option<Duty> {
         if !is_of_log {
             self.session = None;
+        }
+        let lost = |name: &Name| match is_of_log {
+            true => NotStarted::Lost,
+            false => RegisterError::SessionLost { name: name.to_string() }.into(),
+        };
+        if self.end_starts(slice, lost, false, effects) {
+            return Some(Duty::End { is_of_log });
         }
         let mut ended: Vec<(u64, Vec<(Name, Claim)>)> = Vec::new();
         while !slice.is_over()
@@ -294,6 +318,10 @@ impl Host {
                     let error = RegisterError::SessionLost { name: name.to_string() };
                     refuse(caller.call, error, effects);
                 }
+                Queued::Start { caller, .. } => {
+                    let error = RegisterError::SessionLost { name: name.to_string() };
+                    refuse_start(caller.call, error.into(), effects);
+                }
                 Queued::Unregister { caller } => {
                     let answer = not_held(&name, None);
                     effects.push(Effect::Answer { call: caller.call, answer });
@@ -313,14 +341,16 @@ impl Host {
         if !planted!("lost-session-leaves-names-asked") {
             self.by_name.remove(&open.name);
         }
-        if let Wish::Register { actor, .. } = open.wish {
+        if let Some(actor) = open.wish.actor() {
             self.unwatch(actor, effects);
         }
         effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
         let Some(caller) = open.caller else { return };
         let name = open.name.to_string();
         let answer = match open.wish {
-            Wish::Register { .. } => Answer::Registered(Err(RegisterError::SessionLost { name })),
+            Wish::Register { .. } | Wish::Bind { .. } => {
+                not_registered(&open.wish, RegisterError::SessionLost { name })
+            }
             // The end of the session frees it, and that is not in the log yet.
             Wish::Unregister { .. } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name, waited: at.since(caller.began) }))
@@ -349,8 +379,12 @@ impl Host {
         let ask = self.turned_away.clone().unwrap_or_default();
         let (callers, last) = self.queued.take_registers(behind, slice.left);
         slice.took(if last.is_some() { slice.left } else { callers.len() });
-        for caller in callers {
-            refuse(caller.call, RegisterError::Draining { ask: ask.clone() }, effects);
+        for (caller, is_start) in callers {
+            let error = RegisterError::Draining { ask: ask.clone() };
+            match is_start {
+                true => refuse_start(caller.call, error.into(), effects),
+                false => refuse(caller.call, error, effects),
+            }
         }
         last.map_or(Duty::TurnAwayUnsent(RequestNumber(0)), |last| Duty::TurnAwayQueued(Some(last)))
     }
@@ -368,15 +402,15 @@ impl Host {
         for (number, open) in next {
             (last, count) = (*number, count + 1);
             if open.sent.is_none() && matches!(open.wish, Wish::Register { .. }) {
-                unsent.push((*number, open.caller.take()));
+                unsent.push((*number, open.caller.take(), open.wish.clone()));
             }
         }
         let is_rest = count == slice.left;
         slice.took(count);
-        for (number, caller) in unsent {
+        for (number, caller, wish) in unsent {
             if let Some(caller) = caller {
                 let ask = self.turned_away.clone().unwrap_or_default();
-                let answer = Answer::Registered(Err(RegisterError::Draining { ask }));
+                let answer = not_registered(&wish, RegisterError::Draining { ask });
                 effects.push(Effect::Answer { call: caller.call, answer });
             }
             self.withdraw(now, number, replica, effects);

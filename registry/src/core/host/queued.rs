@@ -5,12 +5,13 @@ use std::{
     ops::Bound,
 };
 
-use super::{Caller, Change, Name, Registrant, meta};
+use super::{Caller, Change, Name, Registrant, Starter, meta};
 
 /// A call that waits for another one on the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Queued {
     Register { caller: Caller, registrant: Registrant },
+    Start { caller: Caller, starter: Box<Starter> },
     Unregister { caller: Caller },
     Update { caller: Caller, change: Change },
 }
@@ -18,15 +19,17 @@ pub(super) enum Queued {
 impl Queued {
     pub(super) fn caller(&self) -> Caller {
         match self {
-            Self::Register { caller, .. } | Self::Unregister { caller } | Self::Update { caller, .. } => {
-                *caller
-            }
+            Self::Register { caller, .. }
+            | Self::Start { caller, .. }
+            | Self::Unregister { caller }
+            | Self::Update { caller, .. } => *caller,
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Register { registrant, .. } => meta::weight(registrant.meta.as_ref()),
+            Self::Start { starter, .. } => meta::weight(starter.meta.as_ref()),
             Self::Update { change, .. } => meta::weight(change.meta.as_ref()),
             Self::Unregister { .. } => 0,
         }
@@ -82,13 +85,13 @@ impl Queues {
         self.pop(&name).map(|call| (name, call))
     }
 
-    /// Takes those who ask for names behind this one, of about so many calls. Returns the last name that was looked at, if there are
+    /// Takes those who ask for names, and whether for actors that are yet to be started, behind this one, of about so many calls. Returns the last name that was looked at, if there are
     /// more.
     pub(super) fn take_registers(
         &mut self,
         behind: Option<&Name>,
         calls: usize,
-    ) -> (Vec<Caller>, Option<Name>) {
+    ) -> (Vec<(Caller, bool)>, Option<Name>) {
         let (mut taken, mut emptied) = (Vec::new(), Vec::new());
         let (mut seen, mut last, mut is_more) = (0, None, false);
         let begin = behind.map_or(Bound::Unbounded, Bound::Excluded);
@@ -99,8 +102,8 @@ impl Queues {
             }
             seen += queue.len();
             queue.retain(|call| match call {
-                Queued::Register { caller, .. } => {
-                    taken.push(*caller);
+                Queued::Register { caller, .. } | Queued::Start { caller, .. } => {
+                    taken.push((*caller, matches!(call, Queued::Start { .. })));
                     self.bytes -= call.bytes();
                     false
                 }

@@ -14,6 +14,12 @@ const DIFFER_FOR: Duration = Duration::from_secs(1);
 impl Host {
     /// Rows of this node that the log freed: a claim on one is lost.
     pub(crate) fn on_applied(&mut self, applied: &Applied, effects: &mut Vec<Effect>) {
+        for name in &applied.starts {
+            self.starts.has_ended(name);
+        }
+        if applied.is_of_many {
+            self.many_changed();
+        }
         for (name, row) in &applied.own_freed {
             let is_ours = self.session.as_deref() == Some(&*row.session);
             if is_ours && self.claims.get(name).is_some_and(|claim| claim.position == row.position) {
@@ -38,6 +44,7 @@ impl Host {
                     on_lapse,
                     claim: id,
                     caller: None,
+                    starter: None,
                     sent: None,
                     is_orphan: false,
                 });
@@ -66,7 +73,7 @@ impl Host {
         let Some(session) = self.session.clone() else { return };
         let held = replica.sessions().get(&*session);
         let log = held.map_or((0, 0), |held| (held.names.len(), held.digest));
-        let is_quiet = !self.is_waiting();
+        let is_quiet = !self.is_asking();
         if !is_quiet || log == (self.claims.len(), self.claims_digest) {
             self.differ_since = None;
             return;

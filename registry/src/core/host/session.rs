@@ -11,6 +11,9 @@ impl Host {
     }
 
     pub(crate) fn on_session_lapsed(&mut self, session: SessionId) {
+        if !planted!("start-outlives-lapse") {
+            self.owes(Duty::EndStarts);
+        }
         self.owes(Duty::Lapsed(session));
     }
 

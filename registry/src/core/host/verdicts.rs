@@ -5,7 +5,7 @@ use callsign_store::planted;
 use super::{
     ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, Granted, Host, Message, Name, Now, Position, Queued,
     RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, UpdateError,
-    Verdict, Wish, decided::Decided,
+    Verdict, Wish, decided::Decided, starts::not_registered,
 };
 use crate::core::message::MESSAGE_BYTES;
 
@@ -98,6 +98,9 @@ impl Host {
 
     /// Passes on the verdicts whose time has come: the replica has them, and the session is trusted.
     pub(crate) fn settle<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        if self.starts.is_due() {
+            self.look_at_starts(now, replica, effects);
+        }
         if self.decided.is_empty() || self.is_busy() {
             return;
         }
@@ -111,23 +114,40 @@ impl Host {
             if !self.queued.is_empty() {
                 names.push(one.open.name.clone());
             }
-            self.settle_one(now.time, number, one, effects);
+            self.settle_one(now, number, one, replica, effects);
         }
         for name in names {
             self.next_queued(now, &name, replica, effects);
         }
     }
 
-    fn settle_one(&mut self, now: Time, number: RequestNumber, one: Decided, effects: &mut Vec<Effect>) {
+    fn settle_one<T: Table>(
+        &mut self,
+        now: Now,
+        number: RequestNumber,
+        one: Decided,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
         let Decided { open, verdict, position } = one;
         self.asking.ends(&open.wish, number);
         if self.by_name.get(&open.name) == Some(&number) {
             self.by_name.remove(&open.name);
         }
         let Some(session) = self.session.clone() else { return };
-        let waited = open.caller.map(|caller| now.since(caller.began)).unwrap_or_default();
+        if open.starter.is_some() {
+            match verdict {
+                Verdict::Granted { token, .. } => return self.run_start(now.time, open, token, effects),
+                Verdict::Taken { holder } => return self.start_refused(now, open, holder, replica, effects),
+                _ => {}
+            }
+        }
+        if let Wish::Bind { position, actor, .. } = open.wish {
+            return self.settle_bind(open, (position, actor), &verdict, effects);
+        }
+        let waited = open.caller.map(|caller| now.time.since(caller.began)).unwrap_or_default();
         let (answer, orphaned) = match (open.wish, verdict) {
-            (Wish::Register { actor, kind, .. }, Verdict::Granted { token, revision }) => {
+            (Wish::Register { actor: actor @ Some(_), kind, .. }, Verdict::Granted { token, revision }) => {
                 let orphaned = open.is_orphan.then_some(token);
                 let orphaned = orphaned.filter(|_| !planted!("orphan-not-given-up"));
                 // A register always says which call it came from.
@@ -143,17 +163,19 @@ impl Host {
                     (Answer::Registered(Err(RegisterError::ActorEnded)), orphaned)
                 }
             }
-            (Wish::Register { actor, .. }, verdict) => {
-                self.unwatch(actor, effects);
+            (wish @ Wish::Register { actor, .. }, verdict) => {
+                if let Some(actor) = actor {
+                    self.unwatch(actor, effects);
+                }
                 effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
                 let error = match verdict {
                     Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
                     // No answer to this question, so nothing is known by it.
                     _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };
-                (Answer::Registered(Err(error)), None)
+                (not_registered(&wish, error), None)
             }
-            (Wish::Unregister { .. }, _) => (Answer::Unregistered(Ok(position)), None),
+            (Wish::Unregister { .. } | Wish::Bind { .. }, _) => (Answer::Unregistered(Ok(position)), None),
             (Wish::Update { position: token, .. }, verdict) => {
                 let answer = self.updated(&open.name, token, verdict, waited);
                 let orphaned = open.is_orphan && !planted!("orphan-of-an-update-kept");
@@ -204,6 +226,9 @@ impl Host {
             match next {
                 Queued::Register { caller, registrant } => {
                     self.register(now, caller, name.clone(), registrant, effects);
+                }
+                Queued::Start { caller, starter } => {
+                    self.start(now, caller, name.clone(), *starter, replica, effects);
                 }
                 Queued::Unregister { caller } => {
                     self.unregister(caller, name.clone(), replica, effects);

@@ -4,7 +4,7 @@ use callsign_store::planted;
 
 use super::{
     ASK_AGAIN, Answer, Caller, Effect, Host, Now, Open, Queued, RegisterError, Replica, RequestNumber,
-    Surroundings, Table, Time, UnregisterError, UpdateError, Wish,
+    Surroundings, Table, Time, UnregisterError, UpdateError, Wish, starts::not_registered,
 };
 
 impl Host {
@@ -28,7 +28,8 @@ impl Host {
                 open.caller = None;
                 let answer = expired(open, caller, time, around);
                 effects.push(Effect::Answer { call: caller.call, answer });
-                if open.sent.is_none() && !matches!(open.wish, Wish::Unregister { .. }) {
+                let is_needed = matches!(open.wish, Wish::Unregister { .. } | Wish::Bind { .. });
+                if open.sent.is_none() && !is_needed {
                     withdrawn.push(*number);
                 }
             }
@@ -55,6 +56,10 @@ impl Host {
                     effects.push(Effect::Forget { claim: caller.call });
                     Answer::Registered(Err(RegisterError::Unknown { name, waited }))
                 }
+                Queued::Start { .. } => {
+                    effects.push(Effect::Forget { claim: caller.call });
+                    Answer::Started(Err(RegisterError::Unknown { name, waited }.into()))
+                }
                 Queued::Unregister { .. } => {
                     Answer::Unregistered(Err(UnregisterError::Pending { name, waited }))
                 }
@@ -63,6 +68,7 @@ impl Host {
             effects.push(Effect::Answer { call: caller.call, answer });
             false
         });
+        self.wake_starts(time, effects);
         if around.is_synced {
             self.compare(time, replica, effects);
         }
@@ -82,14 +88,16 @@ impl Host {
         self.by_name.remove(&open.name);
         match open.wish {
             Wish::Register { actor, .. } => {
-                self.unwatch(actor, effects);
+                if let Some(actor) = actor {
+                    self.unwatch(actor, effects);
+                }
                 effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
             }
             // Its actor has ended, and what was to come first does not come.
             Wish::Update { position, .. } if open.is_orphan => {
                 self.give_up(open.name.clone(), position, None);
             }
-            Wish::Update { .. } | Wish::Unregister { .. } => {}
+            Wish::Bind { .. } | Wish::Update { .. } | Wish::Unregister { .. } => {}
         }
         self.next_queued(now, &open.name, replica, effects);
     }
@@ -99,15 +107,18 @@ fn expired(open: &Open, caller: Caller, now: Time, around: Surroundings<'_>) -> 
     let (name, waited) = (open.name.to_string(), now.since(caller.began));
     match open.wish {
         Wish::Unregister { .. } => Answer::Unregistered(Err(UnregisterError::Pending { name, waited })),
-        Wish::Register { .. } if planted!("unknown-taken-for-no") => {
-            Answer::Registered(Err(RegisterError::NoLeader))
-        }
-        Wish::Register { .. } if open.sent.is_some() => {
-            Answer::Registered(Err(RegisterError::Unknown { name, waited }))
-        }
-        Wish::Register { .. } if !around.is_synced => Answer::Registered(Err(RegisterError::NotSynced)),
-        Wish::Register { .. } if !around.has_leader => Answer::Registered(Err(RegisterError::NoLeader)),
-        Wish::Register { .. } => Answer::Registered(Err(RegisterError::Unknown { name, waited })),
+        // The name is held while its actor was started: whether with that actor is not known.
+        Wish::Bind { .. } => not_registered(&open.wish, RegisterError::Unknown { name, waited }),
+        Wish::Register { .. } => not_registered(
+            &open.wish,
+            match around {
+                _ if planted!("unknown-taken-for-no") => RegisterError::NoLeader,
+                _ if open.sent.is_some() => RegisterError::Unknown { name, waited },
+                Surroundings { is_synced: false, .. } => RegisterError::NotSynced,
+                Surroundings { has_leader: false, .. } => RegisterError::NoLeader,
+                _ => RegisterError::Unknown { name, waited },
+            },
+        ),
         Wish::Update { .. } => Answer::Updated(Err(match around {
             _ if open.sent.is_some() => UpdateError::Unknown { name, waited },
             Surroundings { is_synced: false, .. } => UpdateError::NotSynced,

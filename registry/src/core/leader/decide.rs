@@ -32,13 +32,31 @@ pub(super) fn decide<T: Table>(
         }
         (Wish::Register { actor, kind, .. }, Some(row)) => {
             let is_same_session = *row.session == *pending.session;
-            let is_same = row.request == pending.number || (row.actor == *actor && row.kind == *kind);
+            // All that are yet to be started have no actor: only by the request it is the same.
+            let is_same_actor = row.actor() == *actor && row.kind == *kind;
+            let is_same_actor = is_same_actor && (actor.is_some() || planted!("starts-taken-for-one"));
+            let is_same = row.request == pending.number || is_same_actor;
             if is_same_session && is_same && !planted!("request-not-in-row") {
                 (None, Verdict::Granted { token: row.position, revision: row.revision() })
             } else {
                 (None, Verdict::Taken { holder: row.holder() })
             }
         }
+        // Before the state is looked at: it is this request that changed it.
+        (Wish::Bind { .. }, Some(row))
+            if row.is_of(&pending.session, pending.number) && !planted!("bind-not-in-row") =>
+        {
+            (None, Verdict::Granted { token: row.position, revision: row.revision() })
+        }
+        (Wish::Bind { position: token, actor, meta }, Some(row))
+            if (row.position == *token && *row.session == *pending.session && row.is_starting())
+                || planted!("bind-of-any-token") =>
+        {
+            let (name, request) = (pending.name.clone(), pending.number);
+            let op = Op::Bind { name, position: row.position, request, actor: *actor, meta: meta.clone() };
+            (Some(op), Verdict::Granted { token: row.position, revision: position })
+        }
+        (Wish::Bind { .. }, row) => (None, Verdict::NotHeld { holder: row.map(|row| row.holder()) }),
         // Before the token and the revision are looked at: it is this request that moved the revision.
         (Wish::Update { .. }, Some(row))
             if row.is_of(&pending.session, pending.number) && !planted!("update-not-in-row") =>
@@ -46,7 +64,7 @@ pub(super) fn decide<T: Table>(
             (None, Verdict::Updated { revision: row.revision() })
         }
         (Wish::Update { position: token, revision, meta }, Some(row))
-            if (row.position == *token && *row.session == *pending.session)
+            if (row.position == *token && *row.session == *pending.session && !row.is_starting())
                 || planted!("update-of-any-token") =>
         {
             let is_moved = revision.is_some_and(|revision| revision != row.revision());
@@ -92,7 +110,7 @@ mod tests {
         replica.base_on_nothing();
         let (name, request, meta): (Name, _, _) = ("x".into(), RequestNumber(6), None);
         let register =
-            Op::Register { name: name.clone(), session: 0, request, actor: 5, kind: Kind(7), meta };
+            Op::Register { name: name.clone(), session: 0, request, actor: Some(5), kind: Kind(7), meta };
         let (position, request) = (Position(1), RequestNumber(7));
         let update = Op::Update { name, position, request, meta: Meta::new("eu").ok() };
         for op in [register, update] {

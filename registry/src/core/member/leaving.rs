@@ -87,7 +87,7 @@ impl<T: Table> Member<T> {
             led_by: self.leader().map(|(_, node)| node).filter(|node| *node != me).cloned(),
             has_successor: others.any(|row| self.stays(row) && row.priority != 0),
             is_registering: self.host.is_registering(),
-            is_asking: self.host.is_waiting() || self.reads.is_waiting(),
+            is_asking: self.host.is_asking() || self.reads.is_waiting(),
         }
     }
 

@@ -18,7 +18,7 @@ use callsign_store::{
     planted,
     supervision::{NodeFailure, foreign},
 };
-use ractor::ActorRef;
+use ractor::{ActorCell, ActorRef};
 use tokio::sync::{Notify, oneshot};
 
 use super::{Kick, Parts, watched::Watched};
@@ -32,6 +32,7 @@ use crate::{
         inbox::Inbox,
         outage::Outage,
         shared::{SharedTable, TableReader},
+        start::Slot,
     },
     status::Status,
 };
@@ -50,6 +51,8 @@ struct Kept {
     actor: u64,
     flag: Flag,
     listeners: Vec<Listener>,
+    /// Of a name whose actor is yet to be started: how.
+    start: Option<Slot>,
 }
 
 /// How long calls wait, and what they do while the store takes no commits.
@@ -77,6 +80,8 @@ pub(crate) struct Shared {
     answers: Mutex<HashMap<CallId, oneshot::Sender<Answer>>>,
     /// By the call that asked first. The member says when to forget one.
     claims: Mutex<HashMap<CallId, Kept>>,
+    /// Actors that were started for a name, by its claim, until the member has heard of it.
+    yields: Mutex<HashMap<CallId, ActorCell>>,
     /// The actors that hold a name or ask for one.
     pub(super) watched: Watched,
     pub(super) failure: OnceLock<NodeFailure>,
@@ -109,6 +114,7 @@ impl Shared {
             actor: Mutex::new(None),
             answers: Mutex::new(HashMap::new()),
             claims: Mutex::new(HashMap::new()),
+            yields: Mutex::new(HashMap::new()),
             watched: Watched::default(),
             failure: OnceLock::new(),
             next_call: AtomicU64::new(1),
@@ -145,6 +151,7 @@ impl Shared {
         for (_, kept) in lock(&self.claims).drain() {
             kept.flag.store(true, Ordering::SeqCst);
         }
+        self.stop_yields();
         self.changed.notify_waiters();
     }
 
@@ -307,7 +314,7 @@ impl Shared {
     /// Calls the member, which answers within `wait`, and is not waited for much longer: it may hang. `None`: it has ended.
     pub(crate) async fn call(&self, call: Call, wait: Duration) -> Option<Answer> {
         let id = self.next_call();
-        self.call_as(id, call, wait).await
+        self.call_as(id, call, wait, wait).await
     }
 
     /// Asks for a name. The listener is there before the claim is: a lapse right after the grant is told, too.
@@ -319,24 +326,74 @@ impl Shared {
     ) -> Option<Answer> {
         let id = self.next_call();
         let Call::Register { actor, .. } = call else { return None };
-        let kept = Kept { actor, flag: Flag::default(), listeners: listener.into_iter().collect() };
-        lock(&self.claims).insert(id, kept);
-        let answer = self.call_as(id, call, wait).await;
+        let listeners = listener.into_iter().collect();
+        lock(&self.claims).insert(id, Kept { actor, flag: Flag::default(), listeners, start: None });
+        let answer = self.call_as(id, call, wait, wait).await;
         if answer.is_none() {
             self.forget(id);
         }
         answer
     }
 
+    /// Asks for a name whose actor is yet to be started. Each of its requests may be undecided for `wait`.
+    pub(crate) async fn start(
+        &self,
+        call: Call,
+        wait: Duration,
+        listener: Option<Listener>,
+        slot: Slot,
+    ) -> Option<Answer> {
+        let id = self.next_call();
+        let Call::Start { limit, patience, .. } = call else { return None };
+        // The actor gets its number when it is started.
+        let (actor, listeners) = (0, listener.into_iter().collect());
+        let kept = Kept { actor, flag: Flag::default(), listeners, start: Some(slot) };
+        lock(&self.claims).insert(id, kept);
+        // It asks, waits for others, asks again, starts, and binds.
+        let answer = self.call_as(id, call, wait, patience + limit + 3 * wait).await;
+        if answer.is_none() {
+            self.forget(id);
+        }
+        answer
+    }
+
+    /// How the actor of a claim is started.
+    pub(crate) fn slot_of(&self, claim: CallId) -> Option<Slot> {
+        lock(&self.claims).get(&claim)?.start.clone()
+    }
+
+    /// The member is about to hear of an actor that was started for a claim.
+    pub(crate) fn yields(&self, claim: CallId, actor: u64, cell: ActorCell) {
+        if let Some(kept) = lock(&self.claims).get_mut(&claim) {
+            kept.actor = actor;
+        }
+        lock(&self.yields).insert(claim, cell);
+    }
+
+    /// The member has heard of it: it is watched by now, or stopped.
+    pub(super) fn has_yielded(&self, claim: CallId) {
+        lock(&self.yields).remove(&claim);
+    }
+
+    /// The member will not hear of any.
+    pub(crate) fn stop_yields(&self) {
+        let mut all: Vec<_> = std::mem::take(&mut *lock(&self.yields)).into_iter().collect();
+        all.sort_unstable_by_key(|(claim, _)| *claim);
+        for (_, cell) in all {
+            cell.stop(Some("callsign: its name is lost".into()));
+        }
+    }
+
     fn next_call(&self) -> CallId {
         CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
     }
 
-    async fn call_as(&self, id: CallId, call: Call, wait: Duration) -> Option<Answer> {
+    /// `within`: when it has answered at the latest, if it does not hang.
+    async fn call_as(&self, id: CallId, call: Call, wait: Duration, within: Duration) -> Option<Answer> {
         let clock = self.trust.clock();
         let began = clock.now();
         let at = self.status.load().position;
-        let unanswered = call.unanswered(wait, at);
+        let unanswered = call.unanswered(within, at);
         let (answer, answered) = oneshot::channel();
         lock(&self.answers).insert(id, answer);
         self.push(Input::Call { id, call, wait });
@@ -347,7 +404,7 @@ impl Shared {
         tokio::select! {
             biased;
             answer = answered => answer.ok(),
-            () = clock.sleep_until(began + wait + HANGS) => Some(unanswered),
+            () = clock.sleep_until(began + within + HANGS) => Some(unanswered),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         message::Message,
         registry::RegistryEffect,
     },
-    driver::metrics::OfCommit,
+    driver::{metrics::OfCommit, start},
 };
 
 impl Driver {
@@ -52,6 +52,9 @@ impl Driver {
                 self.metrics.answered(&answer);
                 self.shared.answer(call, answer);
             }
+            Effect::Start { name, granted } => {
+                start::begin(&self.supervisor, &self.shared, name, granted);
+            }
             Effect::Watch { actor } => self.watch(actor),
             Effect::Unwatch { actor } => {
                 if self.shared.watched.remove(actor).is_some() {
@@ -59,8 +62,10 @@ impl Driver {
                 }
             }
             Effect::Stop { actor } => {
-                if let Some(cell) = self.shared.watched.get(actor) {
-                    cell.stop(Some("callsign: its session is not trusted".into()));
+                // One that was started for a name that is lost was never watched.
+                let unwatched = || ractor::registry::where_is_pid(ActorId::Local(actor));
+                if let Some(cell) = self.shared.watched.get(actor).or_else(unwatched) {
+                    cell.stop(Some("callsign: its name is not its own any more".into()));
                 }
             }
             Effect::Notify { actor: _, claims, notice } => self.shared.notify(&claims, notice),

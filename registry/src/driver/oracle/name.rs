@@ -175,7 +175,8 @@ impl Oracle for RegistryOracle {
             Err(RegisterError::Taken { holder, .. }) => {
                 let here = holder.node.as_str() == self.registry.node()
                     && holder.incarnation == self.registry.node.incarnation;
-                let lives = ractor::registry::where_is_pid(ractor::ActorId::Local(holder.actor)).is_some();
+                let alive = |actor| ractor::registry::where_is_pid(ractor::ActorId::Local(actor));
+                let lives = holder.actor.and_then(alive).is_some();
                 // An actor of one's own that has ended is being unregistered.
                 let why = if here && lives { Refusal::DuplicateIdentity } else { Refusal::Held };
                 Ok(denial(why, Some(&holder)))
