@@ -18,6 +18,7 @@ use crate::core::{
     meta::{self, Meta},
     name::Name,
     table::RequestNumber,
+    why::GivenUp,
 };
 
 /// The most bytes of one encoded batch. Below the smallest limit of a store's value (100 000).
@@ -41,7 +42,7 @@ pub enum Op {
     /// The metadata of a name is replaced, if its registration is the one at `position`.
     Update { name: Name, position: Position, request: RequestNumber, meta: Option<Meta> },
     /// A name is freed, if its registration is the one at `position`.
-    Unregister { name: Name, position: Position },
+    Unregister { name: Name, position: Position, why: GivenUp },
     /// All names of a closed session are freed.
     HostGone { session: u32 },
     /// A new epoch is open.

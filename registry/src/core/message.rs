@@ -22,6 +22,7 @@ use crate::core::{
     meta::Meta,
     name::Name,
     table::{RequestNumber, Row},
+    why::GivenUp,
 };
 
 /// The version of the messages that this version writes, and the only one that it reads.
@@ -37,7 +38,7 @@ pub enum Wish {
     /// To hold it with this actor, which says this of itself.
     Register { actor: u64, kind: Kind, meta: Option<Meta> },
     /// To give it up, if the registration is the one at `position`.
-    Unregister { position: Position },
+    Unregister { position: Position, why: GivenUp },
     /// To say something else of itself, if the registration is the one at `position`, and was changed last at `revision` if that is
     /// given.
     Update { position: Position, revision: Option<Position>, meta: Option<Meta> },

@@ -16,6 +16,7 @@ use crate::{
         meta::Meta,
         replica::Replica,
         table::RequestNumber,
+        why::GivenUp,
     },
     fuzz::World,
 };
@@ -39,6 +40,7 @@ fn register(name: Arc<str>, request: RequestNumber, meta: Option<Meta>) -> Op {
 
 fn ops() -> Vec<(&'static str, Op)> {
     let (name, request): (Arc<str>, _) = ("pricing".into(), RequestNumber(300));
+    let unregister = |why| Op::Unregister { name: name.clone(), position: Position(69_999), why };
     vec![
         ("Register", register(name.clone(), request, None)),
         ("Register/meta", register(name.clone(), request, Some(meta()))),
@@ -47,7 +49,8 @@ fn ops() -> Vec<(&'static str, Op)> {
             Op::Update { name: name.clone(), position: Position(69_998), request, meta: Some(meta()) },
         ),
         ("Update/none", Op::Update { name: name.clone(), position: Position(69_998), request, meta: None }),
-        ("Unregister", Op::Unregister { name, position: Position(69_999) }),
+        ("Unregister", unregister(GivenUp::Unregistered)),
+        ("Unregister/ended", unregister(GivenUp::ActorEnded)),
         ("HostGone", Op::HostGone { session: 0 }),
         ("Open", Op::Open),
         ("Reset", Op::Reset),
@@ -110,7 +113,8 @@ fn messages() -> Vec<(&'static str, Message)> {
             requests(Wish::Update { position, revision: Some(position), meta: Some(meta()) }),
         ),
         ("Requests/Update/none", requests(Wish::Update { position, revision: None, meta: None })),
-        ("Requests/Unregister", requests(Wish::Unregister { position })),
+        ("Requests/Unregister", requests(Wish::Unregister { position, why: GivenUp::Unregistered })),
+        ("Requests/Unregister/ended", requests(Wish::Unregister { position, why: GivenUp::ActorEnded })),
         ("Verdicts/Granted", verdict(Verdict::Granted { token: Position(69_998), revision: position })),
         ("Verdicts/Taken", verdict(Verdict::Taken { holder: holder.clone() })),
         ("Verdicts/Released", verdict(Verdict::Released)),
@@ -216,7 +220,8 @@ fn of_the_log(position: u64, ops: Vec<Op>) -> Batch {
 /// Batches at positions 1, 2 and 3, the second with an operation of the future; and the second as it is without.
 fn log_with_a_gap() -> ([Bytes; 3], Bytes) {
     let at = |position, ops| of_the_log(position, ops).encode();
-    let unregister = || vec![Op::Unregister { name: "other".into(), position: Position(1) }];
+    let unregister =
+        || vec![Op::Unregister { name: "other".into(), position: Position(1), why: GivenUp::Unregistered }];
     let known = at(2, unregister());
     let future = renamed(&known, "Unregister", "Reregister").into();
     ([at(1, vec![Op::Open]), future, at(3, vec![Op::Open])], known)

@@ -3,9 +3,9 @@
 use callsign_store::planted;
 
 use super::{
-    ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, Granted, Host, Message, Name, Now, Position, Queued,
-    RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, UpdateError,
-    Verdict, Wish, decided::Decided,
+    ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, GivenUp, Granted, Host, Message, Name, Now, Position,
+    Queued, RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time,
+    UpdateError, Verdict, Wish, decided::Decided,
 };
 use crate::core::message::MESSAGE_BYTES;
 
@@ -164,7 +164,7 @@ impl Host {
             effects.push(Effect::Answer { call: caller.call, answer });
         }
         if let Some(token) = orphaned {
-            self.give_up(open.name, token, None);
+            self.give_up(open.name, token, GivenUp::ActorEnded, None);
         }
     }
 
