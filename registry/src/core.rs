@@ -26,3 +26,4 @@ pub(crate) mod snapshot;
 pub(crate) mod table;
 pub(crate) mod trim;
 pub(crate) mod tuning;
+pub(crate) mod why;

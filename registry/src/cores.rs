@@ -13,4 +13,5 @@ pub use crate::core::{
     rows::Held,
     table::{More, RequestNumber, Row, Slot, Table},
     tuning::Tuning,
+    why::GivenUp,
 };

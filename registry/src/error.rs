@@ -128,6 +128,16 @@ pub enum NotStarted {
     Abandoned,
 }
 
+impl NotStarted {
+    /// What is said of it to others.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Failed { reason } => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// Why a name was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]

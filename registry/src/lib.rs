@@ -105,6 +105,7 @@ pub use crate::{
         meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name},
         select::Select,
+        why::Why,
     },
     driver::{
         name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},

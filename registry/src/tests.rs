@@ -18,4 +18,5 @@ mod name_ref;
 mod node_server;
 #[cfg(feature = "election")]
 mod singleton;
+mod start;
 mod status;

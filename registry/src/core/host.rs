@@ -51,6 +51,7 @@ use crate::{
         replica::{Applied, Replica},
         rows::digest,
         table::{RequestNumber, Row, Table},
+        why::GivenUp,
     },
     error::{Elsewhere, NotStarted, RegisterError, UnregisterError, UpdateError},
 };
@@ -316,7 +317,7 @@ impl Host {
             effects.push(Effect::Answer { call: caller.call, answer });
             return;
         };
-        self.give_up(name, claim.position, Some(caller));
+        self.give_up(name, claim.position, GivenUp::Unregistered, Some(caller));
     }
 
     pub(crate) fn update<T: Table>(
@@ -409,8 +410,8 @@ impl Host {
     }
 
     /// Asks the leader to free a name whose claim is dropped already.
-    fn give_up(&mut self, name: Name, position: Position, caller: Option<Caller>) {
-        let wish = Wish::Unregister { position };
+    fn give_up(&mut self, name: Name, position: Position, why: GivenUp, caller: Option<Caller>) {
+        let wish = Wish::Unregister { position, why };
         let on_lapse = OnLapse::Stop;
         let starter = None;
         self.ask(Open { name, wish, on_lapse, claim: None, caller, starter, sent: None, is_orphan: false });
@@ -486,7 +487,7 @@ impl Host {
         for name in names {
             let Some(claim) = self.end_claim(&name, None, effects) else { continue };
             match self.by_name.get(&name) {
-                None => self.give_up(name, claim.position, None),
+                None => self.give_up(name, claim.position, GivenUp::ActorEnded, None),
                 // It is given up once that is decided.
                 Some(number) => self.orphan(*number),
             }

@@ -420,7 +420,7 @@ impl Leader {
         let mut later = VecDeque::new();
         let position = self.next_position(replica.position());
         while let Some(pending) = self.queue.pop_front() {
-            if builder.is_full(self.max_batch, Op::weight_of(&pending.name, pending.wish.meta())) {
+            if builder.is_full(self.max_batch, pending.wish.weight(&pending.name)) {
                 self.queue.push_front(pending);
                 break;
             }

@@ -18,6 +18,7 @@ use crate::core::{
     meta::{self, Meta},
     name::Name,
     table::RequestNumber,
+    why::GivenUp,
 };
 
 /// The most bytes of one encoded batch. Below the smallest limit of a store's value (100 000).
@@ -50,7 +51,7 @@ pub enum Op {
     /// The metadata of a name is replaced, if its registration is the one at `position`.
     Update { name: Name, position: Position, request: RequestNumber, meta: Option<Meta> },
     /// A name is freed, if its registration is the one at `position`.
-    Unregister { name: Name, position: Position },
+    Unregister { name: Name, position: Position, why: GivenUp },
     /// All names of a closed session are freed.
     HostGone { session: u32 },
     /// A new epoch is open.
@@ -66,7 +67,7 @@ impl Op {
             Self::Register { name, meta, .. }
             | Self::Bind { name, meta, .. }
             | Self::Update { name, meta, .. } => Self::weight_of(name, meta.as_ref()),
-            Self::Unregister { name, .. } => Self::weight_of(name, None),
+            Self::Unregister { name, why, .. } => Self::weight_of(name, None) + why.weight(),
             Self::HostGone { .. } | Self::Open | Self::Reset => OP_BYTES,
         }
     }

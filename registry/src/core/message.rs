@@ -22,6 +22,7 @@ use crate::core::{
     meta::Meta,
     name::Name,
     table::{RequestNumber, Row},
+    why::GivenUp,
 };
 
 /// The version of the messages that this version writes, and the only one that it reads.
@@ -39,7 +40,7 @@ pub enum Wish {
     /// To hold it with this actor from now on, if the registration is the one at `position` and has none.
     Bind { position: Position, actor: u64, meta: Option<Meta> },
     /// To give it up, if the registration is the one at `position`.
-    Unregister { position: Position },
+    Unregister { position: Position, why: GivenUp },
     /// To say something else of itself, if the registration is the one at `position`, and was changed last at `revision` if that is
     /// given.
     Update { position: Position, revision: Option<Position>, meta: Option<Meta> },
@@ -53,6 +54,12 @@ impl Wish {
             Self::Bind { actor, .. } => Some(*actor),
             Self::Unregister { .. } | Self::Update { .. } => None,
         }
+    }
+
+    /// About how many bytes it takes with its name, as a request and as an operation; never less than it does.
+    pub fn weight(&self, name: &Name) -> usize {
+        let why = if let Self::Unregister { why, .. } = self { why.weight() } else { 0 };
+        Op::weight_of(name, self.meta()) + why
     }
 
     /// Whether it asks for a name whose actor is yet to be started.
@@ -82,7 +89,7 @@ pub struct Request {
 impl Request {
     /// About how many bytes it takes, encoded; never less than it does.
     pub fn weight(&self) -> usize {
-        Op::weight_of(&self.name, self.wish.meta())
+        self.wish.weight(&self.name)
     }
 }
 

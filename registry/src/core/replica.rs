@@ -342,7 +342,7 @@ impl<T: Table> Replica<T> {
                         self.rows.change(name, Row { request: *request, more, ..row });
                     }
                 }
-                Op::Unregister { name, position } => {
+                Op::Unregister { name, position, .. } => {
                     if self.row(name).is_some_and(|row| row.position == *position) {
                         self.free(name, &mut applied);
                     }

@@ -34,7 +34,7 @@ pub(crate) enum Counter {
 remote_message!(Counter, "test.counter/1");
 
 #[derive(RactorClusterMessage)]
-enum Other {
+pub(crate) enum Other {
     #[allow(dead_code)]
     Nothing,
 }

@@ -48,6 +48,9 @@ async fn busy(cluster: &Cluster, node: &Registry, other: &Registry) {
             }
         }
         actor.stop(None);
+        let started = format!("started-{round}");
+        let started = node.start(&started, |_| async { Ok(counter().await) });
+        let _ = tokio::time::timeout(Duration::from_secs(1), started).await;
         let theirs = format!("theirs-{round}");
         if other.register_with(&theirs, &counter().await, short()).await.is_ok()
             && let Ok(found) = node.whereis_consistent::<Counter>(&theirs, Duration::from_secs(1)).await
@@ -100,7 +103,7 @@ async fn says_so(node: &Registry, failure: &NodeFailure) {
 }
 
 /// All that a node is made of.
-const NODE_PARTS: [&str; 19] = [
+const NODE_PARTS: [&str; 20] = [
     "a commit of a member",
     "a link that is dialled",
     "a link that was accepted",
@@ -114,6 +117,7 @@ const NODE_PARTS: [&str; 19] = [
     "the member of registry default",
     "the references over a link",
     "the session",
+    "the start of an actor for a name",
     "the timer of a registry",
     "the timer of an elector",
     "the timer of links",

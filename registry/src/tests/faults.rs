@@ -32,12 +32,13 @@ use crate::core::{
     leader::Leader,
     log::{Batch, CorruptBatch, Op},
     member::MemberConfig,
-    message::{Message, Request, Verdict},
+    message::{Message, Request, Verdict, Wish},
     name::Name,
     registry::RegistryCore,
     replica::{Replica, Staged},
     table::{RequestNumber, Row},
     tuning::Tuning,
+    why::GivenUp,
 };
 
 fn keys() -> RegistryKeys {
@@ -229,8 +230,8 @@ fn a_replica_frees_only_the_registration_that_the_log_quotes() {
         sessions: vec![alone.session.clone()],
         ops: vec![op],
     };
-    let wrong = Op::Unregister { name: "x".into(), position: Position(9) };
-    let right = Op::Unregister { name: "x".into(), position: Position(10) };
+    let wrong = Op::Unregister { name: "x".into(), position: Position(9), why: GivenUp::Unregistered };
+    let right = Op::Unregister { name: "x".into(), position: Position(10), why: GivenUp::Unregistered };
     let batches = [batch(10, register), batch(11, wrong), batch(12, right)];
     alone.replica.apply(&batches[0]);
     alone.replica.apply(&batches[1]);
@@ -399,4 +400,39 @@ fn an_answer_to_one_incarnation_is_never_for_the_next_although_both_come_in_one_
         _ => None,
     });
     assert_eq!(over.collect::<Vec<_>>(), [Some(5), Some(6)], "who is not linked gets nothing");
+}
+
+#[test]
+fn a_host_says_why_it_gives_a_name_up() {
+    let mut alone = Alone::new();
+    for (name, actor) in [("asked", 5), ("ended", 6)] {
+        alone.register(name, actor);
+    }
+    let asked = requests(&alone.flush(1));
+    let held = asked.iter().map(|request| (request.number, granted(Position(7)))).collect();
+    alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), held);
+    alone.replica.skip_to(end(7));
+    alone.settle();
+    // The third one's actor ends before it is known whether it has the name.
+    alone.register("late", 8);
+    let late = requests(&alone.flush(1))[0].number;
+    let caller = Caller::new(Alone::NOW.time, CallId(9), Duration::from_secs(5));
+    alone.host.unregister(caller, "asked".into(), &alone.replica, &mut Vec::new());
+    for actor in [5, 6, 8] {
+        alone.host.on_actor_ended(actor, &mut Vec::new());
+    }
+    let held = vec![(late, granted(Position(7)))];
+    alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), held);
+    alone.settle();
+    let whys = requests(&alone.flush(1)).into_iter().map(|request| match request.wish {
+        Wish::Unregister { why, .. } => (request.name.to_string(), why),
+        other => panic!("{other:?}"),
+    });
+    let of = |name: &str, why| (name.to_owned(), why);
+    let expected = [
+        of("asked", GivenUp::Unregistered),
+        of("ended", GivenUp::ActorEnded),
+        of("late", GivenUp::ActorEnded),
+    ];
+    assert_eq!(whys.collect::<Vec<_>>(), expected);
 }

@@ -16,6 +16,7 @@ use crate::{
         meta::Meta,
         replica::Replica,
         table::RequestNumber,
+        why::GivenUp,
     },
     fuzz::World,
 };
@@ -39,15 +40,25 @@ fn register(name: Arc<str>, request: RequestNumber, meta: Option<Meta>) -> Op {
 
 fn ops() -> Vec<(&'static str, Op)> {
     let (name, request): (Arc<str>, _) = ("pricing".into(), RequestNumber(300));
+    let bind = |name, meta| Op::Bind { name, position: Position(69_998), request, actor: 40, meta };
+    let unregister = |why| Op::Unregister { name: name.clone(), position: Position(69_999), why };
     vec![
         ("Register", register(name.clone(), request, None)),
         ("Register/meta", register(name.clone(), request, Some(meta()))),
+        (
+            "Register/starting",
+            Op::Register { name: name.clone(), session: 0, request, actor: None, kind: KIND, meta: None },
+        ),
+        ("Bind", bind(name.clone(), None)),
+        ("Bind/meta", bind(name.clone(), Some(meta()))),
         (
             "Update",
             Op::Update { name: name.clone(), position: Position(69_998), request, meta: Some(meta()) },
         ),
         ("Update/none", Op::Update { name: name.clone(), position: Position(69_998), request, meta: None }),
-        ("Unregister", Op::Unregister { name, position: Position(69_999) }),
+        ("Unregister", unregister(GivenUp::Unregistered)),
+        ("Unregister/ended", unregister(GivenUp::ActorEnded)),
+        ("Unregister/failed", unregister(GivenUp::StartFailed { reason: "no room".into() })),
         ("HostGone", Op::HostGone { session: 0 }),
         ("Open", Op::Open),
         ("Reset", Op::Reset),
@@ -80,39 +91,54 @@ fn messages() -> Vec<(&'static str, Message)> {
         node: session.node.clone(),
         incarnation: session.incarnation,
         session: session.number,
-        actor: 40,
+        actor: Some(40),
         kind: KIND,
         token: Position(69_998),
         revision: Position(69_999),
         meta: None,
     };
+    let starting = Entry { actor: None, ..holder.clone() };
     let batches = vec![(position, Bytes::from_static(b"batch"))];
-    let held = |revision, meta| ChunkHeld {
+    let held_by = |actor, revision, meta| ChunkHeld {
         position,
         session: 0,
         request: RequestNumber(300),
-        actor: 40,
+        actor,
         kind: KIND,
         revision,
         meta,
     };
+    let held = |revision, meta| held_by(Some(40), revision, meta);
     let rows = vec![
         ChunkRow { name: "pricing".into(), row: Some(held(None, None)) },
         ChunkRow { name: "said".into(), row: Some(held(Some(Position(70_001)), Some(meta()))) },
+        ChunkRow { name: "starting".into(), row: Some(held_by(None, None, None)) },
         ChunkRow { name: "gone".into(), row: None },
     ];
     let chunk = Chunk { sessions: vec![session.clone()], gone: vec![(0, Position(70))], rows };
     vec![
         ("Requests/Register", requests(Wish::Register { actor: Some(40), kind: KIND, meta: None })),
-        ("Requests/Register/meta", requests(Wish::Register { actor: Some(40), kind: KIND, meta: Some(meta()) })),
+        (
+            "Requests/Register/meta",
+            requests(Wish::Register { actor: Some(40), kind: KIND, meta: Some(meta()) }),
+        ),
         (
             "Requests/Update",
             requests(Wish::Update { position, revision: Some(position), meta: Some(meta()) }),
         ),
         ("Requests/Update/none", requests(Wish::Update { position, revision: None, meta: None })),
-        ("Requests/Unregister", requests(Wish::Unregister { position })),
+        ("Requests/Unregister", requests(Wish::Unregister { position, why: GivenUp::Unregistered })),
+        ("Requests/Unregister/ended", requests(Wish::Unregister { position, why: GivenUp::ActorEnded })),
+        (
+            "Requests/Unregister/failed",
+            requests(Wish::Unregister { position, why: GivenUp::StartFailed { reason: "no room".into() } }),
+        ),
+        ("Requests/Register/starting", requests(Wish::Register { actor: None, kind: KIND, meta: None })),
+        ("Requests/Bind", requests(Wish::Bind { position, actor: 40, meta: None })),
+        ("Requests/Bind/meta", requests(Wish::Bind { position, actor: 40, meta: Some(meta()) })),
         ("Verdicts/Granted", verdict(Verdict::Granted { token: Position(69_998), revision: position })),
         ("Verdicts/Taken", verdict(Verdict::Taken { holder: holder.clone() })),
+        ("Verdicts/Taken/starting", verdict(Verdict::Taken { holder: starting })),
         ("Verdicts/Released", verdict(Verdict::Released)),
         ("Verdicts/Updated", verdict(Verdict::Updated { revision: position })),
         ("Verdicts/Moved", verdict(Verdict::Moved { revision: position })),
@@ -216,7 +242,8 @@ fn of_the_log(position: u64, ops: Vec<Op>) -> Batch {
 /// Batches at positions 1, 2 and 3, the second with an operation of the future; and the second as it is without.
 fn log_with_a_gap() -> ([Bytes; 3], Bytes) {
     let at = |position, ops| of_the_log(position, ops).encode();
-    let unregister = || vec![Op::Unregister { name: "other".into(), position: Position(1) }];
+    let unregister =
+        || vec![Op::Unregister { name: "other".into(), position: Position(1), why: GivenUp::Unregistered }];
     let known = at(2, unregister());
     let future = renamed(&known, "Unregister", "Reregister").into();
     ([at(1, vec![Op::Open]), future, at(3, vec![Op::Open])], known)

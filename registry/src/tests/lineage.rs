@@ -474,7 +474,7 @@ fn nothing_of_a_store_that_went_back_is_left_in_a_table_that_begins_anew() {
         name: "lost".into(),
         session: 0,
         request: RequestNumber(1),
-        actor: 1,
+        actor: Some(1),
         kind: callsign_transport::Kind(7),
         meta: None,
     };

@@ -332,7 +332,7 @@ impl Inner {
                     self.updates.push((name, *token, position));
                     self.decided(&session, *request, position);
                 }
-                Op::Unregister { name, position: token } => {
+                Op::Unregister { name, position: token, .. } => {
                     let name = number_of(name);
                     names.push(name);
                     if self.truth.get(&name).is_some_and(|holder| holder.token == *token) {

@@ -43,7 +43,7 @@ impl Oracle {
         inner.check_nonce(node, &batch);
         inner.check_turns(node, &batch, view);
         for op in &batch.ops {
-            if let Op::Unregister { name, position } = op {
+            if let Op::Unregister { name, position, .. } = op {
                 let freed = (number_of(name), *position);
                 let acts = |of: &NodeId| world.acting_on(*of, |acting| (acting.name, acting.token) == freed);
                 inner.counts.add(Check::FlaggedFirst, 1);

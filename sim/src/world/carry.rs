@@ -400,7 +400,7 @@ impl World {
     fn check_flagged(&mut self, node: NodeId, message: &Message) {
         let Message::Requests { requests, .. } = message else { return };
         for request in requests {
-            if let Wish::Unregister { position } = request.wish {
+            if let Wish::Unregister { position, .. } = request.wish {
                 let name = number_of(&request.name);
                 let acting = self.acting_on(node, |acting| (acting.name, acting.token) == (name, position));
                 self.oracle.gives_up(node, acting.as_ref());

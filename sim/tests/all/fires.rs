@@ -7,7 +7,7 @@ mod listed;
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Batch, CallId, Effect, Message, Op, OpId, RequestNumber, Verdict};
+use callsign::cores::{Batch, CallId, Effect, GivenUp, Message, Op, OpId, RequestNumber, Verdict};
 use callsign_elector::record::{
     AuthorRecord, Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry,
 };
@@ -264,7 +264,10 @@ fn trap_8_checks_of_the_log_fire() {
     // Two operations on one name.
     let mut scene = Scene::new();
     let position = scene.cluster.end().next();
-    scene.ops(vec![register(9, 900), Op::Unregister { name: name_of(9), position }]);
+    scene.ops(vec![
+        register(9, 900),
+        Op::Unregister { name: name_of(9), position, why: GivenUp::Unregistered },
+    ]);
     scene.fires(Check::OneOpPerName);
 
     // What nobody holds under that token says something else of itself.
@@ -288,7 +291,7 @@ fn trap_8_checks_of_the_log_fire() {
     let position = scene.cluster.holder(scene.host, 1).unwrap().position;
     // As the host does first.
     scene.parts(scene.leader).acting.clear();
-    scene.ops(vec![Op::Unregister { name: name_of(1), position }]);
+    scene.ops(vec![Op::Unregister { name: name_of(1), position, why: GivenUp::Unregistered }]);
     assert_eq!(scene.cluster.world.oracle.violation(), None);
     let actor = scene.cluster.world.told()[call].actor;
     scene.ops(vec![register_for(actor, 1, 900)]);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Message, Request, RequestNumber, Wish};
+use callsign::cores::{GivenUp, Message, Request, RequestNumber, Wish};
 use callsign_sim::{
     oracle::Outcome,
     world::{Action, CoreId, NodeId, name_of},
@@ -42,7 +42,12 @@ fn an_unregister_frees_only_the_registration_that_it_quotes_and_only_for_its_own
     let token = cluster.obtain(host, 1);
     cluster.rest();
     for (from, position) in [(host, Position(token.0 - 1)), (other, token)] {
-        let message = forged(&cluster, cluster.session_id(from), 1, Wish::Unregister { position });
+        let message = forged(
+            &cluster,
+            cluster.session_id(from),
+            1,
+            Wish::Unregister { position, why: GivenUp::Unregistered },
+        );
         cluster.say(from, leader, message);
         cluster.pass(SHORTLY_AFTER);
         assert!(cluster.holder(leader, 1).is_some(), "asked by {from} for {position}");

@@ -5,7 +5,8 @@ use std::time::Duration;
 use callsign_store::planted;
 
 use super::{
-    Applied, Claim, Effect, Event, Host, Name, Notice, Open, Replica, Table, Time, Wish, duties::Duty,
+    Applied, Claim, Effect, Event, GivenUp, Host, Name, Notice, Open, Replica, Table, Time, Wish,
+    duties::Duty,
 };
 
 /// How long claims and the log may differ before it is looked into: what is on the way makes them differ.
@@ -89,7 +90,7 @@ impl Host {
                 && !planted!("orphan-not-given-up")
             {
                 effects.push(Effect::Event(Event::Orphan { name: name.clone() }));
-                self.give_up(name.clone(), row.position, None);
+                self.give_up(name.clone(), row.position, GivenUp::Unregistered, None);
             }
         }
         let has_row = |name: &Name, claim: &Claim| {

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use callsign_store::planted;
 
 use super::{
-    Answer, CallId, Caller, Claim, Duration, Effect, Entry, Granted, Host, Kind, Meta, Name, Notice, Now,
-    OnLapse, Open, Position, Queued, RegisterError, Replica, Table, Time, Verdict, Wish, digest,
+    Answer, CallId, Caller, Claim, Duration, Effect, Entry, GivenUp, Granted, Host, Kind, Meta, Name, Notice,
+    Now, OnLapse, Open, Position, Queued, RegisterError, Replica, Table, Time, Verdict, Wish, digest,
     duties::{Duty, Slice},
     meta,
 };
@@ -213,7 +213,8 @@ impl Host {
         };
         if open.caller.is_none() {
             effects.push(Effect::Forget { claim });
-            return self.give_up(name, token, None);
+            let reason = NotStarted::Abandoned.reason();
+            return self.give_up(name, token, GivenUp::StartFailed { reason }, None);
         }
         let kind = starter.kind;
         let until = now + starter.limit;
@@ -394,15 +395,16 @@ impl Host {
             effects.push(Effect::Answer { call: caller.call, answer: Answer::Started(answer) });
         }
         if is_orphan && !planted!("orphan-of-a-start-kept") {
-            self.give_up(open.name, token, None);
+            self.give_up(open.name, token, GivenUp::ActorEnded, None);
         }
     }
 
     /// A start has failed, or may not go on: its claim is flagged, and the name is given up.
     fn fail_start(&mut self, name: &Name, error: NotStarted, effects: &mut Vec<Effect>) {
+        let reason = clip(error.reason());
         let Some(claim) = self.end_start(name, error, effects) else { return };
         if !planted!("failed-start-keeps-name") {
-            self.give_up(name.clone(), claim.position, None);
+            self.give_up(name.clone(), claim.position, GivenUp::StartFailed { reason }, None);
         }
     }
 

@@ -3,9 +3,9 @@
 use callsign_store::planted;
 
 use super::{
-    ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, Granted, Host, Message, Name, Now, Position, Queued,
-    RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time, UpdateError,
-    Verdict, Wish, decided::Decided, starts::not_registered,
+    ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, GivenUp, Granted, Host, Message, Name, Now, Position,
+    Queued, RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time,
+    UpdateError, Verdict, Wish, decided::Decided, starts::not_registered,
 };
 use crate::core::message::MESSAGE_BYTES;
 
@@ -186,7 +186,7 @@ impl Host {
             effects.push(Effect::Answer { call: caller.call, answer });
         }
         if let Some(token) = orphaned {
-            self.give_up(open.name, token, None);
+            self.give_up(open.name, token, GivenUp::ActorEnded, None);
         }
     }
 

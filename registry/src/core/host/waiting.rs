@@ -3,8 +3,8 @@
 use callsign_store::planted;
 
 use super::{
-    ASK_AGAIN, Answer, Caller, Effect, Host, Now, Open, Queued, RegisterError, Replica, RequestNumber,
-    Surroundings, Table, Time, UnregisterError, UpdateError, Wish, starts::not_registered,
+    ASK_AGAIN, Answer, Caller, Effect, GivenUp, Host, Now, Open, Queued, RegisterError, Replica,
+    RequestNumber, Surroundings, Table, Time, UnregisterError, UpdateError, Wish, starts::not_registered,
 };
 
 impl Host {
@@ -95,7 +95,7 @@ impl Host {
             }
             // Its actor has ended, and what was to come first does not come.
             Wish::Update { position, .. } if open.is_orphan => {
-                self.give_up(open.name.clone(), position, None);
+                self.give_up(open.name.clone(), position, GivenUp::ActorEnded, None);
             }
             Wish::Bind { .. } | Wish::Update { .. } | Wish::Unregister { .. } => {}
         }

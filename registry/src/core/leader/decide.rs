@@ -76,13 +76,12 @@ pub(super) fn decide<T: Table>(
             (Some(op), Verdict::Updated { revision: position })
         }
         (Wish::Update { .. }, row) => (None, Verdict::NotHeld { holder: row.map(|row| row.holder()) }),
-        (Wish::Unregister { .. }, Some(row)) if planted!("unguarded-unregister") => {
-            (Some(Op::Unregister { name: pending.name.clone(), position: row.position }), Verdict::Released)
-        }
-        (Wish::Unregister { position }, Some(row))
-            if row.position == *position && *row.session == *pending.session =>
+        (Wish::Unregister { position, why }, Some(row))
+            if (row.position == *position && *row.session == *pending.session)
+                || planted!("unguarded-unregister") =>
         {
-            (Some(Op::Unregister { name: pending.name.clone(), position: *position }), Verdict::Released)
+            let (name, why) = (pending.name.clone(), why.clone());
+            (Some(Op::Unregister { name, position: row.position, why }), Verdict::Released)
         }
         (Wish::Unregister { .. }, _) => (None, Verdict::Released),
     }

@@ -77,7 +77,7 @@ fn apply(rows: &mut Rows, batch: &Batch) {
                     row.more = More::of(*position, batch.position, meta.clone());
                 }
             }
-            Op::Unregister { name, position } => {
+            Op::Unregister { name, position, .. } => {
                 if rows.get(name).is_some_and(|row| row.position == *position) {
                     rows.remove(name);
                 }

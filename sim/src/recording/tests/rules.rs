@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use callsign::{
     Kind,
-    cores::{Batch, CallId, Op, RequestNumber, Row, Slot},
+    cores::{Batch, CallId, GivenUp, Op, RequestNumber, Row, Slot},
 };
 use callsign_elector::record::{Leader, LogEnd, Term};
 use callsign_store::{
@@ -251,7 +251,11 @@ fn a_replica_that_holds_something_else_than_the_log_says_is_noticed() {
     let with = |position, rows: &[(callsign::Name, Row)]| {
         broken(|_, registry| {
             let unregister = |position, name: &str, of| {
-                let ops = vec![Op::Unregister { name: name.into(), position: Position(of) }];
+                let ops = vec![Op::Unregister {
+                    name: name.into(),
+                    position: Position(of),
+                    why: GivenUp::Unregistered,
+                }];
                 let (epoch, nonce, position) = (Epoch(1), Nonce(position), Position(position));
                 Batch { epoch, nonce, position, prev: LogEnd::default(), sessions: Vec::new(), ops }.encode()
             };

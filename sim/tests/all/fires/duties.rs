@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use callsign::cores::{
-    Answer, CallId, Drained, Effect, Input, LeavingTimes, Message, NodeCore, NodeInput, Op, OpId, Request,
-    RequestNumber, Tell, Wish,
+    Answer, CallId, Drained, Effect, GivenUp, Input, LeavingTimes, Message, NodeCore, NodeInput, Op, OpId,
+    Request, RequestNumber, Tell, Wish,
 };
 use callsign_elector::{
     record::{AuthorFloor, MembershipEvent, SessionFloor},
@@ -37,7 +37,7 @@ fn trap_8_checks_of_lapses_and_of_what_a_leader_reads_fire() {
     let mut scene = Scene::new();
     let mut session = scene.cluster.session_id(scene.host);
     session.number = SessionNumber(99);
-    let wish = Wish::Unregister { position: Position(1) };
+    let wish = Wish::Unregister { position: Position(1), why: GivenUp::Unregistered };
     let requests = vec![Request { number: RequestNumber(1), name: name_of(5), wish }];
     let epoch = scene.cluster.term().epoch;
     let (acknowledged, session) = (RequestNumber(0), Arc::new(session));
