@@ -2,7 +2,10 @@
 
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
-    input::{Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, Tell},
+    input::{
+        Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, Tell,
+        Yielded,
+    },
     leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},
     log::{Batch, Op},
     member::{Member, MemberConfig},

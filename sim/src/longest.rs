@@ -185,7 +185,7 @@ impl Follower {
                 name: format!("orders/{number:08}").as_str().into(),
                 session: 0,
                 request: RequestNumber(u64::from(number)),
-                actor: u64::from(number),
+                actor: Some(u64::from(number)),
                 kind: Kind(1),
                 meta: None,
             });

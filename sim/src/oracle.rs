@@ -43,6 +43,9 @@ use crate::world::{Acting, Action, CoreId, NodeId, Violation, World};
 /// A core of a process.
 type Author = (NodeId, Incarnation, CoreId);
 
+/// With its token: who holds a name whose actor is being started.
+const STARTING: u64 = 1 << 63;
+
 /// Who holds a name, as the log says.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
@@ -52,6 +55,15 @@ pub(crate) struct Holder {
     pub(crate) revision: Position,
     /// What it says of itself.
     pub(crate) meta: Option<Meta>,
+    /// It is being started; until it is bound, `actor` is a number that no actor has.
+    pub(crate) is_starting: bool,
+}
+
+impl Holder {
+    /// The actor, or 0 while it is being started.
+    pub(crate) fn known_actor(&self) -> u64 {
+        if self.is_starting { 0 } else { self.actor }
+    }
 }
 
 /// From where to where in the log a registration was there.
@@ -121,6 +133,8 @@ pub(crate) struct Inner {
     spans: Vec<Span>,
     /// Each update of a registration: its name, its token, and its revision from then on.
     updates: Vec<(u8, Position, Position)>,
+    /// Of these, the ones by which an actor that was started came to hold a name.
+    binds: Vec<(u8, Position, Position)>,
     requests: BTreeSet<(SessionId, u64)>,
     committers: BTreeMap<Epoch, (NodeId, Incarnation)>,
     last_epoch: Epoch,
@@ -216,6 +230,7 @@ impl Oracle {
             digests: losses::Digests::default(),
             spans: Vec::new(),
             updates: Vec::new(),
+            binds: Vec::new(),
             requests: BTreeSet::new(),
             committers: BTreeMap::new(),
             last_epoch: Epoch(0),

@@ -331,6 +331,9 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
         if claims != rows {
             return Some(format!("node {node} claims {claims:?}, the log has {rows:?}"));
         }
+        if let Some(actor) = world.stray_of(node) {
+            return Some(format!("actor {actor} of node {node} was started, holds no name, and runs"));
+        }
     }
     if !is_serving {
         return Some(format!("the leader of {epoch:?} does not serve"));

@@ -38,6 +38,8 @@ pub struct Work {
     pub patient: u64,
     /// A holder says something else of itself.
     pub update: u64,
+    /// A name for an actor that is started then.
+    pub start: u64,
 }
 
 /// Weights of what is done to the cluster.

@@ -74,6 +74,12 @@ pub fn progress(world: &World, actions: &mut Vec<Action>) {
             actions.push(Action::TakeAnswer { node });
         }
         let now = world.local(node);
+        for (nth, running) in process.parts.iter().flat_map(|parts| parts.starts.iter().enumerate()) {
+            if running.not_before <= now {
+                let nth = u8::try_from(nth).unwrap_or(u8::MAX);
+                actions.push(Action::EndStart { node, nth });
+            }
+        }
         for core in CORES {
             if wakes_at(world, node, core).is_some_and(|at| at <= now) {
                 actions.push(Action::Wake { node, core });
@@ -98,8 +104,11 @@ pub fn until_next_wake(world: &World) -> Option<Duration> {
             continue;
         }
         let clock = &world.nodes[usize::from(node)].clock;
-        for core in CORES {
-            if let Some(at) = wakes_at(world, node, core) {
+        let parts = world.process(node).and_then(|process| process.parts.as_ref());
+        let starts =
+            parts.into_iter().flat_map(|parts| parts.starts.iter().map(|running| running.not_before));
+        for at in CORES.iter().filter_map(|core| wakes_at(world, node, *core)).chain(starts) {
+            {
                 let until = clock.until(world.now, at);
                 next = Some(next.map_or(until, |next| next.min(until)));
             }
@@ -363,6 +372,7 @@ impl Scheduler {
             work.configure,
             work.patient,
             work.update,
+            work.start,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -380,7 +390,8 @@ impl Scheduler {
             9 => Want::RegisterBeside { name },
             10 => return Action::Configure { node, change: self.settings() },
             11 => Want::RegisterPatiently { name },
-            _ => Want::Update { name, guarded: self.rng.below(2) == 0 },
+            12 => Want::Update { name, guarded: self.rng.below(2) == 0 },
+            _ => Want::Start { name, stops: self.rng.below(4) == 0 },
         };
         Action::Call { node, want }
     }

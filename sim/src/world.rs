@@ -18,6 +18,7 @@ mod leaving;
 mod links;
 pub(crate) mod newer;
 mod process;
+mod starts;
 mod store;
 
 use std::{
@@ -353,6 +354,7 @@ impl World {
             Action::Widen => self.widen(),
             Action::Rate { node, ppm } => self.set_rate(*node, *ppm),
             Action::Call { node, want } => self.call(*node, want),
+            Action::EndStart { node, nth } => self.end_nth_start(*node, *nth),
             Action::EndActor { node, nth } => self.end_nth_actor(*node, *nth),
             Action::Resign { node } => self.resign(*node),
             Action::Configure { node, change } => self.configure(*node, *change),

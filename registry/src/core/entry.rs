@@ -16,7 +16,8 @@ pub struct Entry {
     pub(crate) kind: Kind,
     pub(crate) token: Position,
     pub(crate) revision: Position,
-    pub(crate) meta: Option<Meta>,
+    /// Boxed, so that errors with an entry stay small.
+    pub(crate) meta: Option<Box<Meta>>,
 }
 
 impl Entry {
@@ -66,12 +67,12 @@ impl Entry {
     /// # Errors
     /// `WrongType` if the metadata is a value of another type.
     pub fn meta<T: DeserializeOwned>(&self) -> Result<Option<T>, MetaError> {
-        self.meta.as_ref().map(Meta::read).transpose()
+        self.meta.as_deref().map(Meta::read).transpose()
     }
 
     /// The same, as it was written.
     pub fn raw_meta(&self) -> Option<&Meta> {
-        self.meta.as_ref()
+        self.meta.as_deref()
     }
 
     /// Where the transport finds the actor. `None`: it [is being started](Self::is_starting).

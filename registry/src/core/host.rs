@@ -391,7 +391,7 @@ impl Host {
                 self.register_now(now, caller, name, registrant, effects);
             }
             Queued::Start { caller, starter } => {
-                self.start_now(now, caller, name, *starter, replica, effects)
+                self.start_now(now, caller, name, *starter, replica, effects);
             }
             Queued::Unregister { caller } => self.unregister_now(caller, name, replica, effects),
             Queued::Update { caller, change } => {

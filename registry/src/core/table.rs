@@ -116,7 +116,7 @@ impl Row {
 
     /// The row as callers see it.
     pub fn entry(&self) -> Entry {
-        Entry { meta: self.meta().cloned(), ..self.holder() }
+        Entry { meta: self.meta().cloned().map(Box::new), ..self.holder() }
     }
 
     /// The same without metadata, as answers carry it.

@@ -1,8 +1,8 @@
 //! What clients were told, held against the log, and as a history of their own.
 
 use callsign::{
-    RegisterError, UnregisterError, UpdateError,
-    cores::{Answer, CallId},
+    NotStarted, RegisterError, UnregisterError, UpdateError,
+    cores::{Answer, CallId, Granted, StartedAs},
 };
 use callsign_store::ids::{Incarnation, Position};
 
@@ -24,6 +24,20 @@ pub enum Outcome {
     Taken {
         /// The token of the holder.
         token: Position,
+    },
+    /// An actor was started, and holds the name.
+    Started {
+        /// The token.
+        token: Position,
+        /// Where it was bound.
+        revision: Position,
+    },
+    /// Another actor holds the name, and was not started by this call.
+    Theirs {
+        /// Its token.
+        token: Position,
+        /// Its last change.
+        revision: Position,
     },
     /// Updated.
     Updated {
@@ -76,7 +90,24 @@ pub struct Told {
     pub answer: Option<(u64, Outcome, Position)>,
 }
 
+/// Whether the name may be had by this call, or may have been.
+fn is_unknown(error: &RegisterError) -> bool {
+    matches!(
+        error,
+        RegisterError::Unknown { .. } | RegisterError::SessionLost { .. } | RegisterError::ActorEnded
+    )
+}
+
 impl Oracle {
+    /// The name of a call was granted, and its actor is being started.
+    pub(crate) fn start_runs(&mut self, node: NodeId, id: CallId, token: Position) {
+        self.note(node, || format!("call {}: the actor is started, under {token:?}", id.0));
+        let Some(inner) = self.edit() else { return };
+        if let Some(at) = inner.open_calls.get(&id) {
+            inner.told[*at].target = token;
+        }
+    }
+
     pub(crate) fn asked(
         &mut self,
         id: CallId,
@@ -117,13 +148,21 @@ impl Oracle {
             Answer::Registered(Err(RegisterError::Taken { holder, .. })) => {
                 Outcome::Taken { token: holder.token() }
             }
-            Answer::Registered(Err(
-                RegisterError::Unknown { .. } | RegisterError::SessionLost { .. } | RegisterError::ActorEnded,
-            ))
-            | Answer::Unregistered(Err(UnregisterError::Pending { .. }))
+            Answer::Registered(Err(error)) if is_unknown(&error) => Outcome::Unknown,
+            Answer::Unregistered(Err(UnregisterError::Pending { .. }))
             | Answer::Updated(Err(UpdateError::Unknown { .. } | UpdateError::SessionLost { .. })) => {
                 Outcome::Unknown
             }
+            Answer::Started(Ok(StartedAs::Ours(Granted { token, revision, .. }))) => {
+                Outcome::Started { token, revision }
+            }
+            Answer::Started(Ok(StartedAs::Theirs(entry))) => {
+                Outcome::Theirs { token: entry.token(), revision: entry.revision() }
+            }
+            Answer::Started(Err(NotStarted::StillStarting { .. })) => Outcome::Refused,
+            Answer::Started(Err(NotStarted::Register(error))) if !is_unknown(&error) => Outcome::Refused,
+            // It may have been another's, for a while.
+            Answer::Started(Err(_)) => Outcome::Unknown,
             Answer::Updated(Ok(revision)) => Outcome::Updated { revision },
             Answer::Updated(Err(UpdateError::Changed { revision, .. })) => Outcome::Changed { revision },
             Answer::Unregistered(Ok(at)) => Outcome::Freed { at },
@@ -167,6 +206,32 @@ impl Inner {
                     let span = format!("{span:?}");
                     self.fail(
                         Check::AnswerTrue,
+                        format!("n{name}: {outcome:?} to actor {actor}, asked at {began:?}, told at {end:?}: {span}"),
+                    );
+                }
+            }
+            Outcome::Started { token, revision } | Outcome::Theirs { token, revision } => {
+                self.counts.add(Check::StartTold, 1);
+                let is_ours = matches!(outcome, Outcome::Started { .. });
+                let span = self.spans.iter().find(|span| span.name == name && span.holder.token == *token);
+                let is_bound = self.binds.contains(&(name, *token, *revision));
+                let is_changed = self.updates.contains(&(name, *token, *revision));
+                let is_true = span.is_some_and(|span| {
+                    let is_held = revision == token
+                        && !self.binds.iter().any(|bind| (bind.0, bind.1) == (name, *token));
+                    span.to.is_none_or(|to| to > began)
+                        && *revision <= end
+                        && (span.holder.actor == actor) == is_ours
+                        && if is_ours {
+                            is_bound && *token > began
+                        } else {
+                            is_changed || (is_held && !span.holder.is_starting)
+                        }
+                });
+                if !is_true {
+                    let span = format!("{span:?}");
+                    self.fail(
+                        Check::StartTold,
                         format!("n{name}: {outcome:?} to actor {actor}, asked at {began:?}, told at {end:?}: {span}"),
                     );
                 }

@@ -13,7 +13,9 @@ use callsign_store::{
     record::Record,
 };
 
-use super::{Author, Check, Holder, Inner, Kind, Oracle, Span, elections::Election, states::digest};
+use super::{
+    Author, Check, Holder, Inner, Kind, Oracle, STARTING, Span, elections::Election, states::digest,
+};
 use crate::world::{CoreId, NodeId, World, newer::is_newer, number_of};
 
 /// What was there before a transaction.
@@ -305,9 +307,13 @@ impl Inner {
                     names.push(name);
                     let session: Arc<SessionId> = batch.sessions[*session as usize].clone();
                     self.decided(&session, *request, position);
-                    self.check_granted(name, *actor, position);
-                    let (actor, meta) = (*actor, meta.clone());
-                    let holder = Holder { token: position, session, actor, revision: position, meta };
+                    if let Some(actor) = actor {
+                        self.check_granted(name, *actor, position);
+                    }
+                    let (is_starting, meta) = (actor.is_none(), meta.clone());
+                    let actor = actor.unwrap_or(STARTING | position.0);
+                    let holder =
+                        Holder { token: position, session, actor, revision: position, meta, is_starting };
                     if let Some(former) = self.truth.insert(name, holder.clone()) {
                         self.fail(
                             Check::AnswerTrue,
@@ -315,6 +321,29 @@ impl Inner {
                         );
                     }
                     self.spans.push(Span { name, holder, to: None, given_up: None });
+                }
+                Op::Bind { name, position: token, request, actor, meta } => {
+                    let name = number_of(name);
+                    names.push(name);
+                    self.check_granted(name, *actor, position);
+                    self.counts.add(Check::BindTrue, 1);
+                    let held = self.truth.get_mut(&name);
+                    let held = held.filter(|holder| holder.token == *token && holder.is_starting);
+                    let Some(holder) = held else {
+                        let what = format!(
+                            "actor {actor} is bound to n{name} under {token:?} at {position:?}, which is not started"
+                        );
+                        return self.fail(Check::BindTrue, what);
+                    };
+                    (holder.revision, holder.meta) = (position, meta.clone());
+                    (holder.actor, holder.is_starting) = (*actor, false);
+                    let (session, holder) = (holder.session.clone(), holder.clone());
+                    if let Some(span) = self.spans.iter_mut().find(|s| s.name == name && s.to.is_none()) {
+                        span.holder = holder;
+                    }
+                    self.updates.push((name, *token, position));
+                    self.binds.push((name, *token, position));
+                    self.decided(&session, *request, position);
                 }
                 Op::Update { name, position: token, request, meta } => {
                     let name = number_of(name);
@@ -391,7 +420,8 @@ impl Inner {
         self.position = position;
         let table = self.truth.iter();
         let sum = table.fold(0, |sum, (name, holder)| {
-            sum ^ digest(*name, (holder.token, holder.revision, holder.actor), holder.meta.as_ref())
+            let actor = holder.known_actor();
+            sum ^ digest(*name, (holder.token, holder.revision, actor), holder.meta.as_ref())
         });
         self.digests.push(sum);
     }

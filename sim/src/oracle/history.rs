@@ -18,6 +18,19 @@ fn claimant(actor: u64) -> Claimant {
     Claimant { session: 0, actor }
 }
 
+/// A start takes the name, and binds its actor to it later.
+fn ops_of(told: &Told) -> Vec<Op> {
+    let first = op_of(told);
+    match told.answer.as_ref().map(|(_, outcome, _)| outcome) {
+        Some(Outcome::Started { token, revision }) => {
+            let answer = Updated::Done { revision: revision.0 };
+            let what = What::Update { token: token.0, expected: Some(token.0), answer };
+            vec![first, Op { what, ..first }]
+        }
+        _ => vec![first],
+    }
+}
+
 fn op_of(told: &Told) -> Op {
     let answer = told.answer.as_ref().map(|(_, outcome, _)| outcome);
     let what = match &told.want {
@@ -32,6 +45,16 @@ fn op_of(told: &Told) -> Op {
                 Some(Outcome::Refused) => Registered::Refused,
                 _ => Registered::Unknown,
             },
+        },
+        Want::Start { .. } => match answer {
+            // Held, and not only being started.
+            Some(Outcome::Theirs { token, revision }) => {
+                What::Read { answer: Seen::Found { token: token.0, revision: Some(revision.0) } }
+            }
+            Some(Outcome::Started { token, .. }) => {
+                What::Register { by: claimant(told.actor), answer: Registered::Granted { token: token.0 } }
+            }
+            _ => What::Register { by: claimant(told.actor), answer: Registered::Unknown },
         },
         Want::Unregister { .. } => What::Unregister {
             target: Target::Token(told.target.0),
@@ -92,7 +115,7 @@ impl Oracle {
                 _ => false,
             };
             if !is_vague && !is_mute {
-                names.entry(told.want.name()).or_default().push(op_of(told));
+                names.entry(told.want.name()).or_default().extend(ops_of(told));
             }
         }
         for span in &inner.spans {
@@ -110,6 +133,23 @@ impl Oracle {
             if let Some(call) = session.into_iter().chain(left).chain(ended).chain(given_up).min() {
                 let what = What::Free { token: span.holder.token.0 };
                 names.entry(span.name).or_default().push(Op { call, ret: None, what });
+            }
+        }
+        // What nobody was told of is in the log only.
+        for (name, token, revision) in &inner.binds {
+            let is_it = |told: &Told| {
+                let outcome = told.answer.as_ref().map(|(_, outcome, _)| outcome);
+                told.want.name() == *name
+                    && outcome == Some(&Outcome::Started { token: *token, revision: *revision })
+            };
+            if known(*name, *token) && !inner.told.iter().any(is_it) {
+                // Only this revision: another one is another's.
+                let what = What::Update {
+                    token: token.0,
+                    expected: Some(token.0),
+                    answer: Updated::Done { revision: revision.0 },
+                };
+                names.entry(*name).or_default().push(Op { call: 0, ret: None, what });
             }
         }
         let registers = |ops: &[Op]| ops.iter().filter(|op| matches!(op.what, What::Register { .. })).count();

@@ -187,6 +187,7 @@ impl Inner {
         self.digests.clone_from(&before.digests);
         self.spans.clone_from(&before.spans);
         self.updates.clone_from(&before.updates);
+        self.binds.clone_from(&before.binds);
         self.requests.clone_from(&before.requests);
         self.committers.clone_from(&before.committers);
         self.consumed.clone_from(&before.consumed);
@@ -261,6 +262,7 @@ impl Inner {
         self.voided.extend(std::mem::take(&mut self.open_calls).into_keys());
         self.spans.clear();
         self.updates.clear();
+        self.binds.clear();
         self.requests.clear();
         self.digests.begin(position);
     }

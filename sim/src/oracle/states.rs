@@ -1,5 +1,7 @@
 //! What must hold of every state, and what must only grow from one to the next.
 
+use std::collections::BTreeMap;
+
 use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber};
 
 use callsign::Meta;
@@ -38,6 +40,7 @@ impl Inner {
             | Action::Configure { node, .. }
             // A commit may be another's, and close a session.
             | Action::Store { node, .. }
+            | Action::EndStart { node, .. }
             | Action::EndActor { node, .. } => Some(*node),
             Action::Tick { by } => {
                 self.check_seat_of_the_dead(world, *by);
@@ -66,8 +69,17 @@ impl Inner {
         if self.may_trust_the_closed {
             return;
         }
+        let mut starts: BTreeMap<u8, NodeId> = BTreeMap::new();
         for node in world.ids() {
             let Some(process) = world.process(node) else { continue };
+            for name in process.starting(world.local(node)) {
+                self.counts.add(Check::OneStart, 1);
+                if let Some(other) = starts.insert(name, node) {
+                    let what =
+                        format!("n{name} is started on node {other} and on node {node}, and both may act");
+                    self.fail(Check::OneStart, what);
+                }
+            }
             for acting in process.acting(world.local(node)) {
                 self.counts.add(Check::ActHeld, 1);
                 let holder = self.truth.get(&acting.name);
@@ -96,7 +108,7 @@ impl Inner {
                 );
             }
         }
-        for (name, actor, _) in parts.core.member().holds() {
+        for (name, actor, _) in parts.core.member().holds().filter(|(_, actor, _)| *actor != 0) {
             self.counts.add(Check::HolderWatched, 1);
             if !parts.watched.contains(&actor) && !parts.ended.contains(&actor) {
                 let what =
@@ -193,7 +205,8 @@ impl Inner {
         };
         let rows = replica.rows();
         let found = rows.fold(0, |sum, (name, row)| {
-            sum ^ digest(number_of(name), (row.position, row.revision(), row.actor), row.meta())
+            let actor = row.actor().unwrap_or(0);
+            sum ^ digest(number_of(name), (row.position, row.revision(), actor), row.meta())
         });
         if found != expected {
             let names: Vec<_> = replica.rows().map(|(name, _)| name.clone()).collect();
@@ -345,7 +358,7 @@ impl Oracle {
             session.node == *node && session.incarnation == incarnation && session.number == number
         };
         let rows = inner.truth.iter().filter(|(_, holder)| is_its(holder));
-        rows.map(|(name, holder)| (*name, holder.actor, holder.token)).collect()
+        rows.map(|(name, holder)| (*name, holder.known_actor(), holder.token)).collect()
     }
 
     /// A member says that it is synced.

@@ -22,6 +22,11 @@ pub(crate) struct ToTell {
     is_due: bool,
 }
 
+/// The actors that hold names. None holds one that is being started.
+fn holders(member: &Member<BTreeMap<Name, Row>>) -> impl Iterator<Item = u64> {
+    member.holds().map(|(_, actor, _)| actor).filter(|actor| *actor != 0)
+}
+
 impl Oracle {
     /// The session of a node lapses, or is lost: all these are to be told.
     pub(crate) fn owes_to(&mut self, node: NodeId, actors: impl IntoIterator<Item = u64>) {
@@ -36,11 +41,11 @@ impl Oracle {
     /// A member is about to take this.
     pub(crate) fn hears(&mut self, node: NodeId, member: &Member<BTreeMap<Name, Row>>, input: &Input) {
         if matches!(input, Input::SessionLapsed(_) | Input::SessionLost) {
-            self.owes_to(node, member.holds().map(|(_, actor, _)| actor));
+            self.owes_to(node, holders(member));
         }
         if matches!(input, Input::SessionLapsed(_)) && !member.owes() {
             // Otherwise it may have to tell them first that a former lapse is over.
-            let first = member.holds().map(|(_, actor, _)| actor).collect();
+            let first = holders(member).collect();
             if let Some(inner) = self.edit() {
                 inner.to_tell.entry(node).or_default().first = first;
             }

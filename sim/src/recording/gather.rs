@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use bytes::Bytes;
 use callsign::{
     Name,
-    cores::{Answer, Call, CallId, Effect, Event, Input, Message},
+    cores::{Answer, Call, CallId, Effect, Event, Input, Message, StartedAs},
 };
 use callsign_elector::{
     elector::{self, ElectorEvent},
@@ -227,8 +227,11 @@ impl<'a> OfMember<'a> {
             }
             Input::Call { id, call, .. } => {
                 self.registry.calls.call(&self.process, place, *id);
-                if let Call::Register { name, actor, .. } = call {
-                    self.asked.insert(*id, (name.clone(), *actor));
+                match call {
+                    Call::Register { name, actor, .. } => _ = self.asked.insert(*id, (name.clone(), *actor)),
+                    // The actor that is started has no number yet.
+                    Call::Start { name, .. } => _ = self.asked.insert(*id, (name.clone(), 0)),
+                    _ => {}
                 }
             }
             _ => {}
@@ -255,7 +258,13 @@ impl<'a> OfMember<'a> {
             Effect::Answer { call, answer } => {
                 self.registry.calls.answer(&self.process, place, *call);
                 let asked = self.asked.remove(call);
-                if let (Answer::Registered(Ok(granted)), Some((name, actor))) = (answer, asked) {
+                let granted = match answer {
+                    Answer::Registered(Ok(granted)) | Answer::Started(Ok(StartedAs::Ours(granted))) => {
+                        Some(granted)
+                    }
+                    _ => None,
+                };
+                if let (Some(granted), Some((name, actor))) = (granted, asked) {
                     let (token, session) = (granted.token, granted.session);
                     let (process, place) = (self.process.clone(), place.clone());
                     let grant = Grant { process, place, session, name, actor, token };

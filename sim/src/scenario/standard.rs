@@ -54,6 +54,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         configure: 0,
         patient: 0,
         update: 5,
+        start: 6,
     };
     Profile {
         nodes: 3,

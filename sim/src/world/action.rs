@@ -229,6 +229,13 @@ pub enum Action {
         /// What it wants.
         want: Want,
     },
+    /// A start that runs comes to its end.
+    EndStart {
+        /// Where.
+        node: NodeId,
+        /// Which of those that run.
+        nth: u8,
+    },
     /// An actor that holds or asks for a name ends.
     EndActor {
         /// Where.
@@ -330,6 +337,7 @@ impl Action {
             Self::Widen => "lanes have room again",
             Self::Rate { .. } => "clock rate",
             Self::Call { want, .. } => want.kind(),
+            Self::EndStart { .. } => "start of an actor ends",
             Self::EndActor { .. } => "actor ends",
             Self::Resign { .. } => "resign",
             Self::Configure { .. } => "configure",

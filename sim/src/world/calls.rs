@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Meta, Name,
-    cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, Queue},
+    cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, Queue, StartedAs},
 };
 use callsign_store::ids::{Incarnation, Position, SessionNumber};
 use callsign_transport::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::{Acting, NodeId, World};
+use super::{Acting, NodeId, World, starts::START_LIMIT};
 
 /// How long a client waits.
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(4);
@@ -39,6 +39,13 @@ pub enum Want {
     RegisterPatiently {
         /// The number of the name.
         name: u8,
+    },
+    /// A name for an actor that is started then, unless somebody else does.
+    Start {
+        /// The number of the name.
+        name: u8,
+        /// Whether the actor is stopped when the session lapses.
+        stops: bool,
     },
     /// To give a name up.
     Unregister {
@@ -71,6 +78,7 @@ impl Want {
             Self::RegisterAgain { .. } => "register again",
             Self::RegisterBeside { .. } => "register beside",
             Self::RegisterPatiently { .. } => "register patiently",
+            Self::Start { .. } => "start an actor",
             Self::Unregister { .. } => "unregister",
             Self::Update { .. } => "update",
             Self::Consistent { .. } => "consistent lookup",
@@ -86,6 +94,7 @@ impl Want {
                 | Self::RegisterAgain { .. }
                 | Self::RegisterBeside { .. }
                 | Self::RegisterPatiently { .. }
+                | Self::Start { .. }
         )
     }
 
@@ -96,6 +105,7 @@ impl Want {
             | Self::RegisterAgain { name }
             | Self::RegisterBeside { name }
             | Self::RegisterPatiently { name }
+            | Self::Start { name, .. }
             | Self::Unregister { name }
             | Self::Update { name, .. }
             | Self::Consistent { name }
@@ -134,6 +144,14 @@ pub struct Grant {
 
 /// All grants that are to be kept.
 pub(super) type Granted = BTreeMap<u8, Grant>;
+
+/// What an answer grants to its caller.
+pub(super) fn granted_by(answer: &Answer) -> Option<&callsign::cores::Granted> {
+    match answer {
+        Answer::Registered(Ok(granted)) | Answer::Started(Ok(StartedAs::Ours(granted))) => Some(granted),
+        _ => None,
+    }
+}
 
 /// The text of a name.
 pub fn name_of(number: u8) -> Name {
@@ -185,6 +203,13 @@ impl World {
                     return false;
                 };
                 (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta }, actor)
+            }
+            Want::Start { stops, .. } => {
+                let actor = self.next_actor;
+                self.next_actor += 1;
+                let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
+                let (kind, limit, patience) = (Kind(7), START_LIMIT, CLIENT_TIMEOUT);
+                (Call::Start { name, kind, on_lapse, meta, limit, patience }, actor)
             }
             Want::Unregister { name: number } => {
                 self.granted.retain(|held, grant| held != number || grant.node != node);
@@ -300,7 +325,8 @@ impl World {
             _ => {}
         }
         let incarnation = self.process(node).map(|process| process.incarnation);
-        if let (Some(asked), Answer::Registered(Ok(granted))) = (&asked, &answer)
+        let granted = granted_by(&answer);
+        if let (Some(asked), Some(granted)) = (&asked, granted)
             && !asked.is_void
             && let Some(incarnation) = incarnation
         {
@@ -313,7 +339,7 @@ impl World {
             };
             self.granted.insert(asked.want.name(), grant);
         }
-        if let (Some(asked), Answer::Registered(Ok(granted)), true) = (&asked, &answer, is_claim) {
+        if let (Some(asked), Some(granted), true) = (&asked, granted, is_claim) {
             let acting = Acting { name: asked.want.name(), token: granted.token, session: granted.session };
             if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
                 parts.acting.insert(granted.claim, acting);

@@ -2,9 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use callsign::cores::{
-    Answer, Effect, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
-};
+use callsign::cores::{Effect, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish};
 use callsign_elector::{
     elector::{Effect as ElectorEffect, ElectorEvent, Input as ElectorInput, Notice},
     session::{Effect as SessionEffect, Input as SessionInput, SessionEvent},
@@ -13,7 +11,7 @@ use callsign_store::Time;
 use callsign_store::ids::NodeName;
 use callsign_transport::{LinkId, PeerId};
 
-use super::{Acting, CoreId, NodeId, Op, Request, World, number_of};
+use super::{Acting, CoreId, NodeId, Op, Request, World, calls::granted_by, number_of};
 use crate::oracle::{Check, owed};
 
 impl World {
@@ -100,6 +98,7 @@ impl World {
                 .iter()
                 .flat_map(|parts| parts.core.member().holds())
                 .map(|(_, actor, _)| actor)
+                .filter(|actor| *actor != 0)
                 .collect();
             self.oracle.owes_to(node, holders);
         }
@@ -235,8 +234,10 @@ impl World {
                 Effect::Send { to, .. } => {
                     parts.sends.push_back((to.clone(), parts.link_of.get(to).copied()));
                 }
-                Effect::Answer { call, answer: Answer::Registered(Ok(grant)) } => {
-                    granted.push((*call, grant.token, now.trusted == Some(grant.session)));
+                Effect::Answer { call, answer } => {
+                    let grant = granted_by(answer);
+                    granted
+                        .extend(grant.map(|grant| (*call, grant.token, now.trusted == Some(grant.session))));
                 }
                 _ => {}
             }
@@ -354,8 +355,12 @@ impl World {
                     parts.watched.remove(&actor);
                 }
             }
+            Effect::Start { name, granted } => self.start_actor(node, name, &granted),
             Effect::Stop { actor } => {
-                self.oracle.told(self.is_watched(node, actor), node, actor);
+                // One that was started for a name that is lost was never watched.
+                let parts = self.process(node).and_then(|process| process.parts.as_ref());
+                let is_known = parts.is_some_and(|parts| parts.yielded.contains(&actor));
+                self.oracle.told(is_known || self.is_watched(node, actor), node, actor);
                 self.actor_ended(node, actor);
             }
             Effect::Notify { actor, notice, .. } => {

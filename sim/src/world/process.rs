@@ -23,7 +23,7 @@ use crate::{oracle::Check, shared::Shared};
 
 use crate::rng::Rng;
 
-use super::{CoreId, NodeId, World};
+use super::{CoreId, NodeId, World, starts::Running};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
 const MOST_STEPS: u32 = 10_000;
@@ -106,6 +106,10 @@ pub struct Parts {
     pub watched: BTreeSet<u64>,
     /// The actors that have ended: who is to be watched after that is reported at once.
     pub ended: BTreeSet<u64>,
+    /// Starts that run, oldest first.
+    pub starts: Vec<Running>,
+    /// Actors that starts brought.
+    pub yielded: BTreeSet<u64>,
     /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
     pub acting: BTreeMap<CallId, Acting>,
 }
@@ -160,6 +164,16 @@ impl Process {
         let acting = self.parts.iter().flat_map(|parts| parts.acting.values());
         let trusted = self.trusted(now);
         acting.filter(move |acting| trusted == Some(acting.session))
+    }
+
+    /// The names for which actors are started whose check passes.
+    pub fn starting(&self, now: Duration) -> impl Iterator<Item = u8> {
+        let running = self
+            .parts
+            .iter()
+            .flat_map(|parts| parts.starts.iter().filter_map(|running| parts.acting.get(&running.claim)));
+        let trusted = self.trusted(now);
+        running.filter(move |acting| trusted == Some(acting.session)).map(|acting| acting.name)
     }
 
     /// When a core wants to be woken.
@@ -262,6 +276,8 @@ impl World {
             sends: VecDeque::new(),
             watched: BTreeSet::new(),
             ended: BTreeSet::new(),
+            starts: Vec::new(),
+            yielded: BTreeSet::new(),
             acting: BTreeMap::new(),
         };
         let Some(process) = self.process_mut(node) else { return };

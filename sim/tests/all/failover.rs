@@ -244,8 +244,14 @@ fn b6_a_message_of_a_former_epoch_is_dropped_and_one_of_a_later_epoch_makes_its_
         let prev = c.replica(reader).end();
         let (position, sessions) = (prev.position.next(), vec![Arc::new(c.session_id(leader))]);
         let request = RequestNumber(900 + actor);
-        let ops =
-            vec![Op::Register { name: name_of(1), session: 0, request, actor, kind: Kind(7), meta: None }];
+        let ops = vec![Op::Register {
+            name: name_of(1),
+            session: 0,
+            request,
+            actor: Some(actor),
+            kind: Kind(7),
+            meta: None,
+        }];
         let batch = Batch { epoch, nonce: Nonce(actor), position, prev, sessions, ops };
         Message::Replicate { epoch, position, batch: batch.encode() }
     };

@@ -200,7 +200,7 @@ fn register_for(actor: u64, name: u8, request: u64) -> Op {
         name: name_of(name),
         session: 1,
         request: RequestNumber(request),
-        actor,
+        actor: Some(actor),
         kind: Kind(7),
         meta: None,
     }

@@ -113,8 +113,12 @@ fn a_session_that_was_read_closed_is_not_served_any_more() {
     let session = cluster.session_id(host);
     cluster.must(&Action::Outage { node: host, is_out: true });
     cluster.until("freed", |c| c.holder(leader, 1).is_none());
-    let message =
-        forged(&cluster, session, 2, Wish::Register { actor: 1001, kind: callsign::Kind(7), meta: None });
+    let message = forged(
+        &cluster,
+        session,
+        2,
+        Wish::Register { actor: Some(1001), kind: callsign::Kind(7), meta: None },
+    );
     cluster.say(host, leader, message);
     cluster.pass(SHORTLY_AFTER);
     assert!(cluster.holder(leader, 2).is_none());

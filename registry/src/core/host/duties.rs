@@ -251,9 +251,9 @@ impl Host {
         if !is_of_log {
             self.session = None;
         }
-        let lost = |name: &Name| match is_of_log {
-            true => NotStarted::Lost,
-            false => RegisterError::SessionLost { name: name.to_string() }.into(),
+        let lost = |name: &Name| {
+            let of_session = || RegisterError::SessionLost { name: name.to_string() }.into();
+            if is_of_log { NotStarted::Lost } else { of_session() }
         };
         if self.end_starts(slice, lost, false, effects) {
             return Some(Duty::End { is_of_log });
@@ -381,9 +381,10 @@ impl Host {
         slice.took(if last.is_some() { slice.left } else { callers.len() });
         for (caller, is_start) in callers {
             let error = RegisterError::Draining { ask: ask.clone() };
-            match is_start {
-                true => refuse_start(caller.call, error.into(), effects),
-                false => refuse(caller.call, error, effects),
+            if is_start {
+                refuse_start(caller.call, error.into(), effects);
+            } else {
+                refuse(caller.call, error, effects);
             }
         }
         last.map_or(Duty::TurnAwayUnsent(RequestNumber(0)), |last| Duty::TurnAwayQueued(Some(last)))

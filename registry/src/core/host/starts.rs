@@ -495,3 +495,6 @@ pub(super) fn not_registered(wish: &Wish, error: RegisterError) -> Answer {
         _ => Answer::Registered(Err(error)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -149,4 +149,67 @@ mod tests {
         // The number is another session's.
         assert!(matches!(asked(&b, 7, 1, None), (false, Verdict::NotHeld { .. })));
     }
+
+    /// A replica in which the session of node a has "x" at position 1 by its request 6, while its actor is being started.
+    fn starting() -> Replica<BTreeMap<Name, Row>> {
+        let mut replica = Replica::new(NodeName::new("a").unwrap(), BTreeMap::new());
+        replica.base_on_nothing();
+        let (name, request): (Name, _) = ("x".into(), RequestNumber(6));
+        let mut builder = BatchBuilder::default();
+        builder.session(&session("a"));
+        builder.push(Op::Register { name, session: 0, request, actor: None, kind: Kind(7), meta: None });
+        replica.apply(&builder.build(Epoch(1), Nonce(1), LogEnd::default(), Position(1)));
+        replica
+    }
+
+    fn decided(
+        replica: &Replica<BTreeMap<Name, Row>>,
+        session: &Arc<SessionId>,
+        number: u64,
+        wish: Wish,
+    ) -> (Option<Op>, Verdict) {
+        let (session, number) = (session.clone(), RequestNumber(number));
+        let pending = Pending { session, number, name: "x".into(), wish };
+        decide(replica, &pending, Position(3), &mut BatchBuilder::default())
+    }
+
+    #[test]
+    fn a_start_is_the_same_again_only_for_its_own_request_and_is_bound_once_by_its_own_session() {
+        let (a, b, starting) = (session("a"), session("b"), starting());
+        let start = || Wish::Register { actor: None, kind: Kind(7), meta: None };
+        let granted = |revision| Verdict::Granted { token: Position(1), revision: Position(revision) };
+        assert_eq!(decided(&starting, &a, 6, start()), (None, granted(1)));
+        for (session, number) in [(&a, 7), (&b, 6)] {
+            let (op, verdict) = decided(&starting, session, number, start());
+            assert!(op.is_none() && matches!(&verdict, Verdict::Taken { holder } if holder.is_starting()));
+        }
+        let register = Wish::Register { actor: Some(0), kind: Kind(7), meta: None };
+        assert!(
+            matches!(decided(&starting, &a, 7, register), (None, Verdict::Taken { .. })),
+            "it is nobody's"
+        );
+        let update = Wish::Update { position: Position(1), revision: None, meta: None };
+        assert!(matches!(decided(&starting, &a, 7, update), (None, Verdict::NotHeld { .. })));
+
+        let bind = |position| Wish::Bind { position: Position(position), actor: 5, meta: None };
+        for (session, token) in [(&b, 1), (&a, 2)] {
+            assert!(matches!(decided(&starting, session, 7, bind(token)), (None, Verdict::NotHeld { .. })));
+        }
+        let (op, verdict) = decided(&starting, &a, 7, bind(1));
+        assert_eq!(verdict, granted(3));
+        let mut replica = starting;
+        let mut builder = BatchBuilder::default();
+        builder.push(op.unwrap());
+        let end = replica.end();
+        replica.apply(&builder.build(Epoch(1), Nonce(3), end, Position(3)));
+        let row = replica.row("x").unwrap();
+        assert_eq!((row.actor(), row.revision(), row.position), (Some(5), Position(3), Position(1)));
+        // Asked again it is told the same; another one has nothing to bind.
+        assert_eq!(decided(&replica, &a, 7, bind(1)), (None, granted(3)));
+        assert!(matches!(decided(&replica, &a, 8, bind(1)), (None, Verdict::NotHeld { .. })));
+        // Now it is a name as any other.
+        assert!(matches!(decided(&replica, &a, 9, start()), (None, Verdict::Taken { .. })));
+        let register = Wish::Register { actor: Some(5), kind: Kind(7), meta: None };
+        assert_eq!(decided(&replica, &a, 9, register), (None, granted(3)));
+    }
 }

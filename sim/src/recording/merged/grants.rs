@@ -34,8 +34,9 @@ impl Grant {
         batch.ops.iter().any(|op| match op {
             Op::Register { name, session, actor, .. } => {
                 let session = batch.sessions.get(*session as usize);
+                // One that was bound later is in a batch after it.
                 *name == self.name
-                    && *actor == self.actor
+                    && actor.is_none_or(|actor| actor == self.actor)
                     && session.is_some_and(|session| {
                         session.node == self.process.node
                             && session.incarnation == self.process.incarnation

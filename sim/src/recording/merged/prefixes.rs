@@ -67,9 +67,16 @@ fn apply(rows: &mut Rows, batch: &Batch) {
                 let (session, request, actor, kind) = (session(index), *request, *actor, *kind);
                 let slot = Slot::default();
                 let (position, more) =
-                    (batch.position, More::of(batch.position, batch.position, meta.clone()));
+                    (batch.position, More::of_actor(actor, batch.position, batch.position, meta.clone()));
+                let actor = actor.unwrap_or(0);
                 let row = Row { position, session, request, actor, kind, more, slot };
                 rows.insert(name.clone(), row);
+            }
+            Op::Bind { name, position, request, actor, meta } => {
+                if let Some(row) = rows.get_mut(name).filter(|row| row.position == *position) {
+                    (row.request, row.actor) = (*request, *actor);
+                    row.more = More::of(*position, batch.position, meta.clone());
+                }
             }
             Op::Update { name, position, request, meta } => {
                 if let Some(row) = rows.get_mut(name).filter(|row| row.position == *position) {

@@ -42,7 +42,7 @@ fn batch(position: u64, epoch: u64, nonce: u64, host: &str, name: &str) -> Bytes
         name: name.into(),
         session: 0,
         request: RequestNumber(1),
-        actor: 7,
+        actor: Some(7),
         kind: Kind::of("x"),
         meta: None,
     };
