@@ -11,7 +11,7 @@
 //! | `POST /update` | `{name, meta?, expected?, registry?}` | `{name, revision}`: what the name says of itself is `meta` now |
 //! | `POST /unregister` | `{name, registry?}` | `{name, position}` |
 //! | `POST /end-actor` | `{name, registry?}` | `{name}` once the actor has ended; its name is freed thereafter |
-//! | `GET /whereis` | `?name=&consistent=&wait_ms=` | an entry: `{name, node, incarnation, session, actor, kind, token, revision, meta}` |
+//! | `GET /whereis` | `?name=&consistent=&wait_ms=` | an entry: `{name, node, incarnation, session, actor, kind, token, revision, meta}`; no `actor` while one is started |
 //! | `POST /call` | `{name, text, wait_ms?, consistent?}` | `{answer}` |
 //! | `GET /names` | `?prefix=&node=&meta=&after=&limit=` | `{names: [..], next}`: a page of names, see below |
 //! | `GET /entries` | the same | `{entries: [..], next}`: a page of entries |

@@ -335,6 +335,9 @@ impl From<WhereisError> for Refusal {
             WhereisError::NotFound { name } => Self::not_found(&name),
             WhereisError::Lookup(error) => error.into(),
             WhereisError::Consistent(error) => error.into(),
+            WhereisError::Starting { node, token, .. } => {
+                Self::unavailable("starting", text).with("node", node).with("token", token)
+            }
             WhereisError::Unreachable { entry, source, .. } => {
                 let code = match source {
                     ResolveError::WrongType { .. } => "wrong_type",

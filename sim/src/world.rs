@@ -44,6 +44,7 @@ pub use self::{
     clock::NodeClock,
     links::{Conn, Frame},
     process::{Acting, Op, OpAnswer, Parts, Process, Request},
+    starts::Running,
     store::Orphan,
 };
 use crate::{oracle::Oracle, shared::Shared};

@@ -39,6 +39,8 @@ pub enum Outcome {
         /// Its last change.
         revision: Position,
     },
+    /// Nothing is held by this call, and nothing will be: what was started is not bound.
+    Failed,
     /// Updated.
     Updated {
         /// The revision from then on.
@@ -161,8 +163,9 @@ impl Oracle {
             }
             Answer::Started(Err(NotStarted::StillStarting { .. })) => Outcome::Refused,
             Answer::Started(Err(NotStarted::Register(error))) if !is_unknown(&error) => Outcome::Refused,
-            // It may have been another's, for a while.
-            Answer::Started(Err(_)) => Outcome::Unknown,
+            // It may be bound, or may have been.
+            Answer::Started(Err(NotStarted::Register(_) | NotStarted::Ended)) => Outcome::Unknown,
+            Answer::Started(Err(_)) => Outcome::Failed,
             Answer::Updated(Ok(revision)) => Outcome::Updated { revision },
             Answer::Updated(Err(UpdateError::Changed { revision, .. })) => Outcome::Changed { revision },
             Answer::Unregistered(Ok(at)) => Outcome::Freed { at },
@@ -188,7 +191,7 @@ impl Inner {
     fn check_answer(&mut self, at: usize, outcome: &Outcome) {
         let Told { want, began, actor, .. } = self.told[at].clone();
         let (name, end) = (want.name(), self.position);
-        if matches!(outcome, Outcome::Refused | Outcome::Taken { .. }) {
+        if matches!(outcome, Outcome::Refused | Outcome::Failed | Outcome::Taken { .. }) {
             self.check_refused(name, actor, outcome);
         }
         match outcome {
@@ -269,7 +272,7 @@ impl Inner {
                 }
             }
             Outcome::Unknown => self.counts.add(Check::Unknown, 1),
-            Outcome::Refused => {}
+            Outcome::Refused | Outcome::Failed => {}
         }
     }
 

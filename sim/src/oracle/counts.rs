@@ -31,6 +31,8 @@ counted! {
     UpdateTrue "what is updated is held under its token",
     BindTrue "what is bound was being started under its token",
     StartTold "a start is in the log when it is acknowledged, and what is another's is held",
+    StartOver "a start whose session lapsed, or that was too slow, is over",
+    StartAwaited "who waits for the start of another waits for one that runs",
     OneStart "at most one start of a name runs whose check passes",
     UpdateTold "an update is in the log when it is acknowledged, and a refusal names the last change",
     RequestOnce "a request is granted once",

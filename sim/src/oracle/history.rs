@@ -54,6 +54,8 @@ fn op_of(told: &Told) -> Op {
             Some(Outcome::Started { token, .. }) => {
                 What::Register { by: claimant(told.actor), answer: Registered::Granted { token: token.0 } }
             }
+            // It had the name for a while, maybe: the log knows under which token.
+            Some(Outcome::Failed) => What::Register { by: claimant(told.actor), answer: Registered::Refused },
             _ => What::Register { by: claimant(told.actor), answer: Registered::Unknown },
         },
         Want::Unregister { .. } => What::Unregister {
@@ -104,7 +106,7 @@ impl Oracle {
                 matches!(told.want, Want::Unregister { .. }) && !known(told.want.name(), told.target);
             // What had no effect and told nothing needs no place in an order.
             let is_mute = match (&told.want, told.answer.as_ref().map(|(_, outcome, _)| outcome)) {
-                (_, Some(Outcome::Refused)) | (Want::Consistent { .. }, None) => true,
+                (_, Some(Outcome::Refused | Outcome::Failed)) | (Want::Consistent { .. }, None) => true,
                 // Of a registration that was taken back by a `Reset` before anybody heard of it, say.
                 (Want::Update { .. }, _) if !known(told.want.name(), told.target) => true,
                 (want, None | Some(Outcome::Unknown)) if want.registers() => {

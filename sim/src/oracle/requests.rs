@@ -146,8 +146,9 @@ impl Inner {
     /// P6: who was told that nothing was done finds nothing done.
     pub(super) fn check_granted(&mut self, name: u8, actor: u64, position: Position) {
         self.counts.add(Check::NoMeansNo, 1);
-        let is_no =
-            |told: &Told| matches!(told.answer, Some((_, Outcome::Refused | Outcome::Taken { .. }, _)));
+        let is_no = |told: &Told| {
+            matches!(told.answer, Some((_, Outcome::Refused | Outcome::Failed | Outcome::Taken { .. }, _)))
+        };
         if self.asked_by(name, actor).next().is_some() && self.asked_by(name, actor).all(is_no) {
             let told = format!("{:?}", self.asked_by(name, actor).last());
             self.fail(

@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use callsign::cores::{Effect, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish};
+use callsign::cores::{
+    Answer, Effect, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
+};
 use callsign_elector::{
     elector::{Effect as ElectorEffect, ElectorEvent, Input as ElectorInput, Notice},
     session::{Effect as SessionEffect, Input as SessionInput, SessionEvent},
@@ -101,6 +103,9 @@ impl World {
                 .filter(|actor| *actor != 0)
                 .collect();
             self.oracle.owes_to(node, holders);
+        }
+        if matches!(event, SessionEvent::Lapsed { .. } | SessionEvent::Lost { .. }) {
+            self.end_starts(node);
         }
         if matches!(event, SessionEvent::Opened { .. }) {
             self.on_opened(node);
@@ -228,13 +233,14 @@ impl World {
             RegistryEffect::Member(effect) => Some(effect),
             _ => None,
         });
-        let mut granted = Vec::new();
+        let (mut granted, mut started) = (Vec::new(), Vec::new());
         for effect in carried.chain(parts.core.asked()).skip(begin) {
             match effect {
                 Effect::Send { to, .. } => {
                     parts.sends.push_back((to.clone(), parts.link_of.get(to).copied()));
                 }
                 Effect::Answer { call, answer } => {
+                    started.extend(matches!(answer, Answer::Started(_)).then(|| answer.clone()));
                     let grant = granted_by(answer);
                     granted
                         .extend(grant.map(|grant| (*call, grant.token, now.trusted == Some(grant.session))));
@@ -244,6 +250,9 @@ impl World {
         }
         let sends = if is_last { std::mem::take(&mut parts.sends) } else { VecDeque::new() };
         self.oracle = oracle;
+        for answer in started {
+            self.check_started(node, &answer);
+        }
         for (call, token, is_trusted) in granted {
             self.grants(node, call, token, is_trusted);
         }

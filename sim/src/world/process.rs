@@ -108,6 +108,8 @@ pub struct Parts {
     pub ended: BTreeSet<u64>,
     /// Starts that run, oldest first.
     pub starts: Vec<Running>,
+    /// The claims of starts that may come to nothing any more.
+    pub over: BTreeSet<CallId>,
     /// Actors that starts brought.
     pub yielded: BTreeSet<u64>,
     /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
@@ -277,6 +279,7 @@ impl World {
             watched: BTreeSet::new(),
             ended: BTreeSet::new(),
             starts: Vec::new(),
+            over: BTreeSet::new(),
             yielded: BTreeSet::new(),
             acting: BTreeMap::new(),
         };

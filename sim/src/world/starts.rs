@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use callsign::cores::{CallId, Granted, Input, Queue, Yielded};
+use callsign::{
+    NotStarted,
+    cores::{Answer, CallId, Granted, Input, Queue, StartedAs, Yielded},
+};
 use callsign_store::ids::Position;
 use callsign_transport::Kind;
 
 use super::{Acting, NodeId, World, number_of};
+use crate::oracle::Check;
 
 /// How long a start may take.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(6);
@@ -24,6 +28,8 @@ pub struct Running {
     pub actor: u64,
     /// It does not end before, by its node's clock.
     pub not_before: Duration,
+    /// It is too slow from then on.
+    pub until: Duration,
 }
 
 impl World {
@@ -35,13 +41,14 @@ impl World {
             1 => Duration::from_secs(3),
             _ => Duration::from_millis(20),
         };
-        let not_before = self.local(node) + takes;
+        let now = self.local(node);
+        let (not_before, until) = (now + takes, now + START_LIMIT);
         let actor = self.asked.get(&claim).map_or(0, |asked| asked.actor);
         let acting = Acting { name: number_of(&name), token, session };
         self.oracle.start_runs(node, claim, token);
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
             parts.acting.insert(claim, acting);
-            parts.starts.push(Running { claim, name, token, actor, not_before });
+            parts.starts.push(Running { claim, name, token, actor, not_before, until });
         }
     }
 
@@ -55,7 +62,10 @@ impl World {
         let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else {
             return false;
         };
-        let Running { claim, name, actor, .. } = parts.starts.remove(usize::from(nth));
+        let Running { claim, name, actor, until, .. } = parts.starts.remove(usize::from(nth));
+        if now >= until {
+            parts.over.insert(claim);
+        }
         let yielded = match claim.0 % 8 {
             3 => Yielded::Failed { reason: "the simulation says so".into() },
             5 => Yielded::Foreign { node: None },
@@ -69,6 +79,40 @@ impl World {
         self.tell_member(node, Queue::OfMember, Input::StartEnded { name, claim, yielded });
         self.settle(node);
         true
+    }
+
+    /// The session of a node has lapsed: no start of it may come to anything.
+    pub(super) fn end_starts(&mut self, node: NodeId) {
+        if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
+            let running: Vec<_> = parts.starts.iter().map(|running| running.claim).collect();
+            parts.over.extend(running);
+        }
+    }
+
+    /// A member says this to a caller of a start.
+    pub(super) fn check_started(&mut self, node: NodeId, answer: &Answer) {
+        let Some(parts) = self.process(node).and_then(|process| process.parts.as_ref()) else { return };
+        match answer {
+            Answer::Started(Ok(StartedAs::Ours(granted))) => {
+                let is_over = parts.over.contains(&granted.claim);
+                self.oracle.count(Check::StartOver);
+                if is_over {
+                    self.oracle.fail(Check::StartOver, || format!("node {node} is granted {granted:?}"));
+                }
+            }
+            Answer::Started(Err(NotStarted::StillStarting { name, token, .. })) => {
+                let replica = parts.core.member().replica();
+                let row = replica.row(name);
+                let is_starting = row.as_ref().is_some_and(|row| row.position == *token && row.is_starting());
+                let is_true = is_starting || !replica.is_based();
+                self.oracle.count(Check::StartAwaited);
+                if !is_true {
+                    let what = format!("node {node} waits for the start of {name} under {token:?}: {row:?}");
+                    self.oracle.fail(Check::StartAwaited, || what);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// An actor that was started, lives, and holds no name.

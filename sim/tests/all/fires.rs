@@ -13,7 +13,7 @@ use callsign_elector::record::{
 };
 use callsign_sim::{
     oracle::{Check, Outcome},
-    world::{Acting, Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Want, name_of},
+    world::{Acting, Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Running, Want, name_of},
 };
 use callsign_store::{
     Transaction,
@@ -276,6 +276,13 @@ fn trap_8_checks_of_the_log_fire() {
     scene.ops(vec![Op::Update { name, position, request, meta: None }]);
     scene.fires(Check::UpdateTrue);
 
+    // What is held already gets an actor that was started for it.
+    let mut scene = Scene::new();
+    let (name, request) = (name_of(1), RequestNumber(900));
+    let position = scene.cluster.holder(scene.host, 1).unwrap().position;
+    scene.ops(vec![Op::Bind { name, position, request, actor: 77, meta: None }]);
+    scene.fires(Check::BindTrue);
+
     // Nobody asked the leader for it.
     let mut scene = Scene::new();
     let mut batch = scene.batch(vec![register(9, 900)]);
@@ -480,6 +487,19 @@ fn trap_8_checks_of_acts_fire() {
         scene.cluster.world.apply(&Action::Call { node: scene.host, want: Want::Unregister { name: 0 } });
         scene.fires(check);
     }
+    // Two nodes start an actor for one name, and both may act.
+    let mut scene = Scene::new();
+    let row = scene.cluster.holder(scene.host, 0).unwrap();
+    for (node, at) in [(scene.host, 0), (scene.other, 1)] {
+        let session = scene.cluster.session(node).unwrap().number;
+        let (claim, token, name) = (CallId(9000 + at), row.position, name_of(0));
+        scene.parts(node).acting.insert(claim, Acting { name: 0, token, session });
+        let (not_before, until) = (Duration::MAX, Duration::MAX);
+        scene.parts(node).starts.push(Running { claim, name, token, actor: 9000 + at, not_before, until });
+    }
+    scene.cluster.world.apply(&Action::Tick { by: Duration::from_micros(1) });
+    scene.fires(Check::OneStart);
+
     let mut scene = Scene::new();
     scene.parts(scene.host).watched.clear();
     scene.cluster.world.apply(&Action::Call { node: scene.host, want: Want::Consistent { name: 1 } });
@@ -507,6 +527,13 @@ fn trap_8_checks_of_answers_fire() {
     let revision = scene.cluster.end();
     scene.decide(scene.host, Verdict::Updated { revision });
     scene.fires(Check::UpdateTold);
+
+    // It is said to be another's, and is nobody's.
+    let mut scene = Scene::new();
+    let holder = scene.cluster.holder(scene.host, 1).unwrap().holder();
+    scene.asks(scene.host, Want::Start { name: 5, stops: false });
+    scene.decide(scene.host, Verdict::Taken { holder });
+    scene.fires(Check::StartTold);
 
     // The store forgets where the log ends, and the replica has not heard.
     let mut scene = Scene::new();

@@ -82,7 +82,7 @@ fn bare(registry: &Registry) -> Result<Bare> {
             sessions.push(Arc::new(session));
             sessions[sessions.len() - 1].clone()
         });
-        let (position, actor, kind) = (entry.token(), entry.actor(), entry.kind());
+        let (position, actor, kind) = (entry.token(), entry.actor().unwrap_or(0), entry.kind());
         let row = Row { position, session, request: 0, actor, kind };
         map.insert(name, row);
     }
@@ -119,7 +119,7 @@ impl From<&Entry> for Copied {
             node: entry.node().clone(),
             incarnation: entry.incarnation(),
             session: entry.session(),
-            actor: entry.actor(),
+            actor: entry.actor().unwrap_or(0),
             kind: entry.kind(),
             token: entry.token(),
         }

@@ -366,6 +366,7 @@ impl Host {
     /// What a start yielded is bound, or the row is not there any more.
     pub(super) fn settle_bind(
         &mut self,
+        now: Time,
         open: Open,
         (token, actor): (Position, u64),
         verdict: &Verdict,
@@ -387,7 +388,15 @@ impl Host {
                 if !open.is_orphan {
                     self.unwatch(actor, effects);
                 }
-                Err(if open.is_orphan { NotStarted::Ended } else { NotStarted::Lost })
+                Err(match verdict {
+                    _ if open.is_orphan => NotStarted::Ended,
+                    // It was bound, and its claim has ended since.
+                    Verdict::Granted { .. } => {
+                        let waited = open.caller.map(|caller| now.since(caller.began)).unwrap_or_default();
+                        RegisterError::Unknown { name: open.name.to_string(), waited }.into()
+                    }
+                    _ => NotStarted::Lost,
+                })
             }
         };
         let is_orphan = answer.is_err() && matches!(verdict, Verdict::Granted { .. });
@@ -403,9 +412,7 @@ impl Host {
     fn fail_start(&mut self, name: &Name, error: NotStarted, effects: &mut Vec<Effect>) {
         let reason = clip(error.reason());
         let Some(claim) = self.end_start(name, error, effects) else { return };
-        if !planted!("failed-start-keeps-name") {
-            self.give_up(name.clone(), claim.position, GivenUp::StartFailed { reason }, None);
-        }
+        self.give_up(name.clone(), claim.position, GivenUp::StartFailed { reason }, None);
     }
 
     /// Ends the claim of a start that runs: first of all it is flagged. Whoever waits for it is told.
@@ -454,12 +461,12 @@ impl Host {
         let slow = self.starts.running.iter().filter(|(_, running)| now >= running.until);
         let slow: Vec<_> = slow.map(|(name, running)| (name.clone(), running.starter.limit)).collect();
         for (name, limit) in slow {
-            if !planted!("slow-start-goes-on") {
-                self.fail_start(&name, NotStarted::TooSlow { limit }, effects);
-            }
+            self.fail_start(&name, NotStarted::TooSlow { limit }, effects);
         }
         let mut over = Vec::new();
-        for (name, all) in &mut self.starts.awaiting {
+        // What is to be looked at may have been started by now.
+        let is_due = |name: &Name| self.starts.due.contains(name);
+        for (name, all) in self.starts.awaiting.iter_mut().filter(|(name, _)| !is_due(name)) {
             let is_over = |one: &mut Awaiting| now >= one.starter.until;
             over.extend(all.extract_if(.., is_over).map(|one| (name.clone(), one)));
         }

@@ -143,7 +143,7 @@ impl Host {
             }
         }
         if let Wish::Bind { position, actor, .. } = open.wish {
-            return self.settle_bind(open, (position, actor), &verdict, effects);
+            return self.settle_bind(now.time, open, (position, actor), &verdict, effects);
         }
         let waited = open.caller.map(|caller| now.time.since(caller.began)).unwrap_or_default();
         let (answer, orphaned) = match (open.wish, verdict) {

@@ -34,9 +34,9 @@ pub(super) fn decide<T: Table>(
             let is_same_session = *row.session == *pending.session;
             // All that are yet to be started have no actor: only by the request it is the same.
             let is_same_actor = row.actor() == *actor && row.kind == *kind;
-            let is_same_actor = is_same_actor && (actor.is_some() || planted!("starts-taken-for-one"));
-            let is_same = row.request == pending.number || is_same_actor;
-            if is_same_session && is_same && !planted!("request-not-in-row") {
+            let is_same = row.request == pending.number || (actor.is_some() && is_same_actor);
+            let is_taken_for_one = is_same_actor && actor.is_none() && planted!("starts-taken-for-one");
+            if (is_same_session && is_same && !planted!("request-not-in-row")) || is_taken_for_one {
                 (None, Verdict::Granted { token: row.position, revision: row.revision() })
             } else {
                 (None, Verdict::Taken { holder: row.holder() })
@@ -49,8 +49,7 @@ pub(super) fn decide<T: Table>(
             (None, Verdict::Granted { token: row.position, revision: row.revision() })
         }
         (Wish::Bind { position: token, actor, meta }, Some(row))
-            if (row.position == *token && *row.session == *pending.session && row.is_starting())
-                || planted!("bind-of-any-token") =>
+            if row.position == *token && *row.session == *pending.session && row.is_starting() =>
         {
             let (name, request) = (pending.name.clone(), pending.number);
             let op = Op::Bind { name, position: row.position, request, actor: *actor, meta: meta.clone() };

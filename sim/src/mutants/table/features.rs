@@ -4,6 +4,8 @@ use crate::mutants::Mutant;
 
 const HAZARD: &str = "DESIGN 10 (metadata)";
 
+const START: &str = "DESIGN 10 (start if absent)";
+
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "update-not-in-row",
@@ -44,5 +46,101 @@ pub(super) const MUTANTS: &[Mutant] = &[
         hazard: HAZARD,
         scenario: "bulk",
         within: 5_000,
+    },
+    Mutant {
+        name: "starts-taken-for-one",
+        file: "registry/src/core/leader/decide.rs",
+        what: "Takes two starts of a name for the same one, because neither has an actor.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "bind-not-in-row",
+        file: "registry/src/core/leader/decide.rs",
+        what: "Does not recognise a bind that is asked for again by the request in the row, and refuses it.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "snapshot-without-state",
+        file: "registry/src/core/message.rs",
+        what: "Leaves out of a snapshot that an actor is being started.",
+        hazard: START,
+        scenario: "bulk",
+        within: 20_000,
+    },
+    Mutant {
+        name: "start-outlives-lapse",
+        file: "registry/src/core/host/session.rs",
+        what: "Lets a start go on whose session lapsed.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "lapsed-start-not-flagged",
+        file: "registry/src/core/host/starts.rs",
+        what: "Gives up the name of a start that is over, and its check goes on passing.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "late-start-not-stopped",
+        file: "registry/src/core/host/starts.rs",
+        what: "Does not stop an actor that was started for a name which is lost.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "starting-taken-for-held",
+        file: "registry/src/core/host/starts.rs",
+        what: "Tells who waits for a start that it is held, while it is being started.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "started-not-watched",
+        file: "registry/src/core/host/starts.rs",
+        what: "Binds an actor that nobody watches.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "start-awaited-for-ever",
+        file: "registry/src/core/host/starts.rs",
+        what: "Does not tell who waits for a start that it has ended.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "start-awaited-of-the-dead",
+        file: "registry/src/core/host/starts.rs",
+        what: "Does not tell who waits for a start that its node is gone.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "orphan-of-a-start-kept",
+        file: "registry/src/core/host/starts.rs",
+        what: "Does not give up the name of an actor that ended while it was being bound.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
+    },
+    Mutant {
+        name: "bound-while-lapsed",
+        file: "registry/src/core/host/starts.rs",
+        what: "Binds what a start brought while the session is not trusted.",
+        hazard: START,
+        scenario: "standard",
+        within: 20_000,
     },
 ];

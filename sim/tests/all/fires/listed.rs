@@ -17,6 +17,8 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::NewerLink, "planted defects of links"),
     (Check::GrantTrusted, "planted defects of the registry"),
     (Check::AskedAgain, "planted defects of the composition: retry-lost"),
+    (Check::StartOver, "planted defects of features: start-outlives-lapse"),
+    (Check::StartAwaited, "planted defects of features: start-awaited-for-ever"),
     (Check::LeavesForGood, "planted defects of losses: raised-while-leaving"),
     (Check::WentBack, "only counted"),
     (Check::RaisedForALoss, "planted defects of losses: raises-a-day-late"),
