@@ -46,6 +46,7 @@ pub struct Config {
     pub(crate) registry: String,
     pub(crate) listen: SocketAddr,
     pub(crate) advertise: Option<String>,
+    pub(crate) admin: Option<String>,
     pub(crate) keys: Keys,
     pub(crate) priority: u32,
     pub(crate) request_timeout: Duration,
@@ -77,6 +78,7 @@ impl Config {
             registry: "default".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             advertise: None,
+            admin: None,
             keys: Keys::default(),
             priority: 1,
             request_timeout: Duration::from_secs(5),
@@ -122,6 +124,14 @@ impl Config {
     #[must_use]
     pub fn advertise(mut self, address: impl Into<String>) -> Self {
         self.advertise = Some(address.into());
+        self
+    }
+
+    /// Where whoever administers this node can ask it, such as an HTTP endpoint of the application's. All members see it
+    /// ([`MemberInfo::admin`](crate::MemberInfo)), and Callsign does nothing else with it. Default: none.
+    #[must_use]
+    pub fn admin_address(mut self, address: impl Into<String>) -> Self {
+        self.admin = Some(address.into());
         self
     }
 

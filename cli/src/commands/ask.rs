@@ -335,12 +335,13 @@ fn meta(value: &Value) -> String {
 
 fn member_table(body: &Value) -> String {
     let row = |member: &Value| {
-        let mut cells = vec![text(member, "node"), text(member, "address")];
+        let admin = printable(member["admin"].as_str().unwrap_or_default());
+        let mut cells = vec![text(member, "node"), text(member, "address"), admin];
         cells.extend(["leads", "synced", "session_open", "linked"].map(|fact| yes_no(&member[fact])));
         cells
     };
     let rows: Vec<_> = list(body, "members").iter().map(row).collect();
-    table(&["NODE", "ADDRESS", "LEADS", "SYNCED", "SESSION OPEN", "LINKED"], &rows)
+    table(&["NODE", "ADDRESS", "ADMIN", "LEADS", "SYNCED", "SESSION OPEN", "LINKED"], &rows)
 }
 
 impl Args {

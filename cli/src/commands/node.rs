@@ -93,10 +93,10 @@ fn node(args: &Args, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     result
 }
 
-async fn join(args: &Args, keys: Keys) -> Result<Hosted> {
+async fn join(args: &Args, admin: SocketAddr, keys: Keys) -> Result<Hosted> {
     let Some((first, others)) = args.registry.split_first() else { bail!("no registry to join") };
     let store = args.joining.open(&args.name).await?;
-    let config = args.joining.config(&args.name, store, first, keys);
+    let config = args.joining.config(&args.name, store, first, keys).admin_address(format!("http://{admin}"));
     let registry = Registry::join(config).await.map_err(usage)?;
     let mut registries = BTreeMap::new();
     for other in others {
@@ -123,7 +123,7 @@ async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) 
     let keys = args.joining.keys.read().map_err(|error| Usage(format!("{error:#}")))?;
     let hosted = tokio::select! {
         biased;
-        hosted = join(args, keys.clone()) => Arc::new(hosted?),
+        hosted = join(args, admin, keys.clone()) => Arc::new(hosted?),
         // Whatever of the session was opened is proven dead with this process.
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),

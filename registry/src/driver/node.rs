@@ -213,6 +213,7 @@ impl Node {
             cluster: self.cluster.clone(),
             node: self.name.clone(),
             address: self.address.clone(),
+            admin: self.config.admin.clone(),
             priority: self.config.priority,
             timing: self.config.elector,
             seed: self.config.entropy.draw(),
