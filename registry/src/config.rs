@@ -47,6 +47,7 @@ pub struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) advertise: Option<String>,
     pub(crate) admin: Option<String>,
+    pub(crate) ordered: bool,
     pub(crate) keys: Keys,
     pub(crate) priority: u32,
     pub(crate) request_timeout: Duration,
@@ -79,6 +80,7 @@ impl Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             advertise: None,
             admin: None,
+            ordered: false,
             keys: Keys::default(),
             priority: 1,
             request_timeout: Duration::from_secs(5),
@@ -181,6 +183,15 @@ impl Config {
     #[must_use]
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = Some(timeout);
+        self
+    }
+
+    /// Keeps the names in their order, too, beside the map by which they are found. A [`select`](crate::Registry::select) then looks at the
+    /// names of its prefix only, from `after` on, and stops when a page is full. It costs memory for each name, and time for each
+    /// change: `docs/figures.md` has both. Default: no; a select looks at all names.
+    #[must_use]
+    pub fn ordered(mut self, ordered: bool) -> Self {
+        self.ordered = ordered;
         self
     }
 

@@ -232,6 +232,7 @@ impl Node {
         let recorders = self.config.record.as_deref().map(begin);
         let node = Arc::downgrade(self);
         let parts = Parts {
+            ordered: self.config.ordered,
             recorders,
             supervisor: self.supervisor.clone(),
             config,
