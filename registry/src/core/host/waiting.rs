@@ -70,7 +70,7 @@ impl Host {
         });
         self.wake_starts(time, effects);
         if around.is_synced {
-            self.compare(time, replica, effects);
+            self.compare(time, replica);
         }
     }
 
