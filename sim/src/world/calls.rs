@@ -198,7 +198,9 @@ impl World {
                 (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta }, actor)
             }
             Want::RegisterBeside { .. } => {
-                let asks = |asked: &&Asked| asked.node == node && asked.actor != 0 && !asked.is_void;
+                // One that is yet to be started asks for nothing.
+                let is_there = |asked: &Asked| !matches!(asked.want, Want::Start { .. }) && asked.actor != 0;
+                let asks = |asked: &&Asked| asked.node == node && is_there(asked) && !asked.is_void;
                 let Some(actor) = self.asked.values().filter(asks).map(|asked| asked.actor).max() else {
                     return false;
                 };

@@ -104,9 +104,6 @@ impl World {
                 .collect();
             self.oracle.owes_to(node, holders);
         }
-        if matches!(event, SessionEvent::Lapsed { .. } | SessionEvent::Lost { .. }) {
-            self.end_starts(node);
-        }
         if matches!(event, SessionEvent::Opened { .. }) {
             self.on_opened(node);
         }
@@ -182,6 +179,7 @@ impl World {
 
     fn step_member(&mut self, node: NodeId, input: Input) {
         self.note_links(node, &input);
+        self.note_starts(node, &input);
         let owed = self.process(node).and_then(|process| owed(process, &input));
         let begin = self.asked(node).len();
         let lineage = match &input {
@@ -357,6 +355,7 @@ impl World {
                 }
                 if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
                     parts.watched.insert(actor);
+                    parts.yielded.remove(&actor);
                 }
             }
             Effect::Unwatch { actor } => {

@@ -110,7 +110,7 @@ pub struct Parts {
     pub starts: Vec<Running>,
     /// The claims of starts that may come to nothing any more.
     pub over: BTreeSet<CallId>,
-    /// Actors that starts brought.
+    /// Actors that starts brought, and that nobody watches.
     pub yielded: BTreeSet<u64>,
     /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
     pub acting: BTreeMap<CallId, Acting>,

@@ -81,11 +81,16 @@ impl World {
         true
     }
 
-    /// The session of a node has lapsed: no start of it may come to anything.
-    pub(super) fn end_starts(&mut self, node: NodeId) {
-        if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
-            let running: Vec<_> = parts.starts.iter().map(|running| running.claim).collect();
-            parts.over.extend(running);
+    /// A member hears that its session lapsed, or of what a start came to while it is not trusted: that start may not be granted.
+    pub(super) fn note_starts(&mut self, node: NodeId, input: &Input) {
+        let is_trusted = self.member_now(node).trusted.is_some();
+        let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else { return };
+        match input {
+            Input::SessionLapsed(_) | Input::SessionLost => {
+                parts.over.extend(parts.starts.iter().map(|running| running.claim));
+            }
+            Input::StartEnded { claim, .. } if !is_trusted => _ = parts.over.insert(*claim),
+            _ => {}
         }
     }
 

@@ -316,7 +316,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         what: "Cuts the log without checking that the members' rows are still those it looked at.",
         hazard: "design review",
         scenario: "lapses",
-        within: 2_000,
+        within: 20_000,
     },
     Mutant {
         name: "cut-without-queue-mark",
