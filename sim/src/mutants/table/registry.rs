@@ -315,8 +315,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "registry/src/core/trim.rs",
         what: "Cuts the log without checking that the members' rows are still those it looked at.",
         hazard: "design review",
-        scenario: "lapses",
-        within: 20_000,
+        scenario: "snapshots",
+        within: 4_000,
     },
     Mutant {
         name: "cut-without-queue-mark",
