@@ -16,6 +16,7 @@ use crate::{
     },
     driver::campaign::{Campaign, CampaignSettings, CampaignStartError, Phase, Started, Transition},
     oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Validity, Verdict},
+    tests::Idle,
 };
 
 /// Only what an oracle must have.
@@ -39,15 +40,6 @@ impl Oracle for Least {
     async fn refresh(&mut self, attempt: Attempt, _: &Grant<()>) -> Result<Verdict<()>, Fault> {
         self.claim(attempt).await
     }
-}
-
-struct Idle;
-
-impl<F: Sync> crate::Role<F> for Idle {
-    async fn activate(&mut self, _: &Grant<F>) -> Result<(), crate::Abort> {
-        Ok(())
-    }
-    async fn deactivate(&mut self, _: crate::Lost, _: std::time::Duration) {}
 }
 
 #[tokio::test(start_paused = true)]
