@@ -69,6 +69,11 @@ fn every_sound_scenario_is_clean_and_together_they_exercise_the_checks() {
     assert!(never.is_empty(), "never exercised: {never:?}");
 }
 
+#[test]
+fn f1_entries_of_the_queue_are_applied_once_and_in_order_while_electors_crash() {
+    assert!(clean(&[Scenario::Crashes], SEEDS).get(Check::QueueOrder) > 1000);
+}
+
 /// Clocks that drift further than was promised: a session is closed while its node still trusts it, and its names are
 /// granted to another.
 #[test]
