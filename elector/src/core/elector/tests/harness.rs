@@ -229,14 +229,8 @@ impl Sim {
     pub(super) fn reading(&self) -> Reading {
         let all = self.hosts.keys().cloned().collect();
         let reads = reading::reads(&self.keys, &node("sim"), 100_000, &all);
-        Reading::new(
-            &self.keys,
-            &node("sim"),
-            100_000,
-            &all,
-            Sequence(0),
-            &self.store.read(&reads, None).unwrap(),
-        )
+        let read = self.store.read(&reads, None).unwrap();
+        Reading::new(&self.keys, 100_000, &all, Sequence(0), None, read)
     }
 
     pub(super) fn raw(&self, key: &Key) -> Option<Value> {
