@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn rows_say_what_they_have_to() {
-        for mutant in MUTANTS {
+        for mutant in MUTANTS.iter() {
             assert!(mutant.what.ends_with('.') && !mutant.hazard.is_empty(), "{}", mutant.name);
             assert!(mutant.within > 0 && !mutant.scenario.is_empty(), "{}", mutant.name);
         }

@@ -33,10 +33,6 @@ impl Simulated for Scenario {
     type Kept = Templates;
     const PANICS: &'static str = "nothing panics";
 
-    fn name(self) -> &'static str {
-        Self::name(self)
-    }
-
     fn kind(action: &Action) -> &'static str {
         action.kind()
     }

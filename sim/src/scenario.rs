@@ -10,7 +10,7 @@ pub use self::family::Scenario;
 use crate::world::NodeId;
 
 /// Weights of what clients do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
     /// A name for a new actor.
     pub register: u64,

@@ -22,7 +22,9 @@ pub trait Simulated: Copy + fmt::Debug + Send + Sync + ValueEnum + 'static {
     const PANICS: &'static str;
 
     /// Its name on the command line.
-    fn name(self) -> &'static str;
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 
     /// Which kind of action it is.
     fn kind(action: &Self::Action) -> &'static str;

@@ -83,7 +83,7 @@ mod tests {
     fn a_trace_survives_its_file_and_replays_to_the_same_end() {
         let ran = run(Scenario::Standard, 7, &mut Templates::default());
         let trace = Trace {
-            scenario: Scenario::Standard.name().to_owned(),
+            scenario: Scenario::Standard.name(),
             seed: 7,
             found: String::new(),
             actions: ran.trace[..ran.faulty].to_vec(),

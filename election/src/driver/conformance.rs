@@ -18,7 +18,6 @@
 //!     ids::{ClusterName, ElectionName, MemberId},
 //!     memory::MemoryStore,
 //! };
-//! use futures::future::BoxFuture;
 //!
 //! /// Leases in a store in memory.
 //! struct Leases { store: MemoryStore, clock: Clock }
@@ -33,21 +32,21 @@
 //! impl Authority for Leases {
 //!     type Oracle = LeaseOracle;
 //!
-//!     fn start<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, Player<LeaseOracle>> {
+//!     async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<LeaseOracle> {
 //!         let store: SharedStore = std::sync::Arc::new(self.line(election, member));
 //!         let options = LeaseOptions { clock: self.clock.clone(), ..LeaseOptions::default() };
 //!         let cluster = ClusterName::new("docs").expect("it is a name");
 //!         let oracle = LeaseOracle::new(store, &cluster, options);
-//!         Box::pin(async { Player::new(oracle, election, member) })
+//!         Player::new(oracle, election, member)
 //!     }
-//!     fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
-//!         Box::pin(tokio::time::sleep(time))
+//!     async fn pass(&self, time: Duration) {
+//!         tokio::time::sleep(time).await;
 //!     }
-//!     fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-//!         Box::pin(async { self.line(election, member).outage() })
+//!     async fn cut(&self, election: &ElectionName, member: &MemberId) {
+//!         self.line(election, member).outage();
 //!     }
-//!     fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-//!         Box::pin(async { self.line(election, member).heal() })
+//!     async fn heal(&self, election: &ElectionName, member: &MemberId) {
+//!         self.line(election, member).heal();
 //!     }
 //!     fn withholds(&self) -> Vec<Withheld> {
 //!         vec![Withheld { promise: Promise::Record, because: "nobody looks into the store here" }]
@@ -66,7 +65,6 @@
 use std::time::Duration;
 
 use callsign_store::ids::{ElectionName, MemberId};
-use futures::future::BoxFuture;
 
 use crate::{core::term::Fence, oracle::Oracle};
 
@@ -145,23 +143,23 @@ pub trait Authority: Send + Sync {
 
     /// Another process that takes part in this election as this member, with a clock of its own if the oracle has one; not
     /// prepared yet. All ask the same authority. If the member takes part already, this is a second process of its name.
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<Self::Oracle>>;
+    fn start(
+        &self,
+        election: &ElectionName,
+        member: &MemberId,
+    ) -> impl Future<Output = Player<Self::Oracle>> + Send;
 
     /// The same after the member's process was lost: it does nothing any more, and is not asked to stop.
-    fn restart<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<Self::Oracle>> {
+    fn restart(
+        &self,
+        election: &ElectionName,
+        member: &MemberId,
+    ) -> impl Future<Output = Player<Self::Oracle>> + Send {
         self.start(election, member)
     }
 
     /// Lets this much time pass, for the authority and for all clocks.
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()>;
+    fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send;
 
     /// For how long at most the seat of a silent holder stays taken, after the end of its validity, or, without one, after it
     /// was cut off.
@@ -170,21 +168,21 @@ pub trait Authority: Send + Sync {
     }
 
     /// Cuts the member's processes off, so that nothing of theirs reaches the authority. See [`Promise::CutsOff`].
-    fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+    fn cut(&self, election: &ElectionName, member: &MemberId) -> impl Future<Output = ()> + Send {
         let _ = (election, member);
-        Box::pin(async {})
+        async {}
     }
 
     /// Ends that.
-    fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+    fn heal(&self, election: &ElectionName, member: &MemberId) -> impl Future<Output = ()> + Send {
         let _ = (election, member);
-        Box::pin(async {})
+        async {}
     }
 
     /// Has an authority that does not go by claims prefer this member. See [`Promise::FirstCome`].
-    fn elect<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+    fn elect(&self, election: &ElectionName, member: &MemberId) -> impl Future<Output = ()> + Send {
         let _ = (election, member);
-        Box::pin(async {})
+        async {}
     }
 
     /// How many take part when many are wanted.
@@ -193,9 +191,9 @@ pub trait Authority: Send + Sync {
     }
 
     /// Everything that is stored of who has the seat. See [`Promise::Record`].
-    fn stored<'a>(&'a self, election: &'a ElectionName) -> BoxFuture<'a, Option<Vec<u8>>> {
+    fn stored(&self, election: &ElectionName) -> impl Future<Output = Option<Vec<u8>>> + Send {
         let _ = election;
-        Box::pin(async { None })
+        async { None }
     }
 
     /// What it does not promise.

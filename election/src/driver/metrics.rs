@@ -7,10 +7,7 @@
 //! [`describe_elections`] tells the recorder units and meanings; [`METRICS`] is the same as a table.
 
 use ::metrics::{SharedString, Unit, counter, gauge, histogram};
-use callsign_store::{
-    ids::ElectionName,
-    metrics::{Kind, Metric},
-};
+use callsign_store::{ids::ElectionName, metrics::Metric};
 
 use crate::{
     core::campaign::{
@@ -22,61 +19,22 @@ use crate::{
 };
 
 /// Everything that this crate counts.
-pub const METRICS: &[Metric] = {
-    use Kind::{Counter, Gauge, Histogram};
-    use Unit::{Count, Seconds};
-    &[
-        Metric::new(
-            "callsign_election_leader",
-            Gauge,
-            Count,
-            &["election"],
-            "1 while this member may act as leader",
-        ),
-        Metric::new(
-            "callsign_election_epoch",
-            Gauge,
-            Count,
-            &["election"],
-            "the epoch of this member's last term",
-        ),
-        Metric::new(
-            "callsign_election_transitions_total",
-            Counter,
-            Count,
-            &["election", "to"],
-            "changes that subscribers were told: to leading, to following",
-        ),
-        Metric::new(
-            "callsign_election_lost_total",
-            Counter,
-            Count,
-            &["election", "why"],
-            "terms that ended for this member, by why; trust_lapsed: no answer came in time",
-        ),
-        Metric::new(
-            "callsign_election_calls_total",
-            Counter,
-            Count,
-            &["election", "call", "outcome"],
-            "claims and refreshes (granted, denied, failed, unknown, abandoned) and abdications (given_back, was_gone, ...)",
-        ),
-        Metric::new(
-            "callsign_election_call_seconds",
-            Histogram,
-            Seconds,
-            &["election", "call"],
-            "how long the oracle took to answer",
-        ),
-        Metric::new(
-            "callsign_election_events_total",
-            Counter,
-            Count,
-            &["election", "event"],
-            "events of the campaign, its role, and the election if it is in a store; by their names in the log",
-        ),
-    ]
-};
+pub const METRICS: &[Metric] = &[
+    Metric::gauge("callsign_election_leader", &["election"]).of("1 while this member may act as leader"),
+    Metric::gauge("callsign_election_epoch", &["election"]).of("the epoch of this member's last term"),
+    Metric::counter("callsign_election_transitions_total", &["election", "to"])
+        .of("changes that subscribers were told: to leading, to following"),
+    Metric::counter("callsign_election_lost_total", &["election", "why"])
+        .of("terms that ended for this member, by why; trust_lapsed: no answer came in time"),
+    Metric::counter("callsign_election_calls_total", &["election", "call", "outcome"])
+        .of("claims and refreshes (granted, denied, failed, unknown, abandoned) and abdications \
+             (given_back, was_gone, ...)"),
+    Metric::histogram("callsign_election_call_seconds", &["election", "call"], Unit::Seconds)
+        .of("how long the oracle took to answer"),
+    Metric::counter("callsign_election_events_total", &["election", "event"])
+        .of("events of the campaign, its role, and the election if it is in a store; by their names \
+             in the log"),
+];
 
 /// Tells the recorder that is installed what everything here means. Call it once, after installing one.
 pub fn describe_elections() {

@@ -345,9 +345,8 @@ impl Elector {
             }
         };
         self.read_failures = 0;
-        let node = &self.config.node;
-        let (limit, asked) = (self.queue_limit, self.wanted.nodes());
-        let reading = Reading::new(&self.keys, node, limit, asked, self.used, &result);
+        let (limit, asked, former) = (self.queue_limit, self.wanted.nodes(), self.reading.as_ref());
+        let reading = Reading::new(&self.keys, limit, asked, self.used, former, result);
         if !self.is_our_store(now, &reading, effects) {
             return false;
         }

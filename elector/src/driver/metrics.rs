@@ -8,54 +8,24 @@
 use ::metrics::{Unit, counter, gauge, histogram};
 use callsign_store::{
     CommitOutcome,
-    metrics::{Kind, Metric, commit_outcome},
+    metrics::{Metric, commit_outcome},
 };
 
 use crate::core::session::event::SessionEvent;
 
 /// Everything that this crate counts.
-pub const METRICS: &[Metric] = {
-    use Kind::{Counter, Gauge, Histogram};
-    use Unit::{Count, Seconds};
-    &[
-        Metric::new(
-            "callsign_session_trusted",
-            Gauge,
-            Count,
-            &[],
-            "1 while this node may trust what it holds",
-        ),
-        Metric::new(
-            "callsign_session_beats_total",
-            Counter,
-            Count,
-            &[],
-            "beats that the store took; each prolongs trust",
-        ),
-        Metric::new(
-            "callsign_session_commits_total",
-            Counter,
-            Count,
-            &["outcome"],
-            "commits of the session: beats, and the closing of others'",
-        ),
-        Metric::new(
-            "callsign_session_commit_seconds",
-            Histogram,
-            Seconds,
-            &[],
-            "how long these commits took",
-        ),
-        Metric::new(
-            "callsign_session_events_total",
-            Counter,
-            Count,
-            &["event"],
-            "opened, lapsed (no beat in time), resumed, lost (closed by others), peer_closed, store_went_back (it lost \
-             what it had acknowledged), lineage, ...",
-        ),
-    ]
-};
+pub const METRICS: &[Metric] = &[
+    Metric::gauge("callsign_session_trusted", &[]).of("1 while this node may trust what it holds"),
+    Metric::counter("callsign_session_beats_total", &[]).of("beats that the store took; each prolongs trust"),
+    Metric::counter("callsign_session_commits_total", &["outcome"])
+        .of("commits of the session: beats, and the closing of others'"),
+    Metric::histogram("callsign_session_commit_seconds", &[], Unit::Seconds)
+        .of("how long these commits took"),
+    Metric::counter("callsign_session_events_total", &["event"]).of(
+        "opened, lapsed (no beat in time), resumed, lost (closed by others), peer_closed, store_went_back \
+             (it lost what it had acknowledged), lineage, ...",
+    ),
+];
 
 /// Tells the recorder that is installed what everything here means. Call it once, after installing one.
 pub fn describe() {

@@ -13,7 +13,7 @@ use callsign_elector::elector::ElectorEvent;
 use callsign_store::{
     CommitOutcome, Key, Transaction, Write,
     ids::Epoch,
-    metrics::{Kind, Metric, commit_outcome},
+    metrics::{Metric, commit_outcome},
 };
 use tokio::time::Instant;
 
@@ -27,132 +27,39 @@ use crate::{
 };
 
 /// What this crate counts itself.
-const OWN: &[Metric] = {
-    use Kind::{Counter, Gauge, Histogram};
-    use Unit::{Bytes, Count, Seconds};
-    &[
-        Metric::new(
-            "callsign_registry_calls_total",
-            Counter,
-            Count,
-            &["registry", "call", "outcome"],
-            "register, start, update, unregister and consistent reads that this node's member answered, by outcome",
-        ),
-        Metric::new(
-            "callsign_registry_batch_operations",
-            Histogram,
-            Count,
-            &["registry"],
-            "operations of each batch that this node sent to the store, as leader",
-        ),
-        Metric::new(
-            "callsign_registry_batch_bytes",
-            Histogram,
-            Bytes,
-            &["registry"],
-            "bytes of each batch that this node sent to the store, as leader",
-        ),
-        Metric::new(
-            "callsign_registry_commit_seconds",
-            Histogram,
-            Seconds,
-            &["registry", "what", "outcome"],
-            "how long commits of a leader took: batches, and cuts of the log",
-        ),
-        Metric::new(
-            "callsign_registry_log_position",
-            Gauge,
-            Count,
-            &["registry"],
-            "what this node's replica has applied",
-        ),
-        Metric::new("callsign_registry_names", Gauge, Count, &["registry"], "names in this node's replica"),
-        Metric::new(
-            "callsign_registry_claims",
-            Gauge,
-            Count,
-            &["registry"],
-            "names that actors of this node hold",
-        ),
-        Metric::new(
-            "callsign_registry_members",
-            Gauge,
-            Count,
-            &["registry"],
-            "members, as this node last read",
-        ),
-        Metric::new(
-            "callsign_registry_links",
-            Gauge,
-            Count,
-            &["registry"],
-            "links to other nodes that are up",
-        ),
-        Metric::new(
-            "callsign_registry_leader",
-            Gauge,
-            Count,
-            &["registry"],
-            "1 while this node leads, and serves",
-        ),
-        Metric::new(
-            "callsign_registry_synced",
-            Gauge,
-            Count,
-            &["registry"],
-            "1 while the replica is known to be complete",
-        ),
-        Metric::new(
-            "callsign_registry_epoch",
-            Gauge,
-            Count,
-            &["registry"],
-            "the epoch that this node last read",
-        ),
-        Metric::new(
-            "callsign_registry_handoff_seconds",
-            Histogram,
-            Seconds,
-            &["registry"],
-            "from being asked to take over to serving, on the node that did",
-        ),
-        Metric::new(
-            "callsign_registry_events_total",
-            Counter,
-            Count,
-            &["registry", "event"],
-            "term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, claim_lost, batch_too_large, lock_broken, ...",
-        ),
-        Metric::new(
-            "callsign_registry_messages_total",
-            Counter,
-            Count,
-            &["registry", "direction", "kind"],
-            "messages between members, by direction (sent, received) and kind",
-        ),
-        Metric::new(
-            "callsign_registry_message_bytes_total",
-            Counter,
-            Bytes,
-            &["registry", "direction"],
-            "their bytes, before they are encrypted",
-        ),
-        Metric::new(
-            "callsign_registry_messages_unread_total",
-            Counter,
-            Count,
-            &["registry", "why"],
-            "messages that were dropped: of another version, not known to this one, or damaged",
-        ),
-        Metric::new(
-            "callsign_registry_link_events_total",
-            Counter,
-            Count,
-            &["registry", "event"],
-            "links that came up or went down, and messages that could not be queued on one",
-        ),
-    ]
-};
+const OWN: &[Metric] = &[
+    Metric::counter("callsign_registry_calls_total", &["registry", "call", "outcome"])
+        .of("register, start, update, unregister and consistent reads that this node's member answered, by outcome"),
+    Metric::histogram("callsign_registry_batch_operations", &["registry"], Unit::Count)
+        .of("operations of each batch that this node sent to the store, as leader"),
+    Metric::histogram("callsign_registry_batch_bytes", &["registry"], Unit::Bytes)
+        .of("bytes of each batch that this node sent to the store, as leader"),
+    Metric::histogram("callsign_registry_commit_seconds", &["registry", "what", "outcome"], Unit::Seconds)
+        .of("how long commits of a leader took: batches, and cuts of the log"),
+    Metric::gauge("callsign_registry_log_position", &["registry"]).of("what this node's replica has applied"),
+    Metric::gauge("callsign_registry_names", &["registry"]).of("names in this node's replica"),
+    Metric::gauge("callsign_registry_claims", &["registry"]).of("names that actors of this node hold"),
+    Metric::gauge("callsign_registry_members", &["registry"]).of("members, as this node last read"),
+    Metric::gauge("callsign_registry_links", &["registry"]).of("links to other nodes that are up"),
+    Metric::gauge("callsign_registry_leader", &["registry"]).of("1 while this node leads, and serves"),
+    Metric::gauge("callsign_registry_synced", &["registry"])
+        .of("1 while the replica is known to be complete"),
+    Metric::gauge("callsign_registry_epoch", &["registry"]).of("the epoch that this node last read"),
+    Metric::histogram("callsign_registry_handoff_seconds", &["registry"], Unit::Seconds)
+        .of("from being asked to take over to serving, on the node that did"),
+    Metric::counter("callsign_registry_events_total", &["registry", "event"])
+        .of("term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, \
+             claim_lost, batch_too_large, lock_broken, ..."),
+    Metric::counter("callsign_registry_messages_total", &["registry", "direction", "kind"])
+        .of("messages between members, by direction (sent, received) and kind"),
+    Metric::counter("callsign_registry_message_bytes_total", &["registry", "direction"])
+        .bytes()
+        .of("their bytes, before they are encrypted"),
+    Metric::counter("callsign_registry_messages_unread_total", &["registry", "why"])
+        .of("messages that were dropped: of another version, not known to this one, or damaged"),
+    Metric::counter("callsign_registry_link_events_total", &["registry", "event"])
+        .of("links that came up or went down, and messages that could not be queued on one"),
+];
 
 /// Everything that is counted: by registries, and by the sessions and elections below them.
 pub fn all() -> impl Iterator<Item = &'static Metric> {

@@ -3,7 +3,10 @@
 
 use std::{path::Path, time::Instant};
 
-use callsign_sim::elections::{Action, Check, Ran, Scenario, Swept, Trace, replay, run_caught};
+use callsign_sim::{
+    elections::{Action, Check, Ran, Scenario, Swept, Trace, replay, run_caught},
+    simulated::Simulated,
+};
 use clap::ValueEnum;
 
 use super::{

@@ -23,7 +23,7 @@ const SHRINK_TRIES: usize = 3000;
 /// The scenarios of a name.
 pub(crate) fn scenarios(name: &str) -> anyhow::Result<Vec<Scenario>> {
     if name == "all" {
-        return Ok(Scenario::SOUND.to_vec());
+        return Ok(Scenario::sound());
     }
     let scenario =
         Scenario::from_str(name, false).map_err(|_| anyhow::anyhow!("there is no scenario {name:?}"))?;
@@ -122,7 +122,7 @@ pub(super) fn keep_short<S: Simulated>(
     fs::create_dir_all(out)?;
     let kept = out.join(format!("{}-{}.json", scenario.name(), ran.seed));
     let found = format!("{}: {}", violation.check, violation.what);
-    let trace = TraceOf::<S> { scenario: scenario.name().to_owned(), seed: ran.seed, found, actions };
+    let trace = TraceOf::<S> { scenario: scenario.name(), seed: ran.seed, found, actions };
     trace.write(&kept)?;
     say!("kept in {} (to pin it, move it below sim/traces/)", kept.display());
     say!("again: callsign-sim replay --scenario {} --seed {}", scenario.name(), ran.seed);

@@ -29,10 +29,6 @@ impl Simulated for Scenario {
     type Kept = ();
     const PANICS: &'static str = Check::Panics.name();
 
-    fn name(self) -> &'static str {
-        Self::name(self)
-    }
-
     fn kind(action: &Action) -> &'static str {
         action.kind()
     }

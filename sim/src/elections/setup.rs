@@ -42,17 +42,6 @@ pub enum Scenario {
 impl Scenario {
     /// Those in which everything must hold.
     pub const SOUND: &'static [Self] = &[Self::Elections, Self::Pauses, Self::Store, Self::Admin];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Elections => "elections",
-            Self::Pauses => "elections-pauses",
-            Self::Store => "elections-store",
-            Self::Admin => "elections-admin",
-            Self::Drift => "elections-drift",
-        }
-    }
 }
 
 /// One machine, and the member that runs on it.

@@ -1,5 +1,7 @@
 //! The planted defects: where they are, what somebody got wrong, and how soon the simulator must find out.
 
+use std::sync::LazyLock;
+
 use super::{Masked, Mutant};
 
 mod composition;
@@ -13,46 +15,37 @@ mod nodes;
 mod references;
 mod registry;
 
-const TABLES: [&[Mutant]; 10] = [
-    members::MUTANTS,
-    duties::MUTANTS,
-    registry::MUTANTS,
-    losses::MUTANTS,
-    links::MUTANTS,
-    elections::MUTANTS,
-    composition::MUTANTS,
-    nodes::MUTANTS,
-    features::MUTANTS,
-    references::MUTANTS,
-];
-
-const COUNT: usize = TABLES[0].len()
-    + TABLES[1].len()
-    + TABLES[2].len()
-    + TABLES[3].len()
-    + TABLES[4].len()
-    + TABLES[5].len()
-    + TABLES[6].len()
-    + TABLES[7].len()
-    + TABLES[8].len()
-    + TABLES[9].len();
-
 /// All of them, by where they are.
-pub const MUTANTS: &[Mutant] = &joined();
+pub static MUTANTS: LazyLock<Vec<Mutant>> = LazyLock::new(|| {
+    [
+        members::MUTANTS,
+        duties::MUTANTS,
+        registry::MUTANTS,
+        losses::MUTANTS,
+        links::MUTANTS,
+        elections::MUTANTS,
+        composition::MUTANTS,
+        nodes::MUTANTS,
+        features::MUTANTS,
+        references::MUTANTS,
+    ]
+    .concat()
+});
 
-#[allow(clippy::large_stack_arrays)] // only the compiler runs it
-const fn joined() -> [Mutant; COUNT] {
-    let mut all = [TABLES[0][0]; COUNT];
-    let (mut part, mut at) = (0, 0);
-    while part < TABLES.len() {
-        let mut nth = 0;
-        while nth < TABLES[part].len() {
-            all[at] = TABLES[part][nth];
-            (nth, at) = (nth + 1, at + 1);
-        }
-        part += 1;
+/// A defect, and the files that it is in, separated by `, `, from the root of the workspace.
+const fn mutant(name: &'static str, file: &'static str) -> Mutant {
+    Mutant { name, file, what: "", hazard: "", scenario: "", within: 0 }
+}
+
+impl Mutant {
+    const fn does(self, what: &'static str) -> Self {
+        Self { what, ..self }
     }
-    all
+
+    /// The scenario or the pinned trace that finds it, within how many seeds, and where it comes from.
+    const fn found(self, scenario: &'static str, within: u64, hazard: &'static str) -> Self {
+        Self { hazard, scenario, within, ..self }
+    }
 }
 
 /// Defects without effect, since something else stands in their way.

@@ -1,9 +1,11 @@
 //! The scenarios by name.
 
+use clap::ValueEnum;
+
 use crate::oracle::Check;
 
 /// A family of profiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scenario {
     /// Three nodes, 200 steps, all faults, in mixes that differ from seed to seed.
     Standard,
@@ -71,73 +73,9 @@ pub enum Scenario {
 
 impl Scenario {
     /// All that must hold.
-    pub const SOUND: &'static [Self] = &[
-        Self::Standard,
-        Self::Calm,
-        Self::Forming,
-        Self::Crashes,
-        Self::Cuts,
-        Self::Store,
-        Self::Clocks,
-        Self::Large,
-        Self::Bulk,
-        Self::Leaders,
-        Self::Links,
-        Self::Slow,
-        Self::Forsaken,
-        Self::Lapses,
-        Self::Snapshots,
-        Self::Draining,
-        Self::Joining,
-        Self::Versions,
-        Self::Claims,
-        Self::Liars,
-        Self::Sweeping,
-        Self::Refusing,
-        Self::Mute,
-        Self::Oversize,
-        Self::Callers,
-        Self::Sluggish,
-        Self::Parting,
-        Self::Configured,
-        Self::Failing,
-    ];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Calm => "calm",
-            Self::Forming => "forming",
-            Self::Crashes => "crashes",
-            Self::Cuts => "cuts",
-            Self::Store => "store",
-            Self::Clocks => "clocks",
-            Self::Large => "large",
-            Self::Bulk => "bulk",
-            Self::Leaders => "leaders",
-            Self::Links => "links",
-            Self::Slow => "slow",
-            Self::Forsaken => "forsaken",
-            Self::Lapses => "lapses",
-            Self::Snapshots => "snapshots",
-            Self::Draining => "draining",
-            Self::Joining => "joining",
-            Self::Versions => "versions",
-            Self::Claims => "claims",
-            Self::Liars => "liars",
-            Self::Sweeping => "sweeping",
-            Self::Refusing => "refusing",
-            Self::Mute => "mute",
-            Self::Oversize => "oversize",
-            Self::Callers => "callers",
-            Self::Sluggish => "sluggish",
-            Self::Parting => "parting",
-            Self::Configured => "configured",
-            Self::Failing => "failing",
-            Self::WentBack => "went-back",
-            Self::Drift => "drift",
-        }
+    pub fn sound() -> Vec<Self> {
+        let is_sound = |scenario: &Self| !matches!(scenario, Self::WentBack | Self::Drift);
+        Self::value_variants().iter().copied().filter(is_sound).collect()
     }
 
     /// Whether enough seeds of it exercise a check: nobody drains where that is not drawn.

@@ -19,17 +19,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         outage: some(4),
         land: some(8) + 1,
         rate: some(2),
-        power: 0,
-        watch: 0,
-        forsake: 0,
-        lapse: 0,
-        join: 0,
-        lie: 0,
-        refuse: 0,
-        part: 0,
-        renew: 0,
-        fail: 0,
-        back: 0,
+        ..Faults::default()
     };
     let store = StoreFaults {
         late: some(150),
@@ -38,7 +28,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         unknown_lost: some(40),
         unknown_later: some(40),
         unavailable: some(30),
-        mute: 0,
+        ..StoreFaults::default()
     };
     let work = Work {
         register: 10 + some(20),
@@ -49,12 +39,9 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         end: some(4),
         resign: some(2),
         leave: some(1),
-        drain: 0,
-        beside: 0,
-        configure: 0,
-        patient: 0,
         update: 5,
         start: 6,
+        ..Work::default()
     };
     Profile {
         nodes: 3,

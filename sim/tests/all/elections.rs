@@ -4,6 +4,7 @@ use callsign_sim::{
     elections::{Action, Check, Plan, Ran, SMALL, Scenario, Trace, replay, run, sweep},
     search::breadth_first,
     shrink::shrink,
+    simulated::Simulated,
 };
 
 use crate::seeds::clean;
@@ -62,7 +63,7 @@ fn a_seed_run_twice_gives_the_same_trace_and_a_trace_gives_the_same_world() {
 fn a_trace_survives_its_file_and_is_made_short() {
     let ran = run(Scenario::Elections, 5);
     let actions = ran.trace[..ran.faulty].to_vec();
-    let scenario = Scenario::Elections.name().to_owned();
+    let scenario = Scenario::Elections.name();
     let trace = Trace { scenario, seed: 5, found: String::new(), actions };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.json");

@@ -64,9 +64,14 @@ pub(crate) fn clean<S: Simulated>(scenarios: &[S], seeds: u64) -> Counts<S::Chec
 
 #[test]
 fn every_sound_scenario_is_clean_and_together_they_exercise_the_checks() {
-    let counts = clean(Scenario::SOUND, SEEDS);
+    let counts = clean(&Scenario::sound(), SEEDS);
     let never: Vec<_> = ESSENTIAL.iter().filter(|check| counts.get(**check) == 0).collect();
     assert!(never.is_empty(), "never exercised: {never:?}");
+}
+
+#[test]
+fn f1_entries_of_the_queue_are_applied_once_and_in_order_while_electors_crash() {
+    assert!(clean(&[Scenario::Crashes], SEEDS).get(Check::QueueOrder) > 1000);
 }
 
 /// Clocks that drift further than was promised: a session is closed while its node still trusts it, and its names are

@@ -11,10 +11,14 @@ use crate::{
     core::ids::{ClusterName, ElectionName, MemberId, NodeName, Position, RegistryName},
 };
 
-fn below(prefix: &str) -> Range<Key> {
-    let mut end = prefix.as_bytes().to_vec();
-    end.push(0xff);
-    prefix.as_bytes().to_vec()..end
+/// A key in one piece of memory: keys are made at each step of a core.
+fn key(parts: &[&str]) -> Key {
+    parts.concat().into_bytes()
+}
+
+fn below(prefix: Key) -> Range<Key> {
+    let end = [prefix.as_slice(), &[0xff]].concat();
+    prefix..end
 }
 
 /// The keys that all registries of a cluster share.
@@ -31,42 +35,42 @@ impl ClusterKeys {
 
     /// A node's session.
     pub fn session(&self, node: &NodeName) -> Key {
-        format!("{}/session/{node}", self.prefix).into_bytes()
+        key(&[&self.prefix, "/session/", node.as_str()])
     }
 
     /// The records of all nodes, also of those that are no more.
     pub fn sessions(&self) -> Range<Key> {
-        below(&format!("{}/session/", self.prefix))
+        below(key(&[&self.prefix, "/session/"]))
     }
 
     /// The mark of a node whose session is open.
     pub fn open_mark(&self, node: &NodeName) -> Key {
-        format!("{}/open/{node}", self.prefix).into_bytes()
+        key(&[&self.prefix, "/open/", node.as_str()])
     }
 
     /// The marks of all nodes whose sessions are open.
     pub fn open_marks(&self) -> Range<Key> {
-        below(&format!("{}/open/", self.prefix))
+        below(key(&[&self.prefix, "/open/"]))
     }
 
     /// The node whose mark the key holds.
     pub fn open_node(&self, key: &[u8]) -> Option<NodeName> {
-        last_part(key, &format!("{}/open/", self.prefix))
+        last_part(key, &self.prefix, "/open/")
     }
 
     /// How often the store went back, and since when: see `lineage` of `callsign-elector`.
     pub fn lineage(&self) -> Key {
-        format!("{}/lineage", self.prefix).into_bytes()
+        key(&[&self.prefix, "/lineage"])
     }
 
     /// The number that no new session may have, nor one below: closed records up to it were swept away.
     pub fn session_floor(&self) -> Key {
-        format!("{}/session_floor", self.prefix).into_bytes()
+        key(&[&self.prefix, "/session_floor"])
     }
 
     /// The node whose session the key holds.
     pub fn session_node(&self, key: &[u8]) -> Option<NodeName> {
-        last_part(key, &format!("{}/session/", self.prefix))
+        last_part(key, &self.prefix, "/session/")
     }
 
     /// The keys of one registry.
@@ -94,43 +98,43 @@ impl ElectionKeys {
 
     /// Everything that is stored of the election.
     pub fn all(&self) -> Range<Key> {
-        below(&format!("{}/", self.prefix))
+        below(key(&[&self.prefix, "/"]))
     }
 
     /// Who has the seat, and the counter that is never reset.
     pub fn seat(&self) -> Key {
-        format!("{}/seat", self.prefix).into_bytes()
+        key(&[&self.prefix, "/seat"])
     }
 
     /// The counter that gives a fence to the grants of an authority that has none.
     pub fn fence(&self) -> Key {
-        format!("{}/fence", self.prefix).into_bytes()
+        key(&[&self.prefix, "/fence"])
     }
 
     /// How the election is run.
     pub fn control(&self) -> Key {
-        format!("{}/control", self.prefix).into_bytes()
+        key(&[&self.prefix, "/control"])
     }
 
     /// The last seniority given out.
     pub fn count(&self) -> Key {
-        format!("{}/count", self.prefix).into_bytes()
+        key(&[&self.prefix, "/count"])
     }
 
     /// A candidate's row.
     pub fn candidate(&self, member: &MemberId) -> Key {
-        format!("{}/candidate/{member}", self.prefix).into_bytes()
+        key(&[&self.prefix, "/candidate/", member.as_str()])
     }
 
     /// The rows of all candidates.
     pub fn candidates(&self) -> Range<Key> {
-        below(&format!("{}/candidate/", self.prefix))
+        below(key(&[&self.prefix, "/candidate/"]))
     }
 
     /// The candidate whose row the key holds.
     pub fn candidate_id(&self, key: &[u8]) -> Option<MemberId> {
-        let rest = key.strip_prefix(format!("{}/candidate/", self.prefix).as_bytes())?;
-        MemberId::new(std::str::from_utf8(rest).ok()?).ok()
+        let rest = behind(key, &self.prefix, "/candidate/")?;
+        MemberId::new(rest).ok()
     }
 }
 
@@ -149,12 +153,12 @@ impl RegistryKeys {
 
     /// Everything that is stored of the registry.
     pub fn all(&self) -> Range<Key> {
-        below(&format!("{}/", self.prefix))
+        below(key(&[&self.prefix, "/"]))
     }
 
     /// What entries of the membership queue are appended under; a watch on it ends when one is.
     pub fn queue(&self) -> Key {
-        format!("{}/queue/", self.prefix).into_bytes()
+        key(&[&self.prefix, "/queue/"])
     }
 
     /// The entries of the membership queue, oldest first.
@@ -164,62 +168,62 @@ impl RegistryKeys {
 
     /// An author's sequence number.
     pub fn author(&self, node: &NodeName) -> Key {
-        format!("{}/author/{node}", self.prefix).into_bytes()
+        key(&[&self.prefix, "/author/", node.as_str()])
     }
 
     /// The records of all authors.
     pub fn authors(&self) -> Range<Key> {
-        below(&format!("{}/author/", self.prefix))
+        below(key(&[&self.prefix, "/author/"]))
     }
 
     /// The author whose record the key holds.
     pub fn author_node(&self, key: &[u8]) -> Option<NodeName> {
-        last_part(key, &format!("{}/author/", self.prefix))
+        last_part(key, &self.prefix, "/author/")
     }
 
     /// The sequence number that no author without a record may use again, nor one below.
     pub fn author_floor(&self) -> Key {
-        format!("{}/author_floor", self.prefix).into_bytes()
+        key(&[&self.prefix, "/author_floor"])
     }
 
     /// A member's row.
     pub fn member(&self, node: &NodeName) -> Key {
-        format!("{}/member/{node}", self.prefix).into_bytes()
+        key(&[&self.prefix, "/member/", node.as_str()])
     }
 
     /// The rows of all members.
     pub fn members(&self) -> Range<Key> {
-        below(&format!("{}/member/", self.prefix))
+        below(key(&[&self.prefix, "/member/"]))
     }
 
     /// The member whose row the key holds.
     pub fn member_node(&self, key: &[u8]) -> Option<NodeName> {
-        last_part(key, &format!("{}/member/", self.prefix))
+        last_part(key, &self.prefix, "/member/")
     }
 
     /// The term: who leads. The fence of every batch.
     pub fn term(&self) -> Key {
-        format!("{}/term", self.prefix).into_bytes()
+        key(&[&self.prefix, "/term"])
     }
 
     /// What is set of the elections for all members alike. Absent: nothing is.
     pub fn settings(&self) -> Key {
-        format!("{}/settings", self.prefix).into_bytes()
+        key(&[&self.prefix, "/settings"])
     }
 
     /// The lock of a handoff.
     pub fn lock(&self) -> Key {
-        format!("{}/lock", self.prefix).into_bytes()
+        key(&[&self.prefix, "/lock"])
     }
 
     /// The position and the nonce of the last batch. Absent: the registry was never opened.
     pub fn commit(&self) -> Key {
-        format!("{}/commit", self.prefix).into_bytes()
+        key(&[&self.prefix, "/commit"])
     }
 
     /// The first position that the log still has. Absent: all of them.
     pub fn floor(&self) -> Key {
-        format!("{}/floor", self.prefix).into_bytes()
+        key(&[&self.prefix, "/floor"])
     }
 
     /// One batch of the log.
@@ -235,14 +239,18 @@ impl RegistryKeys {
 
     /// The position of the batch that the key holds.
     pub fn log_position(&self, key: &[u8]) -> Option<Position> {
-        let rest = key.strip_prefix(format!("{}/log/", self.prefix).as_bytes())?;
-        u64::from_str_radix(std::str::from_utf8(rest).ok()?, 16).ok().map(Position)
+        let rest = behind(key, &self.prefix, "/log/")?;
+        u64::from_str_radix(rest, 16).ok().map(Position)
     }
 }
 
-fn last_part(key: &[u8], prefix: &str) -> Option<NodeName> {
-    let rest = key.strip_prefix(prefix.as_bytes())?;
-    NodeName::new(std::str::from_utf8(rest).ok()?).ok()
+fn behind<'a>(key: &'a [u8], prefix: &str, part: &str) -> Option<&'a str> {
+    let rest = key.strip_prefix(prefix.as_bytes())?.strip_prefix(part.as_bytes())?;
+    std::str::from_utf8(rest).ok()
+}
+
+fn last_part(key: &[u8], prefix: &str, part: &str) -> Option<NodeName> {
+    NodeName::new(behind(key, prefix, part)?).ok()
 }
 
 /// Reads one key.

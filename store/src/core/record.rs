@@ -1,5 +1,6 @@
 //! How records are written.
 
+use rmp_serde::decode::Error;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::Value;
@@ -46,13 +47,13 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CorruptRecord> {
     match bytes.split_first() {
         None => Err(CorruptRecord::Empty),
         Some((&SCHEMA, body)) => {
-            let mut reader = rmp_serde::Deserializer::new(std::io::Cursor::new(body));
+            // Strings are read where they are: whoever reads a copy of them allocates for each field's name.
+            let mut reader = rmp_serde::Deserializer::from_read_ref(body);
             let record = T::deserialize(&mut reader).map_err(|e| CorruptRecord::Malformed(e.to_string()))?;
-            let read = usize::try_from(reader.position()).unwrap_or(usize::MAX);
-            if read == body.len() {
-                Ok(record)
-            } else {
-                Err(CorruptRecord::Malformed(format!("{} bytes too many", body.len().saturating_sub(read))))
+            // Only where there is nothing left, there is no first byte of anything.
+            match bool::deserialize(&mut reader) {
+                Err(Error::InvalidMarkerRead(_)) => Ok(record),
+                _ => Err(CorruptRecord::Malformed("there is more behind it".to_owned())),
             }
         }
         Some((&found, _)) => Err(CorruptRecord::Schema { found }),

@@ -31,16 +31,36 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// A row of a table. For the crates of this workspace.
+    /// What only grows, in numbers, with these labels. For the crates of this workspace, as all that makes one.
     #[doc(hidden)]
-    pub const fn new(
-        name: &'static str,
-        kind: Kind,
-        unit: Unit,
-        labels: &'static [&'static str],
-        what: &'static str,
-    ) -> Self {
-        Self { name, kind, unit, labels, what }
+    pub const fn counter(name: &'static str, labels: &'static [&'static str]) -> Self {
+        Self { name, kind: Kind::Counter, unit: Unit::Count, labels, what: "" }
+    }
+
+    /// A state, as a number.
+    #[doc(hidden)]
+    pub const fn gauge(name: &'static str, labels: &'static [&'static str]) -> Self {
+        Self { kind: Kind::Gauge, ..Self::counter(name, labels) }
+    }
+
+    /// A distribution.
+    #[doc(hidden)]
+    pub const fn histogram(name: &'static str, labels: &'static [&'static str], unit: Unit) -> Self {
+        Self { kind: Kind::Histogram, unit, ..Self::counter(name, labels) }
+    }
+
+    /// The same in bytes.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn bytes(self) -> Self {
+        Self { unit: Unit::Bytes, ..self }
+    }
+
+    /// The same, and what it says.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn of(self, what: &'static str) -> Self {
+        Self { what, ..self }
     }
 
     /// Tells the recorder that is installed.

@@ -176,10 +176,7 @@ async fn limits_that_cannot_work_are_refused_at_the_start(carrier: Carrier) {
 
 async fn what_waits_for_a_reader_keeps_its_own_bytes_only(carrier: Carrier) {
     let (_, network) = memory(carrier);
-    let (a, b) = pair(&network).await;
-    let mut events = a.subscribe(CHANNEL);
-    let to_a = link(&b, &a).await;
-    up(&mut events).await;
+    let Linked { a: _a, b, mut events, to_a, .. } = linked_over(&network).await;
     // Nobody reads the large ones; with them comes a small one that somebody reads, late.
     for _ in 0..3 {
         b.send(to_a, Lane::Control, "nobody", vec![1; 1 << 20].into()).unwrap();
@@ -196,11 +193,7 @@ async fn a_peer_that_sends_too_fast_is_read_at_its_rate_and_loses_nothing(carrie
     let (_, network) = memory(carrier);
     let mut slow = config("a", 1, &network);
     slow.limits.received_per_second = 64 << 10;
-    let (a, b) = (start(slow).await, start(config("b", 2, &network)).await);
-    dial(&b, &[&a]);
-    let mut events = a.subscribe(CHANNEL);
-    let to_a = link(&b, &a).await;
-    up(&mut events).await;
+    let Linked { a, b, mut events, to_a, .. } = linked(slow, config("b", 2, &network)).await;
     let began = tokio::time::Instant::now();
     for n in 0..64_u64 {
         let body: Bytes = [&n.to_be_bytes()[..], &[0; 16 << 10]].concat().into();

@@ -169,10 +169,7 @@ async fn nothing_of_a_link_comes_after_its_end_however_much_is_under_way(carrier
 }
 
 async fn goodbye_comes_after_everything_that_was_queued(carrier: Carrier) {
-    let (a, b) = pair(&memory(carrier).1).await;
-    let mut events = a.subscribe(CHANNEL);
-    let to_a = link(&b, &a).await;
-    up(&mut events).await;
+    let Linked { a, b, mut events, to_a, .. } = linked_over(&memory(carrier).1).await;
     let mut own = b.subscribe(CHANNEL);
     up(&mut own).await;
     b.send(to_a, Lane::Bulk, CHANNEL, vec![7; 3 << 20].into()).unwrap();
@@ -201,10 +198,7 @@ async fn goodbye_comes_after_everything_that_was_queued(carrier: Carrier) {
 }
 
 async fn goodbye_over_tcp_loses_nothing(carrier: Carrier) {
-    let (a, b) = pair(&tcp(carrier)).await;
-    let mut events = a.subscribe(CHANNEL);
-    let to_a = link(&b, &a).await;
-    up(&mut events).await;
+    let Linked { a, b, mut events, to_a, .. } = linked_over(&tcp(carrier)).await;
     // The other direction is busy too: unread bytes at a close would reset the connection.
     let to_b = link(&a, &b).await;
     for n in 0..2_000_u64 {
@@ -292,10 +286,7 @@ async fn a_reader_that_goes_away_holds_nobody_back(carrier: Carrier) {
 
 async fn a_control_message_overtakes_the_bulk_that_was_queued_before_it(carrier: Carrier) {
     let (faults, network) = memory(carrier);
-    let (a, b) = pair(&network).await;
-    let mut events = a.subscribe(CHANNEL);
-    let to_a = link(&b, &a).await;
-    up(&mut events).await;
+    let Linked { a, b, mut events, to_a, .. } = linked_over(&network).await;
     faults.hold(address(&b), address(&a));
     for _ in 0..4 {
         b.send(to_a, Lane::Bulk, CHANNEL, vec![1; 1 << 20].into()).unwrap();
@@ -311,10 +302,7 @@ async fn a_control_message_overtakes_the_bulk_that_was_queued_before_it(carrier:
 }
 
 async fn a_message_of_the_greatest_length_passes_and_a_greater_is_refused_at_the_sender(carrier: Carrier) {
-    let (a, b) = pair(&memory(carrier).1).await;
-    let mut events = a.subscribe(CHANNEL);
-    let to_a = link(&b, &a).await;
-    up(&mut events).await;
+    let Linked { a: _a, b, mut events, to_a, .. } = linked_over(&memory(carrier).1).await;
     for lane in [Lane::Control, Lane::Bulk] {
         let limit = LinkLimits::default().frame;
         let refused = b.send(to_a, lane, CHANNEL, vec![0; limit].into());

@@ -61,11 +61,8 @@ async fn a_peer_that_falls_silent_after_a_slow_reader_caught_up_is_noticed(carri
 
 async fn a_slow_way_delivers_all_in_order_and_late(carrier: Carrier) {
     let (faults, network) = memory(carrier);
-    let (a, b) = (start(config("a", 1, &network)).await, start(config("b", 2, &network)).await);
-    dial(&b, &[&a]);
-    let mut events = a.subscribe(CHANNEL);
-    let (to_a, to_b) = (link(&b, &a).await, link(&a, &b).await);
-    up(&mut events).await;
+    let Linked { a, b, mut events, to_a, to_b } =
+        linked(config("a", 1, &network), config("b", 2, &network)).await;
     faults.slow(address(&b), address(&a), Duration::from_millis(20), 256);
     let begun = tokio::time::Instant::now();
     send_numbers(&b, to_a);
@@ -83,11 +80,7 @@ async fn a_peer_that_falls_silent_after_it_sent_too_fast_is_noticed(carrier: Car
     let (faults, network) = memory(carrier);
     let mut slow = config("a", 1, &network);
     slow.limits.received_per_second = 64 << 10;
-    let (a, b) = (start(slow).await, start(config("b", 2, &network)).await);
-    dial(&b, &[&a]);
-    let mut events = a.subscribe(CHANNEL);
-    let to_a = link(&b, &a).await;
-    up(&mut events).await;
+    let Linked { a, b, mut events, to_a, .. } = linked(slow, config("b", 2, &network)).await;
     // For some seconds longer than the silence limit.
     for _ in 0..40 {
         b.send(to_a, Lane::Control, CHANNEL, vec![0; 16 << 10].into()).unwrap();
@@ -103,11 +96,7 @@ async fn a_peer_that_sends_too_fast_is_not_called_silent_while_it_is_not_read(ca
     let (_, network) = memory(carrier);
     let mut slow = config("a", 1, &network);
     slow.limits.received_per_second = 1 << 10;
-    let (a, b) = (start(slow).await, start(config("b", 2, &network)).await);
-    dial(&b, &[&a]);
-    let mut events = a.subscribe(CHANNEL);
-    let (to_a, to_b) = (link(&b, &a).await, link(&a, &b).await);
-    up(&mut events).await;
+    let Linked { a, b, mut events, to_a, to_b } = linked(slow, config("b", 2, &network)).await;
     for n in 0..5_u64 {
         let body = [&n.to_be_bytes()[..], &[0; 16 << 10]].concat();
         b.send(to_a, Lane::Control, CHANNEL, body.into()).unwrap();
@@ -124,11 +113,7 @@ async fn a_peer_that_stops_is_noticed_while_a_write_to_it_blocks(carrier: Carrie
     // One that stops does not close its end either.
     let mut stopped = config("b", 2, &network);
     stopped.timing.silence = Duration::from_secs(3600);
-    let (a, b) = (start(config("a", 1, &network)).await, start(stopped).await);
-    dial(&b, &[&a]);
-    let mut events = a.subscribe(CHANNEL);
-    let to_b = link(&a, &b).await;
-    up(&mut events).await;
+    let Linked { a, b, mut events, to_b, .. } = linked(config("a", 1, &network), stopped).await;
     faults.hold(address(&a), address(&b));
     faults.hold(address(&b), address(&a));
     // More than the way holds, so that the writer is in the middle of it.

@@ -83,6 +83,7 @@ impl Holder<'_> {
         loop {
             if let Err(why) = self.registry.ready(SERVES).await {
                 say_once(format!("waits for the registry: {why}"));
+                tokio::time::sleep(ASK_AGAIN).await;
                 continue;
             }
             let error = match self.register().await {
@@ -142,6 +143,7 @@ impl Holder<'_> {
             tokio::select! {
                 biased;
                 () = holding.decided() => {}
+                failure = self.registry.failed() => return Some(self.failed(failure)),
                 signal = signals.next() => {
                     say.line(format_args!("{signal}: stops, the program does not run here"));
                     return Some(End::Told);

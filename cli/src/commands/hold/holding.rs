@@ -36,9 +36,9 @@ impl Holding {
         }
     }
 
-    /// Returns when it is trusted, or never will be.
+    /// Returns when the program may run, or never may again.
     pub(crate) async fn decided(&self) {
-        while self.registration.check() == Err(NotHeld::NotTrusted) {
+        while self.check().is_none() && !self.has_ended() {
             self.look_again().await;
         }
     }

@@ -6,7 +6,6 @@ use callsign_election::{
     conformance::{Authority, Player, Promise, Withheld},
     election_rows,
 };
-use futures::future::BoxFuture;
 
 use super::{ClusterName, Duration, ElectionName, Fenced, HttpLease, MemberId, SharedStore, server};
 use crate::server::Server;
@@ -38,17 +37,12 @@ const SHARED: [Withheld; 2] = [
 impl Authority for Servers {
     type Oracle = HttpLease;
 
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<HttpLease>> {
-        Box::pin(async move { Player::new(self.lease(election).await, election, member) })
+    async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<HttpLease> {
+        Player::new(self.lease(election).await, election, member)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
+    async fn pass(&self, time: Duration) {
         self.0.lock().unwrap().values().for_each(|server| server.pass(time));
-        Box::pin(async {})
     }
 
     fn withholds(&self) -> Vec<Withheld> {
@@ -65,19 +59,13 @@ struct WithFence(Servers, SharedStore);
 impl Authority for WithFence {
     type Oracle = Fenced<HttpLease>;
 
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<Self::Oracle>> {
-        Box::pin(async move {
-            let (lease, cluster) = (self.0.lease(election).await, ClusterName::new("example").unwrap());
-            Player::new(Fenced::new(lease, self.1.clone(), &cluster), election, member)
-        })
+    async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<Self::Oracle> {
+        let (lease, cluster) = (self.0.lease(election).await, ClusterName::new("example").unwrap());
+        Player::new(Fenced::new(lease, self.1.clone(), &cluster), election, member)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
-        self.0.pass(time)
+    async fn pass(&self, time: Duration) {
+        self.0.pass(time).await;
     }
 
     fn withholds(&self) -> Vec<Withheld> {

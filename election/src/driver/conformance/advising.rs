@@ -11,7 +11,6 @@ use callsign_store::{
     ids::{ClusterName, ElectionName, MemberId},
     memory::MemoryStore,
 };
-use futures::{FutureExt, future::BoxFuture};
 
 use super::{Player, Promise, TestedFence, Withheld};
 use crate::{Oracle, driver::fenced::Fenced};
@@ -85,25 +84,23 @@ impl<D: Dress> Lines<D> {
         election: &ElectionName,
         member: &MemberId,
         oracle: impl FnOnce(Line) -> O,
-    ) -> BoxFuture<'static, Player<D::Of<O>>> {
+    ) -> Player<D::Of<O>> {
         let who = (election.clone(), member.clone());
         let store = self.to_store(&who);
         let oracle = D::dress(oracle(Line { who, cut: self.cut.clone() }), store);
-        std::future::ready(Player::new(oracle, election, member)).boxed()
+        Player::new(oracle, election, member)
     }
 
-    pub(crate) fn cut(&self, election: &ElectionName, member: &MemberId) -> BoxFuture<'_, ()> {
+    pub(crate) fn cut(&self, election: &ElectionName, member: &MemberId) {
         let who = (election.clone(), member.clone());
         self.to_store(&who).outage();
         self.cut.lock().unwrap().insert(who);
-        std::future::ready(()).boxed()
     }
 
-    pub(crate) fn heal(&self, election: &ElectionName, member: &MemberId) -> BoxFuture<'_, ()> {
+    pub(crate) fn heal(&self, election: &ElectionName, member: &MemberId) {
         let who = (election.clone(), member.clone());
         self.to_store(&who).heal();
         self.cut.lock().unwrap().remove(&who);
-        std::future::ready(()).boxed()
     }
 }
 

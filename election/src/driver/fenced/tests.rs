@@ -6,7 +6,7 @@ use callsign_store::{
     memory::Fate,
     record::Record,
 };
-use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
+use futures::{StreamExt, stream::BoxStream};
 
 use super::*;
 use crate::{
@@ -84,34 +84,28 @@ struct AdvisoryLeases(Stores);
 impl Authority for AdvisoryLeases {
     type Oracle = Fenced<Advisory>;
 
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<Self::Oracle>> {
+    async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<Self::Oracle> {
         let lease = LeaseOracle::new(self.0.line(election, member), &cluster(), self.0.options());
         let inner = Advisory { lease, fence: None };
         let oracle = Fenced::new(inner, self.0.line(election, member), &cluster());
-        Box::pin(std::future::ready(Player::new(oracle, election, member)))
+        Player::new(oracle, election, member)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
-        Authority::pass(&self.0, time)
+    async fn pass(&self, time: Duration) {
+        Authority::pass(&self.0, time).await;
     }
 
-    fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-        self.0.cut(election, member)
+    async fn cut(&self, election: &ElectionName, member: &MemberId) {
+        self.0.cut(election, member).await;
     }
 
-    fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-        self.0.heal(election, member)
+    async fn heal(&self, election: &ElectionName, member: &MemberId) {
+        self.0.heal(election, member).await;
     }
 
-    fn stored<'a>(&'a self, election: &'a ElectionName) -> BoxFuture<'a, Option<Vec<u8>>> {
-        Box::pin(async move {
-            let key = ClusterKeys::new(&cluster()).election(election).fence();
-            self.0.rows(election).await.into_iter().find(|(at, _)| *at == key).map(|(_, value)| value)
-        })
+    async fn stored(&self, election: &ElectionName) -> Option<Vec<u8>> {
+        let key = ClusterKeys::new(&cluster()).election(election).fence();
+        self.0.rows(election).await.into_iter().find(|(at, _)| *at == key).map(|(_, value)| value)
     }
 }
 

@@ -6,7 +6,6 @@ use std::{
 };
 
 use callsign_store::ids::ElectionName;
-use futures::{FutureExt, future::BoxFuture};
 
 use super::*;
 use crate::{
@@ -55,35 +54,30 @@ impl<D: Dress> Theirs<D> {
 impl<D: Dress> Authority for Theirs<D> {
     type Oracle = D::Of<FollowOracle<Told>>;
 
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<Self::Oracle>> {
+    async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<Self::Oracle> {
         let leaders = self.leaders.clone();
         let follows = |line| FollowOracle::new(Told { leaders, line }, Duration::from_secs(9));
         self.lines.start(election, member, follows)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
-        tokio::time::sleep(time).boxed()
+    async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
     }
 
     fn takeover(&self) -> Duration {
         Duration::from_millis(10)
     }
 
-    fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-        self.lines.cut(election, member)
+    async fn cut(&self, election: &ElectionName, member: &MemberId) {
+        self.lines.cut(election, member);
     }
 
-    fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-        self.lines.heal(election, member)
+    async fn heal(&self, election: &ElectionName, member: &MemberId) {
+        self.lines.heal(election, member);
     }
 
-    fn elect<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+    async fn elect(&self, election: &ElectionName, member: &MemberId) {
         self.leaders.lock().unwrap().insert(election.clone(), member.clone());
-        std::future::ready(()).boxed()
     }
 
     fn withholds(&self) -> Vec<Withheld> {

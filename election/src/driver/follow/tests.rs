@@ -7,7 +7,7 @@ use callsign_store::{
 use futures::{FutureExt, channel::mpsc};
 
 use super::*;
-use crate::{Abort, Campaign, CampaignSettings, Leadership, Lost, Role, Timing};
+use crate::{Campaign, CampaignSettings, Leadership, Timing, tests::Idle};
 
 const VALIDITY: Duration = Duration::from_secs(9);
 
@@ -110,16 +110,6 @@ async fn j11_here_is_granted_elsewhere_denied_and_silence_is_a_fault() {
         let Ok(Verdict::Denied(denial)) = oracle.refresh(attempt(), &next).await else { panic!("nor now") };
         assert_eq!(denial.why, Refusal::TermOver);
     }
-}
-
-/// Does nothing.
-struct Idle;
-
-impl Role<()> for Idle {
-    async fn activate(&mut self, _: &Grant<()>) -> Result<(), Abort> {
-        Ok(())
-    }
-    async fn deactivate(&mut self, _: Lost, _: Duration) {}
 }
 
 async fn lead(system: &System) -> (Campaign<FollowOracle<System>>, Leadership<()>) {

@@ -10,8 +10,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::*;
 use crate::{
-    Abort, Campaign, CampaignSettings, Fence, Grant, LeaseOptions, LeaseOracle, Role, Timing,
-    driver::campaign::Phase,
+    Campaign, CampaignSettings, LeaseOptions, LeaseOracle, Timing, driver::campaign::Phase, tests::Idle,
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -19,15 +18,6 @@ const LEASE: Duration = Duration::from_secs(10);
 /// Everything is in the table.
 fn assert_described(seen: &Seen) {
     seen.assert_described(|name| METRICS.iter().find(|metric| metric.name == name).map(|m| m.labels));
-}
-
-struct Idle;
-
-impl Role<Fence> for Idle {
-    async fn activate(&mut self, _: &Grant<Fence>) -> Result<(), Abort> {
-        Ok(())
-    }
-    async fn deactivate(&mut self, _: Lost, _: Duration) {}
 }
 
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {

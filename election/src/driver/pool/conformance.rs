@@ -9,7 +9,6 @@ use std::{
 };
 
 use callsign_store::ids::{ElectionName, MemberId};
-use futures::{FutureExt, future::BoxFuture};
 
 use super::*;
 use crate::{
@@ -67,20 +66,15 @@ impl<D: Dress> Pools<D> {
 impl<D: Dress> Authority for Pools<D> {
     type Oracle = D::Of<PoolOracle<Replica>>;
 
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<Self::Oracle>> {
+    async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<Self::Oracle> {
         let (rows, now) = (self.rows.clone(), self.now.clone());
         let clock: WallClock = Arc::new(move || Duration::from_millis(now.load(Ordering::SeqCst)));
         let peer = |line| PoolOracle::new(Replica { rows, line }, 1, PoolTiming::default(), clock).unwrap();
         self.lines.start(election, member, peer)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
+    async fn pass(&self, time: Duration) {
         self.now.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
-        std::future::ready(()).boxed()
     }
 
     fn takeover(&self) -> Duration {
@@ -89,12 +83,12 @@ impl<D: Dress> Authority for Pools<D> {
         max_skew * 2 + recheck
     }
 
-    fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-        self.lines.cut(election, member)
+    async fn cut(&self, election: &ElectionName, member: &MemberId) {
+        self.lines.cut(election, member);
     }
 
-    fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
-        self.lines.heal(election, member)
+    async fn heal(&self, election: &ElectionName, member: &MemberId) {
+        self.lines.heal(election, member);
     }
 
     fn withholds(&self) -> Vec<Withheld> {

@@ -173,23 +173,6 @@ fn c13_a_leader_that_cannot_write_its_heartbeat_is_trusted_for_no_longer() {
 }
 
 #[test]
-fn d1_d4_a_vacant_pool_is_granted_at_once_and_again_with_the_same_term() {
-    let (shelf, now) = (Shelf::default(), Now::default());
-    let mut a = peer(&shelf, &now, "a", 1, exact(), Duration::ZERO);
-    let held = a.wins();
-    pass(&now, seconds(5));
-    assert_eq!(a.wins().term, held.term);
-    // Resigned: as good as never used.
-    let mut b = peer(&shelf, &now, "b", 1, exact(), Duration::ZERO);
-    assert_eq!(b.loses(), outranked_by("a"));
-    assert!(a.abdicate(&held) && !a.abdicate(&held));
-    b.wins();
-    assert_eq!(a.oracle.leads, None);
-    // Its next claim takes it back, and it is the elder; but it is another term.
-    assert_ne!(a.wins().term, held.term);
-}
-
-#[test]
 fn a1_a2_of_two_processes_of_one_name_the_elder_leads_and_the_other_is_told() {
     let (shelf, now) = (Shelf::default(), Now::default());
     let mut first = peer(&shelf, &now, "a", 1, exact(), Duration::ZERO);

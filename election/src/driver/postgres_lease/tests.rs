@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsign_store::{ids::Ballot, testing::postgres::Server};
+use callsign_store::testing::postgres::Server;
 use futures::future::join_all;
 
 use super::*;
@@ -108,23 +108,6 @@ async fn h5_d2_of_fifty_that_come_at_once_to_an_empty_database_one_wins() {
 }
 
 #[tokio::test]
-async fn a5_d4_j10_refresh_and_claim_of_ones_own() {
-    let server = server!();
-    let mut a = Member::on(&server, "a").await;
-    let won = a.win().await;
-    let mut last = won.clone();
-    for _ in 0..3 {
-        let kept = granted(a.refresh(&last).await);
-        assert_eq!(kept.term, won.term, "the epoch is still the same");
-        assert_eq!(kept.fence.ballot.0, last.fence.ballot.0 + 1);
-        last = kept;
-    }
-    let again = a.win().await;
-    assert_eq!(again.term, won.term, "one's own live term");
-    assert!(again.fence.ballot > last.fence.ballot);
-}
-
-#[tokio::test]
 async fn a1_a2_two_processes_of_one_name_do_not_both_win_and_one_is_told() {
     let server = server!();
     let (mut first, mut second) = (Member::on(&server, "a").await, Member::on(&server, "a").await);
@@ -140,25 +123,6 @@ async fn a1_a2_two_processes_of_one_name_do_not_both_win_and_one_is_told() {
     expire(&server).await;
     let next = second.win().await;
     assert!(next.term.epoch > held.term.epoch);
-}
-
-#[tokio::test]
-async fn c10_c1_j10_an_expired_lease_is_not_refreshed_and_anybody_may_claim_it() {
-    let server = server!();
-    let (mut a, mut b) = (Member::on(&server, "a").await, Member::on(&server, "b").await);
-    let held = a.win().await;
-    expire(&server).await;
-    let before = rows(&server).await;
-    let denial = denied(a.refresh(&held).await);
-    assert_eq!((denial.why, denial.leader), (Refusal::TermOver, None));
-    assert_eq!(rows(&server).await, before);
-    let again = a.win().await;
-    assert!(again.term.epoch > held.term.epoch, "a new epoch, also for the same incarnation");
-    expire(&server).await;
-    let stolen = b.win().await;
-    assert!(stolen.term.epoch > again.term.epoch);
-    let denial = denied(a.refresh(&again).await);
-    assert_eq!((denial.why, denial.leader), (Refusal::TermOver, Some(stolen.term)), "stolen");
 }
 
 #[tokio::test]
@@ -222,44 +186,6 @@ async fn a3_d5_d6_j10_what_belongs_to_an_earlier_term_changes_nothing() {
     assert!(!b.resign(&second).await);
     assert_eq!(rows(&server).await, before);
     assert!(a.resign(&second).await);
-}
-
-#[tokio::test]
-async fn a4_d7_ballots_only_grow() {
-    let mut server = server!();
-    let (mut a, mut b) = (Member::on(&server, "a").await, Member::on(&server, "b").await);
-    let mut greatest = Ballot(0);
-    let mut count = |grant: &Grant<Fence>| {
-        assert!(grant.fence.ballot > greatest, "{grant:?} after {greatest}");
-        greatest = grant.fence.ballot;
-    };
-    let clear = "TRUNCATE callsign.lease_v1";
-    for round in 0..5 {
-        let held = bed::until_known(async || a.0.claim(at_random()).await).await;
-        let held = granted(held);
-        count(&held);
-        let held = granted(a.refresh(&held).await);
-        count(&held);
-        match round {
-            0 => assert!(a.resign(&held).await),
-            1 => expire(&server).await,
-            2 => {
-                server.crash();
-                server.resume();
-                expire(&server).await;
-            }
-            3 => {
-                server.stop();
-                server.resume();
-                assert!(bed::until_known(async || a.0.abdicate(&held).await).await);
-            }
-            // Should somebody empty the table, at least that.
-            _ => sql(&server).await.batch_execute(clear).await.unwrap(),
-        }
-        std::mem::swap(&mut a, &mut b);
-    }
-    let held = granted(bed::until_known(async || a.0.claim(at_random()).await).await);
-    count(&held);
 }
 
 #[tokio::test]

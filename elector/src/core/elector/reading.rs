@@ -12,18 +12,17 @@ use callsign_store::{
     ids::{NodeName, Position, Sequence, SessionId},
     keys::{RegistryKeys, read_key, read_range},
     planted,
-    record::{CorruptRecord, Record},
+    record::Record,
 };
 
 use crate::core::{
     lineage::{self, LineageId, LineageNumber},
     past::{Fact, Past},
     record::{
-        AuthorFloor, AuthorRecord, Lineage, Lock, LogEnd, MemberRow, PositionRecord, QueueEntry,
-        SessionFloor, SessionRecord, Term,
+        AuthorFloor, AuthorRecord, Lineage, LogEnd, MemberRow, PositionRecord, QueueEntry, SessionFloor,
+        SessionRecord, Term,
     },
     sessions::Sessions,
-    settings::Settings,
     state::{ElectionState, Relied},
 };
 
@@ -35,7 +34,7 @@ const TERM: usize = 0;
 const LOCK: usize = 1;
 const COMMIT: usize = 2;
 const FLOOR: usize = 3;
-const QUEUE_MARK: usize = 4;
+// 4 is the mark of the queue: only its bytes count.
 const AUTHOR: usize = 5;
 const AUTHOR_FLOOR: usize = 6;
 const SESSION_FLOOR: usize = 7;
@@ -107,39 +106,39 @@ pub(super) fn reads(
 }
 
 impl Reading {
-    /// Takes in the answer to [`reads`].
+    /// Takes in the answer to [`reads`]. What has the bytes that it had in the `former` reading is not decoded again.
     pub(super) fn new(
         keys: &RegistryKeys,
-        node: &NodeName,
         queue_limit: usize,
         asked: &BTreeSet<NodeName>,
         used: Sequence,
-        result: &ReadResult,
+        former: Option<&Self>,
+        result: ReadResult,
     ) -> Self {
-        let mut decoder = Decoder { result, corrupt: Vec::new(), raw: BTreeMap::new() };
-        let term = decoder.key::<Term>(keys.term(), TERM);
-        let lock = decoder.key::<Lock>(keys.lock(), LOCK);
-        let commit = decoder.key::<LogEnd>(keys.commit(), COMMIT);
-        let floor = decoder.key::<PositionRecord>(keys.floor(), FLOOR);
-        let settings = decoder.key::<Settings>(keys.settings(), SETTINGS);
-        let author = decoder.key::<AuthorRecord>(keys.author(node), AUTHOR);
-        let author_floor = decoder.key::<AuthorFloor>(keys.author_floor(), AUTHOR_FLOOR);
-        decoder.keep(QUEUE_MARK);
-        let members = decoder.range::<MemberRow>(MEMBERS, |key| keys.member_node(key));
+        let mut decoder = Decoder { result: &result, former, corrupt: Vec::new() };
+        let term = decoder.key(TERM, |former| Some(former.state.as_ref()?.term.clone()));
+        let lock = decoder.key(LOCK, |former| former.state.as_ref()?.lock.clone());
+        let commit = decoder.key(COMMIT, |former| former.commit);
+        let floor = decoder.key(FLOOR, |former| former.state.as_ref().map(|_| PositionRecord(former.floor)));
+        let settings = decoder.key(SETTINGS, |former| former.state.as_ref().map(|state| state.settings));
+        let author = decoder.key(AUTHOR, |former| former.author.map(|sequence| AuthorRecord { sequence }));
+        let author_floor = decoder.key::<AuthorFloor>(AUTHOR_FLOOR, |_| None);
+        let members = decoder.members(keys);
         let author_unread = usize::from(author.is_err()) + usize::from(author_floor.is_err());
         let all_read = decoder.corrupt.len() == author_unread;
         // A session that cannot be read is neither open nor closed; that is enough, it blocks nobody else's. Without the
         // floor nothing is known of sessions that have no record.
-        let session_floor = decoder.key::<SessionFloor>(keys.cluster().session_floor(), SESSION_FLOOR);
+        let session_floor = decoder.key::<SessionFloor>(SESSION_FLOOR, |_| None);
         let mut sessions = Sessions::new(session_floor.unwrap_or_default().unwrap_or_default().0);
         for (nth, node) in asked.iter().enumerate() {
-            let record = decoder.key::<SessionRecord>(keys.cluster().session(node), SESSIONS + nth);
+            let known = |former: &Self| former.sessions.record(node).cloned();
+            let record = decoder.key::<SessionRecord>(SESSIONS + nth, known);
             if let Ok(record) = record {
                 sessions.insert(node.clone(), record);
             }
         }
 
-        let lineage = decoder.key::<Lineage>(keys.cluster().lineage(), LINEAGE);
+        let lineage = decoder.key::<Lineage>(LINEAGE, |former| former.lineage);
         let lineage = lineage.ok().map(Option::unwrap_or_default);
 
         let state = match (term, lock, settings) {
@@ -149,18 +148,19 @@ impl Reading {
             }
             _ => None,
         };
-        let queue: Vec<Queued> = result
-            .entries(QUEUE)
-            .iter()
-            .map(|(key, value)| Queued {
-                key: key.clone(),
-                value: value.clone(),
-                entry: QueueEntry::from_value(value).map_err(|error| error.to_string()),
+        let corrupt = decoder.corrupt;
+        let ReadResult { version, mut answers } = result;
+        let queued = answers.get_mut(QUEUE).map(std::mem::take).unwrap_or_default();
+        let queue: Vec<Queued> = queued
+            .into_iter()
+            .map(|(key, value)| {
+                let entry = QueueEntry::from_value(&value).map_err(|error| error.to_string());
+                Queued { key, value, entry }
             })
             .collect();
         let number = lineage.map(|lineage| lineage.id.number);
         Self {
-            version: result.version,
+            version,
             lineage,
             state,
             sessions,
@@ -170,8 +170,8 @@ impl Reading {
             author: author.ok().map(|record| record.unwrap_or_default().sequence),
             queue_is_longer: queue.len() >= queue_limit,
             queue,
-            corrupt: decoder.corrupt,
-            raw: Arc::new(decoder.raw),
+            corrupt,
+            raw: Arc::new(answers.into_iter().flatten().collect()),
             asked: asked.clone(),
         }
     }
@@ -257,10 +257,21 @@ impl Reading {
 
     /// Notes what it shows, for later readings.
     pub(super) fn note_in(&self, past: &mut Past, keys: &RegistryKeys, author: &Key) {
-        for key in [&keys.term(), &keys.commit(), author] {
-            if let Some(value) = self.raw.get(key) {
-                past.note_value(keys, author, key, value);
+        let is_there = |key: &Key| self.raw.contains_key(key);
+        let term = keys.term();
+        match (&self.state, self.raw.get(&term)) {
+            (Some(ElectionState { term: Term { epoch, ballot, .. }, .. }), Some(_)) => {
+                past.note(term, Fact::Term { epoch: *epoch, ballot: *ballot });
             }
+            // Something else cannot be read.
+            (None, Some(value)) => past.note_value(keys, author, &term, value),
+            (_, None) => {}
+        }
+        if let Some(end) = self.commit.filter(|end| end.position > Position(0)) {
+            past.note(keys.commit(), Fact::Commit(end));
+        }
+        if let Some(sequence) = self.author.filter(|_| is_there(author)) {
+            past.note(author.clone(), Fact::Author(sequence));
         }
     }
 
@@ -305,41 +316,50 @@ fn next_sequence(
 
 struct Decoder<'a> {
     result: &'a ReadResult,
+    former: Option<&'a Reading>,
     corrupt: Vec<(Key, String)>,
-    raw: BTreeMap<Key, Value>,
 }
 
 impl Decoder<'_> {
-    fn keep(&mut self, index: usize) {
-        self.raw.extend(self.result.entries(index).iter().cloned());
-    }
-
-    fn key<R: Record>(&mut self, key: Key, index: usize) -> Result<Option<R>, ()> {
-        self.keep(index);
-        let Some(value) = self.result.value(index) else { return Ok(None) };
-        R::from_value(value).map(Some).map_err(|error| self.corrupt.push((key, error.to_string())))
-    }
-
-    fn range<R: Record>(
+    /// The record of a key. `known` is what the former reading made of it.
+    fn key<R: Record>(
         &mut self,
         index: usize,
-        node: impl Fn(&[u8]) -> Option<NodeName>,
-    ) -> BTreeMap<NodeName, R> {
-        self.keep(index);
-        let entries = self.result.entries(index);
+        known: impl FnOnce(&Reading) -> Option<R>,
+    ) -> Result<Option<R>, ()> {
+        let Some((key, value)) = self.result.entries(index).first() else { return Ok(None) };
+        self.record(key, value, known).map(Some).map_err(|error| self.corrupt.push((key.clone(), error)))
+    }
+
+    fn record<R: Record>(
+        &self,
+        key: &Key,
+        value: &Value,
+        known: impl FnOnce(&Reading) -> Option<R>,
+    ) -> Result<R, String> {
+        let former = self.former.filter(|former| former.raw.get(key) == Some(value));
+        match former.and_then(known) {
+            Some(record) => Ok(record),
+            None => R::from_value(value).map_err(|error| error.to_string()),
+        }
+    }
+
+    fn members(&mut self, keys: &RegistryKeys) -> BTreeMap<NodeName, MemberRow> {
+        let entries = self.result.entries(MEMBERS);
         if entries.len() >= MAX_MEMBERS {
             let last = entries.last().map(|(key, _)| key.clone()).unwrap_or_default();
             self.corrupt.push((last, format!("more than {MAX_MEMBERS} entries")));
         }
         let mut decoded = BTreeMap::new();
         for (key, value) in entries {
-            let record: Result<R, CorruptRecord> = R::from_value(value);
-            match (node(key), record) {
-                (Some(node), Ok(record)) => {
-                    decoded.insert(node, record);
-                }
-                (None, _) => self.corrupt.push((key.clone(), "its key names no node".into())),
-                (_, Err(error)) => self.corrupt.push((key.clone(), error.to_string())),
+            let Some(node) = keys.member_node(key) else {
+                self.corrupt.push((key.clone(), "its key names no node".into()));
+                continue;
+            };
+            let known = |former: &Reading| former.state.as_ref()?.members.get(&node).cloned();
+            match self.record(key, value, known) {
+                Ok(record) => drop(decoded.insert(node, record)),
+                Err(error) => self.corrupt.push((key.clone(), error)),
             }
         }
         decoded

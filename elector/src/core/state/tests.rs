@@ -7,7 +7,6 @@ use crate::core::record::SessionRecord;
 
 mod configuring;
 mod draining;
-mod properties;
 
 pub(super) fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()

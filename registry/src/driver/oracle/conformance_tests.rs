@@ -25,7 +25,6 @@ use callsign_store::{
     record::Record,
 };
 use callsign_transport::{MemoryNetwork, Network};
-use futures::{FutureExt, future::BoxFuture};
 
 use super::{ChecksFence, MonitorSettings, Monitored, QueueOracle, RegistryOracle};
 use crate::{Config, JoinError, Registry};
@@ -242,39 +241,25 @@ impl<K: Kind> Nodes<K> {
 impl<K: Kind> Authority for Nodes<K> {
     type Oracle = K::Oracle;
 
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<K::Oracle>> {
-        async move {
-            let cluster = K::cluster(election);
-            let registry = match self.site(&cluster, member) {
-                Some(site) => site.registry,
-                None => self.join(&cluster, member).await,
-            };
-            Self::player(&registry, election, member)
-        }
-        .boxed()
+    async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<K::Oracle> {
+        let cluster = K::cluster(election);
+        let registry = match self.site(&cluster, member) {
+            Some(site) => site.registry,
+            None => self.join(&cluster, member).await,
+        };
+        Self::player(&registry, election, member)
     }
 
-    fn restart<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<K::Oracle>> {
-        async move {
-            // It goes on where nothing of it reaches anybody, for ever.
-            let cluster = K::cluster(election);
-            self.set_cut(&cluster, member, true, true);
-            let registry = self.join(&cluster, member).await;
-            Self::player(&registry, election, member)
-        }
-        .boxed()
+    async fn restart(&self, election: &ElectionName, member: &MemberId) -> Player<K::Oracle> {
+        // It goes on where nothing of it reaches anybody, for ever.
+        let cluster = K::cluster(election);
+        self.set_cut(&cluster, member, true, true);
+        let registry = self.join(&cluster, member).await;
+        Self::player(&registry, election, member)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
-        tokio::time::sleep(time).boxed()
+    async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
     }
 
     /// The lease of a session, once more for whoever watches it, and an election.
@@ -282,36 +267,31 @@ impl<K: Kind> Authority for Nodes<K> {
         Duration::from_secs(30)
     }
 
-    fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+    async fn cut(&self, election: &ElectionName, member: &MemberId) {
         self.set_cut(&K::cluster(election), member, true, K::CUTS_LINKS);
-        std::future::ready(()).boxed()
     }
 
-    fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+    async fn heal(&self, election: &ElectionName, member: &MemberId) {
         self.set_cut(&K::cluster(election), member, false, K::CUTS_LINKS);
-        std::future::ready(()).boxed()
     }
 
     fn crowd(&self) -> usize {
         5 // nodes, each linked to each
     }
 
-    fn stored<'a>(&'a self, election: &'a ElectionName) -> BoxFuture<'a, Option<Vec<u8>>> {
-        async move {
-            if K::withholds().iter().any(|(promise, _)| *promise == Promise::Record) {
-                return None;
-            }
-            let cluster = K::cluster(election);
-            let key = {
-                let sites = self.sites.lock().unwrap();
-                let (_, processes) = sites.iter().find(|((of, _), _)| *of == cluster)?;
-                processes.first()?.registry.shared.keys.term()
-            };
-            let read = self.store.connect("looks").read(vec![Read::Key(key)]).await.unwrap();
-            let term = record::Term::from_value(read.value(0)?).unwrap();
-            Some(format!("{:?} {:?}", term.leader, term.epoch).into_bytes())
+    async fn stored(&self, election: &ElectionName) -> Option<Vec<u8>> {
+        if K::withholds().iter().any(|(promise, _)| *promise == Promise::Record) {
+            return None;
         }
-        .boxed()
+        let cluster = K::cluster(election);
+        let key = {
+            let sites = self.sites.lock().unwrap();
+            let (_, processes) = sites.iter().find(|((of, _), _)| *of == cluster)?;
+            processes.first()?.registry.shared.keys.term()
+        };
+        let read = self.store.connect("looks").read(vec![Read::Key(key)]).await.unwrap();
+        let term = record::Term::from_value(read.value(0)?).unwrap();
+        Some(format!("{:?} {:?}", term.leader, term.epoch).into_bytes())
     }
 
     fn withholds(&self) -> Vec<Withheld> {

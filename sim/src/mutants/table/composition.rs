@@ -1,110 +1,45 @@
 //! Planted in the composition of a node: what one core says, and another does not hear.
 
-use crate::mutants::Mutant;
+use crate::mutants::{Mutant, table::mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "vacancy-kept-back",
-        file: "registry/src/core/registry.rs",
-        what: "Does not tell the member of a view in which nobody leads.",
-        hazard: "release 0.1 (what broke was in glue)",
-        scenario: "draining",
-        within: 1_000,
-    },
-    Mutant {
-        name: "loss-kept-back",
-        file: "registry/src/core/registry.rs",
-        what: "Does not tell the session that the store does not show what was committed.",
-        hazard: "release 0.1 (what broke was in glue)",
-        scenario: "went-back",
-        within: 1_000,
-    },
-    Mutant {
-        name: "nobody-is-confirmed",
-        file: "registry/src/core/registry.rs",
-        what: "Does not tell the links whose session is open.",
-        hazard: "release 0.1 (what broke was in glue)",
-        scenario: "links",
-        within: 5_000,
-    },
-    Mutant {
-        name: "resumed-without-elector",
-        file: "registry/src/core/registry.rs",
-        what: "Tells the member that the session resumed, and not the elector.",
-        hazard: "release 0.1 (what broke was in glue)",
-        scenario: "lapses",
-        within: 1_000,
-    },
-    Mutant {
-        name: "session-closed-first",
-        file: "registry/src/core/leaving.rs",
-        what: "Closes the session of a node that leaves at once, before its registries have dropped their names.",
-        hazard: "DESIGN 3 (leaving in order)",
-        scenario: "parting",
-        within: 1_000,
-    },
-    Mutant {
-        name: "queue-not-awaited",
-        file: "registry/src/core/leaving.rs",
-        what: "Closes the session of a node that leaves before the queue says that its members have left.",
-        hazard: "DESIGN 3 (leaving in order)",
-        scenario: "parting",
-        within: 1_000,
-    },
-    Mutant {
-        name: "drains-not-awaited",
-        file: "registry/src/core/leaving.rs",
-        what: "Has the names of a node that leaves dropped before its registries have handed over.",
-        hazard: "DESIGN 3 (leaving in order)",
-        scenario: "draining",
-        within: 1_000,
-    },
-    Mutant {
-        name: "retry-lost",
-        file: "registry/src/core/caller.rs",
-        what: "Does not ask again for a client that waits for trust, when trust is back.",
-        hazard: "release 0.1 (the retry loop was in glue)",
-        scenario: "callers",
-        within: 1_000,
-    },
-    Mutant {
-        name: "trust-on-the-way-missed",
-        file: "registry/src/core/caller.rs",
-        what: "Lets a client wait for trust that came back while its refusal was on its way.",
-        hazard: "release 0.1 (the retry loop was in glue)",
-        scenario: "callers",
-        within: 5_000,
-    },
-    Mutant {
-        name: "granted-though-lapsed",
-        file: "registry/src/core/caller.rs",
-        what: "Tells a client of a grant whose session has lapsed on the way.",
-        hazard: "release 0.1 (granted but lapsed on the way)",
-        scenario: "callers",
-        within: 1_000,
-    },
-    Mutant {
-        name: "joiner-not-told",
-        file: "registry/src/core/node.rs",
-        what: "Does not tell a registry that is joined how the session is, only what becomes of it.",
-        hazard: "outside testing (a registry joined while the session is lapsed)",
-        scenario: "joining",
-        within: 1_000,
-    },
-    Mutant {
-        name: "lapse-not-passed-on",
-        file: "registry/src/core/node.rs",
-        what: "Does not tell the registries that the session lapsed, only what becomes of it.",
-        hazard: "DESIGN 3 (a session event not passed on)",
-        scenario: "claims",
-        within: 1_000,
-    },
-    Mutant {
-        name: "broken-session-not-closed",
-        file: "registry/src/core/node.rs",
-        what: "Tells the session that takes the place of a broken one to leave, and not what is open.",
-        hazard: "DESIGN 3 (no half node)",
-        scenario: "failing",
-        within: 1_000,
-    },
+    mutant("vacancy-kept-back", "registry/src/core/registry.rs")
+        .does("Does not tell the member of a view in which nobody leads.")
+        .found("draining", 1_000, "release 0.1 (what broke was in glue)"),
+    mutant("loss-kept-back", "registry/src/core/registry.rs")
+        .does("Does not tell the session that the store does not show what was committed.")
+        .found("went-back", 1_000, "release 0.1 (what broke was in glue)"),
+    mutant("nobody-is-confirmed", "registry/src/core/registry.rs")
+        .does("Does not tell the links whose session is open.")
+        .found("links", 5_000, "release 0.1 (what broke was in glue)"),
+    mutant("resumed-without-elector", "registry/src/core/registry.rs")
+        .does("Tells the member that the session resumed, and not the elector.")
+        .found("lapses", 1_000, "release 0.1 (what broke was in glue)"),
+    mutant("session-closed-first", "registry/src/core/leaving.rs")
+        .does("Closes the session of a node that leaves at once, before its registries have dropped their names.")
+        .found("parting", 1_000, "DESIGN 3 (leaving in order)"),
+    mutant("queue-not-awaited", "registry/src/core/leaving.rs")
+        .does("Closes the session of a node that leaves before the queue says that its members have left.")
+        .found("parting", 1_000, "DESIGN 3 (leaving in order)"),
+    mutant("drains-not-awaited", "registry/src/core/leaving.rs")
+        .does("Has the names of a node that leaves dropped before its registries have handed over.")
+        .found("draining", 1_000, "DESIGN 3 (leaving in order)"),
+    mutant("retry-lost", "registry/src/core/caller.rs")
+        .does("Does not ask again for a client that waits for trust, when trust is back.")
+        .found("callers", 1_000, "release 0.1 (the retry loop was in glue)"),
+    mutant("trust-on-the-way-missed", "registry/src/core/caller.rs")
+        .does("Lets a client wait for trust that came back while its refusal was on its way.")
+        .found("callers", 5_000, "release 0.1 (the retry loop was in glue)"),
+    mutant("granted-though-lapsed", "registry/src/core/caller.rs")
+        .does("Tells a client of a grant whose session has lapsed on the way.")
+        .found("callers", 1_000, "release 0.1 (granted but lapsed on the way)"),
+    mutant("joiner-not-told", "registry/src/core/node.rs")
+        .does("Does not tell a registry that is joined how the session is, only what becomes of it.")
+        .found("joining", 1_000, "outside testing (a registry joined while the session is lapsed)"),
+    mutant("lapse-not-passed-on", "registry/src/core/node.rs")
+        .does("Does not tell the registries that the session lapsed, only what becomes of it.")
+        .found("claims", 1_000, "DESIGN 3 (a session event not passed on)"),
+    mutant("broken-session-not-closed", "registry/src/core/node.rs")
+        .does("Tells the session that takes the place of a broken one to leave, and not what is open.")
+        .found("failing", 1_000, "DESIGN 3 (no half node)"),
 ];

@@ -1,219 +1,89 @@
 //! What a node owes to those who hold names, to those who stay when it leaves, and to those who wait.
 
-use crate::mutants::Mutant;
+use crate::mutants::{Mutant, table::mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     // lapses, and sessions that are lost
-    Mutant {
-        name: "second-lapse-tells-nobody",
-        file: "registry/src/core/host/duties.rs",
-        what: "Does not forget a lapse when the session is lost and the next one is opened, so that the next lapse stops and tells nobody.",
-        hazard: "outside testing",
-        scenario: "lapses",
-        within: 1_000,
-    },
-    Mutant {
-        name: "lost-session-leaves-names-asked",
-        file: "registry/src/core/host/duties.rs",
-        what: "Takes names whose requests ended with a lost session for undecided for ever.",
-        hazard: "outside testing",
-        scenario: "lapses",
-        within: 1_000,
-    },
-    Mutant {
-        name: "own-lapse-counts-as-silence",
-        file: "elector/src/core/session/observe.rs",
-        what: "Counts the time in which this node itself could not beat as the silence of others.",
-        hazard: "outside testing; DESIGN 4 (a node beats before it observes)",
-        scenario: "refusing",
-        within: 1_000,
-    },
+    mutant("second-lapse-tells-nobody", "registry/src/core/host/duties.rs")
+        .does("Does not forget a lapse when the session is lost and the next one is opened, so that the next lapse stops and tells nobody.")
+        .found("lapses", 1_000, "outside testing"),
+    mutant("lost-session-leaves-names-asked", "registry/src/core/host/duties.rs")
+        .does("Takes names whose requests ended with a lost session for undecided for ever.")
+        .found("lapses", 1_000, "outside testing"),
+    mutant("own-lapse-counts-as-silence", "elector/src/core/session/observe.rs")
+        .does("Counts the time in which this node itself could not beat as the silence of others.")
+        .found("refusing", 1_000, "outside testing; DESIGN 4 (a node beats before it observes)"),
     // nodes that fail
-    Mutant {
-        name: "inherited-session-not-closed",
-        file: "elector/src/core/session/own.rs",
-        what: "Says that the session of a node whose session's driver broke is closed, and asks nobody to close it.",
-        hazard: "outside testing; DESIGN 3 (the node must close as a crash would close it)",
-        scenario: "failing",
-        within: 1_000,
-    },
+    mutant("inherited-session-not-closed", "elector/src/core/session/own.rs")
+        .does("Says that the session of a node whose session's driver broke is closed, and asks nobody to close it.")
+        .found("failing", 1_000, "outside testing; DESIGN 3 (the node must close as a crash would close it)"),
     // leaving
-    Mutant {
-        name: "drained-before-known",
-        file: "registry/src/core/member/leaving.rs",
-        what: "Says that a member has drained before its row says so.",
-        hazard: "outside testing",
-        scenario: "draining",
-        within: 1_000,
-    },
-    Mutant {
-        name: "leaver-leads-on",
-        file: "registry/src/core/member/leaving.rs",
-        what: "Goes on leading after the names were given up and the caller was told that the member left.",
-        hazard: "outside testing",
-        scenario: "draining",
-        within: 1_000,
-    },
-    Mutant {
-        name: "drain-said-once",
-        file: "elector/src/core/elector.rs",
-        what: "Says that the member drains for its first join only.",
-        hazard: "outside testing",
-        scenario: "parting",
-        within: 2_000,
-    },
-    Mutant {
-        name: "left-before-it-is-said",
-        file: "elector/src/core/elector.rs",
-        what: "Says that the member has left while its row is still there, so that the session closes before the others hear of it.",
-        hazard: "outside testing",
-        scenario: "draining",
-        within: 1_000,
-    },
+    mutant("drained-before-known", "registry/src/core/member/leaving.rs")
+        .does("Says that a member has drained before its row says so.")
+        .found("draining", 1_000, "outside testing"),
+    mutant("leaver-leads-on", "registry/src/core/member/leaving.rs")
+        .does("Goes on leading after the names were given up and the caller was told that the member left.")
+        .found("draining", 1_000, "outside testing"),
+    mutant("drain-said-once", "elector/src/core/elector.rs")
+        .does("Says that the member drains for its first join only.")
+        .found("parting", 2_000, "outside testing"),
+    mutant("left-before-it-is-said", "elector/src/core/elector.rs")
+        .does("Says that the member has left while its row is still there, so that the session closes before the others hear of it.")
+        .found("draining", 1_000, "outside testing"),
     // whoever waits
-    Mutant {
-        name: "unread-session-not-read",
-        file: "registry/src/core/leader.rs",
-        what: "Waits for the next view when a session asks that the leader has not read open.",
-        hazard: "outside testing",
-        scenario: "parting",
-        within: 1_000,
-    },
-    Mutant {
-        name: "freeing-starves",
-        file: "registry/src/core/leader.rs",
-        what: "Frees the names of a closed session only when nobody asks for anything.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "bulk",
-        within: 2_000,
-    },
-    Mutant {
-        name: "freeing-wakes-in-vain",
-        file: "registry/src/core/leader.rs",
-        what: "Has itself woken to free names of the dead while a batch is in flight, again and again.",
-        hazard: "found by the world `mute`",
-        scenario: "mute",
-        within: 1_000,
-    },
-    Mutant {
-        name: "gaps-grow-with-reads",
-        file: "elector/src/core/session/observe.rs, elector/src/core/session/own/former.rs",
-        what: "Reads others' records so long after the end of the last read, so that with a slow store silence is never counted.",
-        hazard: "found by the world `sluggish`",
-        scenario: "sluggish",
-        within: 1_000,
-    },
-    Mutant {
-        name: "nonces-of-terms-overlap",
-        file: "registry/src/core/member/seat.rs",
-        what: "Begins the nonces of each term where those of the term before it go on.",
-        hazard: "found by a check of this table's",
-        scenario: "forsaken",
-        within: 1_000,
-    },
+    mutant("unread-session-not-read", "registry/src/core/leader.rs")
+        .does("Waits for the next view when a session asks that the leader has not read open.")
+        .found("parting", 1_000, "outside testing"),
+    mutant("freeing-starves", "registry/src/core/leader.rs")
+        .does("Frees the names of a closed session only when nobody asks for anything.")
+        .found("bulk", 2_000, "outside testing; DESIGN P8"),
+    mutant("freeing-wakes-in-vain", "registry/src/core/leader.rs")
+        .does("Has itself woken to free names of the dead while a batch is in flight, again and again.")
+        .found("mute", 1_000, "found by the world `mute`"),
+    mutant("gaps-grow-with-reads", "elector/src/core/session/observe.rs, elector/src/core/session/own/former.rs")
+        .does("Reads others' records so long after the end of the last read, so that with a slow store silence is never counted.")
+        .found("sluggish", 1_000, "found by the world `sluggish`"),
+    mutant("nonces-of-terms-overlap", "registry/src/core/member/seat.rs")
+        .does("Begins the nonces of each term where those of the term before it go on.")
+        .found("forsaken", 1_000, "found by a check of this table's"),
     // stores and donors that hang, that are slow, that take less than was thought
-    Mutant {
-        name: "large-batch-not-halved",
-        file: "registry/src/core/leader/flight.rs",
-        what: "Offers a batch that the store found too large again, as large as it was.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "oversize",
-        within: 1_000,
-    },
-    Mutant {
-        name: "requeued-request-waits-for-ever",
-        file: "registry/src/core/leader/flight.rs",
-        what: "Forgets an unregister whose batch was too large, and takes it for one that still waits when its host asks again.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "oversize",
-        within: 1_000,
-    },
-    Mutant {
-        name: "commit-waited-for-ever",
-        file: "registry/src/core/leader.rs",
-        what: "Waits for the answer to a commit of a batch for ever.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 1_000,
-    },
-    Mutant {
-        name: "settling-waited-for-ever",
-        file: "registry/src/core/leader.rs",
-        what: "Waits for the read for ever that says what became of a batch.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 5_000,
-    },
-    Mutant {
-        name: "fence-waited-for-ever",
-        file: "registry/src/core/leader.rs",
-        what: "Waits for the read of the fence for ever.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 1_000,
-    },
-    Mutant {
-        name: "handoff-waits-for-a-read",
-        file: "registry/src/core/handoff.rs",
-        what: "Waits for the read for ever that says where the log of the term before ends.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 2_000,
-    },
-    Mutant {
-        name: "read-waited-for-ever",
-        file: "registry/src/core/reads.rs",
-        what: "Waits for the read of a consistent lookup for ever.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 1_000,
-    },
-    Mutant {
-        name: "log-waited-for-ever",
-        file: "registry/src/core/catchup.rs",
-        what: "Waits for the store's log for ever when it lacks something.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 1_000,
-    },
-    Mutant {
-        name: "beat-waited-for-ever",
-        file: "elector/src/core/session/own.rs",
-        what: "Waits for the answer to a beat for ever.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 1_000,
-    },
-    Mutant {
-        name: "closing-waited-for-ever",
-        file: "elector/src/core/session/observe.rs",
-        what: "Waits for the answer to the closing of another's session for ever.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 2_000,
-    },
-    Mutant {
-        name: "observing-waited-for-ever",
-        file: "elector/src/core/session/observe.rs",
-        what: "Waits for a read of the others' records for ever.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "mute",
-        within: 2_000,
-    },
-    Mutant {
-        name: "snapshot-timed-as-a-whole",
-        file: "registry/src/core/catchup.rs",
-        what: "Gives a snapshot up that takes longer than a chunk may.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "sluggish",
-        within: 1_000,
-    },
-    Mutant {
-        name: "donors-take-no-turns",
-        file: "registry/src/core/catchup.rs",
-        what: "Asks the donor that did not answer again and again.",
-        hazard: "outside testing; DESIGN P8",
-        scenario: "sluggish",
-        within: 1_000,
-    },
+    mutant("large-batch-not-halved", "registry/src/core/leader/flight.rs")
+        .does("Offers a batch that the store found too large again, as large as it was.")
+        .found("oversize", 1_000, "outside testing; DESIGN P8"),
+    mutant("requeued-request-waits-for-ever", "registry/src/core/leader/flight.rs")
+        .does("Forgets an unregister whose batch was too large, and takes it for one that still waits when its host asks again.")
+        .found("oversize", 1_000, "outside testing; DESIGN P8"),
+    mutant("commit-waited-for-ever", "registry/src/core/leader.rs")
+        .does("Waits for the answer to a commit of a batch for ever.")
+        .found("mute", 1_000, "outside testing; DESIGN P8"),
+    mutant("settling-waited-for-ever", "registry/src/core/leader.rs")
+        .does("Waits for the read for ever that says what became of a batch.")
+        .found("mute", 5_000, "outside testing; DESIGN P8"),
+    mutant("fence-waited-for-ever", "registry/src/core/leader.rs")
+        .does("Waits for the read of the fence for ever.")
+        .found("mute", 1_000, "outside testing; DESIGN P8"),
+    mutant("handoff-waits-for-a-read", "registry/src/core/handoff.rs")
+        .does("Waits for the read for ever that says where the log of the term before ends.")
+        .found("mute", 2_000, "outside testing; DESIGN P8"),
+    mutant("read-waited-for-ever", "registry/src/core/reads.rs")
+        .does("Waits for the read of a consistent lookup for ever.")
+        .found("mute", 1_000, "outside testing; DESIGN P8"),
+    mutant("log-waited-for-ever", "registry/src/core/catchup.rs")
+        .does("Waits for the store's log for ever when it lacks something.")
+        .found("mute", 1_000, "outside testing; DESIGN P8"),
+    mutant("beat-waited-for-ever", "elector/src/core/session/own.rs")
+        .does("Waits for the answer to a beat for ever.")
+        .found("mute", 1_000, "outside testing; DESIGN P8"),
+    mutant("closing-waited-for-ever", "elector/src/core/session/observe.rs")
+        .does("Waits for the answer to the closing of another's session for ever.")
+        .found("mute", 2_000, "outside testing; DESIGN P8"),
+    mutant("observing-waited-for-ever", "elector/src/core/session/observe.rs")
+        .does("Waits for a read of the others' records for ever.")
+        .found("mute", 2_000, "outside testing; DESIGN P8"),
+    mutant("snapshot-timed-as-a-whole", "registry/src/core/catchup.rs")
+        .does("Gives a snapshot up that takes longer than a chunk may.")
+        .found("sluggish", 1_000, "outside testing; DESIGN P8"),
+    mutant("donors-take-no-turns", "registry/src/core/catchup.rs")
+        .does("Asks the donor that did not answer again and again.")
+        .found("sluggish", 1_000, "outside testing; DESIGN P8"),
 ];

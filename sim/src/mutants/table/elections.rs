@@ -1,143 +1,58 @@
 //! Elections: leases and campaigns. Four of the fifteen defects of election 4.4 are those of the queue and are in the table
 //! of members: `token-check-off`, `restarted-leader-keeps-epoch`, `lock-without-nonce`, `entry-of-any-epoch`.
 
-use crate::mutants::Mutant;
+use crate::mutants::{Mutant, table::mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "lease-resign-resets-ballot",
-        file: "election/src/core/state/seat.rs",
-        what: "Clears the seat's record at a resignation, and its counter with it.",
-        hazard: "election 4.1 F, 4.4 (reset ballot on resign)",
-        scenario: "elections",
-        within: 200,
-    },
-    Mutant {
-        name: "lease-refresh-by-member",
-        file: "election/src/core/state/seat.rs",
-        what: "Refreshes and resigns whatever term a member of this name has.",
-        hazard: "election 4.1 Oban #1488; 4.4 (refresh by member id only)",
-        scenario: "elections-pauses",
-        within: 200,
-    },
-    Mutant {
-        name: "lease-refresh-of-expired",
-        file: "election/src/core/state/seat.rs",
-        what: "Refreshes a term whose lease is over, if nobody took it.",
-        hazard: "election 4.1 F, C10; 4.4 (drop the expiry test in refresh)",
-        scenario: "elections-pauses",
-        within: 200,
-    },
-    Mutant {
-        name: "lease-own-duration",
-        file: "election/src/core/state/seat.rs",
-        what: "Waits for the lease that is configured now, not for the holder's.",
-        hazard: "election D17; 4.4 (own instead of persisted duration)",
-        scenario: "elections-admin",
-        within: 200,
-    },
-    Mutant {
-        name: "lease-shortened-at-once",
-        file: "election/src/core/state/seat.rs",
-        what: "A refresh writes a lease that was made shorter, although its holder may not hear of it.",
-        hazard: "election H2",
-        scenario: "elections-admin",
-        within: 2000,
-    },
-    Mutant {
-        name: "lease-heir-forgotten",
-        file: "election/src/core/state/seat.rs",
-        what: "A seat that was given up for a better candidate goes to whoever asks first.",
-        hazard: "election E11, E13",
-        scenario: "elections",
-        within: 200,
-    },
-    Mutant {
-        name: "lease-adopts-uncommitted",
-        file: "election/src/core/lease/operation.rs",
-        what: "Believes in its own refresh before it is committed.",
-        hazard: "election F'; 4.4 (adopt an observation before commit)",
-        scenario: "elections-store",
-        within: 200,
-    },
-    Mutant {
-        name: "lease-ages-from-before-read",
-        file: "election/src/core/lease/memory.rs",
-        what: "Counts the age of a record from before it was read.",
-        hazard: "election F'; 4.4 (age it from before the read)",
-        scenario: "elections-pauses",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-trust-from-the-reply",
-        file: "election/src/core/campaign/grants.rs",
-        what: "Counts trust from when the grant came.",
-        hazard: "election 4.3, 4.4 (anchor trust at the reply)",
-        scenario: "elections-pauses",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-late-grant-is-used",
-        file: "election/src/core/campaign/grants.rs",
-        what: "Uses a grant whose window is over.",
-        hazard: "election C6",
-        scenario: "elections-pauses",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-refresh-at-the-end",
-        file: "election/src/core/campaign/grants.rs",
-        what: "Refreshes when trust ends, and has no time left for it.",
-        hazard: "election C12; 4.1 R (#217)",
-        scenario: "elections",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-denied-as-fault",
-        file: "election/src/core/campaign/calls.rs",
-        what: "Takes a denial for a failure, and leads on until trust ends.",
-        hazard: "election 4.1 Oban; 4.4 (merge Denied and Fault)",
-        scenario: "elections",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-fault-as-denied",
-        file: "election/src/core/campaign/calls.rs",
-        what: "Takes a failure for a denial, and stops at the first.",
-        hazard: "election 4.1 P #3404; 4.4 (merge Denied and Fault)",
-        scenario: "elections",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-release-before-stop",
-        file: "election/src/core/campaign/role.rs",
-        what: "Gives the seat back while the role still stops.",
-        hazard: "election 4.1 R, K PR #139991; 4.4 (release before stop)",
-        scenario: "elections",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-request-outlives-its-term",
-        file: "election/src/core/campaign/calls.rs, election/src/core/campaign/release.rs, election/src/core/campaign/signals.rs",
-        what: "Keeps a request to resign for the next term.",
-        hazard: "election I5; 4.1 R",
-        scenario: "elections-admin",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-notification-without-polling",
-        file: "election/src/core/campaign/calls.rs, election/src/core/campaign/signals.rs",
-        what: "Asks again only when it is told to.",
-        hazard: "election D10; 4.4 (notification without polling)",
-        scenario: "elections",
-        within: 200,
-    },
-    Mutant {
-        name: "campaign-monotonic-clock",
-        file: "store/src/driver/clock.rs",
-        what: "Measures trust by a clock that stands still in suspend.",
-        hazard: "election 4.3, 4.4 (plain monotonic clock under suspend)",
-        scenario: "elections-pauses",
-        within: 200,
-    },
+    mutant("lease-resign-resets-ballot", "election/src/core/state/seat.rs")
+        .does("Clears the seat's record at a resignation, and its counter with it.")
+        .found("elections", 200, "election 4.1 F, 4.4 (reset ballot on resign)"),
+    mutant("lease-refresh-by-member", "election/src/core/state/seat.rs")
+        .does("Refreshes and resigns whatever term a member of this name has.")
+        .found("elections-pauses", 200, "election 4.1 Oban #1488; 4.4 (refresh by member id only)"),
+    mutant("lease-refresh-of-expired", "election/src/core/state/seat.rs")
+        .does("Refreshes a term whose lease is over, if nobody took it.")
+        .found("elections-pauses", 200, "election 4.1 F, C10; 4.4 (drop the expiry test in refresh)"),
+    mutant("lease-own-duration", "election/src/core/state/seat.rs")
+        .does("Waits for the lease that is configured now, not for the holder's.")
+        .found("elections-admin", 200, "election D17; 4.4 (own instead of persisted duration)"),
+    mutant("lease-shortened-at-once", "election/src/core/state/seat.rs")
+        .does("A refresh writes a lease that was made shorter, although its holder may not hear of it.")
+        .found("elections-admin", 2000, "election H2"),
+    mutant("lease-heir-forgotten", "election/src/core/state/seat.rs")
+        .does("A seat that was given up for a better candidate goes to whoever asks first.")
+        .found("elections", 200, "election E11, E13"),
+    mutant("lease-adopts-uncommitted", "election/src/core/lease/operation.rs")
+        .does("Believes in its own refresh before it is committed.")
+        .found("elections-store", 200, "election F'; 4.4 (adopt an observation before commit)"),
+    mutant("lease-ages-from-before-read", "election/src/core/lease/memory.rs")
+        .does("Counts the age of a record from before it was read.")
+        .found("elections-pauses", 200, "election F'; 4.4 (age it from before the read)"),
+    mutant("campaign-trust-from-the-reply", "election/src/core/campaign/grants.rs")
+        .does("Counts trust from when the grant came.")
+        .found("elections-pauses", 200, "election 4.3, 4.4 (anchor trust at the reply)"),
+    mutant("campaign-late-grant-is-used", "election/src/core/campaign/grants.rs")
+        .does("Uses a grant whose window is over.")
+        .found("elections-pauses", 200, "election C6"),
+    mutant("campaign-refresh-at-the-end", "election/src/core/campaign/grants.rs")
+        .does("Refreshes when trust ends, and has no time left for it.")
+        .found("elections", 200, "election C12; 4.1 R (#217)"),
+    mutant("campaign-denied-as-fault", "election/src/core/campaign/calls.rs")
+        .does("Takes a denial for a failure, and leads on until trust ends.")
+        .found("elections", 200, "election 4.1 Oban; 4.4 (merge Denied and Fault)"),
+    mutant("campaign-fault-as-denied", "election/src/core/campaign/calls.rs")
+        .does("Takes a failure for a denial, and stops at the first.")
+        .found("elections", 200, "election 4.1 P #3404; 4.4 (merge Denied and Fault)"),
+    mutant("campaign-release-before-stop", "election/src/core/campaign/role.rs")
+        .does("Gives the seat back while the role still stops.")
+        .found("elections", 200, "election 4.1 R, K PR #139991; 4.4 (release before stop)"),
+    mutant("campaign-request-outlives-its-term", "election/src/core/campaign/calls.rs, election/src/core/campaign/release.rs, election/src/core/campaign/signals.rs")
+        .does("Keeps a request to resign for the next term.")
+        .found("elections-admin", 200, "election I5; 4.1 R"),
+    mutant("campaign-notification-without-polling", "election/src/core/campaign/calls.rs, election/src/core/campaign/signals.rs")
+        .does("Asks again only when it is told to.")
+        .found("elections", 200, "election D10; 4.4 (notification without polling)"),
+    mutant("campaign-monotonic-clock", "store/src/driver/clock.rs")
+        .does("Measures trust by a clock that stands still in suspend.")
+        .found("elections-pauses", 200, "election 4.3, 4.4 (plain monotonic clock under suspend)"),
 ];

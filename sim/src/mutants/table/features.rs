@@ -1,44 +1,24 @@
 //! Planted in what names can do beyond being held.
 
-use crate::mutants::Mutant;
+use crate::mutants::{Mutant, table::mutant};
 
 const HAZARD: &str = "DESIGN 10 (metadata)";
 
 const START: &str = "DESIGN 10 (start if absent)";
 
 pub(super) const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "update-not-in-row",
-        file: "registry/src/core/leader/decide.rs",
-        what: "Does not recognise an update that is asked for again by the request in the row, and decides it anew.",
-        hazard: HAZARD,
-        scenario: "standard",
-        within: 5_000,
-    },
-    Mutant {
-        name: "update-of-any-revision",
-        file: "registry/src/core/leader/decide.rs",
-        what: "Updates a row whatever its revision is.",
-        hazard: HAZARD,
-        scenario: "standard",
-        within: 5_000,
-    },
-    Mutant {
-        name: "orphan-of-an-update-kept",
-        file: "registry/src/core/host/verdicts.rs",
-        what: "Does not give up the name of an actor that ended while its update was undecided.",
-        hazard: HAZARD,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "snapshot-without-metadata",
-        file: "registry/src/core/message.rs",
-        what: "Leaves the metadata out of a snapshot.",
-        hazard: HAZARD,
-        scenario: "bulk",
-        within: 5_000,
-    },
+    mutant("update-not-in-row", "registry/src/core/leader/decide.rs")
+        .does("Does not recognise an update that is asked for again by the request in the row, and decides it anew.")
+        .found("standard", 5_000, HAZARD),
+    mutant("update-of-any-revision", "registry/src/core/leader/decide.rs")
+        .does("Updates a row whatever its revision is.")
+        .found("standard", 5_000, HAZARD),
+    mutant("orphan-of-an-update-kept", "registry/src/core/host/verdicts.rs")
+        .does("Does not give up the name of an actor that ended while its update was undecided.")
+        .found("standard", 20_000, HAZARD),
+    mutant("snapshot-without-metadata", "registry/src/core/message.rs")
+        .does("Leaves the metadata out of a snapshot.")
+        .found("bulk", 5_000, HAZARD),
     Mutant {
         name: "revision-of-the-snapshot-lost",
         file: "registry/src/core/message.rs",
@@ -47,100 +27,40 @@ pub(super) const MUTANTS: &[Mutant] = &[
         scenario: "bulk",
         within: 5_000,
     },
-    Mutant {
-        name: "starts-taken-for-one",
-        file: "registry/src/core/leader/decide.rs",
-        what: "Takes two starts of a name for the same one, because neither has an actor.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "bind-not-in-row",
-        file: "registry/src/core/leader/decide.rs",
-        what: "Does not recognise a bind that is asked for again by the request in the row, and refuses it.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "snapshot-without-state",
-        file: "registry/src/core/message.rs",
-        what: "Leaves out of a snapshot that an actor is being started.",
-        hazard: START,
-        scenario: "bulk",
-        within: 20_000,
-    },
-    Mutant {
-        name: "start-outlives-lapse",
-        file: "registry/src/core/host/session.rs",
-        what: "Lets a start go on whose session lapsed.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "lapsed-start-not-flagged",
-        file: "registry/src/core/host/starts.rs",
-        what: "Gives up the name of a start that is over, and its check goes on passing.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "late-start-not-stopped",
-        file: "registry/src/core/host/starts.rs",
-        what: "Does not stop an actor that was started for a name which is lost.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "starting-taken-for-held",
-        file: "registry/src/core/host/starts.rs",
-        what: "Tells who waits for a start that it is held, while it is being started.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "started-not-watched",
-        file: "registry/src/core/host/starts.rs",
-        what: "Binds an actor that nobody watches.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "start-awaited-for-ever",
-        file: "registry/src/core/host/starts.rs",
-        what: "Does not tell who waits for a start that it has ended.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "start-awaited-of-the-dead",
-        file: "registry/src/core/host/starts.rs",
-        what: "Does not tell who waits for a start that its node is gone.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "orphan-of-a-start-kept",
-        file: "registry/src/core/host/starts.rs",
-        what: "Does not give up the name of an actor that ended while it was being bound.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
-    Mutant {
-        name: "bound-while-lapsed",
-        file: "registry/src/core/host/starts.rs",
-        what: "Binds what a start brought while the session is not trusted.",
-        hazard: START,
-        scenario: "standard",
-        within: 20_000,
-    },
+    mutant("starts-taken-for-one", "registry/src/core/leader/decide.rs")
+        .does("Takes two starts of a name for the same one, because neither has an actor.")
+        .found("standard", 20_000, START),
+    mutant("bind-not-in-row", "registry/src/core/leader/decide.rs")
+        .does("Does not recognise a bind that is asked for again by the request in the row, and refuses it.")
+        .found("standard", 20_000, START),
+    mutant("snapshot-without-state", "registry/src/core/message.rs")
+        .does("Leaves out of a snapshot that an actor is being started.")
+        .found("bulk", 20_000, START),
+    mutant("start-outlives-lapse", "registry/src/core/host/session.rs")
+        .does("Lets a start go on whose session lapsed.")
+        .found("standard", 20_000, START),
+    mutant("lapsed-start-not-flagged", "registry/src/core/host/starts.rs")
+        .does("Gives up the name of a start that is over, and its check goes on passing.")
+        .found("standard", 20_000, START),
+    mutant("late-start-not-stopped", "registry/src/core/host/starts.rs")
+        .does("Does not stop an actor that was started for a name which is lost.")
+        .found("standard", 20_000, START),
+    mutant("starting-taken-for-held", "registry/src/core/host/starts.rs")
+        .does("Tells who waits for a start that it is held, while it is being started.")
+        .found("standard", 20_000, START),
+    mutant("started-not-watched", "registry/src/core/host/starts.rs")
+        .does("Binds an actor that nobody watches.")
+        .found("standard", 20_000, START),
+    mutant("start-awaited-for-ever", "registry/src/core/host/starts.rs")
+        .does("Does not tell who waits for a start that it has ended.")
+        .found("standard", 20_000, START),
+    mutant("start-awaited-of-the-dead", "registry/src/core/host/starts.rs")
+        .does("Does not tell who waits for a start that its node is gone.")
+        .found("standard", 20_000, START),
+    mutant("orphan-of-a-start-kept", "registry/src/core/host/starts.rs")
+        .does("Does not give up the name of an actor that ended while it was being bound.")
+        .found("standard", 20_000, START),
+    mutant("bound-while-lapsed", "registry/src/core/host/starts.rs")
+        .does("Binds what a start brought while the session is not trusted.")
+        .found("standard", 20_000, START),
 ];

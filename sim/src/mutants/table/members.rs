@@ -1,401 +1,156 @@
 //! Who is a member, who leads, whose session counts: the queue, the seat, the lock, sessions.
 
-use crate::mutants::{Mutant, STANDARD};
+use crate::mutants::{Mutant, STANDARD, table::mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     // the membership queue and the seat
-    Mutant {
-        name: "token-check-off",
-        file: "elector/src/core/state.rs",
-        what: "Believes that a member is down whatever join of it was meant, and whatever its session is.",
-        hazard: "roadmap; dgen H20, N5",
-        scenario: "store",
-        within: 1_000,
-    },
-    Mutant {
-        name: "entry-of-any-epoch",
-        file: "elector/src/core/state.rs",
-        what: "Applies what was said in an epoch that is over: an accusation, a resignation, a `Synced`.",
-        hazard: "election 4.4 (epoch check on messages)",
-        scenario: "snapshots",
-        within: 1_000,
-    },
-    Mutant {
-        name: "settings-forget-the-rest",
-        file: "elector/src/core/settings.rs",
-        what: "Takes what an entry does not name for something that it unsets.",
-        hazard: "design 4 (Configure)",
-        scenario: "configured",
-        within: 1_000,
-    },
-    Mutant {
-        name: "rank-ignored",
-        file: "elector/src/core/policy.rs",
-        what: "Gives a vacant seat to whoever proposes itself, although members are ranked.",
-        hazard: "design 4 (Policy)",
-        scenario: "configured",
-        within: 1_000,
-    },
-    Mutant {
-        name: "resurrecting-join",
-        file: "elector/src/core/state.rs",
-        what: "Lets a member join whose session was closed while its entry waited.",
-        hazard: "roadmap; dgen H21; style B5.7",
-        scenario: "links",
-        within: 2_000,
-    },
-    Mutant {
-        name: "restarted-leader-keeps-epoch",
-        file: "elector/src/core/state.rs",
-        what: "Leaves a leader that joins again in its seat, in the same epoch.",
-        hazard: "roadmap; dgen N6; election 4.4",
-        scenario: "forsaken",
-        within: 2_000,
-    },
-    Mutant {
-        name: "restarted-member-still-synced",
-        file: "elector/src/core/state.rs",
-        what: "Lets a member that joins again inherit that its row says synced.",
-        hazard: "roadmap",
-        scenario: "links",
-        within: 1_000,
-    },
-    Mutant {
-        name: "term-rewritten-on-join",
-        file: "elector/src/core/state.rs",
-        what: "Writes the leader's record anew, with a new ballot, whenever somebody joins.",
-        hazard: "roadmap; dgen N7",
-        scenario: STANDARD,
-        within: 1_000,
-    },
-    Mutant {
-        name: "leaver-keeps-seat",
-        file: "elector/src/core/state.rs",
-        what: "Removes a leader that leaves from the members, and forgets the seat.",
-        hazard: "election 4.4 I5",
-        scenario: STANDARD,
-        within: 1_000,
-    },
-    Mutant {
-        name: "dead-leader-keeps-seat",
-        file: "elector/src/core/state.rs",
-        what: "Removes a leader whose session is closed from the members, and forgets the seat.",
-        hazard: "dgen H22; election 4.4 I5",
-        scenario: "lapses",
-        within: 1_000,
-    },
-    Mutant {
-        name: "votes-outlive-epoch",
-        file: "elector/src/core/state.rs",
-        what: "Counts accusations of former leaders against the present one.",
-        hazard: "DESIGN 4 (an accusation dies with its epoch)",
-        scenario: "clocks",
-        within: 1_000,
-    },
-    Mutant {
-        name: "votes-without-contact-count",
-        file: "elector/src/core/state.rs",
-        what: "Counts the votes of members that never had contact with the leader like all others.",
-        hazard: "DESIGN 4 (halves do not depose each other)",
-        scenario: "slow",
-        within: 1_000,
-    },
-    Mutant {
-        name: "one-vote-deposes",
-        file: "elector/src/core/state.rs",
-        what: "Deposes a leader as soon as one member calls it silent.",
-        hazard: "dgen H22; DESIGN 4 (one isolated member deposes nobody)",
-        scenario: "crashes",
-        within: 1_000,
-    },
-    Mutant {
-        name: "epoch-reset-on-vacancy",
-        file: "elector/src/core/state.rs",
-        what: "Begins the epochs anew when the seat falls vacant.",
-        hazard: "election 4.1 F, 4.4 (ballot reset on resign)",
-        scenario: "bulk",
-        within: 1_000,
-    },
-    Mutant {
-        name: "opens-empty-while-session-lives",
-        file: "elector/src/core/state.rs",
-        what: "Lets a member without a base empty the registry although a session with names lives.",
-        hazard: "roadmap; dgen H9",
-        scenario: "lapses",
-        within: 2_000,
-    },
-    Mutant {
-        name: "synced-below-floor",
-        file: "elector/src/core/state.rs",
-        what: "Takes a replica for synced whose position the log no longer reaches.",
-        hazard: "DESIGN 5 (dropped below floor - 1)",
-        scenario: "slow",
-        within: 5_000,
-    },
-    Mutant {
-        name: "unsynced-elected",
-        file: "elector/src/core/policy.rs",
-        what: "Elects members that do not hold the log's end while others do.",
-        hazard: "dgen H9; registries, gproc",
-        scenario: "lapses",
-        within: 1_000,
-    },
-    Mutant {
-        name: "dead-elected",
-        file: "elector/src/core/policy.rs",
-        what: "Elects members without looking whether their sessions are open.",
-        hazard: "dgen H21, H22",
-        scenario: STANDARD,
-        within: 3_000,
-    },
-    Mutant {
-        name: "deposed-takes-seat-back",
-        file: "elector/src/core/policy.rs",
-        what: "Lets the leader that was just deposed, or resigned, take the seat before another synced member.",
-        hazard: "election 4.1 R (#286)",
-        scenario: "slow",
-        within: 1_000,
-    },
-    Mutant {
-        name: "former-row-taken-for-own",
-        file: "elector/src/core/elector/act.rs",
-        what: "Takes the row of this node's former incarnation, or former join, for its own.",
-        hazard: "election 4.1 A2, Oban; dgen N6",
-        scenario: "lapses",
-        within: 2_000,
-    },
-    Mutant {
-        name: "dead-member-never-accused",
-        file: "elector/src/core/elector/act.rs",
-        what: "Leaves it to others to report a member whose session is closed.",
-        hazard: "style B5.6; dgen H22",
-        scenario: "crashes",
-        within: 1_000,
-    },
-    Mutant {
-        name: "queue-out-of-order",
-        file: "elector/src/core/elector/act.rs",
-        what: "Takes the second entry of the queue before the first.",
-        hazard: "roadmap (each entry once, in order)",
-        scenario: STANDARD,
-        within: 1_000,
-    },
-    Mutant {
-        name: "watch-without-poll",
-        file: "elector/src/core/elector.rs",
-        what: "Relies on watches, and reads the store only when one fires.",
-        hazard: "election 4.4 (notification without polling); dgen N14",
-        scenario: "leaders",
-        within: 20_000,
-    },
-    Mutant {
-        name: "entry-not-checked",
-        file: "elector/src/core/elector/plan.rs",
-        what: "Applies an entry without checking that it is still in the queue.",
-        hazard: "roadmap (each entry once, in order); style B5.7",
-        scenario: "forming",
-        within: 2_000,
-    },
-    Mutant {
-        name: "author-number-not-checked",
-        file: "elector/src/core/elector/plan.rs",
-        what: "Enqueues without checking the author's last number, so that a join whose outcome was unknown lands twice.",
-        hazard: "style B5.2",
-        scenario: "forming",
-        within: 2_000,
-    },
-    Mutant {
-        name: "election-without-term",
-        file: "elector/src/core/elector/plan.rs",
-        what: "Writes a decision without checking that the term is the one it was made from.",
-        hazard: "election 4.1 D5; style B5.7",
-        scenario: "traces/decision-of-a-former-term",
-        within: 1,
-    },
+    mutant("token-check-off", "elector/src/core/state.rs")
+        .does("Believes that a member is down whatever join of it was meant, and whatever its session is.")
+        .found("store", 1_000, "roadmap; dgen H20, N5"),
+    mutant("entry-of-any-epoch", "elector/src/core/state.rs")
+        .does("Applies what was said in an epoch that is over: an accusation, a resignation, a `Synced`.")
+        .found("snapshots", 1_000, "election 4.4 (epoch check on messages)"),
+    mutant("settings-forget-the-rest", "elector/src/core/settings.rs")
+        .does("Takes what an entry does not name for something that it unsets.")
+        .found("configured", 1_000, "design 4 (Configure)"),
+    mutant("rank-ignored", "elector/src/core/policy.rs")
+        .does("Gives a vacant seat to whoever proposes itself, although members are ranked.")
+        .found("configured", 1_000, "design 4 (Policy)"),
+    mutant("resurrecting-join", "elector/src/core/state.rs")
+        .does("Lets a member join whose session was closed while its entry waited.")
+        .found("links", 2_000, "roadmap; dgen H21; style B5.7"),
+    mutant("restarted-leader-keeps-epoch", "elector/src/core/state.rs")
+        .does("Leaves a leader that joins again in its seat, in the same epoch.")
+        .found("forsaken", 2_000, "roadmap; dgen N6; election 4.4"),
+    mutant("restarted-member-still-synced", "elector/src/core/state.rs")
+        .does("Lets a member that joins again inherit that its row says synced.")
+        .found("links", 1_000, "roadmap"),
+    mutant("term-rewritten-on-join", "elector/src/core/state.rs")
+        .does("Writes the leader's record anew, with a new ballot, whenever somebody joins.")
+        .found(STANDARD, 1_000, "roadmap; dgen N7"),
+    mutant("leaver-keeps-seat", "elector/src/core/state.rs")
+        .does("Removes a leader that leaves from the members, and forgets the seat.")
+        .found(STANDARD, 1_000, "election 4.4 I5"),
+    mutant("dead-leader-keeps-seat", "elector/src/core/state.rs")
+        .does("Removes a leader whose session is closed from the members, and forgets the seat.")
+        .found("lapses", 1_000, "dgen H22; election 4.4 I5"),
+    mutant("votes-outlive-epoch", "elector/src/core/state.rs")
+        .does("Counts accusations of former leaders against the present one.")
+        .found("clocks", 1_000, "DESIGN 4 (an accusation dies with its epoch)"),
+    mutant("votes-without-contact-count", "elector/src/core/state.rs")
+        .does("Counts the votes of members that never had contact with the leader like all others.")
+        .found("slow", 1_000, "DESIGN 4 (halves do not depose each other)"),
+    mutant("one-vote-deposes", "elector/src/core/state.rs")
+        .does("Deposes a leader as soon as one member calls it silent.")
+        .found("crashes", 1_000, "dgen H22; DESIGN 4 (one isolated member deposes nobody)"),
+    mutant("epoch-reset-on-vacancy", "elector/src/core/state.rs")
+        .does("Begins the epochs anew when the seat falls vacant.")
+        .found("bulk", 1_000, "election 4.1 F, 4.4 (ballot reset on resign)"),
+    mutant("opens-empty-while-session-lives", "elector/src/core/state.rs")
+        .does("Lets a member without a base empty the registry although a session with names lives.")
+        .found("lapses", 2_000, "roadmap; dgen H9"),
+    mutant("synced-below-floor", "elector/src/core/state.rs")
+        .does("Takes a replica for synced whose position the log no longer reaches.")
+        .found("slow", 5_000, "DESIGN 5 (dropped below floor - 1)"),
+    mutant("unsynced-elected", "elector/src/core/policy.rs")
+        .does("Elects members that do not hold the log's end while others do.")
+        .found("lapses", 1_000, "dgen H9; registries, gproc"),
+    mutant("dead-elected", "elector/src/core/policy.rs")
+        .does("Elects members without looking whether their sessions are open.")
+        .found(STANDARD, 3_000, "dgen H21, H22"),
+    mutant("deposed-takes-seat-back", "elector/src/core/policy.rs")
+        .does("Lets the leader that was just deposed, or resigned, take the seat before another synced member.")
+        .found("slow", 1_000, "election 4.1 R (#286)"),
+    mutant("former-row-taken-for-own", "elector/src/core/elector/act.rs")
+        .does("Takes the row of this node's former incarnation, or former join, for its own.")
+        .found("lapses", 2_000, "election 4.1 A2, Oban; dgen N6"),
+    mutant("dead-member-never-accused", "elector/src/core/elector/act.rs")
+        .does("Leaves it to others to report a member whose session is closed.")
+        .found("crashes", 1_000, "style B5.6; dgen H22"),
+    mutant("queue-out-of-order", "elector/src/core/elector/act.rs")
+        .does("Takes the second entry of the queue before the first.")
+        .found(STANDARD, 1_000, "roadmap (each entry once, in order)"),
+    mutant("watch-without-poll", "elector/src/core/elector.rs")
+        .does("Relies on watches, and reads the store only when one fires.")
+        .found("leaders", 20_000, "election 4.4 (notification without polling); dgen N14"),
+    mutant("entry-not-checked", "elector/src/core/elector/plan.rs")
+        .does("Applies an entry without checking that it is still in the queue.")
+        .found("forming", 2_000, "roadmap (each entry once, in order); style B5.7"),
+    mutant("author-number-not-checked", "elector/src/core/elector/plan.rs")
+        .does("Enqueues without checking the author's last number, so that a join whose outcome was unknown lands twice.")
+        .found("forming", 2_000, "style B5.2"),
+    mutant("election-without-term", "elector/src/core/elector/plan.rs")
+        .does("Writes a decision without checking that the term is the one it was made from.")
+        .found("traces/decision-of-a-former-term", 1, "election 4.1 D5; style B5.7"),
     // the lock
-    Mutant {
-        name: "vacating-stuck-behind-lock",
-        file: "elector/src/core/state.rs",
-        what: "Makes an entry that vacates the seat wait until the handoff of the very leader that is gone has ended.",
-        hazard: "roadmap; dgen H12",
-        scenario: "cuts",
-        within: 1_000,
-    },
-    Mutant {
-        name: "lock-ignored",
-        file: "elector/src/core/elector/act.rs",
-        what: "Applies every membership event in the middle of a handoff.",
-        hazard: "dgen H13",
-        scenario: STANDARD,
-        within: 1_000,
-    },
-    Mutant {
-        name: "lock-never-taken-over",
-        file: "elector/src/core/elector/act.rs",
-        what: "Waits for the owner of a lock for ever.",
-        hazard: "roadmap; dgen H12; election 4.1 D",
-        scenario: "slow",
-        within: 10_000,
-    },
-    Mutant {
-        name: "lock-without-nonce",
-        file: "elector/src/core/elector/plan.rs",
-        what: "Clears or replaces whatever lock there is.",
-        hazard: "roadmap; dgen H13; election 4.4",
-        scenario: "cuts",
-        within: 10_000,
-    },
+    mutant("vacating-stuck-behind-lock", "elector/src/core/state.rs")
+        .does("Makes an entry that vacates the seat wait until the handoff of the very leader that is gone has ended.")
+        .found("cuts", 1_000, "roadmap; dgen H12"),
+    mutant("lock-ignored", "elector/src/core/elector/act.rs")
+        .does("Applies every membership event in the middle of a handoff.")
+        .found(STANDARD, 1_000, "dgen H13"),
+    mutant("lock-never-taken-over", "elector/src/core/elector/act.rs")
+        .does("Waits for the owner of a lock for ever.")
+        .found("slow", 10_000, "roadmap; dgen H12; election 4.1 D"),
+    mutant("lock-without-nonce", "elector/src/core/elector/plan.rs")
+        .does("Clears or replaces whatever lock there is.")
+        .found("cuts", 10_000, "roadmap; dgen H13; election 4.4"),
     // sessions
-    Mutant {
-        name: "trust-from-end-of-beat",
-        file: "elector/src/core/session/own.rs",
-        what: "Counts trust from the answer to a beat, not from its start.",
-        hazard: "roadmap; election 4.4 (anchor trust at the reply)",
-        scenario: "clocks",
-        within: 5_000,
-    },
-    Mutant {
-        name: "window-without-margin",
-        file: "elector/src/core/session/timing.rs",
-        what: "Trusts the session for the whole lease, without margin and drift.",
-        hazard: "election 4.1 F, C12",
-        scenario: STANDARD,
-        within: 10_000,
-    },
-    Mutant {
-        name: "unknown-beat-trusted",
-        file: "elector/src/core/session/own.rs",
-        what: "Takes a beat whose outcome is unknown for committed.",
-        hazard: "election 4.4 (merge Denied and Fault)",
-        scenario: "forming",
-        within: 1_000,
-    },
-    Mutant {
-        name: "beat-unconditional",
-        file: "elector/src/core/session/own.rs",
-        what: "Writes its beat over whatever the session record is by now, closed or another's.",
-        hazard: "election 4.1 D5, Oban #1488; 4.4 (drop the expiry test)",
-        scenario: "crashes",
-        within: 1_000,
-    },
-    Mutant {
-        name: "former-not-waited-for",
-        file: "elector/src/core/session/own.rs",
-        what: "Opens its session over the open one of the incarnation before it.",
-        hazard: "election 4.1 A2, Z (CURATOR-696)",
-        scenario: "crashes",
-        within: 1_000,
-    },
-    Mutant {
-        name: "session-number-reused",
-        file: "elector/src/core/session/own.rs",
-        what: "Opens a session again under the number of the one that was closed.",
-        hazard: "election 4.1 A3 (explicit terms), C13",
-        scenario: STANDARD,
-        within: 1_000,
-    },
-    Mutant {
-        name: "closes-before-lapsing",
-        file: "elector/src/core/session/own.rs",
-        what: "Closes its session when it leaves, and stops trusting it later.",
-        hazard: "election 4.4 (release before stop), K PR #139991",
-        scenario: "bulk",
-        within: 1_000,
-    },
-    Mutant {
-        name: "close-not-conditional",
-        file: "elector/src/core/session/observe.rs",
-        what: "Closes a silent session whatever its beat is by now.",
-        hazard: "roadmap; election 4.1 R (#1213)",
-        scenario: STANDARD,
-        within: 1_000,
-    },
-    Mutant {
-        name: "silence-from-start-of-read",
-        file: "elector/src/core/session/observe.rs",
-        what: "Counts a session's silence from the start of the read that showed its beat.",
-        hazard: "election 4.4 (age it from before the read)",
-        scenario: "lapses",
-        within: 10_000,
-    },
-    Mutant {
-        name: "opens-below-floor",
-        file: "elector/src/core/session/own.rs",
-        what: "Opens a session where there is no record without asking for the floor.",
-        hazard: "12.8; DESIGN 4 (numbers outlive records)",
-        scenario: "sweeping",
-        within: 1_000,
-    },
-    Mutant {
-        name: "session-floor-not-raised",
-        file: "elector/src/core/session/sweeper.rs",
-        what: "Sweeps closed sessions away, and leaves the floor as it is.",
-        hazard: "12.8; DESIGN 4 (numbers outlive records)",
-        scenario: "sweeping",
-        within: 1_000,
-    },
-    Mutant {
-        name: "session-floor-lowered",
-        file: "elector/src/core/session/sweeper.rs",
-        what: "Writes the number of what it swept to the floor, also if the floor is higher.",
-        hazard: "12.8; DESIGN 4 (a floor is never lowered)",
-        scenario: "sweeping",
-        within: 1_000,
-    },
-    Mutant {
-        name: "sweep-without-floor-check",
-        file: "elector/src/core/session/sweeper.rs",
-        what: "Sweeps without checking that the floor is as it was read.",
-        hazard: "12.8; DESIGN 4 (a floor is never lowered)",
-        scenario: "sweeping",
-        within: 20_000,
-    },
-    Mutant {
-        name: "sweep-without-record-check",
-        file: "elector/src/core/session/sweeper.rs",
-        what: "Sweeps a record away without checking that it is the one that was read.",
-        hazard: "12.8; DESIGN 4 (a sweep checks the record)",
-        scenario: "sweeping",
-        within: 10_000,
-    },
-    Mutant {
-        name: "sweeps-open-sessions",
-        file: "elector/src/core/session/sweeper.rs",
-        what: "Sweeps whatever record did not change, also that of an open session.",
-        hazard: "12.8; DESIGN 4 (closed session records are swept)",
-        scenario: "sweeping",
-        within: 10_000,
-    },
-    Mutant {
-        name: "enqueues-below-floor",
-        file: "elector/src/core/elector/reading.rs",
-        what: "Counts an author without a record from 1.",
-        hazard: "12.8; DESIGN 4 (a first enqueue takes a number above the floor)",
-        scenario: "sweeping",
-        within: 1_000,
-    },
-    Mutant {
-        name: "author-floor-not-raised",
-        file: "elector/src/core/elector/sweeper.rs",
-        what: "Sweeps authors away, and leaves the floor as it is.",
-        hazard: "12.8; DESIGN 4 (numbers outlive records)",
-        scenario: "sweeping",
-        within: 1_000,
-    },
-    Mutant {
-        name: "sweeps-authors-that-are-members",
-        file: "elector/src/core/elector/sweeper.rs",
-        what: "Sweeps an author away that is a member, or whose session is open.",
-        hazard: "12.8; DESIGN 4 (only if its member row is absent)",
-        scenario: "sweeping",
-        within: 1_000,
-    },
-    Mutant {
-        name: "proof-of-another-incarnation",
-        file: "elector/src/core/session/observe.rs",
-        what: "Closes the session of a node when a former incarnation of it is proven dead.",
-        hazard: "dgen N5; election 4.1 A1",
-        scenario: "bulk",
-        within: 1_000,
-    },
+    mutant("trust-from-end-of-beat", "elector/src/core/session/own.rs")
+        .does("Counts trust from the answer to a beat, not from its start.")
+        .found("clocks", 5_000, "roadmap; election 4.4 (anchor trust at the reply)"),
+    mutant("window-without-margin", "elector/src/core/session/timing.rs")
+        .does("Trusts the session for the whole lease, without margin and drift.")
+        .found(STANDARD, 10_000, "election 4.1 F, C12"),
+    mutant("unknown-beat-trusted", "elector/src/core/session/own.rs")
+        .does("Takes a beat whose outcome is unknown for committed.")
+        .found("forming", 1_000, "election 4.4 (merge Denied and Fault)"),
+    mutant("beat-unconditional", "elector/src/core/session/own.rs")
+        .does("Writes its beat over whatever the session record is by now, closed or another's.")
+        .found("crashes", 1_000, "election 4.1 D5, Oban #1488; 4.4 (drop the expiry test)"),
+    mutant("former-not-waited-for", "elector/src/core/session/own.rs")
+        .does("Opens its session over the open one of the incarnation before it.")
+        .found("crashes", 1_000, "election 4.1 A2, Z (CURATOR-696)"),
+    mutant("session-number-reused", "elector/src/core/session/own.rs")
+        .does("Opens a session again under the number of the one that was closed.")
+        .found(STANDARD, 1_000, "election 4.1 A3 (explicit terms), C13"),
+    mutant("closes-before-lapsing", "elector/src/core/session/own.rs")
+        .does("Closes its session when it leaves, and stops trusting it later.")
+        .found("bulk", 1_000, "election 4.4 (release before stop), K PR #139991"),
+    mutant("close-not-conditional", "elector/src/core/session/observe.rs")
+        .does("Closes a silent session whatever its beat is by now.")
+        .found(STANDARD, 1_000, "roadmap; election 4.1 R (#1213)"),
+    mutant("silence-from-start-of-read", "elector/src/core/session/observe.rs")
+        .does("Counts a session's silence from the start of the read that showed its beat.")
+        .found("lapses", 10_000, "election 4.4 (age it from before the read)"),
+    mutant("opens-below-floor", "elector/src/core/session/own.rs")
+        .does("Opens a session where there is no record without asking for the floor.")
+        .found("sweeping", 1_000, "12.8; DESIGN 4 (numbers outlive records)"),
+    mutant("session-floor-not-raised", "elector/src/core/session/sweeper.rs")
+        .does("Sweeps closed sessions away, and leaves the floor as it is.")
+        .found("sweeping", 1_000, "12.8; DESIGN 4 (numbers outlive records)"),
+    mutant("session-floor-lowered", "elector/src/core/session/sweeper.rs")
+        .does("Writes the number of what it swept to the floor, also if the floor is higher.")
+        .found("sweeping", 1_000, "12.8; DESIGN 4 (a floor is never lowered)"),
+    mutant("sweep-without-floor-check", "elector/src/core/session/sweeper.rs")
+        .does("Sweeps without checking that the floor is as it was read.")
+        .found("sweeping", 20_000, "12.8; DESIGN 4 (a floor is never lowered)"),
+    mutant("sweep-without-record-check", "elector/src/core/session/sweeper.rs")
+        .does("Sweeps a record away without checking that it is the one that was read.")
+        .found("sweeping", 10_000, "12.8; DESIGN 4 (a sweep checks the record)"),
+    mutant("sweeps-open-sessions", "elector/src/core/session/sweeper.rs")
+        .does("Sweeps whatever record did not change, also that of an open session.")
+        .found("sweeping", 10_000, "12.8; DESIGN 4 (closed session records are swept)"),
+    mutant("enqueues-below-floor", "elector/src/core/elector/reading.rs")
+        .does("Counts an author without a record from 1.")
+        .found("sweeping", 1_000, "12.8; DESIGN 4 (a first enqueue takes a number above the floor)"),
+    mutant("author-floor-not-raised", "elector/src/core/elector/sweeper.rs")
+        .does("Sweeps authors away, and leaves the floor as it is.")
+        .found("sweeping", 1_000, "12.8; DESIGN 4 (numbers outlive records)"),
+    mutant("sweeps-authors-that-are-members", "elector/src/core/elector/sweeper.rs")
+        .does("Sweeps an author away that is a member, or whose session is open.")
+        .found("sweeping", 1_000, "12.8; DESIGN 4 (only if its member row is absent)"),
+    mutant("proof-of-another-incarnation", "elector/src/core/session/observe.rs")
+        .does("Closes the session of a node when a former incarnation of it is proven dead.")
+        .found("bulk", 1_000, "dgen N5; election 4.1 A1"),
 ];

@@ -22,30 +22,12 @@ fn committed(store: &mut Mvcc, transaction: &Transaction) -> Version {
     }
 }
 
-fn keys(store: &Mvcc, range: Range<Key>, limit: usize) -> Vec<Key> {
-    let read = store.read(&[Read::Range { range, limit }], None).unwrap();
-    read.entries(0).iter().map(|(key, _)| key.clone()).collect()
-}
-
 #[test]
 fn every_writing_commit_raises_the_version_by_one_and_a_check_alone_does_not() {
     let mut store = store(10);
     assert_eq!(committed(&mut store, &put("a", "1")), Version(1));
     assert_eq!(committed(&mut store, &Transaction::new().check(key("a"), Some(key("1")))), Version(1));
     assert_eq!(committed(&mut store, &put("a", "2")), Version(2));
-}
-
-#[test]
-fn a_check_that_does_not_hold_refuses_everything() {
-    let mut store = store(10);
-    committed(&mut store, &put("a", "1"));
-    let before = store.clone();
-    for expected in [None, Some(key("2"))] {
-        let refused = put("b", "1").check(key("a"), expected);
-        assert_eq!(store.apply(&refused), CommitOutcome::Conflict);
-    }
-    assert_eq!(store.apply(&put("c", "1").check(key("x"), Some(key("")))), CommitOutcome::Conflict);
-    assert_eq!(store, before);
 }
 
 #[test]
@@ -139,39 +121,6 @@ fn with_no_window_only_the_newest_version_is_kept() {
     committed(&mut store, &put("a", "3").fence(key("a"), Some(key("2")), seen));
     committed(&mut store, &Transaction::new().clear(key("a")));
     assert!(store.rows.is_empty());
-}
-
-#[test]
-fn appended_keys_sort_by_commit_and_within_it_by_their_order() {
-    let mut store = store(10);
-    committed(&mut store, &Transaction::new().append(key("q/"), key("1")).append(key("q/"), key("2")));
-    let last = committed(&mut store, &Transaction::new().append(key("q/"), key("3")));
-    let read = store.read(&[Read::Range { range: appended(b"q/"), limit: 10 }], None).unwrap();
-    let values: Vec<_> = read.entries(0).iter().map(|(_, value)| value.clone()).collect();
-    assert_eq!(values, [key("1"), key("2"), key("3")]);
-    assert!(read.entries(0).iter().all(|(key, _)| key.len() == 2 + STAMP_LENGTH));
-    assert_eq!(store.get(b"q/"), Some(stamp(last, 0).as_slice()));
-}
-
-#[test]
-fn a_range_is_read_up_to_its_limit_and_without_its_end() {
-    let mut store = store(10);
-    for name in ["a", "b", "c", "d"] {
-        committed(&mut store, &put(name, "1"));
-    }
-    committed(&mut store, &Transaction::new().clear(key("b")));
-    assert_eq!(keys(&store, key("a")..key("d"), 9), [key("a"), key("c")]);
-    assert_eq!(keys(&store, key("a")..key("z"), 2), [key("a"), key("c")]);
-    assert!(keys(&store, key("d")..key("a"), 9).is_empty());
-}
-
-#[test]
-fn writes_of_one_transaction_are_applied_in_order() {
-    let mut store = store(10);
-    let mut all = put("a", "1").clear(key("a")).put(key("a"), key("2")).put(key("b"), key("1"));
-    all = all.clear_range(key("b")..key("c"));
-    committed(&mut store, &all);
-    assert_eq!((store.get(b"a"), store.get(b"b")), (Some(b"2".as_slice()), None));
 }
 
 #[test]

@@ -1,10 +1,6 @@
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
-use futures::{future::join_all, poll};
+use futures::poll;
 use tokio::time::timeout;
 
 use super::*;
@@ -12,6 +8,7 @@ use crate::{
     SharedStore,
     core::keys::read_key,
     driver::conformance::{Subject, run},
+    testing::writers::Writers,
 };
 
 mod proxy;
@@ -263,25 +260,7 @@ async fn no_outcome_is_a_lie_while_connections_and_servers_die() {
     let port = free_port();
     let proxy = Proxy::start(port);
     let Some(mut server) = Server::start_behind(port, proxy.port()) else { return };
-    let done = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let (store, done) = (open(&server), done.clone());
-            tokio::spawn(async move {
-                let mut told = Vec::new();
-                for n in 0_u32.. {
-                    if done.load(Ordering::SeqCst) {
-                        break;
-                    }
-                    let key = format!("log/{writer}/{n}").into_bytes();
-                    let written =
-                        Transaction::new().put(key.clone(), b"needle".to_vec()).check(key.clone(), None);
-                    told.push((key, store.commit(written).await));
-                }
-                told
-            })
-        })
-        .collect();
+    let writers = Writers::start((0..WRITERS).map(|_| open(&server)), b"needle");
     let witness = open(&server);
     let progress = |n: u32| Transaction::new().put(b"progress".to_vec(), n.to_string().into_bytes());
     for round in 0..9 {
@@ -292,32 +271,7 @@ async fn no_outcome_is_a_lie_while_connections_and_servers_die() {
             server.resume();
         }
     }
-    done.store(true, Ordering::SeqCst);
-    let told: Vec<_> = join_all(writers).await.into_iter().flat_map(Result::unwrap).collect();
-    let range = b"log/".to_vec()..b"log0".to_vec();
-    let there = async {
-        loop {
-            let read = Read::Range { range: range.clone(), limit: 1_000_000 };
-            if let Ok(there) = witness.read(vec![read]).await {
-                return there;
-            }
-        }
-    };
-    let there = timeout(TEST_DEADLINE, there).await.unwrap();
-    let there: BTreeMap<_, _> = there.entries(0).iter().cloned().collect();
-    let mut kinds = BTreeMap::new();
-    for (key, outcome) in &told {
-        let (kind, is_right) = match outcome {
-            CommitOutcome::Committed(_) => ("committed", there.contains_key(key)),
-            CommitOutcome::Unknown => ("unknown", true),
-            CommitOutcome::Unavailable(_) => ("unavailable", !there.contains_key(key)),
-            CommitOutcome::Conflict | CommitOutcome::TooLarge(_) => ("wrong", false),
-        };
-        assert!(is_right, "{} was told {outcome:?}", String::from_utf8_lossy(key));
-        *kinds.entry(kind).or_insert(0) += 1;
-    }
-    println!("{kinds:?}");
-    assert!(kinds.get("committed").is_some_and(|count| *count > 0));
+    writers.judge(&witness).await;
 }
 
 #[test]

@@ -1,7 +1,4 @@
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::{future::join_all, poll};
 use tokio::time::timeout;
@@ -15,7 +12,7 @@ use crate::{
         conformance::{FIGHT, Faulty, Subject, run},
         memory::Fate,
     },
-    testing::{TEST_DEADLINE, log::Listening},
+    testing::{TEST_DEADLINE, log::Listening, writers::Writers},
 };
 
 mod proxy;
@@ -490,25 +487,8 @@ async fn no_outcome_is_a_lie_while_connections_die() {
     const WRITERS: u32 = 4;
     let mut server = server!();
     let proxy = Proxy::start(server.socket());
-    let done = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let (store, done) = (PostgresStore::open(&proxy.url("postgres")).unwrap(), done.clone());
-            tokio::spawn(async move {
-                let mut told = Vec::new();
-                for n in 0_u32.. {
-                    if done.load(Ordering::SeqCst) {
-                        break;
-                    }
-                    let key = format!("log/{writer}/{n}").into_bytes();
-                    let outcome =
-                        store.commit(Transaction::new().put(key.clone(), vec![]).check(key.clone(), None));
-                    told.push((key, outcome.await));
-                }
-                told
-            })
-        })
-        .collect();
+    let stores = (0..WRITERS).map(|_| PostgresStore::open(&proxy.url("postgres")).unwrap());
+    let writers = Writers::start(stores, b"");
     let witness = open(&server);
     let progress = |n: u32| Transaction::new().put(b"progress".to_vec(), n.to_string().into_bytes());
     for round in 0..10 {
@@ -525,33 +505,7 @@ async fn no_outcome_is_a_lie_while_connections_die() {
             server.resume();
         }
     }
-    done.store(true, Ordering::SeqCst);
-    let told: Vec<_> = join_all(writers).await.into_iter().flat_map(Result::unwrap).collect();
-    let range = b"log/".to_vec()..b"log0".to_vec();
-    let there = async {
-        loop {
-            if let Ok(there) =
-                witness.read(vec![Read::Range { range: range.clone(), limit: 1_000_000 }]).await
-            {
-                return there;
-            }
-        }
-    };
-    let there = timeout(TEST_DEADLINE, there).await.unwrap();
-    let there: BTreeMap<_, _> = there.entries(0).iter().cloned().collect();
-    let mut kinds = BTreeMap::new();
-    for (key, outcome) in &told {
-        let (kind, is_right) = match outcome {
-            CommitOutcome::Committed(_) => ("committed", there.contains_key(key)),
-            CommitOutcome::Unknown => ("unknown", true),
-            CommitOutcome::Unavailable(_) => ("unavailable", !there.contains_key(key)),
-            CommitOutcome::Conflict | CommitOutcome::TooLarge(_) => ("wrong", false),
-        };
-        assert!(is_right, "{outcome:?} for {}", String::from_utf8_lossy(key));
-        *kinds.entry(kind).or_insert(0) += 1;
-    }
-    println!("told: {kinds:?}");
-    assert!(kinds["committed"] > 0);
+    writers.judge(&witness).await;
 }
 
 #[tokio::test]

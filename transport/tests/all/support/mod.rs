@@ -132,6 +132,28 @@ pub async fn pair(network: &Over) -> (Endpoint, Endpoint) {
     (a, b)
 }
 
+/// "b" has dialled "a", whose reader of [`CHANNEL`] has heard that they are linked.
+pub struct Linked {
+    pub a: Endpoint,
+    pub b: Endpoint,
+    pub events: LinkEvents,
+    pub to_a: LinkId,
+    pub to_b: LinkId,
+}
+
+pub async fn linked(a: Settings, b: Settings) -> Linked {
+    let (a, b) = (start(a).await, start(b).await);
+    dial(&b, &[&a]);
+    let mut events = a.subscribe(CHANNEL);
+    let (to_a, to_b) = (link(&b, &a).await, link(&a, &b).await);
+    up(&mut events).await;
+    Linked { a, b, events, to_a, to_b }
+}
+
+pub async fn linked_over(network: &Over) -> Linked {
+    linked(config("a", 1, network), config("b", 2, network)).await
+}
+
 pub async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {

@@ -16,7 +16,6 @@ use callsign_store::{
     memory::MemoryStore,
     sqlite::SqliteStore,
 };
-use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
     ElectionConfig,
@@ -190,37 +189,27 @@ impl Stores {
 impl Authority for Stores {
     type Oracle = LeaseOracle;
 
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<LeaseOracle>> {
+    async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<LeaseOracle> {
         let oracle = LeaseOracle::new(self.line(election, member), &cluster(), self.options());
-        std::future::ready(Player::new(oracle, election, member)).boxed()
+        Player::new(oracle, election, member)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
+    async fn pass(&self, time: Duration) {
         Stores::pass(self, time);
-        std::future::ready(()).boxed()
     }
 
-    fn cut<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+    async fn cut(&self, election: &ElectionName, member: &MemberId) {
         self.set_cut(election, member, true);
-        std::future::ready(()).boxed()
     }
 
-    fn heal<'a>(&'a self, election: &'a ElectionName, member: &'a MemberId) -> BoxFuture<'a, ()> {
+    async fn heal(&self, election: &ElectionName, member: &MemberId) {
         self.set_cut(election, member, false);
-        std::future::ready(()).boxed()
     }
 
-    fn stored<'a>(&'a self, election: &'a ElectionName) -> BoxFuture<'a, Option<Vec<u8>>> {
-        async move {
-            // Heartbeats are not part of what is decided.
-            let seat = ClusterKeys::new(&cluster()).election(election).seat();
-            let rows = self.rows(election).await;
-            rows.into_iter().find(|(key, _)| *key == seat).map(|(_, value)| value)
-        }
-        .boxed()
+    async fn stored(&self, election: &ElectionName) -> Option<Vec<u8>> {
+        // Heartbeats are not part of what is decided.
+        let seat = ClusterKeys::new(&cluster()).election(election).seat();
+        let rows = self.rows(election).await;
+        rows.into_iter().find(|(key, _)| *key == seat).map(|(_, value)| value)
     }
 }

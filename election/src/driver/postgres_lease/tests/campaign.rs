@@ -1,16 +1,7 @@
 //! In a campaign: what the notifications are for.
 
 use super::*;
-use crate::{Abort, Campaign, CampaignSettings, Lost, Role, Timing, driver::campaign::Transition};
-
-struct Idle;
-
-impl Role<Fence> for Idle {
-    async fn activate(&mut self, _: &Grant<Fence>) -> Result<(), Abort> {
-        Ok(())
-    }
-    async fn deactivate(&mut self, _: Lost, _: Duration) {}
-}
+use crate::{Campaign, CampaignSettings, Timing, driver::campaign::Transition, tests::Idle};
 
 /// A member that would not ask again within the test, unless it is told to.
 async fn member(server: &Server, name: &str) -> Campaign<PostgresLease> {

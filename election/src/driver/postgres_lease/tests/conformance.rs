@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use futures::future::BoxFuture;
 use tokio_postgres::NoTls;
 
 use super::*;
@@ -46,34 +45,26 @@ impl Database {
 impl Authority for Database {
     type Oracle = PostgresLease;
 
-    fn start<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        member: &'a MemberId,
-    ) -> BoxFuture<'a, Player<PostgresLease>> {
+    async fn start(&self, election: &ElectionName, member: &MemberId) -> Player<PostgresLease> {
         let lease = short(Duration::from_secs(60));
         let oracle = PostgresLease::new(&self.server.url(&self.name), lease).unwrap();
-        Box::pin(future::ready(Player::new(oracle, election, member)))
+        Player::new(oracle, election, member)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let millis = time.as_millis();
-            let earlier = format!(
-                "UPDATE callsign.lease_v1 SET expires_at = expires_at - interval '{millis} milliseconds'"
-            );
-            self.client().await.batch_execute(&earlier).await.unwrap();
-        })
+    async fn pass(&self, time: Duration) {
+        let millis = time.as_millis();
+        let earlier = format!(
+            "UPDATE callsign.lease_v1 SET expires_at = expires_at - interval '{millis} milliseconds'"
+        );
+        self.client().await.batch_execute(&earlier).await.unwrap();
     }
 
-    fn stored<'a>(&'a self, election: &'a ElectionName) -> BoxFuture<'a, Option<Vec<u8>>> {
-        Box::pin(async move {
-            // Without the expiry: that is what `pass` moves.
-            let row = "SELECT (ballot, epoch, leader, incarnation, nonce, elected_at)::text
-                FROM callsign.lease_v1 WHERE election = $1";
-            let row = self.client().await.query_opt(row, &[&election.as_str()]).await.unwrap()?;
-            Some(row.get::<_, String>(0).into_bytes())
-        })
+    async fn stored(&self, election: &ElectionName) -> Option<Vec<u8>> {
+        // Without the expiry: that is what `pass` moves.
+        let row = "SELECT (ballot, epoch, leader, incarnation, nonce, elected_at)::text
+            FROM callsign.lease_v1 WHERE election = $1";
+        let row = self.client().await.query_opt(row, &[&election.as_str()]).await.unwrap()?;
+        Some(row.get::<_, String>(0).into_bytes())
     }
 
     fn withholds(&self) -> Vec<Withheld> {

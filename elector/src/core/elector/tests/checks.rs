@@ -168,7 +168,7 @@ fn an_entry_left_unknown_lands_behind_no_later_one_and_no_later_session() {
     let author = sim.hosts[&node("a")].session.clone();
     let asked = BTreeSet::from([author.node.clone()]);
     let read = sim.store.read(&reading::reads(&sim.keys, &author.node, 64, &asked), None).unwrap();
-    let reading = Reading::new(&sim.keys, &author.node, 64, &asked, Sequence(0), &read);
+    let reading = Reading::new(&sim.keys, 64, &asked, Sequence(0), None, read);
     let event = MembershipEvent::Leave { token: Token(1) };
     let (entry, unknown) = plan::enqueue(&sim.keys, &reading, &author, event.clone()).unwrap();
     assert_eq!(entry.sequence, reading.author.unwrap().next());

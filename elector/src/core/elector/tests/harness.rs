@@ -49,7 +49,6 @@ enum Due {
     Input(Input),
     Read(OpId, Vec<Read>),
     Commit(OpId, Transaction),
-    Land(Transaction),
     Wake(Time),
     Beat,
     Close,
@@ -65,14 +64,10 @@ pub(super) struct Sim {
     pub(super) watches: bool,
     /// Whether members have contact with the leader that serves.
     pub(super) has_contact: bool,
-    /// One commit in so many is answered `Unknown`; half of these land, sooner or later.
-    pub(super) unknown_one_in: Option<u64>,
     /// The leaders by epoch, as the store had them.
     pub(super) terms: BTreeMap<Epoch, Option<NodeName>>,
     /// The entries taken off the queue, in order, and whether a lock was held.
     pub(super) consumed: Vec<(Key, QueueEntry, bool)>,
-    /// Commits that landed after their authors died.
-    pub(super) orphans: usize,
     pub(super) timing: ElectorTiming,
     cuts: BTreeSet<(NodeName, NodeName)>,
     due: BTreeMap<(Time, u64), (NodeName, u64, Due)>,
@@ -95,10 +90,8 @@ impl Sim {
             keys: keys.registry(&RegistryName::new("names").unwrap()),
             watches: true,
             has_contact: true,
-            unknown_one_in: None,
             terms: BTreeMap::new(),
             consumed: Vec::new(),
-            orphans: 0,
             timing,
             cuts: BTreeSet::new(),
             due: BTreeMap::new(),
@@ -237,14 +230,8 @@ impl Sim {
     pub(super) fn reading(&self) -> Reading {
         let all = self.hosts.keys().cloned().collect();
         let reads = reading::reads(&self.keys, &node("sim"), 100_000, &all);
-        Reading::new(
-            &self.keys,
-            &node("sim"),
-            100_000,
-            &all,
-            Sequence(0),
-            &self.store.read(&reads, None).unwrap(),
-        )
+        let read = self.store.read(&reads, None).unwrap();
+        Reading::new(&self.keys, 100_000, &all, Sequence(0), None, read)
     }
 
     pub(super) fn raw(&self, key: &Key) -> Option<Value> {
@@ -274,12 +261,6 @@ impl Sim {
 
     pub(super) fn view(&self, name: &str) -> Option<Arc<View>> {
         self.hosts[&node(name)].elector.view().cloned()
-    }
-
-    /// Whose commit is on its way to the store.
-    pub(super) fn committer(&self) -> Option<String> {
-        let mut commits = self.due.values().filter(|(_, _, due)| matches!(due, Due::Commit(..)));
-        commits.find(|(name, life, _)| self.is_current(name, *life)).map(|(name, _, _)| name.to_string())
     }
 
     pub(super) fn release(&mut self, name: &str) -> Vec<bool> {
@@ -321,15 +302,11 @@ impl Sim {
     fn next(&mut self) {
         let Some(((at, _), (name, life, due))) = self.due.pop_first() else { return };
         self.now = at;
-        // What the store was sent may land after the death of its author.
         match &due {
-            Due::Land(transaction) => {
-                self.commit(transaction);
-                return;
-            }
+            // What the store was sent may land after the death of its author.
             Due::Commit(_, transaction) if !self.is_current(&name, life) => {
                 if self.seed.draw().is_multiple_of(2) {
-                    self.orphans += usize::from(self.commit(transaction));
+                    self.commit(transaction);
                 }
                 return;
             }
@@ -349,14 +326,7 @@ impl Sim {
                 self.soon(&name, Due::Input(Input::ReadDone { id, result }));
             }
             Due::Commit(id, transaction) => {
-                let draw = self.seed.draw();
-                let outcome = if self.unknown_one_in.is_some_and(|one_in| draw.is_multiple_of(one_in)) {
-                    if self.seed.draw().is_multiple_of(2) {
-                        let after = self.seed.below(Duration::from_millis(100));
-                        self.later(after, &name, Due::Land(transaction));
-                    }
-                    CommitOutcome::Unknown
-                } else if self.commit(&transaction) {
+                let outcome = if self.commit(&transaction) {
                     CommitOutcome::Committed(self.store.version())
                 } else {
                     CommitOutcome::Conflict
@@ -366,7 +336,7 @@ impl Sim {
             Due::Beat => self.beat(&name),
             Due::Handoff(epoch) => self.hand_off(&name, epoch),
             Due::Asked { leader, epoch } => self.ask(&name, &leader, epoch),
-            Due::Close | Due::Land(_) => {}
+            Due::Close => {}
         }
     }
 

@@ -118,29 +118,6 @@ fn g3_an_unreadable_lock_is_never_broken() {
 }
 
 #[test]
-fn g4_from_the_commit_of_the_new_term_the_old_leader_appends_nothing() {
-    let mut sim = Sim::settled(36, &["a", "b"]);
-    let (leader, epoch) = (sim.leader().unwrap(), sim.state().term.epoch);
-    let last = sim.batch();
-    sim.tell(&leader, Notice::Resign { epoch });
-    assert!(sim.run_until(SECOND, |sim| sim.state().term.epoch > epoch));
-    assert!(sim.state().lock.is_some(), "the handoff has not begun");
-    assert!(!sim.commit(&last));
-}
-
-#[test]
-fn g5_an_unreachable_old_leader_holds_up_no_handoff() {
-    let mut sim = Sim::settled(37, &["a", "b", "c"]);
-    sim.run_for(SECOND);
-    let leader = sim.leader().unwrap();
-    sim.kill(&leader);
-    sim.close_session(&leader);
-    assert!(sim.run_until(SECOND * 2, |sim| sim.serving().is_some()));
-    let asked_of_it = |event: &ElectorEvent| matches!(event, ElectorEvent::RunHandoff { leader: asked, epoch } if *epoch > Epoch(1) && *asked == node(&leader));
-    assert!(!sim.hosts.values().flat_map(|host| &host.events).any(asked_of_it));
-}
-
-#[test]
 fn g6_g7_the_lock_is_cleared_only_by_the_answer_that_the_handoff_is_done() {
     let (mut sim, leader, epoch) = handed_over(38, &["a", "b", "c"], Manner::Silent);
     sim.run_for(SECOND);

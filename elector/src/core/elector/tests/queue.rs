@@ -1,7 +1,5 @@
 //! The queue: exactly once, in order, whoever consumes.
 
-use std::collections::BTreeSet;
-
 use callsign_store::{
     ids::{Beat, Incarnation, SessionNumber},
     record::Record,
@@ -26,67 +24,6 @@ fn open_session(sim: &mut Sim, name: &str) -> SessionId {
 fn append_join(sim: &mut Sim, author: &SessionId, sequence: u64) {
     let event = MembershipEvent::Join { address: "w:1".into(), admin: None, priority: 0, empty: true };
     sim.append(QueueEntry { author: author.clone(), sequence: Sequence(sequence), event }.to_value());
-}
-
-#[test]
-fn f1_each_entry_is_applied_once_and_in_order_while_electors_are_killed() {
-    let names = ["a", "b", "c", "d"];
-    let (mut terms, mut orphans) = (0, 0);
-    for seed in 0..15_u64 {
-        let mut sim = Sim::settled(seed, &names);
-        sim.unknown_one_in = Some(10);
-        let authors: Vec<SessionId> = (0..5).map(|i| open_session(&mut sim, &format!("w{i}"))).collect();
-        let mut appended = 0;
-        for round in 1..=12_u64 {
-            for author in &authors {
-                append_join(&mut sim, author, round);
-                appended += 1;
-            }
-            sim.run_for(Duration::from_millis(3 + seed));
-            let leader = sim.leader().filter(|_| round % 3 == 0);
-            let victim = names[usize::try_from((seed * 7 + round * 5) % 4).unwrap()].to_owned();
-            if round % 3 == 1 {
-                sim.run_until(Duration::from_millis(50), |sim| sim.committer().is_some());
-            }
-            let victim = leader.or(sim.committer()).unwrap_or(victim);
-            sim.kill(&victim);
-            sim.run_for(Duration::from_millis(round * 3));
-            sim.start(&victim);
-            sim.run_for(Duration::from_millis(round * 10));
-        }
-        let drained = sim.run_until(SECOND * 120, |sim| sim.reading().queue.is_empty());
-        assert!(drained, "seed {seed}: {:?}", sim.state());
-        sim.unknown_one_in = None;
-
-        let of_workers: Vec<_> =
-            sim.consumed.iter().filter(|(_, entry, _)| entry.author.node.as_str().starts_with('w')).collect();
-        assert_eq!(of_workers.len(), appended, "seed {seed}: each once");
-        assert!(of_workers.is_sorted_by(|a, b| a.0 < b.0), "seed {seed}: in the order of the queue");
-        let without_lock: Vec<_> = sim.consumed.iter().filter(|(_, _, locked)| !locked).collect();
-        let all: BTreeSet<_> = sim.consumed.iter().map(|(key, _, _)| key).collect();
-        assert_eq!(all.len(), sim.consumed.len(), "seed {seed}: none twice");
-        assert!(without_lock.is_sorted_by(|a, b| a.0 < b.0), "seed {seed}");
-        for author in &authors {
-            assert_eq!(sim.state().members[&author.node].token, Token(12));
-        }
-        terms += sim.terms.len();
-        orphans += sim.orphans;
-        sim.settle_after_kills(names.len() + authors.len());
-    }
-    assert!(terms > 45, "the kills did hit leaders: {terms} terms");
-    assert!(orphans > 15, "and electors with a commit on its way: {orphans}");
-}
-
-impl Sim {
-    /// The workers never become synced; everybody else does, and somebody serves.
-    fn settle_after_kills(&mut self, members: usize) {
-        let settled = self.run_until(SECOND * 60, |sim| {
-            let state = sim.state();
-            let synced = state.members.iter().filter(|(node, _)| !node.as_str().starts_with('w'));
-            sim.serving().is_some() && state.members.len() == members && synced.clone().all(|(_, r)| r.synced)
-        });
-        assert!(settled, "{:?}", self.state());
-    }
 }
 
 #[test]

@@ -14,8 +14,9 @@ use crate::{
         term::{AuthorityTime, Fence, Term},
         timing::{Timing, TimingError},
     },
-    driver::campaign::{Campaign, CampaignSettings, CampaignStartError, Phase, Started, Transition},
-    oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Validity, Verdict},
+    driver::campaign::{Campaign, CampaignSettings, CampaignStartError, Started, Transition},
+    oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Validity, Verdict},
+    tests::Idle,
 };
 
 /// Only what an oracle must have.
@@ -39,15 +40,6 @@ impl Oracle for Least {
     async fn refresh(&mut self, attempt: Attempt, _: &Grant<()>) -> Result<Verdict<()>, Fault> {
         self.claim(attempt).await
     }
-}
-
-struct Idle;
-
-impl<F: Sync> crate::Role<F> for Idle {
-    async fn activate(&mut self, _: &Grant<F>) -> Result<(), crate::Abort> {
-        Ok(())
-    }
-    async fn deactivate(&mut self, _: crate::Lost, _: std::time::Duration) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,29 +118,6 @@ async fn j4_an_oracle_without_a_name_gets_the_elections() {
         Campaign::start(oracle, Idle, settings("a")).await.unwrap();
     }
     assert_eq!(*used.lock().unwrap(), ["e", "its-own"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn j13_messages_make_it_lead_and_follow() {
-    let authority = Authority::default();
-    let mut b = member(&authority, "b").await;
-    let granted = b.leads().await;
-    let mut a = member(&authority, "a").await;
-    assert!(a.campaign.info(Reaction::Ignore));
-    sleep(s(1)).await;
-    assert_eq!(a.campaign.status().phase, Phase::Following);
-    let term = Term { epoch: Epoch(9), leader: MemberId::new("a").unwrap(), ..granted.term };
-    let granted = Grant { term, validity: Validity::UntilRevoked, refresh_in: None, ..granted };
-    assert!(a.campaign.info(Reaction::Verdict(Verdict::Granted(granted.clone()))));
-    assert_eq!(a.leads().await, granted);
-    assert!(a.campaign.info(Reaction::Verdict(Verdict::Denied(Denial {
-        why: Refusal::TermOver,
-        leader: None,
-        retry_in: None,
-    }))));
-    a.follows().await;
-    until(|| a.journal.lines().len() == 6).await;
-    assert_eq!(a.journal.lines(), ["follow", "activate", "active", "stop", "stopped", "follow"]);
 }
 
 /// An oracle that panics says nothing about the outcome.

@@ -1,15 +1,12 @@
 //! Getting the seat, and losing it.
 
-use std::sync::{Arc, atomic::Ordering::SeqCst};
-
-use callsign_store::ids::{Epoch, MemberId};
+use callsign_store::ids::MemberId;
 use tokio::time::{Instant, sleep};
 
 use super::toy::*;
 use crate::{
     core::timing::Timing,
-    driver::campaign::{Lapsed, OnLoss, Phase, Release, Transition},
-    oracle::Signal,
+    driver::campaign::{Lapsed, Phase},
     role::Lost,
     tests::clock::SetClock,
 };
@@ -48,69 +45,6 @@ async fn i1_i12_h6_without_signals_a_follower_leads_within_a_poll() {
     b.leads().await;
     let timing = Timing::default();
     assert!(stopped.elapsed() <= timing.poll + timing.jitter, "{:?}", stopped.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn i11_c1_a_leader_that_hangs_past_its_lease_is_replaced() {
-    let authority = Authority::default();
-    let oracle = Toy::new(&authority);
-    let hung = Arc::clone(&oracle.hung);
-    let mut a = member_with(oracle, settings("a"), Journal::default()).await;
-    a.leads().await;
-    let deaf = Toy { listens: false, ..Toy::new(&authority) };
-    let mut b = member_with(deaf, settings("b"), Journal::default()).await;
-    until(|| b.journal.lines() == ["follow"]).await;
-    // Its process lives, and nobody is told.
-    hung.store(true, SeqCst);
-    let since = Instant::now();
-    b.leads().await;
-    let timing = Timing::default();
-    assert!(since.elapsed() <= LEASE + timing.poll + timing.jitter, "{:?}", since.elapsed());
-    let (granted, _) = authority.lock().grants[1].clone();
-    assert!(granted > a.journal.at("stopped").unwrap(), "and the other had stopped");
-}
-
-#[tokio::test(start_paused = true)]
-async fn c7_a_slow_grant_is_never_used() {
-    let authority = Authority::default();
-    let mut settings = settings("a");
-    settings.timing = Timing { op_timeout: s(4), refresh: s(3), ..Timing::default() };
-    settings.timing.stop_budget = ms(100);
-    // Leaves 3.8 s of trust for an answer that takes 3.9.
-    settings.timing.margin = s(6);
-    assert!(settings.timing.validate().is_err(), "only a grant shorter than expected comes to that");
-    settings.timing.lease = s(20);
-    settings.abdicate_tries = vec![s(5)];
-    authority.lock().slow = ms(3_900);
-    let journal = Journal::default();
-    let mut a =
-        member_with(Toy { init: Some(Ok(crate::Init::Ready)), ..Toy::new(&authority) }, settings, journal)
-            .await;
-    until(|| !authority.lock().abdications.is_empty()).await;
-    assert_eq!(a.events()[..1], ["campaign.late_grant"]);
-    assert!(!a.journal.lines().contains(&"activate"));
-    assert_eq!(a.transitions.try_next().unwrap(), Some(Transition::Following(None)));
-    assert_eq!(a.transitions.try_next().unwrap(), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn c9_a_short_outage_costs_nothing_and_a_long_one_the_seat_at_the_deadline() {
-    let authority = Authority::default();
-    let mut a = member(&authority, "a").await;
-    a.leads().await;
-    authority.lock().down = true;
-    sleep(s(5)).await;
-    authority.lock().down = false;
-    sleep(s(30)).await;
-    assert_eq!(a.journal.lines(), ["activate", "active"]);
-    assert_eq!(a.transitions.try_next().unwrap(), None);
-    authority.lock().down = true;
-    let left = a.campaign.leadership().remaining();
-    let since = Instant::now();
-    a.follows().await;
-    let off = since.elapsed().abs_diff(left);
-    assert!(off <= ms(50), "{off:?}");
-    assert_eq!(a.journal.lock().lost, [Lost::TrustLapsed]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,51 +88,6 @@ async fn c11_c14_the_handle_lapses_by_the_clock_alone() {
     assert_eq!(a.campaign.status().lost, Some(Lost::TrustLapsed));
     // Its time to stop is long over: aborted, at once.
     until(|| a.journal.lines().contains(&"abort")).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn j9_denied_it_follows_in_place_or_ends() {
-    for on_loss in [OnLoss::Follow, OnLoss::Stop] {
-        let authority = Authority::default();
-        let mut settings = settings("a");
-        settings.on_loss = on_loss;
-        let mut a = member_with(Toy::new(&authority), settings, Journal::default()).await;
-        a.leads().await;
-        // The authority lost it.
-        authority.lock().holder = None;
-        a.follows().await;
-        assert_eq!(a.journal.lock().lost, [Lost::Denied]);
-        if on_loss == OnLoss::Follow {
-            a.leads().await;
-        } else {
-            let end = a.campaign.ended().await.unwrap();
-            assert_eq!((end.why, end.release), (Lost::Denied, Release::NotHeld));
-            assert!(a.transitions.next().await.is_err());
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn d12_a_leader_resigns_within_a_second_and_followers_ignore_it() {
-    let authority = Authority::default();
-    let mut a = member(&authority, "a").await;
-    a.leads().await;
-    let mut b = member(&authority, "b").await;
-    for _ in 0..5 {
-        b.campaign.request_resign(None);
-        a.campaign.request_resign(None);
-    }
-    let since = Instant::now();
-    a.follows().await;
-    assert!(since.elapsed() <= s(1));
-    let second = b.leads().await;
-    sleep(s(30)).await;
-    assert_eq!(authority.lock().abdications.len(), 1, "five are one");
-    assert_eq!(b.campaign.leadership().term(), Some(second.term));
-    // By a signal, and of another epoch.
-    authority.signal(Signal::ResignRequested { epoch: Some(Epoch(1)) });
-    sleep(s(5)).await;
-    assert!(b.campaign.leadership().check().is_ok(), "d13");
 }
 
 #[tokio::test(start_paused = true)]

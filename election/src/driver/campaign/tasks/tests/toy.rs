@@ -1,10 +1,7 @@
 //! A toy authority that several campaigns share, an oracle over it, and a role that keeps a journal.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -47,8 +44,6 @@ pub(super) struct State {
     pub(super) down: bool,
     /// No call is answered.
     pub(super) silent: bool,
-    /// How long a call takes.
-    pub(super) slow: Duration,
     /// Each call panics.
     pub(super) panics: bool,
     pub(super) calls: usize,
@@ -85,16 +80,15 @@ impl Authority {
     }
 
     async fn call(&self) -> Result<(), Fault> {
-        let (down, silent, slow, panics) = {
+        let (down, silent, panics) = {
             let mut state = self.lock();
             state.calls += 1;
-            (state.down, state.silent, state.slow, state.panics)
+            (state.down, state.silent, state.panics)
         };
         assert!(!panics, "as the test wants");
         if silent {
             std::future::pending::<()>().await;
         }
-        sleep(slow).await;
         if down {
             return Err(Fault::Transient { maybe_committed: false, cause: "down".to_owned() });
         }
@@ -118,8 +112,6 @@ pub(super) struct Toy {
     pub(super) incarnation: Incarnation,
     /// Whether it listens to the authority.
     pub(super) listens: bool,
-    /// Its own calls are not answered any more.
-    pub(super) hung: Arc<AtomicBool>,
     /// What `init` answers.
     pub(super) init: Option<Result<Init, Fault>>,
 }
@@ -131,16 +123,8 @@ impl Toy {
             me: MemberId::new("nobody").unwrap(),
             incarnation: Incarnation(0),
             listens: true,
-            hung: Arc::default(),
             init: None,
         }
-    }
-
-    async fn call(&self) -> Result<(), Fault> {
-        if self.hung.load(SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        self.authority.call().await
     }
 
     fn denied(&self, why: Refusal) -> Verdict<Fence> {
@@ -162,7 +146,7 @@ impl Oracle for Toy {
     }
 
     async fn claim(&mut self, attempt: Attempt) -> Result<Verdict<Fence>, Fault> {
-        self.call().await?;
+        self.authority.call().await?;
         let now = Instant::now();
         let (is_vacant, is_mine) = {
             let state = self.authority.lock();
@@ -187,7 +171,7 @@ impl Oracle for Toy {
     }
 
     async fn refresh(&mut self, attempt: Attempt, held: &Grant<Fence>) -> Result<Verdict<Fence>, Fault> {
-        self.call().await?;
+        self.authority.call().await?;
         let holder = self.authority.lock().holder.clone();
         let is_mine = holder.is_some_and(|(term, _)| term == held.term);
         if !is_mine || self.authority.lock().expires <= Some(Instant::now()) {
@@ -197,7 +181,7 @@ impl Oracle for Toy {
     }
 
     async fn abdicate(&mut self, held: &Grant<Fence>) -> Result<bool, Fault> {
-        self.call().await?;
+        self.authority.call().await?;
         let mut state = self.authority.lock();
         let is_mine = state.holder.as_ref().is_some_and(|(term, _)| *term == held.term);
         if is_mine {
