@@ -14,3 +14,4 @@ pub(crate) mod remote;
 pub(crate) mod shared;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;
+pub(crate) mod watch;

@@ -105,6 +105,7 @@ pub use crate::{
         meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name},
         select::Select,
+        watch::{Change, WatchEvent},
         why::Why,
     },
     driver::{
@@ -112,10 +113,11 @@ pub use crate::{
         registration::{NotHeld, Registration},
         registry::{Page, RegisterOptions, Registry, WhenLapsed},
         remote::Remote,
+        watch::Watch,
     },
     error::{
         ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, NotReady,
-        RegisterError, UnregisterError, UpdateError, WaitError, WhereisError,
+        RegisterError, UnregisterError, UntilError, UpdateError, WaitError, WatchError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

@@ -19,3 +19,4 @@ mod node_server;
 #[cfg(feature = "election")]
 mod singleton;
 mod status;
+mod watching;

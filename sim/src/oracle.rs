@@ -15,6 +15,7 @@ mod losses;
 mod requests;
 mod states;
 mod told;
+mod watches;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,6 +35,7 @@ use callsign_store::{
 };
 
 pub(crate) use self::duties::owed;
+pub use self::watches::Judged;
 pub use self::{
     answers::{Claimant, Outcome, Told},
     counts::{Check, Counts},
@@ -121,6 +123,7 @@ pub(crate) struct Inner {
     spans: Vec<Span>,
     /// Each update of a registration: its name, its token, and its revision from then on.
     updates: Vec<(u8, Position, Position)>,
+    watched: watches::Watched,
     requests: BTreeSet<(SessionId, u64)>,
     committers: BTreeMap<Epoch, (NodeId, Incarnation)>,
     last_epoch: Epoch,
@@ -216,6 +219,7 @@ impl Oracle {
             digests: losses::Digests::default(),
             spans: Vec::new(),
             updates: Vec::new(),
+            watched: watches::Watched::default(),
             requests: BTreeSet::new(),
             committers: BTreeMap::new(),
             last_epoch: Epoch(0),

@@ -19,6 +19,7 @@ mod links;
 pub(crate) mod newer;
 mod process;
 mod store;
+mod watching;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -44,6 +45,7 @@ pub use self::{
     links::{Conn, Frame},
     process::{Acting, Op, OpAnswer, Parts, Process, Request},
     store::Orphan,
+    watching::{Filter, Reader, Readers},
 };
 use crate::{oracle::Oracle, shared::Shared};
 
@@ -86,6 +88,8 @@ pub struct Setup {
     pub window: u64,
     /// The nodes that run the next version: their records have a field that the others do not know.
     pub newer: BTreeSet<NodeId>,
+    /// Whether each process has readers that watch.
+    pub watches: bool,
     /// Where the nodes' jitter begins.
     pub seed: u64,
 }
@@ -135,6 +139,9 @@ impl Setup {
                 memory_bytes: 400,
                 max_lag: 64 << 20,
                 batch_bytes: 1200,
+                watch_bytes: 1600,
+                missed_bytes: 1200,
+                watch_looks: 4096,
             },
             proof: true,
             eager: true,
@@ -144,6 +151,7 @@ impl Setup {
             loses: 0,
             window: 32,
             newer: BTreeSet::new(),
+            watches: false,
             seed: 1,
         }
     }

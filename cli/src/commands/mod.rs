@@ -7,5 +7,6 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod node;
 pub(crate) mod run;
+pub(crate) mod watch;
 pub(crate) mod wipe;
 pub(crate) mod witness;

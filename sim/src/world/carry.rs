@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    pub(super) fn member_now(&self, node: NodeId) -> Now {
+    pub(crate) fn member_now(&self, node: NodeId) -> Now {
         let now = self.local(node);
         let trusted = self.process(node).and_then(|process| process.trusted(now));
         Now { time: Time(now), trusted }
@@ -203,6 +203,7 @@ impl World {
 
     fn step_core(&mut self, node: NodeId, told: Told) {
         let now = self.member_now(node);
+        let first = self.setup.watches.then(|| self.setup.names[0].clone());
         let mut oracle = std::mem::take(&mut self.oracle);
         let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else {
             self.oracle = oracle;
@@ -216,7 +217,14 @@ impl World {
         } else {
             false
         };
+        if let Some(first) = first.as_ref().filter(|_| is_of_member && !is_last) {
+            parts.ask_of_readers(now, first);
+        }
+        let waits = parts.core.member().watch_waits();
         parts.core.step(now, told, &mut effects);
+        if is_last && first.is_some() {
+            oracle.gives((node, waits), parts, &effects);
+        }
         if is_of_member {
             let asked = effects.iter().filter_map(|effect| match effect {
                 RegistryEffect::Member(effect) => Some(effect),
@@ -340,6 +348,7 @@ impl World {
                 self.ask(node, CoreId::Member, id.0, Request::Commit(Arc::new(transaction)));
             }
             Effect::Answer { call, answer } => self.answered(node, call, answer),
+            Effect::Given { .. } => {}
             Effect::Watch { actor } => {
                 let parts = self.process(node).and_then(|process| process.parts.as_ref());
                 if parts.is_some_and(|parts| parts.ended.contains(&actor)) {

@@ -23,7 +23,7 @@ use crate::{oracle::Check, shared::Shared};
 
 use crate::rng::Rng;
 
-use super::{CoreId, NodeId, World};
+use super::{CoreId, NodeId, World, watching::Readers};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
 const MOST_STEPS: u32 = 10_000;
@@ -108,6 +108,8 @@ pub struct Parts {
     pub ended: BTreeSet<u64>,
     /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
     pub acting: BTreeMap<CallId, Acting>,
+    /// Whoever watches here.
+    pub readers: Readers,
 }
 
 /// A running process.
@@ -263,6 +265,7 @@ impl World {
             watched: BTreeSet::new(),
             ended: BTreeSet::new(),
             acting: BTreeMap::new(),
+            readers: Readers::default(),
         };
         let Some(process) = self.process_mut(node) else { return };
         process.parts = Some(parts);

@@ -21,7 +21,7 @@ use callsign_store::{
 use ractor::ActorRef;
 use tokio::sync::{Notify, oneshot};
 
-use super::{Kick, Parts, watched::Watched};
+use super::{Kick, Parts, watched::Watched, watching::Watching};
 use crate::{
     core::{
         caller::OnOutage,
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     answers: Mutex<HashMap<CallId, oneshot::Sender<Answer>>>,
     /// By the call that asked first. The member says when to forget one.
     claims: Mutex<HashMap<CallId, Kept>>,
+    /// Whoever watches.
+    pub(crate) watches: Watching,
     /// The actors that hold a name or ask for one.
     pub(super) watched: Watched,
     pub(super) failure: OnceLock<NodeFailure>,
@@ -109,6 +111,7 @@ impl Shared {
             actor: Mutex::new(None),
             answers: Mutex::new(HashMap::new()),
             claims: Mutex::new(HashMap::new()),
+            watches: Watching::default(),
             watched: Watched::default(),
             failure: OnceLock::new(),
             next_call: AtomicU64::new(1),
@@ -145,6 +148,7 @@ impl Shared {
         for (_, kept) in lock(&self.claims).drain() {
             kept.flag.store(true, Ordering::SeqCst);
         }
+        self.watches.end();
         self.changed.notify_waiters();
     }
 

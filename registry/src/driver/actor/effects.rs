@@ -52,6 +52,7 @@ impl Driver {
                 self.metrics.answered(&answer);
                 self.shared.answer(call, answer);
             }
+            Effect::Given { watch, events } => self.shared.watches.give(watch, events),
             Effect::Watch { actor } => self.watch(actor),
             Effect::Unwatch { actor } => {
                 if self.shared.watched.remove(actor).is_some() {
