@@ -20,7 +20,7 @@
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
-//! | `GET /members` | | `{members: [{node, address, synced, session_open, leads, draining, linked}], settings}` |
+//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, linked}], settings}` |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` with `why`; also when it drains |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |

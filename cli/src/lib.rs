@@ -19,6 +19,7 @@ mod fenced;
 pub mod fuzz;
 mod guard;
 mod hosted;
+mod joining;
 mod keys;
 mod lease;
 mod logging;
@@ -27,6 +28,7 @@ mod metrics;
 mod node_url;
 mod output;
 mod pause;
+mod program;
 mod reply;
 mod token;
 mod usage;
@@ -35,7 +37,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ask, bench, bench_node, demo, doctor, node, run, watch, wipe, witness};
+use commands::{ask, bench, bench_node, demo, doctor, hold, node, run, watch, wipe, witness};
 use output::tell;
 
 /// Gives running actors names that a whole cluster agrees on.
@@ -57,6 +59,8 @@ enum Command {
     Node(node::Args),
     /// Runs a program on exactly one of the nodes where it is started.
     Run(run::Args),
+    /// Holds a name while a program runs.
+    Hold(hold::Args),
     /// Registers a name for an echo actor on a running node.
     Register(ask::RegisterArgs),
     /// Replaces what a name that the node holds says of itself.
@@ -109,6 +113,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Node(args) => Ok(node::run(&args)),
         Command::Run(args) => Ok(run::run(&args)),
+        Command::Hold(args) => Ok(hold::run(&args)),
         Command::Register(args) => Ok(ask::register(&args)),
         Command::Unregister(args) => Ok(ask::unregister(&args)),
         Command::Whereis(args) => Ok(ask::whereis(&args)),

@@ -95,6 +95,7 @@ fn run_elector(mut store: Mvcc) {
         cluster: cluster(),
         node: node("b"),
         address: "b:1".to_owned(),
+        admin: None,
         priority: 1,
         timing: ElectorTiming::default(),
         seed: 1,

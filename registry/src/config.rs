@@ -46,6 +46,8 @@ pub struct Config {
     pub(crate) registry: String,
     pub(crate) listen: SocketAddr,
     pub(crate) advertise: Option<String>,
+    pub(crate) admin: Option<String>,
+    pub(crate) ordered: bool,
     pub(crate) keys: Keys,
     pub(crate) priority: u32,
     pub(crate) request_timeout: Duration,
@@ -77,6 +79,8 @@ impl Config {
             registry: "default".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             advertise: None,
+            admin: None,
+            ordered: false,
             keys: Keys::default(),
             priority: 1,
             request_timeout: Duration::from_secs(5),
@@ -122,6 +126,14 @@ impl Config {
     #[must_use]
     pub fn advertise(mut self, address: impl Into<String>) -> Self {
         self.advertise = Some(address.into());
+        self
+    }
+
+    /// Where whoever administers this node can ask it, such as an HTTP endpoint of the application's. All members see it
+    /// ([`MemberInfo::admin`](crate::MemberInfo)), and Callsign does nothing else with it. Default: none.
+    #[must_use]
+    pub fn admin_address(mut self, address: impl Into<String>) -> Self {
+        self.admin = Some(address.into());
         self
     }
 
@@ -171,6 +183,15 @@ impl Config {
     #[must_use]
     pub fn join_timeout(mut self, timeout: Duration) -> Self {
         self.join_timeout = Some(timeout);
+        self
+    }
+
+    /// Keeps the names in their order, too, beside the map by which they are found. A [`select`](crate::Registry::select) then looks at the
+    /// names of its prefix only, from `after` on, and stops when a page is full. It costs memory for each name, and time for each
+    /// change: `docs/figures.md` has both. Default: no; a select looks at all names.
+    #[must_use]
+    pub fn ordered(mut self, ordered: bool) -> Self {
+        self.ordered = ordered;
         self
     }
 

@@ -284,6 +284,7 @@ fn row(nth: usize) -> MemberRow {
         token: Token(1),
         session: session(nth),
         address: "x:1".to_owned(),
+        admin: None,
         priority: 1,
         synced: true,
         empty: false,

@@ -103,7 +103,7 @@ pub use crate::{
         entry::Entry,
         input::{Drained, Notice},
         meta::{MAX_META_BYTES, Meta, MetaError},
-        name::{BadName, MAX_NAME_BYTES, Name},
+        name::{BadName, MAX_NAME_BYTES, Name, check_name},
         select::Select,
         watch::{Change, WatchEvent},
         why::Why,

@@ -18,6 +18,8 @@ pub struct MemberInfo {
     pub node: NodeName,
     /// Where it listens for links.
     pub address: String,
+    /// Where it answers whoever administers it, if it says so ([`Config::admin_address`](crate::Config::admin_address)).
+    pub admin: Option<String>,
     /// Whether its replica held the end of the log when it said so last.
     pub synced: bool,
     /// Whether its session is open, as far as this node read.
@@ -108,6 +110,7 @@ impl Status {
         let members = view.members.iter().map(|(node, row)| MemberInfo {
             node: node.clone(),
             address: row.address.clone(),
+            admin: row.admin.clone(),
             synced: row.synced,
             session_open: view.sessions.is_open(&row.session),
             leads: elected == Some(node),

@@ -15,6 +15,7 @@ use callsign::{
 use callsign_store::{CommitOutcome, StoreError, Time, ids::SessionNumber, mvcc::Mvcc};
 
 use crate::{
+    longest::Steps,
     run::formed_of,
     world::{Setup, World},
 };
@@ -55,17 +56,17 @@ pub fn measure(names: u32, in_flight: u32) -> Cost {
     Cost { register, unregister, end }
 }
 
-/// The longest step of a node that has so many names of its own: while its session lapses, and while it is lost.
-pub(crate) fn longest_of_session(names: u32) -> (Duration, Duration) {
+/// The steps of a node that has so many names of its own: while its session lapses, and while it is lost.
+pub(crate) fn steps_of_session(names: u32) -> (Steps, Steps) {
     let mut alone = Alone::new();
     for from in (0..names).step_by(1000) {
         alone.change(from..names.min(from + 1000), &Alone::register);
     }
     let session = alone.registry.member().session().expect("it holds names").clone();
     alone.is_trusted = false;
-    let lapsed = alone.longest(Input::SessionLapsed(session));
+    let lapsed = alone.steps(Input::SessionLapsed(session));
     assert_eq!(alone.told, names, "each actor is stopped");
-    let lost = alone.longest(Input::SessionLost);
+    let lost = alone.steps(Input::SessionLost);
     assert_eq!((alone.told, alone.registry.member().claims()), (2 * names, 0), "each once more");
     (lapsed, lost)
 }
@@ -144,21 +145,21 @@ impl Alone {
         self.registry.step(now, Told::Member(input), &mut self.effects);
     }
 
-    /// The longest step from this on, until nothing more is to be done at once.
-    fn longest(&mut self, input: Input) -> Duration {
-        let (mut longest, mut next) = (Duration::ZERO, Some(input));
+    /// The steps from this on, until nothing more is to be done at once.
+    fn steps(&mut self, input: Input) -> Steps {
+        let (mut steps, mut next) = (Steps::new(), Some(input));
         while let Some(input) = next {
             for input in [input, Input::Idle] {
                 let began = processor_time();
                 self.step(input);
-                longest = longest.max(processor_time().saturating_sub(began));
+                steps.push(processor_time().saturating_sub(began));
                 let stops =
                     |effect: &RegistryEffect| matches!(effect, RegistryEffect::Member(Effect::Stop { .. }));
                 self.told += u32::try_from(self.effects.drain(..).filter(stops).count()).unwrap_or(u32::MAX);
             }
             next = (self.registry.member().wakes_at(self.time) <= self.time).then_some(Input::Wake);
         }
-        longest
+        steps
     }
 
     /// Has all these changes under way at once, until all are done.

@@ -1,4 +1,4 @@
-//! Several `callsign run` over one store, and the program that only one of them may run.
+//! Several `callsign run`, or `callsign hold`, over one store, and the program that only one of them may run.
 
 use std::{
     ffi::OsString,
@@ -29,6 +29,8 @@ pub struct Singleton {
     pub options: Vec<OsString>,
     /// What they run.
     pub program: Vec<OsString>,
+    /// The command of a node, and what there is one of.
+    command: Vec<OsString>,
     launches: usize,
     view: StoreView,
     place: TestStore,
@@ -45,7 +47,20 @@ impl Singleton {
         program.extend(witness.iter().map(OsString::from));
         let view = StoreView::open(&place);
         let options = options.iter().map(OsString::from).collect();
-        Self { runners: Vec::new(), options, program, launches: 0, view, place, files }
+        let command = ["run", "--singleton", "program"].map(OsString::from).to_vec();
+        Self { runners: Vec::new(), options, program, command, launches: 0, view, place, files }
+    }
+
+    /// As [`new`](Self::new), with nodes that hold the name `program`.
+    pub fn of_a_name(options: &[&str], witness: &[&str]) -> Self {
+        let mut holders = Self::new(options, witness);
+        holders.command = ["hold", "program"].map(OsString::from).to_vec();
+        holders
+    }
+
+    /// The store's URL, and the cluster in it.
+    pub fn place(&self) -> (&str, &str) {
+        (&self.place.url, &self.place.cluster)
     }
 
     /// With nodes of these names, of which one runs the program.
@@ -76,7 +91,8 @@ impl Singleton {
         }
         command
             // However long commits take on a machine that has more to do.
-            .args(["run", "--lease-anyway", "--singleton", "program", "--member", name])
+            .args(&self.command)
+            .args(["--lease-anyway", "--member", name])
             .args(["--cluster", &self.place.cluster])
             .args(&self.options)
             .arg("--")
@@ -172,7 +188,7 @@ impl Drop for Singleton {
     }
 }
 
-/// A `callsign run`. Killed when it is dropped.
+/// A `callsign run` or `callsign hold`. Killed when it is dropped.
 #[derive(Debug)]
 pub struct Runner {
     /// Its name.

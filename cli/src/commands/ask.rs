@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Answer, Client},
+    commands::hold::ADDRESS,
     duration,
     node_url::NodeUrl,
     output::{Work, answer, printable, table, tell},
@@ -62,7 +63,7 @@ pub(crate) struct UpdateArgs {
     to: Args,
 }
 
-fn field(text: &str) -> Result<(String, String), String> {
+pub(crate) fn field(text: &str) -> Result<(String, String), String> {
     let (field, value) = text.split_once('=').ok_or("it is not of the form FIELD=VALUE")?;
     Ok((field.to_owned(), value.to_owned()))
 }
@@ -297,19 +298,25 @@ fn yes_no(value: &Value) -> String {
     if value == true { "yes" } else { "no" }.to_owned()
 }
 
+/// Entries as a table. Addresses and metadata have a column if any name has them.
 fn holders(entries: &[Value]) -> String {
-    let has_meta = entries.iter().any(|entry| !entry["meta"].is_null());
-    let row = |entry: &Value| {
+    let addresses: Vec<_> = entries.iter().map(|entry| entry["meta"][ADDRESS].as_str()).collect();
+    let rest: Vec<_> = entries.iter().map(|entry| meta(&entry["meta"])).collect();
+    let has_address = addresses.iter().any(Option::is_some);
+    let has_meta = rest.iter().any(|rest| !rest.is_empty());
+    let mut heads = vec!["NAME", "NODE", "TOKEN"];
+    heads.extend(has_address.then_some("ADDRESS"));
+    heads.extend(has_meta.then_some("METADATA"));
+    let row = |((entry, address), rest): ((&Value, Option<&str>), &String)| {
         let mut cells = vec![text(entry, "name"), text(entry, "node"), entry["token"].to_string()];
-        cells.extend(has_meta.then(|| meta(&entry["meta"])));
+        cells.extend(has_address.then(|| printable(address.unwrap_or_default())));
+        cells.extend(has_meta.then(|| rest.clone()));
         cells
     };
-    let heads = ["NAME", "NODE", "TOKEN", "METADATA"];
-    let heads = if has_meta { &heads[..] } else { &heads[..3] };
-    table(heads, &entries.iter().map(row).collect::<Vec<_>>())
+    table(&heads, &entries.iter().zip(addresses).zip(&rest).map(row).collect::<Vec<_>>())
 }
 
-/// Metadata in one line: fields with texts as they were given, whatever else as JSON.
+/// Metadata in one line, without the address: fields with texts as they were given, whatever else as JSON.
 fn meta(value: &Value) -> String {
     let field = |(field, value): (&String, &Value)| match value {
         Value::String(text) => format!("{field}={text}"),
@@ -317,7 +324,10 @@ fn meta(value: &Value) -> String {
     };
     let line = match value {
         Value::Null => String::new(),
-        Value::Object(fields) => fields.iter().map(field).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => {
+            let is_address = |(field, value): &(&String, &Value)| *field == ADDRESS && value.is_string();
+            fields.iter().filter(|field| !is_address(field)).map(field).collect::<Vec<_>>().join(" ")
+        }
         other => other.to_string(),
     };
     printable(&line)
@@ -325,12 +335,13 @@ fn meta(value: &Value) -> String {
 
 fn member_table(body: &Value) -> String {
     let row = |member: &Value| {
-        let mut cells = vec![text(member, "node"), text(member, "address")];
+        let admin = printable(member["admin"].as_str().unwrap_or_default());
+        let mut cells = vec![text(member, "node"), text(member, "address"), admin];
         cells.extend(["leads", "synced", "session_open", "linked"].map(|fact| yes_no(&member[fact])));
         cells
     };
     let rows: Vec<_> = list(body, "members").iter().map(row).collect();
-    table(&["NODE", "ADDRESS", "LEADS", "SYNCED", "SESSION OPEN", "LINKED"], &rows)
+    table(&["NODE", "ADDRESS", "ADMIN", "LEADS", "SYNCED", "SESSION OPEN", "LINKED"], &rows)
 }
 
 impl Args {

@@ -13,6 +13,7 @@ use crate::{
 
 mod cluster;
 mod failover;
+mod names_api;
 pub(crate) mod orders;
 mod phases;
 
@@ -20,6 +21,7 @@ use cluster::Setting;
 
 /// Arguments of `callsign bench`.
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
     /// How many nodes register names.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=16))]
@@ -42,6 +44,12 @@ pub(crate) struct Args {
     /// Only how long nobody is granted a name after the leader's process was killed, and after it was stopped (SIGSTOP).
     #[arg(long, conflicts_with = "latency")]
     failover: bool,
+    /// Only what names can do besides: metadata, pages, names in order.
+    #[arg(long, conflicts_with_all = ["latency", "failover"])]
+    names_api: bool,
+    /// Only registrations, spread over so many registries of each node.
+    #[arg(long, conflicts_with_all = ["latency", "failover", "names_api"], value_parser = clap::value_parser!(u32).range(1..=100))]
+    registries: Option<u32>,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -78,6 +86,14 @@ pub(crate) struct Failovers {
     after_sigstop_ms: Vec<f64>,
 }
 
+/// What `--registries` measures.
+#[derive(Debug, Serialize)]
+pub(crate) struct Spread {
+    registries: u32,
+    registrations_per_s: f64,
+    cpu_us_per_registration: f64,
+}
+
 /// What is printed for people beside the figures.
 #[derive(Default)]
 pub(crate) struct Notes {
@@ -97,34 +113,38 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         workers: args.workers,
         observers: args.observers,
         in_flight: args.in_flight,
+        registries: args.registries.unwrap_or(1),
     };
     let load_before = load_average();
     let started = Instant::now();
-    if args.failover {
-        let failovers = phases::failovers(&setting)?;
+    let print = |figures: serde_json::Value, rows: &[Vec<String>]| {
         let text = if args.json {
-            format!("{}\n", serde_json::to_value(&failovers)?)
+            format!("{figures}\n")
         } else {
-            table(&["", "", ""], &failover_rows(&failovers)).trim_start().to_owned()
-                + &circumstances(&load_before, started)
+            table(&["", "", ""], rows).trim_start().to_owned() + &circumstances(&load_before, started)
         };
-        return Ok(answer(&text, Work::Asks, 0));
+        answer(&text, Work::Asks, 0)
+    };
+    if args.failover {
+        let figures = phases::failovers(&setting)?;
+        return Ok(print(serde_json::to_value(&figures)?, &failover_rows(&figures)));
     }
-    let (mut figures, mut notes) = (Figures::default(), Notes::default());
+    if args.names_api {
+        let figures = names_api::measure(&setting, args.names)?;
+        return Ok(print(serde_json::to_value(&figures)?, &names_api::rows(&figures)));
+    }
+    if args.registries.is_some() {
+        let figures = phases::registrations(&setting, args.names)?;
+        return Ok(print(serde_json::to_value(&figures)?, &spread_rows(args, &figures)));
+    }
+    let mut figures = Figures::default();
     if args.latency {
         phases::latency(&setting, &mut figures)?;
-    } else {
-        phases::measure(&setting, args.names, &mut figures, &mut notes)?;
+        return Ok(print(latency_only(&figures)?, &latencies(&figures)));
     }
-
-    let text = if args.json {
-        let figures = if args.latency { latency_only(&figures)? } else { serde_json::to_value(&figures)? };
-        format!("{figures}\n")
-    } else {
-        let rows = if args.latency { latencies(&figures) } else { summary(args, &figures, &notes) };
-        table(&["", "", ""], &rows).trim_start().to_owned() + &circumstances(&load_before, started)
-    };
-    let status = answer(&text, Work::Asks, 0);
+    let mut notes = Notes::default();
+    phases::measure(&setting, args.names, &mut figures, &mut notes)?;
+    let status = print(serde_json::to_value(&figures)?, &summary(args, &figures, &notes));
     ensure!(figures.double_grants == 0, "{} names were granted twice", figures.double_grants);
     Ok(status)
 }
@@ -136,6 +156,19 @@ fn circumstances(load_before: &str, started: Instant) -> String {
         processors(),
         started.elapsed().as_secs_f64()
     )
+}
+
+fn spread_rows(args: &Args, figures: &Spread) -> Vec<Vec<String>> {
+    let beside = format!("{} names in {} registries of each node", args.names, figures.registries);
+    let row = |what: &str, value: String, beside: String| vec![what.to_owned(), value, beside];
+    vec![
+        row("registrations, visible everywhere", format!("{:.0} /s", figures.registrations_per_s), beside),
+        row(
+            "CPU per registration, all processes",
+            format!("{} us", figures.cpu_us_per_registration),
+            String::new(),
+        ),
+    ]
 }
 
 fn failover_rows(failovers: &Failovers) -> Vec<Vec<String>> {

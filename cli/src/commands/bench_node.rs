@@ -33,7 +33,9 @@ const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(1);
 /// A node that has joined, and the actor that it registers under all names.
 #[derive(Clone)]
 struct Node {
+    /// The first registry, in which all is measured that is measured in one.
     registry: Registry,
+    others: Vec<Registry>,
     actor: ActorRef<Echo>,
 }
 
@@ -61,8 +63,10 @@ fn report(value: impl Serialize) -> Result<Value> {
 }
 
 async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
-    if let Order::Join { node, store, cluster, secret, until } = order {
-        let (node, took) = join(&node, store, cluster, &secret, until).await?;
+    if let Order::Join { node, store, cluster, secret, registries, ordered, until } = order {
+        let config =
+            Config::new(&node, store).cluster(cluster).secret(Secret::new(&secret)?).ordered(ordered);
+        let (node, took) = join(&node, config, registries, until).await?;
         if joined.set(node).is_err() {
             bail!("this process has joined already");
         }
@@ -76,11 +80,13 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
     match order {
         Order::Join { .. } | Order::Usage => bail!("done above"),
         Order::Ready => {
-            ensure!(
-                node.registry.ready(CONDITION_TIMEOUT).await.is_ok(),
-                "the node does not get ready: {:?}",
-                node.registry.status()
-            );
+            for registry in node.registries() {
+                ensure!(
+                    registry.ready(CONDITION_TIMEOUT).await.is_ok(),
+                    "the node does not get ready: {:?}",
+                    registry.status()
+                );
+            }
             Ok(Value::Null)
         }
         Order::Leader => {
@@ -93,8 +99,13 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
             let leader = found.context("there is no leader")?;
             report(Leading { node: leader.node.to_string(), epoch: leader.epoch.0 })
         }
-        Order::Register { names, in_flight, start_ns } => {
-            report(registrations::register(node, names, in_flight, start_ns).await?)
+        Order::Register { names, meta, in_flight, start_ns } => {
+            report(registrations::register(node, names, meta, in_flight, start_ns).await?)
+        }
+        Order::SelectPages { names, limit, pages } => {
+            let registry = node.registry.clone();
+            let ns = tokio::task::spawn_blocking(move || lookups::pages(&registry, &names, limit, pages));
+            report(Took { ns: ns.await?? })
         }
         Order::Contest { names, in_flight, start_ns } => {
             report(registrations::contest(node, names, in_flight, start_ns).await?)
@@ -107,9 +118,9 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
             )
         }
         Order::AwaitCount { count } => {
-            until(|| node.registry.count() == Ok(count), "so many names")
+            until(|| node.count() == Some(count), "so many names")
                 .await
-                .with_context(|| format!("{count} names wanted, there are {:?}", node.registry.count()))?;
+                .with_context(|| format!("{count} names wanted, there are {:?}", node.count()))?;
             report(now_ns())
         }
         Order::Sequential { names, store } => report(sequential::measure(node, names, &store).await?),
@@ -124,21 +135,35 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
     }
 }
 
-async fn join(
-    name: &str,
-    store: String,
-    cluster: String,
-    secret: &str,
-    count: Option<usize>,
-) -> Result<(Node, Took)> {
-    let config = Config::new(name, store).cluster(cluster).secret(Secret::new(secret)?);
+impl Node {
+    fn registries(&self) -> impl Iterator<Item = &Registry> {
+        std::iter::once(&self.registry).chain(&self.others)
+    }
+
+    /// The registry of a name with this number: each has its turn.
+    fn of(&self, number: u32) -> &Registry {
+        let turn = number as usize % (self.others.len() + 1);
+        self.registries().nth(turn).unwrap_or(&self.registry)
+    }
+
+    /// How many names are in all registries.
+    fn count(&self) -> Option<usize> {
+        self.registries().map(|registry| registry.count().ok()).sum()
+    }
+}
+
+async fn join(name: &str, config: Config, registries: u32, count: Option<usize>) -> Result<(Node, Took)> {
     let start = now_ns();
     let registry = Registry::join(config).await?;
+    let mut others = Vec::new();
+    for number in 1..registries {
+        others.push(registry.join_beside(&format!("r{number}")).await?);
+    }
     if let Some(count) = count {
         until(|| registry.count() == Ok(count), "the names").await?;
     }
     let took = Took { ns: now_ns() - start };
-    Ok((Node { registry, actor: echo::spawn(name).await? }, took))
+    Ok((Node { registry, others, actor: echo::spawn(name).await? }, took))
 }
 
 /// Looks at a condition each millisecond until it holds.

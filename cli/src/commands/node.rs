@@ -6,11 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use callsign::{Config, JoinError, Keys, Registry, SessionTiming, SharedStore, StartError, open_store};
-use callsign_store::{
-    examine::{Finding, Verdict},
-    ids::NodeName,
-};
+use callsign::{Keys, Registry};
 use serde_json::json;
 use tokio::{
     net::TcpListener,
@@ -20,10 +16,10 @@ use tokio::{
 
 use crate::{
     admin::{self, Access},
-    duration, echo,
+    echo,
     hosted::Hosted,
-    keys::KeyFiles,
-    lease, logging, metrics,
+    joining::{JoinArgs, is_no_address_here, usage},
+    logging, metrics,
     output::{LossyLines, tell},
     reply::exact,
     token::Token,
@@ -39,42 +35,11 @@ pub(crate) struct Args {
     /// The node's name: stable, and no other live node's.
     #[arg(long)]
     name: String,
-    /// Where the cluster keeps what it agrees on: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`.
-    #[arg(long)]
-    store: String,
-    /// The cluster. Nodes of different clusters refuse each other.
-    #[arg(long, default_value = "default")]
-    cluster: String,
     /// A registry to join. May be given several times; the first is the one meant when none is named.
     #[arg(long, default_value = "default")]
     registry: Vec<String>,
-    /// Where to listen for other nodes. Anything but a loopback address needs a secret or certificates.
-    #[arg(long, default_value = "127.0.0.1:0")]
-    listen: SocketAddr,
-    /// Where other nodes reach this one, host:port. Default: where it listens.
-    #[arg(long)]
-    advertise: Option<String>,
     #[command(flatten)]
-    keys: KeyFiles,
-    /// 0: this node never leads.
-    #[arg(long, default_value_t = 1)]
-    priority: u32,
-    /// How long the node may be silent before the others free its names.
-    #[arg(long, default_value = "10s", value_parser = duration::parse)]
-    lease: Duration,
-    /// Take a lease below 1 s, or below 20 times the median of five commits at the start, which are refused otherwise.
-    #[arg(long)]
-    lease_anyway: bool,
-    /// How long to wait at most for the node's session. Default: 15 s for the store, and for a former node of this name that
-    /// is silent as long as the lease that it had asks.
-    #[arg(long, value_parser = duration::parse)]
-    join_timeout: Option<Duration>,
-    /// How long to wait, when told to leave, for another node to serve in this one's place.
-    #[arg(long, default_value = "5s", value_parser = duration::parse)]
-    drain_timeout: Duration,
-    /// What calls that write do while the store is gone: wait, or fail at once.
-    #[arg(long, value_enum, default_value_t = OnOutage::Wait)]
-    on_outage: OnOutage,
+    joining: JoinArgs,
     /// Where to answer HTTP. Who can reach it can do everything: anything but a loopback address needs a token, which
     /// travels in the clear.
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -82,30 +47,12 @@ pub(crate) struct Args {
     /// A file with the token that who asks over HTTP has to present: 16 to 1024 visible characters. Default: none.
     #[arg(long)]
     admin_token_file: Option<PathBuf>,
-    /// Record what the node does in this directory, for `callsign-sim check-recordings`. Grows without a bound.
-    #[arg(long)]
-    record: Option<PathBuf>,
     /// Print the line that says where the node can be reached as JSON.
     #[arg(long)]
     print_json: bool,
     /// What to log to standard error, such as `info` or `callsign=debug`. Default: the environment's `RUST_LOG`, or info.
     #[arg(long)]
     log: Option<String>,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum OnOutage {
-    Wait,
-    Fail,
-}
-
-impl From<OnOutage> for callsign::OnOutage {
-    fn from(on_outage: OnOutage) -> Self {
-        match on_outage {
-            OnOutage::Wait => Self::Wait,
-            OnOutage::Fail => Self::Fail,
-        }
-    }
 }
 
 /// Who is let in. Refuses an address that others can reach and nothing to know them by.
@@ -138,9 +85,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 fn node(args: &Args, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     logging::begin(args.log.as_deref(), "info", log, std::io::stderr().is_terminal())?;
     let access = access(args)?;
-    if !args.lease_anyway {
-        lease::is_sensible(args.lease)?;
-    }
+    args.joining.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(serve(args, access, out, log));
     // What still runs has nothing to say any more.
@@ -148,67 +93,11 @@ fn node(args: &Args, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     result
 }
 
-/// Whether a node was not started for what it was started with, and nothing else.
-fn usage(error: JoinError) -> anyhow::Error {
-    let is_usage = match &error {
-        JoinError::BadName(_) | JoinError::Timing(_) | JoinError::AlreadyJoined { .. } => true,
-        JoinError::Store(error) => Finding::from(error).verdict == Verdict::Usage,
-        JoinError::Transport(error) => match error {
-            StartError::Listen { source, .. } => is_no_address_here(source),
-            StartError::NodeServer { .. } => false,
-            _ => true,
-        },
-        _ => false,
-    };
-    if is_usage { Usage::because(error).into() } else { error.into() }
-}
-
-/// Whether that is what the system says of an address that no interface has.
-fn is_no_address_here(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::AddrNotAvailable
-}
-
-fn config(args: &Args, store: SharedStore, registry: &str, keys: Keys) -> Config {
-    let mut config = Config::new(&args.name, store)
-        .cluster(&args.cluster)
-        .registry(registry)
-        .listen(args.listen)
-        .priority(args.priority)
-        .session_timing(SessionTiming::for_lease(args.lease))
-        .on_outage(args.on_outage.into())
-        .drain_timeout(args.drain_timeout);
-    if let Some(timeout) = args.join_timeout {
-        config = config.join_timeout(timeout);
-    }
-    if let Some(advertise) = &args.advertise {
-        config = config.advertise(advertise);
-    }
-    if let Some(directory) = &args.record {
-        config = config.record(directory);
-    }
-    config = config.secrets(keys.secrets);
-    if let Some(tls) = keys.tls {
-        config = config.tls(tls);
-    }
-    config
-}
-
-/// Opens the store, and sees whether the lease is long enough for it.
-async fn open(args: &Args) -> Result<SharedStore> {
-    let url = args.store.clone();
-    let opened = tokio::task::spawn_blocking(move || open_store(&url)).await?;
-    let store = opened.map_err(|error| usage(error.into()))?;
-    // A name that is none is refused by whoever joins.
-    if !args.lease_anyway && NodeName::new(&args.name).is_ok() {
-        lease::suits(&store, &args.name, args.lease).await?;
-    }
-    Ok(store)
-}
-
-async fn join(args: &Args, keys: Keys) -> Result<Hosted> {
+async fn join(args: &Args, admin: SocketAddr, keys: Keys) -> Result<Hosted> {
     let Some((first, others)) = args.registry.split_first() else { bail!("no registry to join") };
-    let store = open(args).await?;
-    let registry = Registry::join(config(args, store, first, keys)).await.map_err(usage)?;
+    let store = args.joining.open(&args.name).await?;
+    let config = args.joining.config(&args.name, store, first, keys).admin_address(format!("http://{admin}"));
+    let registry = Registry::join(config).await.map_err(usage)?;
     let mut registries = BTreeMap::new();
     for other in others {
         registries.insert(other.clone(), registry.join_beside(other).await.map_err(usage)?);
@@ -231,17 +120,17 @@ async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) 
 
     // Not the end of the process from here on, also before there is anything to be read again.
     let hang_up = signal(SignalKind::hangup())?;
-    let keys = args.keys.read().map_err(|error| Usage(format!("{error:#}")))?;
+    let keys = args.joining.keys.read().map_err(|error| Usage(format!("{error:#}")))?;
     let hosted = tokio::select! {
         biased;
-        hosted = join(args, keys.clone()) => Arc::new(hosted?),
+        hosted = join(args, admin, keys.clone()) => Arc::new(hosted?),
         // Whatever of the session was opened is proven dead with this process.
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
     let registry =
         hosted.registry(None).map_err(|_| anyhow::anyhow!("the first registry is missing"))?.clone();
-    let kept = tokio::spawn(args.keys.clone().keep(keys, registry.clone(), hang_up));
+    let kept = tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
     out.say(&ready_line(args, admin, &registry));
 
     let (left, leaving) = watch::channel(false);
@@ -287,7 +176,7 @@ fn ready_line(args: &Args, admin: SocketAddr, registry: &Registry) -> String {
         let ready = json!({
             "node": registry.node(), "incarnation": exact(registry.incarnation()), "pid": pid,
             "admin": format!("http://{admin}"), "listen": listen.to_string(),
-            "cluster": args.cluster, "registries": args.registry,
+            "cluster": args.joining.cluster, "registries": args.registry,
         });
         format!("{ready}\n")
     } else {

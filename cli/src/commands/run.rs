@@ -5,9 +5,8 @@
 //! nobody is left of the program.
 
 use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    ffi::OsString,
+    path::PathBuf,
     process::ExitCode,
     sync::{
         Arc,
@@ -19,8 +18,8 @@ use std::{
 use anyhow::{Context, Result};
 use callsign::{SharedStore, open_store};
 use callsign_election::{
-    Campaign, CampaignSettings, Election, ElectionConfig, Fault, Fence, LeaseOptions, LeaseOracle, Lost,
-    Policy, Started, Timing,
+    Campaign, CampaignSettings, Election, ElectionConfig, Fault, LeaseOptions, LeaseOracle, Lost, Policy,
+    Started, Timing,
     campaign::{CampaignEvent, CampaignEventKind, CampaignStartError, Release},
     lease::ElectionError,
 };
@@ -29,7 +28,7 @@ use callsign_store::{
     examine::{Finding, Verdict},
     ids::{ClusterName, ElectionName, MemberId},
 };
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::{
     commands::demo::shared_store,
@@ -37,27 +36,19 @@ use crate::{
     guard::Ended,
     lease, logging,
     output::{LossyLines, tell},
+    program::{Ends, OnExit, Plan, Say, can_be_run, grace, hand_on, nobody_is_left, own_name, status_of},
     reply,
     usage::{Usage, exit_status},
 };
 
 mod release;
-mod restarts;
 mod role;
-mod say;
-mod shift;
-mod signals;
 
 use release::AfterTheProgram;
-use restarts::OnExit;
-use role::Program;
-use say::Say;
-use signals::Ends;
+use role::{Program, Seat};
 
 /// How long to wait before a store that does not answer is tried again.
 const START_AGAIN: Duration = Duration::from_secs(1);
-/// How much of the stop budget is for the program to die in, after it was killed. At most a quarter of it.
-const DYING: Duration = Duration::from_millis(500);
 
 /// Nodes that wait and hear of a free lease claim it within this time. Longer: it is idle for longer; shorter: more of them
 /// claim it at once, of which one gets it. There are few.
@@ -116,46 +107,13 @@ Exit status: 0 stopped by a signal, the lease is given back, or had ended before
 3 stopped, but whether the lease was given back is not known (others take over when it ends). With --on-exit stop: the program's
 own, or 128 + its signal.";
 
-/// What the parts of the command share.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    command: Vec<OsString>,
-    singleton: ElectionName,
-    member: MemberId,
-    on_exit: OnExit,
-    /// How long the program has from SIGTERM to SIGKILL.
-    grace: Duration,
-    say: Say,
-    /// Whether the program is not to be waited for any longer.
-    hurry: watch::Receiver<bool>,
-    /// Signals for the program.
-    handed_on: broadcast::Sender<i32>,
-}
-
-impl Plan {
-    /// What the program is told.
-    fn environment(&self, fence: Fence) -> [(&'static str, String); 4] {
-        [
-            ("CALLSIGN_SINGLETON", self.singleton.to_string()),
-            ("CALLSIGN_MEMBER", self.member.to_string()),
-            ("CALLSIGN_EPOCH", fence.epoch.to_string()),
-            ("CALLSIGN_BALLOT", fence.ballot.to_string()),
-        ]
-    }
-}
-
-/// How long the program has from SIGTERM to SIGKILL, of the time that it has to stop.
-fn grace(stop_budget: Duration) -> Duration {
-    stop_budget.saturating_sub(DYING.min(stop_budget / 4))
-}
-
 /// Runs the command. Whatever it says, nobody has to listen.
 pub(crate) fn run(args: &Args) -> ExitCode {
     let Ok((lines, _written)) = LossyLines::to(std::io::stderr()) else {
         tell("callsign run: no thread can be started to write with");
         return ExitCode::FAILURE;
     };
-    let say = Say::new(&args.singleton, lines.clone());
+    let say = Say::new(format!("callsign run {}", args.singleton), lines.clone());
     let result = Part::new(args).map_err(anyhow::Error::from).and_then(|part| {
         // What the campaign warns of is said in words.
         logging::begin(args.log.as_deref(), "warn,callsign::election=error", &lines, false)?;
@@ -226,15 +184,6 @@ impl Part {
     }
 }
 
-/// The host's name and some random digits: another one at each start, so that nobody is taken for somebody else.
-fn own_name() -> String {
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
-    let host: String =
-        host.chars().filter(|c| c.is_ascii_alphanumeric() || ".-_".contains(*c)).take(80).collect();
-    format!("{}-{:08x}", if host.is_empty() { "node" } else { &host }, rand::random::<u32>())
-}
-
 /// A file that all processes of this user find.
 fn own_store() -> Result<String, Usage> {
     let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -246,20 +195,9 @@ fn own_store() -> Result<String, Usage> {
     Ok(format!("sqlite:{}", directory.join("run.db").display()))
 }
 
-/// Whether there is such a program, as `exec` looks for it.
-fn can_be_run(program: &OsStr) -> bool {
-    let is_program =
-        |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
-    if program.as_bytes().contains(&b'/') {
-        return is_program(program.as_ref());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    !program.is_empty() && std::env::split_paths(&path).any(|directory| is_program(&directory.join(program)))
-}
-
 async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
     let mut signals = Ends::new()?;
-    let handed_on = signals::hand_on(&say)?;
+    let handed_on = hand_on(&say)?;
     let (hurry, hurried) = watch::channel(false);
     let store = tokio::select! {
         biased;
@@ -271,9 +209,6 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
     };
     let plan = Arc::new(Plan {
         command: args.command.clone(),
-        singleton: part.singleton.clone(),
-        member: part.member.clone(),
-        on_exit: args.on_exit,
         grace: grace(part.timing.stop_budget),
         say: say.clone(),
         hurry: hurried,
@@ -282,7 +217,7 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
     let (over, mut is_over) = mpsc::unbounded_channel();
     let campaign = tokio::select! {
         biased;
-        campaign = begin(&part, &plan, store, over) => campaign?,
+        campaign = begin(&part, &plan, args.on_exit, store, over) => campaign?,
         signal = signals.next() => {
             say.line(format_args!("{signal}: nothing was started"));
             return Ok(ExitCode::SUCCESS);
@@ -314,7 +249,7 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
     match (stopped, ended) {
         (Ok(()), None) => {
             // A lease that was over before is nobody's concern any more; a process that is left is.
-            if let Err(cause) = release::nobody_is_left().await {
+            if let Err(cause) = nobody_is_left().await {
                 say.line(cause);
                 return Ok(reply::Verdict::Unknown.exit_status().into());
             }
@@ -338,15 +273,6 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
             Ok(status_of(ended))
         }
     }
-}
-
-/// As shells say it.
-fn status_of(ended: Ended) -> ExitCode {
-    let status = match ended {
-        Ended::Exit(status) => status,
-        Ended::Signal(signal) => 128 + signal,
-    };
-    u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn config(lease: Duration) -> ElectionConfig {
@@ -388,6 +314,7 @@ async fn agree(part: &mut Part, say: &Say) -> Result<SharedStore> {
 async fn begin(
     part: &Part,
     plan: &Arc<Plan>,
+    on_exit: OnExit,
     store: SharedStore,
     over: mpsc::UnboundedSender<Ended>,
 ) -> Result<Campaign<AfterTheProgram<LeaseOracle>>> {
@@ -409,8 +336,10 @@ async fn begin(
         settings.observer = Some(observer(plan.say.clone()));
         let (plan, over) = (Arc::clone(plan), over.clone());
         let say = plan.say.clone();
-        let started =
-            Campaign::start_with(oracle, settings, move |leadership| Program::new(plan, leadership, over));
+        let (singleton, member) = (part.singleton.clone(), part.member.clone());
+        let started = Campaign::start_with(oracle, settings, move |leadership| {
+            Program::new(plan, on_exit, Seat { leadership, singleton, member }, over)
+        });
         match started.await {
             Ok(Started::Running(campaign)) => return Ok(campaign),
             Ok(Started::Ignored) => anyhow::bail!("there is no such election"),
@@ -488,34 +417,5 @@ fn lost_in_words(why: Lost) -> &'static str {
         Lost::Shutdown => "it stops",
         Lost::RoleFailed => "the program does not run here",
         _ => "its term is over",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn own_names_are_good_names_and_differ() {
-        let (one, other) = (own_name(), own_name());
-        assert_ne!(one, other);
-        MemberId::new(one).unwrap();
-    }
-
-    #[test]
-    fn programs_are_found_as_exec_finds_them() {
-        assert!(can_be_run("sh".as_ref()));
-        assert!(can_be_run("/bin/sh".as_ref()));
-        for wrong in ["", "/no/such", "no-such-program", "/etc/passwd", "/bin"] {
-            assert!(!can_be_run(wrong.as_ref()), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_program_is_killed_before_its_time_to_stop_is_over() {
-        let ms = Duration::from_millis;
-        assert_eq!(grace(ms(2000)), ms(1500));
-        assert_eq!(grace(ms(200)), ms(150));
-        assert_eq!(grace(ms(0)), ms(0));
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct Line {
     pub(crate) pid: u32,
     /// For which node.
     pub(crate) member: String,
-    /// In which epoch.
+    /// In which epoch; under which token, if it holds a name.
     pub(crate) epoch: u64,
     /// What it did.
     pub(crate) did: Did,
@@ -102,6 +102,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let asked = Arc::new(AtomicBool::new(false));
     flag::register(SIGTERM, Arc::clone(&asked))?;
     let told = |name| std::env::var(name).with_context(|| format!("{name} is not set"));
+    // Of a singleton, or of a name.
+    let token = told("CALLSIGN_EPOCH").or_else(|_| told("CALLSIGN_TOKEN"))?;
     let mut lock = args.file.clone().into_os_string();
     lock.push(".lock");
     let lock = OpenOptions::new().create(true).append(true).open(&lock)?;
@@ -109,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         file: OpenOptions::new().create(true).append(true).open(&args.file)?,
         clock: Clock::boot(),
         member: told("CALLSIGN_MEMBER")?,
-        epoch: told("CALLSIGN_EPOCH")?.parse().context("CALLSIGN_EPOCH is no number")?,
+        epoch: token.parse().context("the token is no number")?,
     };
     let alone = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
     witness.write(if alone { Did::Start } else { Did::Overlap })?;

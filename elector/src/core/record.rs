@@ -136,6 +136,9 @@ pub struct MemberRow {
     pub session: SessionId,
     /// Where its node listens for links: `host:port`.
     pub address: String,
+    /// Where its node answers whoever administers it, if it says so. Opaque here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin: Option<String>,
     /// For policies that rank members; 0 is ineligible. `sticky` looks only at that.
     pub priority: u32,
     /// Whether its replica holds the end of the log.
@@ -214,6 +217,9 @@ pub enum MembershipEvent {
     Join {
         /// Where its node listens for links.
         address: String,
+        /// Where its node answers whoever administers it, if it says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        admin: Option<String>,
         /// For policies that rank members; 0 is ineligible.
         priority: u32,
         /// Whether it has no base and no claims.

@@ -235,11 +235,12 @@ impl<'a> Transition<'a> {
     fn apply(&mut self, entry: &QueueEntry) -> Result<Change, Dropped> {
         let author = &entry.author;
         match &entry.event {
-            MembershipEvent::Join { address, priority, empty } => {
+            MembershipEvent::Join { address, admin, priority, empty } => {
                 let row = MemberRow {
                     token: Token(entry.sequence.0),
                     session: author.clone(),
                     address: address.clone(),
+                    admin: admin.clone(),
                     priority: *priority,
                     synced: false,
                     empty: *empty,

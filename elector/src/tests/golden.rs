@@ -47,7 +47,10 @@ fn events() -> Vec<(&'static str, MembershipEvent)> {
         evidence,
     };
     vec![
-        ("Join", MembershipEvent::Join { address: "10.0.0.1:4321".into(), priority: 1, empty: true }),
+        (
+            "Join",
+            MembershipEvent::Join { address: "10.0.0.1:4321".into(), admin: None, priority: 1, empty: true },
+        ),
         ("Down/Closed", down(Evidence::Closed)),
         ("Down/Silent", down(Evidence::Silent { had_contact: true })),
         ("Withdraw", MembershipEvent::Withdraw { token, epoch }),
@@ -90,12 +93,14 @@ fn of_a_registry(golden: &mut Golden) {
     for (name, accuses) in [
         ("quiet", None),
         ("drains", None),
+        ("administered", None),
         ("accuses", Some(Accusation { epoch: Epoch(7), had_contact: true })),
     ] {
         let row = MemberRow {
             token: Token(300),
             session: session("a"),
             address: "10.0.0.1:4321".into(),
+            admin: (name == "administered").then(|| "http://10.0.0.1:80".into()),
             priority: 1,
             synced: true,
             empty: false,

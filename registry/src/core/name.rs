@@ -25,8 +25,11 @@ pub enum BadName {
     },
 }
 
-/// Checks a name. Cost: none worth mentioning.
-pub(crate) fn check_name(name: &str) -> Result<(), BadName> {
+/// Checks whether an actor can be registered under a name, without asking anybody.
+///
+/// # Errors
+/// The rule that the name breaks.
+pub fn check_name(name: &str) -> Result<(), BadName> {
     match name.len() {
         0 => Err(BadName::Empty),
         length if length > MAX_NAME_BYTES => Err(BadName::TooLong { length }),

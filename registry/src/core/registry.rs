@@ -241,6 +241,7 @@ impl<T: Table> RegistryCore<T> {
             cluster: ClusterName::new("alone").expect("it is a name"),
             node: member.me.clone(),
             address: String::new(),
+            admin: None,
             priority: 1,
             timing: ElectorTiming::default(),
             seed: member.seed,

@@ -85,6 +85,19 @@ impl Select {
         self.limit.unwrap_or(usize::MAX)
     }
 
+    /// The first name that may be looked for, in the order of their bytes; and whether it is itself.
+    pub(crate) fn begins(&self) -> (&str, bool) {
+        match self.after.as_deref() {
+            Some(after) if after >= self.prefix.as_str() => (after, false),
+            _ => (&self.prefix, true),
+        }
+    }
+
+    /// Whether no name from this one on is looked for, in the order of their bytes.
+    pub(crate) fn is_over_at(&self, name: &str) -> bool {
+        name > self.prefix.as_str() && !name.starts_with(&self.prefix)
+    }
+
     /// Whether a name is looked for, whoever holds it.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         name.starts_with(&self.prefix)

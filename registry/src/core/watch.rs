@@ -110,13 +110,23 @@ pub(crate) struct Watchers {
     owes: bool,
     /// How often the session lapsed and resumed. Odd: it is not trusted.
     turns: u64,
+    /// Nothing could be given in the last step: names were to be swept first, or the replica was no prefix of the log.
+    waits: bool,
     /// When nobody watched any more.
     left_at: Option<Time>,
 }
 
 impl Watchers {
     pub(crate) fn new(tuning: Tuning) -> Self {
-        Self { tuning, all: BTreeMap::new(), first: WatchId(0), owes: false, turns: 0, left_at: None }
+        Self {
+            tuning,
+            all: BTreeMap::new(),
+            first: WatchId(0),
+            owes: false,
+            turns: 0,
+            waits: false,
+            left_at: None,
+        }
     }
 
     /// Begins a watch, for a reader that has room for so many events.
@@ -161,6 +171,12 @@ impl Watchers {
         self.owes
     }
 
+    /// Whether nothing could be given in the last step.
+    #[cfg(feature = "cores")]
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
     /// Gives each reader what it has room for, as far as a step may look. Then what is too much is forgotten.
     pub(crate) fn proceed<T: Table>(
         &mut self,
@@ -187,6 +203,7 @@ impl Watchers {
                 (self.owes, self.first) = (true, id);
             }
         }
+        self.waits = replica.memory().is_waiting();
         let at = replica.position();
         replica.memory_mut().shrink(self.tuning.watch_bytes, at, |forgets| {
             self.all.values_mut().for_each(|watcher| watcher.misses(forgets, self.tuning.missed_bytes));

@@ -53,6 +53,8 @@ pub(crate) type ToNode = Box<dyn Fn(NodeInput) + Send + Sync>;
 /// What a member actor is started with.
 pub(crate) struct Parts {
     pub(crate) config: MemberConfig,
+    /// Whether the table keeps the names in their order.
+    pub(crate) ordered: bool,
     pub(crate) elector: ElectorConfig,
     pub(crate) registry: RegistryName,
     pub(crate) channel: String,
@@ -77,7 +79,7 @@ pub(crate) struct Started {
 pub(crate) async fn start(parts: Parts, calls: Calls) -> Result<Started, ractor::SpawnErr> {
     // A recording can be replayed only if the order of the table is in it, or none of it.
     let seed = parts.config.seed;
-    let table = SharedTable::new(seed);
+    let table = SharedTable::new(seed, parts.ordered);
     let shared = Arc::new(Shared::new(&parts, calls, &table));
     let (supervisor, name) = (parts.supervisor.clone(), format!("the member of registry {}", parts.registry));
     let arguments = (shared.clone(), parts, table);

@@ -213,6 +213,7 @@ impl Node {
             cluster: self.cluster.clone(),
             node: self.name.clone(),
             address: self.address.clone(),
+            admin: self.config.admin.clone(),
             priority: self.config.priority,
             timing: self.config.elector,
             seed: self.config.entropy.draw(),
@@ -231,6 +232,7 @@ impl Node {
         let recorders = self.config.record.as_deref().map(begin);
         let node = Arc::downgrade(self);
         let parts = Parts {
+            ordered: self.config.ordered,
             recorders,
             supervisor: self.supervisor.clone(),
             config,

@@ -1,10 +1,9 @@
 //! A name that is held: its handle.
 
-#[cfg(feature = "election")]
-use std::time::Duration;
 use std::{
     fmt,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use callsign_store::ids::{Position, SessionNumber};
@@ -120,9 +119,14 @@ impl Registration {
         }
     }
 
-    /// For how long the name can be held by nobody else, if nothing else happens.
-    #[cfg(feature = "election")]
-    pub(crate) fn trusted_for(&self) -> Result<Duration, NotHeld> {
+    /// For how long the name can be held by nobody else from now on, if this node does not hear from the store again. It is
+    /// extended while the node does.
+    ///
+    /// It counts from the moment of the call. To hand it on as a moment of the boot-time clock, read that clock *before* the call.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn trusted_for(&self) -> Result<Duration, NotHeld> {
         // Read before the check: trust that ran out in between is not passed on.
         let remaining = self.shared.trust.remaining();
         self.check().map(|()| remaining)

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Bound,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -12,6 +13,7 @@ use callsign_store::{
     ids::{Position, SessionId},
     lock::lock,
 };
+use crossbeam_skiplist::SkipSet;
 use dashmap::DashMap;
 use foldhash::quality::FixedState;
 
@@ -33,6 +35,8 @@ const SHARDS: usize = 32;
 #[derive(Debug)]
 struct Rows {
     map: Map,
+    /// All names of the map in their order, if that is kept. A name that is found in it alone is being written, or was removed.
+    order: Option<SkipSet<Name>>,
     /// Sessions whose rows below a position are gone, and may still be in the map.
     hidden: Mutex<Vec<(SessionId, Position)>>,
     /// How many rows these are.
@@ -42,9 +46,10 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(map: Map) -> Self {
+    fn new(map: Map, ordered: bool) -> Self {
         let (unseen, hides) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Self { map, hidden: Mutex::default(), unseen, hides }
+        let order = ordered.then(SkipSet::new);
+        Self { map, order, hidden: Mutex::default(), unseen, hides }
     }
 
     fn is_hidden(&self, row: &Row) -> bool {
@@ -75,10 +80,10 @@ pub(crate) struct SharedTable(Arc<Rows>);
 pub(crate) struct TableReader(Arc<Rows>);
 
 impl SharedTable {
-    /// An empty table, whose order follows from the seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    /// An empty table, in which the order of what is not sorted follows from the seed. `ordered`: whether names are kept sorted.
+    pub(crate) fn new(seed: u64, ordered: bool) -> Self {
         let map = Map::with_hasher_and_shard_amount(FixedState::with_seed(seed), SHARDS);
-        Self(Arc::new(Rows::new(map)))
+        Self(Arc::new(Rows::new(map, ordered)))
     }
 
     pub(crate) fn reader(&self) -> TableReader {
@@ -97,9 +102,35 @@ impl TableReader {
         self.0.map.len().saturating_sub(self.0.unseen.load(Ordering::Acquire))
     }
 
-    /// The names that are looked for, in the order of their bytes; and whether there are more. Consistent in each shard, not over all.
-    /// Cost: a look at all names, and a copy of the smallest ones that are found so far.
+    /// The names that are looked for, in the order of their bytes; and whether there are more. Each is as it was at some moment.
     pub(crate) fn select(&self, select: &Select) -> (Vec<(Name, Entry)>, bool) {
+        match &self.0.order {
+            Some(order) => self.select_in(order, select),
+            None => self.select_of_all(select),
+        }
+    }
+
+    /// Cost: a look at the names of the prefix behind `after`, until there are enough.
+    fn select_in(&self, order: &SkipSet<Name>, select: &Select) -> (Vec<(Name, Entry)>, bool) {
+        let mut found = Vec::new();
+        let (first, is_itself) = select.begins();
+        let from = if is_itself { Bound::Included(first) } else { Bound::Excluded(first) };
+        for name in order.range::<str, _>((from, Bound::Unbounded)) {
+            if select.is_over_at(name.value()) {
+                break;
+            }
+            let look = |row: &Row| select.has_row(row).then(|| row.entry());
+            let Some(entry) = self.with(name.value(), look).flatten() else { continue };
+            if found.len() >= select.most() {
+                return (found, true);
+            }
+            found.push((name.value().clone(), entry));
+        }
+        (found, false)
+    }
+
+    /// Cost: a look at all names, and a copy of the smallest ones that are found so far.
+    fn select_of_all(&self, select: &Select) -> (Vec<(Name, Entry)>, bool) {
         let mut found: BTreeMap<Name, Entry> = BTreeMap::new();
         let mut has_more = false;
         for row in &self.0.map {
@@ -135,14 +166,23 @@ impl Table for SharedTable {
     }
 
     fn put(&mut self, name: Name, row: Row) -> Option<Row> {
+        let ordered = self.0.order.as_ref().map(|order| (order, name.clone()));
         let former = self.0.map.insert(name, row);
         self.0.removed(former.as_ref());
+        if let Some((order, name)) = ordered
+            && former.is_none()
+        {
+            order.insert(name);
+        }
         former
     }
 
     fn take(&mut self, name: &str) -> Option<Row> {
         let row = self.0.map.remove(name).map(|(_, row)| row);
         self.0.removed(row.as_ref());
+        if let Some(order) = &self.0.order {
+            order.remove(name);
+        }
         row
     }
 
@@ -201,7 +241,7 @@ mod tests {
     #[test]
     fn whoever_reads_sees_no_row_of_a_session_that_is_gone_though_it_is_removed_later() {
         let (one, other) = (session(1), session(2));
-        let mut table = SharedTable::new(1);
+        let mut table = SharedTable::new(1, false);
         let reader = table.reader();
         for (position, name, session) in [(1, "x", &one), (2, "y", &one), (3, "z", &other)] {
             table.put(name.into(), row(position, session));
@@ -214,5 +254,41 @@ mod tests {
         table.take("y");
         table.unhide(&one);
         assert_eq!(seen(&reader), ([Some(5), None, Some(3)], 2, vec!["x".into(), "z".into()]));
+    }
+
+    /// A table with and one without an order say the same, whatever is put, taken and hidden.
+    #[test]
+    fn names_that_are_kept_in_order_are_found_as_those_are_that_are_not() {
+        let sessions = [session(1), session(2)];
+        let mut tables = [SharedTable::new(1, false), SharedTable::new(1, true)];
+        let names = ["", "a", "a/", "a/1", "a/10", "a/2", "a0", "b", "b/\u{10ffff}", "c/x"];
+        let mut random = callsign_store::random::SplitMix64::new(7);
+        let mut draw = |below: usize| usize::try_from(random.draw() % below as u64).unwrap();
+        let mut pages = 0;
+        for position in 1..400 {
+            let name = names[draw(names.len())];
+            let (kind, of) = (draw(8), &sessions[draw(2)]);
+            for table in &mut tables {
+                match kind {
+                    0 => table.hide(of, Position(position), 0),
+                    1 => table.unhide(of),
+                    2 | 3 => drop(table.take(name)),
+                    _ => drop(table.put(name.into(), row(position, of))),
+                }
+            }
+            for prefix in ["", "a", "a/", "a/1", "b/", "d"] {
+                for after in [None, Some(""), Some("a/1"), Some("a/zz"), Some("c")] {
+                    for limit in [0, 1, 3, 100] {
+                        let select = Select::prefix(prefix).limit(limit);
+                        let select = after.map_or(select.clone(), |after| select.after(after));
+                        let [scanned, ordered] =
+                            tables.each_ref().map(|table| table.reader().select(&select));
+                        assert_eq!(scanned, ordered, "{select:?}");
+                        pages += usize::from(!ordered.0.is_empty());
+                    }
+                }
+            }
+        }
+        assert!(pages > 1000, "{pages}");
     }
 }

@@ -136,6 +136,32 @@ async fn no_check_passes_once_the_actor_is_known_to_have_ended_or_the_node_has_l
     assert_eq!(stays.check(), Err(NotHeld::Ended));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_name_is_trusted_for_what_is_left_of_the_session_and_not_at_all_once_it_has_ended() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    // It is told of the lapse, and lives.
+    let options = Notices::default().options();
+    let held = node.register_with("x", &counter().await, options).await.unwrap();
+    let window = crate::SessionTiming::default().trust_window();
+    let left = held.trusted_for().unwrap();
+    assert!(Duration::ZERO < left && left <= window, "{left:?}");
+    cluster.store.outage_for_all();
+    // What is left only gets less, and the check passes as long as something is.
+    let (mut last, mut looks) = (held.trusted_for().unwrap(), 0);
+    while let Ok(left) = held.trusted_for() {
+        assert!(left <= last, "{left:?} after {last:?}");
+        (last, looks) = (left, looks + 1);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(looks > 2);
+    assert_eq!(held.check(), Err(NotHeld::NotTrusted));
+    cluster.store.heal_all();
+    until("it resumes", || held.trusted_for().is_ok_and(|left| left > last)).await;
+    node.unregister("x").await.unwrap();
+    assert_eq!(held.trusted_for(), Err(NotHeld::Ended));
+}
+
 /// Panics at what it is sent.
 #[derive(RactorClusterMessage)]
 enum Fuse {

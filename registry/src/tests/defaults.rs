@@ -14,11 +14,11 @@ fn said(defaults: &[&dyn Debug]) -> Vec<String> {
 #[test]
 fn the_defaults_of_a_node_are_these() {
     let config = Config::new("a", "memory:");
-    let names = (&config.cluster, &config.registry, &config.listen, &config.advertise);
+    let names = (&config.cluster, &config.registry, &config.listen, &config.advertise, &config.admin);
     let calls = (config.request_timeout, config.join_timeout, config.drain_timeout, &config.on_outage);
     let options = RegisterOptions::default();
     let said = said(&[
-        &(names, config.priority),
+        &(names, config.priority, config.ordered),
         &calls,
         &config.session,
         &config.elector,
@@ -31,7 +31,7 @@ fn the_defaults_of_a_node_are_these() {
     assert_eq!(
         said,
         [
-            "((\"default\", \"default\", 127.0.0.1:0, None), 1)",
+            "((\"default\", \"default\", 127.0.0.1:0, None, None), 1, false)",
             "(5s, None, 5s, Wait)",
             "SessionTiming { lease: 10s, margin: 500ms, drift_ppm: 1000, beat_every: 2s, observe_every: 1s, \
              sweep_after: 3600s, sweep_page: 250 }",
@@ -64,6 +64,8 @@ fn what_is_set_is_what_a_node_has() {
         .registry("r")
         .listen(([127, 0, 0, 2], 7).into())
         .advertise("x:7")
+        .admin_address("y:8")
+        .ordered(true)
         .priority(2)
         .request_timeout(second(1))
         .join_timeout(second(2))
@@ -75,10 +77,10 @@ fn what_is_set_is_what_a_node_has() {
         .link_limits(limits)
         .record("/tmp/x");
     let names = [&config.node, &config.cluster, &config.registry].map(String::as_str);
-    assert_eq!((names, config.priority), (["a", "c", "r"], 2));
+    assert_eq!((names, config.priority, config.ordered), (["a", "c", "r"], 2, true));
     assert_eq!(
-        (config.listen.to_string().as_str(), config.advertise.as_deref()),
-        ("127.0.0.2:7", Some("x:7"))
+        (config.listen.to_string().as_str(), config.advertise.as_deref(), config.admin.as_deref()),
+        ("127.0.0.2:7", Some("x:7"), Some("y:8"))
     );
     assert_eq!(
         (config.request_timeout, config.join_timeout, config.drain_timeout, config.on_outage),

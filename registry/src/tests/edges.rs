@@ -138,8 +138,13 @@ async fn whoever_waits_when_the_node_leaves_is_told_at_once() {
 async fn others_are_told_the_address_that_a_node_is_to_be_reached_at() {
     let cluster = Cluster::new();
     let a = cluster.node("a").await;
-    let b = Registry::join(cluster.config("b").advertise("b.example:7077")).await.unwrap();
+    let config = cluster.config("b").advertise("b.example:7077").admin_address("http://b.example:80");
+    let b = Registry::join(config).await.unwrap();
     assert!(b.ready(TEST_DEADLINE).await.is_ok());
-    let told = || a.members().iter().any(|member| member.address == "b.example:7077");
+    let told = || {
+        a.members().iter().any(|member| {
+            member.address == "b.example:7077" && member.admin.as_deref() == Some("http://b.example:80")
+        })
+    };
     until("a knows where b is", told).await;
 }

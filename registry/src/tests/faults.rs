@@ -323,6 +323,7 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
         token: Token(1),
         session: session.clone(),
         address: "b:1".into(),
+        admin: None,
         priority: 1,
         synced: false,
         empty,

@@ -134,6 +134,9 @@ async fn a_member_that_joins_later_has_the_metadata_too() {
 async fn names_are_selected_in_order_and_in_pages() {
     let cluster = Cluster::new();
     let [a, b, _c] = cluster.three().await;
+    // It keeps them in order.
+    let d = Registry::join(cluster.config("d").ordered(true)).await.unwrap();
+    d.ready(TEST_DEADLINE).await.unwrap();
     let mut last = None;
     for n in (0..9).rev() {
         let zone = if n % 2 == 0 { "eu" } else { "us" };
@@ -141,8 +144,11 @@ async fn names_are_selected_in_order_and_in_pages() {
         last = Some(register(node, &format!("shop/{n}"), Some(zone)).await.token());
     }
     last = last.max(Some(register(&a, "ship/0", None).await.token()));
-    b.wait_for(last.unwrap(), TEST_DEADLINE).await.unwrap();
+    for node in [&b, &d] {
+        node.wait_for(last.unwrap(), TEST_DEADLINE).await.unwrap();
+    }
     let names = |select: &Select| -> Vec<String> {
+        assert_eq!(d.select(select).unwrap().names, b.select(select).unwrap().names);
         b.select(select).unwrap().names.iter().map(|(name, _)| name.to_string()).collect()
     };
     assert_eq!(b.select(&Select::all()).unwrap().names.len(), 10);

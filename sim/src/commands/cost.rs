@@ -57,7 +57,7 @@ impl Cost {
         );
         say!("|---|---|---|---|---|---|---|---|");
         for names in [10_000, 100_000, 1_000_000] {
-            let longest = longest::measure(names);
+            let longest = longest::measure(names, self.rounds.min(3));
             let steps = [
                 longest.batch,
                 longest.read,

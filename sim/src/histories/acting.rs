@@ -103,7 +103,7 @@ impl Acting {
 
     /// Ends it.
     pub fn end(&self) {
-        self.journal.write(&Event::Ended { at: self.journal.now(), actor: self.number });
+        self.journal.write(&Event::Ended { at: self.journal.now(), actor: self.number, by_client: true });
         self.actor.stop(None);
     }
 }
@@ -150,7 +150,7 @@ impl Actor for Acts {
 
     async fn post_stop(&self, _: ActorRef<Act>, (): &mut ()) -> Result<(), ActorProcessingErr> {
         // Also when the registry stops it. Its name is freed after this at the earliest.
-        self.journal.write(&Event::Ended { at: self.journal.now(), actor: self.number });
+        self.journal.write(&Event::Ended { at: self.journal.now(), actor: self.number, by_client: false });
         Ok(())
     }
 }

@@ -103,6 +103,8 @@ pub enum Event {
         at: At,
         /// Which.
         actor: u64,
+        /// Whether its client ends it. Otherwise the registry stops it, if its client did not before.
+        by_client: bool,
     },
     /// An actor was told of its session.
     Noticed {

@@ -283,7 +283,7 @@ impl Watched {
 }
 
 impl Oracle {
-    /// A member's step gave something to readers, and answered callers. `waits`: before it, readers had to wait for a sweep.
+    /// A member's step gave something to readers, and answered callers. `waits`: readers had to wait in it.
     pub(crate) fn gives(
         &mut self,
         (node, waits): (NodeId, bool),

@@ -220,9 +220,9 @@ impl World {
         if let Some(first) = first.as_ref().filter(|_| is_of_member && !is_last) {
             parts.ask_of_readers(now, first);
         }
-        let waits = parts.core.member().watch_waits();
         parts.core.step(now, told, &mut effects);
         if is_last && first.is_some() {
+            let waits = parts.core.member().watch_waits();
             oracle.gives((node, waits), parts, &effects);
         }
         if is_of_member {

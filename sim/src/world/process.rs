@@ -242,6 +242,7 @@ impl World {
             cluster: self.setup.cluster.clone(),
             node: name.clone(),
             address: format!("{name}:1"),
+            admin: None,
             // Only ranked elections tell them apart.
             priority: 1 + u32::from(node),
             timing: self.setup.elector,

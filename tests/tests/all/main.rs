@@ -8,6 +8,7 @@ mod doctor;
 mod documented;
 mod draining;
 mod full_disk;
+mod hold;
 mod hung;
 mod idle;
 mod incarnations;

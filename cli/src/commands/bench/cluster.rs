@@ -24,6 +24,8 @@ pub(super) struct Setting {
     pub(super) workers: u32,
     pub(super) observers: u32,
     pub(super) in_flight: u32,
+    /// How many registries each node joins; names are spread over them.
+    pub(super) registries: u32,
 }
 
 /// The nodes that run, workers first.
@@ -118,10 +120,10 @@ impl<'a> Cluster<'a> {
             let count = names / setting.workers + u32::from(worker < names % setting.workers);
             let name = format!("w{}", worker + 1);
             let share = Names { prefix: format!("{name}/actor-"), from: 0, to: count };
-            cluster.add(&name, Some(share), None)?;
+            cluster.add(&name, Some(share), None, false)?;
         }
         for observer in 0..setting.observers {
-            cluster.add(&format!("o{}", observer + 1), None, None)?;
+            cluster.add(&format!("o{}", observer + 1), None, None, false)?;
         }
         cluster.on_all::<()>(|_| Order::Ready)?;
         Ok(cluster)
@@ -129,13 +131,21 @@ impl<'a> Cluster<'a> {
 
     /// Starts a node, and waits until it has joined, or until it knows so many names. Returns how long that took,
     /// in nanoseconds.
-    pub(super) fn add(&mut self, name: &str, share: Option<Names>, until: Option<usize>) -> Result<u64> {
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        share: Option<Names>,
+        until: Option<usize>,
+        ordered: bool,
+    ) -> Result<u64> {
         let mut node = Node::start(name, share)?;
         let took: super::orders::Took = node.order(Order::Join {
             node: name.to_owned(),
             store: self.setting.store.clone(),
             cluster: self.name.clone(),
             secret: self.secret.clone(),
+            registries: self.setting.registries,
+            ordered,
             until,
         })?;
         self.nodes.push(node);

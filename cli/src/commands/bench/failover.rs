@@ -34,13 +34,13 @@ pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec
         count = count + 1 - own - share.as_ref().map_or(0, |share| share.len() as usize);
         cluster.nodes[0].others += 1;
         cluster.await_count(count)?;
-        cluster.add(&victim.name, share.clone(), Some(count))?;
+        cluster.add(&victim.name, share.clone(), Some(count), false)?;
         cluster.on_all::<()>(|_| Order::Ready)?;
         if let Some(names) = share {
             count += names.len() as usize;
             let in_flight = cluster.setting.in_flight;
             let node = cluster.nodes.last_mut().context("nobody was started")?;
-            let again: Registered = node.order(Order::Register { names, in_flight, start_ns: 0 })?;
+            let again: Registered = node.order(Order::Register { names, meta: 0, in_flight, start_ns: 0 })?;
             none_failed(&again.failed)?;
         }
         cluster.await_count(count)?;

@@ -42,18 +42,29 @@ impl Names {
 /// What a process can be told.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Start a node. Reports [`Took`]: until it has joined, or, if told so, until it knows that many names.
-    Join { node: String, store: String, cluster: String, secret: String, until: Option<usize> },
+    /// Start a node, in one registry or in several, which keeps names in order or not. Reports [`Took`]: until it has joined, or,
+    /// if told so, until it knows that many names.
+    Join {
+        node: String,
+        store: String,
+        cluster: String,
+        secret: String,
+        registries: u32,
+        ordered: bool,
+        until: Option<usize>,
+    },
     /// Wait until the node serves. Reports nothing.
     Ready,
     /// Report the [`Leading`] node, once there is one that serves.
     Leader,
-    /// Register names by so many tasks at once, from a moment on. Reports [`Registered`].
-    Register { names: Names, in_flight: u32, start_ns: u64 },
+    /// Register names by so many tasks at once, from a moment on, each with so many bytes of metadata. Reports [`Registered`].
+    Register { names: Names, meta: usize, in_flight: u32, start_ns: u64 },
     /// Register names that another node claims too. Reports [`Contested`].
     Contest { names: Names, in_flight: u32, start_ns: u64 },
     /// Report who holds each of the names: a list of nodes or null.
     Holders { names: Names },
+    /// Select so many pages of this many names, from somewhere in between on. Reports the [`Took`] of one page.
+    SelectPages { names: Names, limit: usize, pages: u32 },
     /// Report the moment at which the node knows so many names.
     AwaitCount { count: usize },
     /// Report the [`Usage`] of the process.

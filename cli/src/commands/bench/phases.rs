@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{
-    Failovers, Figures, Notes,
+    Failovers, Figures, Notes, Spread,
     cluster::{Cluster, Setting},
     failover, for_each, ms, none_failed,
     orders::{Contested, Lookups, Names, Order, Registered, Sequential, Usage},
@@ -30,7 +30,7 @@ const LOOKUPS: u32 = 40_000;
 /// From an order to the moment at which it is obeyed by all at once, in nanoseconds.
 const LEAD: u64 = 100_000_000;
 
-fn progress(text: &str) {
+pub(super) fn progress(text: &str) {
     tell(format_args!("{text} ..."));
 }
 
@@ -66,7 +66,7 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
     let mut count = names as usize;
 
     progress(&format!("a new node that joins {count} names"));
-    figures.join_ms = ms(cluster.add("joiner", None, Some(count))?);
+    figures.join_ms = ms(cluster.add("joiner", None, Some(count), false)?);
     // It is not needed any more, and leaves no names.
     cluster.nodes.pop();
 
@@ -87,6 +87,21 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
     Ok(())
 }
 
+/// Only registrations, in all registries of each node.
+pub(super) fn registrations(setting: &Setting, names: u32) -> Result<Spread> {
+    progress(&format!("{names} registrations in {} registries", setting.registries));
+    let mut cluster = Cluster::start(setting, names)?;
+    let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let took = register_all(&mut cluster, names)?;
+    let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let cpu = |usages: &[Usage]| usages.iter().map(|usage| usage.cpu_us).sum();
+    Ok(Spread {
+        registries: setting.registries,
+        registrations_per_s: per_second(names, took)?,
+        cpu_us_per_registration: for_each(cpu(&before), cpu(&after), names)?,
+    })
+}
+
 /// Only registrations one after the other.
 pub(super) fn latency(setting: &Setting, figures: &mut Figures) -> Result<()> {
     let mut cluster = Cluster::start(setting, 1000)?;
@@ -94,22 +109,28 @@ pub(super) fn latency(setting: &Setting, figures: &mut Figures) -> Result<()> {
     sequential(&mut cluster, figures)
 }
 
-fn median(runs: &[f64]) -> Result<f64> {
+pub(super) fn median(runs: &[f64]) -> Result<f64> {
     quantile(&mut runs.to_vec(), 0.5).context("nothing was measured")
 }
 
 /// All workers register their names, from the same moment on. Returns the nanoseconds
 /// until every name is acknowledged, and every node knows it.
-fn register_all(cluster: &mut Cluster<'_>, names: u32) -> Result<u64> {
+pub(super) fn register_all(cluster: &mut Cluster<'_>, names: u32) -> Result<u64> {
+    register_shares(cluster, names as usize, 0)
+}
+
+/// The same, with so many bytes of metadata for each name. `count`: how many names each node knows in the end.
+pub(super) fn register_shares(cluster: &mut Cluster<'_>, count: usize, meta: usize) -> Result<u64> {
+    let names: u32 = cluster.nodes.iter().filter_map(|node| node.share.as_ref()).map(Names::len).sum();
     let start = now_ns() + LEAD;
     let in_flight = cluster.setting.in_flight;
     let mut given = Vec::new();
     for (index, node) in cluster.nodes.iter_mut().enumerate() {
         if let Some(names) = node.share.clone() {
-            given.push((index, node.give(Order::Register { names, in_flight, start_ns: start })?));
+            given.push((index, node.give(Order::Register { names, meta, in_flight, start_ns: start })?));
         }
     }
-    let mut done = cluster.await_count(names as usize)?;
+    let mut done = cluster.await_count(count)?;
     let mut acknowledged = 0;
     for (index, given) in given {
         let registered: Registered = cluster.nodes[index].report(&given)?;

@@ -3,7 +3,7 @@
 use std::{hint::black_box, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
-use callsign::{Entry, Incarnation, Kind, NodeName, Position, Registry, SessionNumber};
+use callsign::{Entry, Incarnation, Kind, NodeName, Position, Registry, Select, SessionNumber};
 use callsign_store::ids::SessionId;
 use dashmap::DashMap;
 
@@ -63,6 +63,19 @@ pub(super) fn measure(
         remote: remote.context(missing)?,
         bare: bare.context(missing)?,
     })
+}
+
+/// Nanoseconds for each of so many pages of names of a prefix, from random ones on.
+pub(super) fn pages(registry: &Registry, names: &Names, limit: usize, pages: u32) -> Result<u64> {
+    let mut random = 0x5eed_u64;
+    let start = now_ns();
+    for _ in 0..pages {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let number = names.from + u32::try_from(random >> 32).unwrap_or(0) % names.len();
+        let select = Select::prefix(&names.prefix).after(names.name(number)).limit(limit);
+        black_box(registry.select(&select)?);
+    }
+    Ok((now_ns() - start) / u64::from(pages.max(1)))
 }
 
 fn listed(names: &Names) -> Vec<Arc<str>> {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use callsign::{RegisterError, Registration};
+use callsign::{Meta, RegisterError, RegisterOptions, Registration};
 use tokio::task::JoinSet;
 
 use super::{CONDITION_TIMEOUT, LOOK_EVERY, Node};
@@ -22,13 +22,21 @@ use crate::{
 type Outcome = (u32, Result<Registration, RegisterError>);
 
 /// Registers by so many tasks, each of which takes the next name when it has the verdict on the last.
-async fn all(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Vec<Outcome>> {
+async fn all(
+    node: &Node,
+    names: Names,
+    meta: Option<Meta>,
+    in_flight: u32,
+    start_ns: u64,
+) -> Result<Vec<Outcome>> {
     let names = Arc::new(names);
     let next = Arc::new(AtomicU32::new(names.from));
     tokio::time::sleep(Duration::from_nanos(start_ns.saturating_sub(now_ns()))).await;
     let mut tasks = JoinSet::new();
     for _ in 0..in_flight {
         let (node, names, next) = (node.clone(), names.clone(), next.clone());
+        let mut options = RegisterOptions::default();
+        options.meta.clone_from(&meta);
         tasks.spawn(async move {
             let mut outcomes = Vec::new();
             loop {
@@ -36,7 +44,8 @@ async fn all(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result
                 if number >= names.to {
                     return outcomes;
                 }
-                outcomes.push((number, node.registry.register(&names.name(number), &node.actor).await));
+                let (name, options) = (names.name(number), options.clone());
+                outcomes.push((number, node.of(number).register_with(&name, &node.actor, options).await));
             }
         });
     }
@@ -50,9 +59,18 @@ fn count(failed: &mut BTreeMap<String, u32>, error: &RegisterError) {
     *failed.entry(variant.to_owned()).or_default() += 1;
 }
 
-/// Registers all the names.
-pub(super) async fn register(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Registered> {
-    let outcomes = all(node, names, in_flight, start_ns).await?;
+/// Registers all the names, each with so many bytes of metadata.
+pub(super) async fn register(
+    node: &Node,
+    names: Names,
+    meta: usize,
+    in_flight: u32,
+    start_ns: u64,
+) -> Result<Registered> {
+    // A text has one or two bytes more, encoded.
+    let text = |bytes: usize| "m".repeat(bytes.saturating_sub(2));
+    let meta = (meta > 0).then(|| Meta::new(&text(meta))).transpose()?;
+    let outcomes = all(node, names, meta, in_flight, start_ns).await?;
     let mut registered = Registered { acknowledged: 0, done_ns: now_ns(), failed: BTreeMap::new() };
     for (_, outcome) in outcomes {
         match outcome {
@@ -66,7 +84,7 @@ pub(super) async fn register(node: &Node, names: Names, in_flight: u32, start_ns
 /// Claims all the names, and says which were granted.
 pub(super) async fn contest(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Contested> {
     let mut contested = Contested { granted: Vec::new(), taken: 0, failed: BTreeMap::new() };
-    for (number, outcome) in all(node, names, in_flight, start_ns).await? {
+    for (number, outcome) in all(node, names, None, in_flight, start_ns).await? {
         match outcome {
             Ok(_) => contested.granted.push(number),
             Err(RegisterError::Taken { .. }) => contested.taken += 1,

@@ -1,23 +1,9 @@
 //! The lease is given back only when nobody is left of the program.
 
-use std::time::Duration;
-
 use callsign_election::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction, Signal, Verdict};
 use futures::stream::BoxStream;
 
-use crate::guard;
-
-/// How long one try waits for processes that were killed.
-const DYING: Duration = Duration::from_millis(500);
-
-/// Makes sure that no process of the program is there; an error says why that is not known.
-pub(crate) async fn nobody_is_left() -> Result<(), String> {
-    let alone = tokio::task::spawn_blocking(|| guard::own_no_orphans(Duration::ZERO, DYING)).await;
-    match alone {
-        Ok(Ok(true)) => Ok(()),
-        other => Err(format!("a process of the program is still there: {other:?}")),
-    }
-}
+use crate::program::nobody_is_left;
 
 /// An oracle whose seat stays taken while a process of the program is there: one that the kernel cannot kill now, say.
 /// The end of the lease frees it then.

@@ -2,20 +2,63 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_election::{Abort, Fence, Grant, Leadership, Lost, Role, Term};
+use callsign_election::{Abort, Fence, Grant, Leadership, Lost, Role, Term, campaign::Until};
+use callsign_store::{
+    Clock,
+    ids::{ElectionName, MemberId},
+    time::Time,
+};
 use tokio::sync::mpsc;
 
-use super::{
-    Plan,
-    restarts::Restarts,
-    shift::{Outcome, Shift},
+use crate::{
+    guard::{Ended, kill_descendants},
+    program::{Allowed, Mandate, OnExit, Outcome, Plan, Restarts, Shift, grace},
 };
-use crate::guard::{Ended, kill_descendants};
+
+/// A node's seat, which lets the program run while the node leads.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    pub(crate) leadership: Leadership<Fence>,
+    pub(crate) singleton: ElectionName,
+    pub(crate) member: MemberId,
+}
+
+impl Mandate for Seat {
+    fn check(&self) -> Option<Allowed> {
+        let fence = self.leadership.check().ok()?;
+        let environment = vec![
+            ("CALLSIGN_SINGLETON", self.singleton.to_string()),
+            ("CALLSIGN_MEMBER", self.member.to_string()),
+            ("CALLSIGN_EPOCH", fence.epoch.to_string()),
+            ("CALLSIGN_BALLOT", fence.ballot.to_string()),
+        ];
+        Some(Allowed { in_words: format!("leads in epoch {}", fence.epoch), environment })
+    }
+
+    fn until(&self) -> Option<Time> {
+        match self.leadership.until() {
+            Some(Until::At(until)) => Some(until),
+            _ => None,
+        }
+    }
+
+    async fn changed(&mut self) {
+        self.leadership.changed().await;
+    }
+
+    fn clock(&self) -> &Clock {
+        self.leadership.clock()
+    }
+
+    fn not_extended(&self) -> &'static str {
+        "the lease was not refreshed in time"
+    }
+}
 
 /// Runs the program while this node leads.
 pub(crate) struct Program {
     plan: Arc<Plan>,
-    leadership: Leadership<Fence>,
+    seat: Seat,
     restarts: Restarts,
     shift: Option<Shift>,
     /// Told how the program ended, if the command is to end with it.
@@ -25,11 +68,11 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn new(
         plan: Arc<Plan>,
-        leadership: Leadership<Fence>,
+        on_exit: OnExit,
+        seat: Seat,
         over: mpsc::UnboundedSender<Ended>,
     ) -> Self {
-        let restarts = Restarts::new(plan.on_exit);
-        Self { plan, leadership, restarts, shift: None, over }
+        Self { plan, seat, restarts: Restarts::new(on_exit), shift: None, over }
     }
 
     /// Waits for the end of the shift, and remembers what it says. `None`: there is no shift.
@@ -45,8 +88,7 @@ impl Program {
 
 impl Role<Fence> for Program {
     async fn activate(&mut self, _: &Grant<Fence>) -> Result<(), Abort> {
-        let (shift, started) =
-            Shift::begin(Arc::clone(&self.plan), self.leadership.clone(), self.restarts.clone());
+        let (shift, started) = Shift::begin(Arc::clone(&self.plan), self.seat.clone(), self.restarts.clone());
         self.shift = Some(shift);
         if started.await.is_ok() {
             return Ok(());
@@ -57,7 +99,7 @@ impl Role<Fence> for Program {
 
     async fn deactivate(&mut self, _: Lost, budget: Duration) {
         if let Some(shift) = &self.shift {
-            shift.stop(self.leadership.clock().now() + super::grace(budget));
+            shift.stop(self.seat.clock().now() + grace(budget));
             self.end_of_shift().await;
         }
     }

@@ -378,6 +378,7 @@ impl Elector {
         match action {
             Action::Join => say(MembershipEvent::Join {
                 address: self.config.address.clone(),
+                admin: self.config.admin.clone(),
                 priority: self.config.priority,
                 empty: self.empty,
             }),

@@ -34,6 +34,8 @@ pub struct ElectorConfig {
     pub node: NodeName,
     /// Where the own node listens for links: `host:port`.
     pub address: String,
+    /// Where the own node answers whoever administers it: what the other members are told.
+    pub admin: Option<String>,
     /// 0 is ineligible.
     pub priority: u32,
     /// The times.

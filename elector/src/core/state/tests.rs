@@ -58,6 +58,7 @@ impl World {
             token: Token(self.sequence),
             session: session(name, 1),
             address: format!("{name}:1"),
+            admin: None,
             priority: 1,
             synced,
             empty: false,
@@ -104,7 +105,8 @@ impl World {
     }
 
     pub(super) fn join(&mut self, author: &str) -> QueueEntry {
-        let event = MembershipEvent::Join { address: format!("{author}:2"), priority: 1, empty: true };
+        let event =
+            MembershipEvent::Join { address: format!("{author}:2"), admin: None, priority: 1, empty: true };
         self.entry(author, event)
     }
 

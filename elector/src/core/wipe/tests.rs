@@ -38,6 +38,7 @@ fn row(name: &str) -> Value {
         token,
         session,
         address,
+        admin: None,
         priority: 1,
         synced: true,
         empty: false,

@@ -4,6 +4,7 @@
 //! ```text
 //! Lapsed --> Tell(Lapsed)    Resumed --> Tell(Resumed)    Opened        a call
 //! lost:  End --> Refuse      log lost: End --> AskAgain    leaving: Tell(Draining) --> TurnAway
+//! claims and log differ:     CompareRows --> CompareClaims
 //! ```
 //!
 //! While there are duties, no grant is passed on, nothing is asked of the leader, and what is called waits for its turn behind them. So
@@ -52,22 +53,33 @@ pub(super) enum Duty {
     /// What was asked for and not sent yet is refused: behind this name of those that wait for another, then behind this number.
     TurnAwayQueued(Option<Name>),
     TurnAwayUnsent(RequestNumber),
+    /// Claims and log are compared: rows from a place on, then claims behind a name.
+    CompareRows {
+        from: usize,
+    },
+    CompareClaims {
+        behind: Option<Name>,
+    },
     /// A call, in its turn.
     Call(Name, Queued),
 }
 
 /// What is left of a slice.
-struct Slice {
+pub(super) struct Slice {
     names: usize,
     left: usize,
 }
 
 impl Slice {
-    fn took(&mut self, names: usize) {
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    pub(super) fn took(&mut self, names: usize) {
         self.left = self.left.saturating_sub(names);
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.left == 0
     }
 }
@@ -183,6 +195,8 @@ impl Host {
             Duty::AskAgain => self.ask_again(slice),
             Duty::TurnAwayQueued(behind) => Some(self.turn_away_queued(behind.as_ref(), slice, effects)),
             Duty::TurnAwayUnsent(behind) => self.turn_away_unsent(now, behind, slice, replica, effects),
+            Duty::CompareRows { from } => Some(self.compare_rows(from, slice, replica, effects)),
+            Duty::CompareClaims { behind } => self.compare_claims(behind.as_ref(), slice, replica, effects),
             Duty::Call(name, call) => {
                 slice.took(1);
                 self.call_now(now, name, call, replica, effects);

@@ -64,7 +64,7 @@ impl Host {
             false
         });
         if around.is_synced {
-            self.compare(time, replica, effects);
+            self.compare(time, replica);
         }
     }
 

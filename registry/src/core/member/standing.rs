@@ -10,10 +10,10 @@ impl<T: Table> Member<T> {
         self.leader.as_ref().and_then(Leader::batch_operations)
     }
 
-    /// Whether those who watch have to wait: until what is gone is swept, or until the replica is a prefix of the log.
+    /// Whether those who watch had to wait in the last step: for what is gone to be swept, or for the replica to be a prefix of the log.
     #[cfg(feature = "cores")]
     pub fn watch_waits(&self) -> bool {
-        self.replica.memory().is_waiting()
+        self.watchers.waits()
     }
 
     /// Whether the replica has to go on with something.

@@ -24,6 +24,7 @@ impl Names {
     }
 
     /// All of them, by their places.
+    #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = &Name> {
         self.pages.iter().flatten()
     }

@@ -162,7 +162,6 @@ impl Memory {
     }
 
     /// Whether nothing can be given now.
-    #[cfg(feature = "cores")]
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_sweeping() || self.since.is_none()
     }

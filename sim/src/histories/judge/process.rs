@@ -135,24 +135,29 @@ impl Process {
                 acts.last = acts.last.max((*from, *to));
             }
         }
-        let mut ended: BTreeMap<u64, At> = BTreeMap::new();
+        // By actor: when it ended first, and whether its client ended it.
+        let mut ended: BTreeMap<u64, (At, bool)> = BTreeMap::new();
         for event in &self.events {
-            if let Event::Ended { at, actor } = event {
-                ended.entry(*actor).or_insert(*at);
+            if let Event::Ended { at, actor, by_client } = event {
+                ended.entry(*actor).or_insert((*at, *by_client));
             }
         }
         let (over, lost) = (self.trusted_last(), self.told_of_losses());
         for claim in claims.values_mut() {
-            let ends = [ended.get(&claim.actor).copied(), over].into_iter().flatten().min();
+            let end = ended.get(&claim.actor);
+            let ends = [end.map(|(at, _)| *at), over].into_iter().flatten().min();
+            let is_stopped = |since: At| end.is_some_and(|(at, by_client)| *at > since && !by_client);
             let was_lost = |since: At| lost.iter().any(|at| *at > since);
             for grant in &mut claim.grants {
                 // A session that was lost later: its names may have been freed once it was trusted for the last time.
                 let acts = claim.acts.get(&grant.token);
                 let trusted = acts.map_or(claim.asked, |acts| acts.last.0);
-                let loss = was_lost(grant.told).then_some(trusted);
+                // An actor that is stopped because its session lapsed is not told any more that the session was lost.
+                let loss = (was_lost(grant.told) || is_stopped(grant.told)).then_some(trusted);
                 grant.may_end = ends.into_iter().chain(loss).min();
             }
-            let may_be_lost = was_lost(claim.asked) || self.lapsed_after(claim.asked);
+            let may_be_lost =
+                was_lost(claim.asked) || is_stopped(claim.asked) || self.lapsed_after(claim.asked);
             let loss = may_be_lost.then_some(claim.asked);
             claim.unseen_may_end = ends.into_iter().chain(loss).min();
         }

@@ -150,7 +150,7 @@ fn an_acknowledged_name_that_is_gone_is_seen() {
     is_breach("P4", [a().register((10, 20), 1, Granted(5)), b().read((30, 40), Free)]);
     // Not if it may have been given up by then, if its actor ended, or its session did.
     is_well([a().register((10, 20), 1, Granted(5)).unregister((35, 60), 1), b().read((30, 40), Free)]);
-    let ends = Event::Ended { at: 25 * MS, actor: 1 };
+    let ends = Event::Ended { at: 25 * MS, actor: 1, by_client: true };
     is_well([a().register((10, 20), 1, Granted(5)).event(ends), b().read((30, 40), Free)]);
     let lost = Event::Noticed { at: 50 * MS, actor: 1, told: Told::Lost };
     is_well([a().register((10, 20), 1, Granted(5)).event(lost.clone()), b().read((30, 40), Free)]);
@@ -175,7 +175,7 @@ fn a_refusal_for_a_holder_that_was_gone_is_seen() {
 #[test]
 fn a_registration_of_unknown_outcome_may_have_taken_effect_or_not() {
     let unknown = |until| a().register((10, 20), 1, Answer::Unknown("Unknown".to_owned())).event(until);
-    let ends = || Event::Ended { at: 70 * MS, actor: 1 };
+    let ends = || Event::Ended { at: 70 * MS, actor: 1, by_client: true };
     is_well([unknown(ends()), b().register((30, 40), 1, Granted(9))]);
     is_well([unknown(ends()), b().register((30, 40), 1, Taken(7)).read((80, 90), Free)]);
     is_breach("P4", [unknown(ends()), b().register((30, 40), 1, Taken(7)).read((50, 60), Free)]);
@@ -207,6 +207,24 @@ fn a_grant_that_nobody_was_told_of_may_end_after_its_process_has_lapsed() {
     is_well([asks().event(Event::Lapsed { at: 40 * MS }), seen()]);
     is_breach("P4", [asks(), seen()]);
     is_breach("P4", [asks().event(Event::Lapsed { at: 5 * MS }), seen()]);
+}
+
+/// Found by whole nodes, seed 1810695699: the session lapsed, its removal was not read for long, and the only actor that
+/// could have been told of the loss was stopped when the node heard of the lapse.
+#[test]
+fn an_actor_that_the_registry_stops_may_have_lost_its_name_since_it_was_trusted_last() {
+    let ends = |by_client| Event::Ended { at: 70 * MS, actor: 1, by_client };
+    let held = || a().register((10, 20), 1, Granted(5)).act(30, 1, 5);
+    let next = |from| b().register((from, from + 10), 1, Granted(9));
+    is_well([held().event(ends(false)), next(40)]);
+    is_breach("P4", [held().event(ends(true)), next(40)]);
+    // Not before it was trusted last.
+    is_breach("P4", [held().act(55, 1, 5).event(ends(false)), next(40)]);
+    // What its client ends is not stopped by the registry, though it says twice that it ends.
+    is_breach("P4", [held().event(ends(true)).event(ends(false)), next(40)]);
+    // Nor is it known when a grant ended that the actor was not told of.
+    let unknown = a().register((10, 20), 1, Answer::Unknown("Unknown".to_owned())).event(ends(false));
+    is_well([unknown, b().register((25, 30), 2, Taken(5)).register((40, 50), 1, Granted(9)).act(80, 1, 9)]);
 }
 
 #[test]

@@ -92,6 +92,7 @@ fn elector_of(node: &str, dir: &Path) -> PathBuf {
         cluster: header.cluster.clone(),
         node: header.node.clone(),
         address: "host:1".into(),
+        admin: None,
         priority: 1,
         timing: ElectorTiming::default(),
         seed: 5,

@@ -82,7 +82,7 @@ fn a_transaction_that_seats_an_accuser_checks_all_that_it_was_decided_from() {
 #[test]
 fn f5_f12_an_entry_that_changes_no_leader_writes_no_term_and_survives_a_leaders_batch() {
     let mut sim = Sim::settled(51, &["a", "b"]);
-    let event = MembershipEvent::Join { address: "b:2".into(), priority: 1, empty: false };
+    let event = MembershipEvent::Join { address: "b:2".into(), admin: None, priority: 1, empty: false };
     let follower = if sim.leader().unwrap() == "a" { "b" } else { "a" };
     let (applied, transaction) = consumed(&mut sim, follower, event, "a");
     assert_eq!(applied.seat, Seat::Kept);
@@ -113,7 +113,7 @@ fn synced_checks_the_floor() {
 fn a_new_member_is_not_written_over_one_that_came_in_between() {
     let mut sim = Sim::settled(53, &["a"]);
     sim.start("b");
-    let event = MembershipEvent::Join { address: "b:2".into(), priority: 1, empty: false };
+    let event = MembershipEvent::Join { address: "b:2".into(), admin: None, priority: 1, empty: false };
     let (applied, transaction) = consumed(&mut sim, "b", event, "a");
     assert!(applied.outcome.is_ok());
     refused_if_altered(&sim, &transaction, &[sim.keys.member(&node("b"))]);

@@ -149,6 +149,7 @@ impl Sim {
             cluster: ClusterName::new("test").unwrap(),
             node: name.clone(),
             address: format!("{name}:1"),
+            admin: None,
             priority: 1,
             timing: self.timing,
             seed: self.seed.draw(),

@@ -24,7 +24,7 @@ fn open_session(sim: &mut Sim, name: &str) -> SessionId {
 
 /// Joins of nodes that have no elector of their own.
 fn append_join(sim: &mut Sim, author: &SessionId, sequence: u64) {
-    let event = MembershipEvent::Join { address: "w:1".into(), priority: 0, empty: true };
+    let event = MembershipEvent::Join { address: "w:1".into(), admin: None, priority: 0, empty: true };
     sim.append(QueueEntry { author: author.clone(), sequence: Sequence(sequence), event }.to_value());
 }
 

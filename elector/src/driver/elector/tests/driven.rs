@@ -71,6 +71,7 @@ pub(super) fn config(name: &str, timing: ElectorTiming) -> ElectorConfig {
         cluster: ClusterName::new("test").unwrap(),
         node: node(name),
         address: format!("{name}:1"),
+        admin: None,
         priority: 1,
         timing,
         seed: 1,

@@ -2,12 +2,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign_transport::Kind;
 
-use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber};
+use callsign_elector::record::LogEnd;
+use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionNumber};
 
 use super::*;
 use crate::core::{
     host::{Caller, Registrant, Surroundings, Verdict},
     input::CallId,
+    log::{BatchBuilder, Op},
     replica::Applied,
     table::Row,
 };
@@ -227,4 +229,78 @@ fn whoever_waits_when_the_node_is_about_to_leave_is_refused_once() {
     refused.sort_unstable();
     assert_eq!(refused, [4, 5, 6, 7, 8]);
     assert!(!alone.host.is_waiting() && !alone.host.is_registering());
+}
+
+/// Claims on x and y. The log has x, y at another position, and w, of which the host knows nothing; n is being asked for all the time.
+fn differing() -> Alone {
+    let mut alone = Alone::new();
+    for (name, actor) in [("x", 5), ("y", 6), ("z", 7)] {
+        alone.register(name, actor, OnLapse::Suspend);
+    }
+    let granted = alone.flush().into_iter().map(|number| (number, granted())).collect::<Vec<_>>();
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(7), granted);
+    let at = |position| LogEnd { position: Position(position), nonce: Nonce(position) };
+    alone.replica.base_on_nothing();
+    alone.replica.skip_to(at(6));
+    for (position, names) in [(7, &["x", "w", "n"][..]), (8, &["y"])] {
+        let mut builder = BatchBuilder::default();
+        let index = builder.session(&Arc::new(session(1)));
+        for name in names {
+            let (name, request, kind) = ((*name).into(), RequestNumber(1), Kind(1));
+            builder.push(Op::Register { name, session: index, request, actor: 5, kind, meta: None });
+        }
+        let batch = builder.build(Epoch(1), Nonce(position), at(position - 1), Position(position));
+        alone.replica.apply(&batch);
+    }
+    alone.register("n", 9, OnLapse::Suspend);
+    alone.flush();
+    let (now, mut effects) = (alone.now(), Vec::new());
+    alone.host.settle(now, &alone.replica, &mut effects);
+    assert_eq!(alone.host.claims().len(), 3);
+    alone
+}
+
+impl Alone {
+    fn compare_at(&mut self, millis: u64) {
+        self.host.compare(Time(Duration::from_millis(millis)), &self.replica);
+    }
+}
+
+#[test]
+fn claims_are_compared_with_the_log_some_at_a_time_also_while_something_is_under_way() {
+    let mut alone = differing();
+    alone.compare_at(100_000);
+    alone.compare_at(100_999);
+    assert!(!alone.host.is_busy(), "they may differ for a while");
+    alone.compare_at(101_000);
+    let slices = alone.slices();
+    // Five rows and claims each, two at a time.
+    assert!(slices.len() >= 3, "{slices:?}");
+    let said: Vec<_> = slices
+        .concat()
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Event(Event::Orphan { name }) => Some(format!("{name} is an orphan")),
+            Effect::Event(Event::ClaimLost { name }) => Some(format!("{name} is lost")),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(said, ["w is an orphan", "y is an orphan", "y is lost", "z is lost"]);
+    assert_eq!(alone.flush().len(), 2, "n is left alone, though its row is there and no claim is for it");
+    // What is given up is under way, and so is n.
+    alone.compare_at(102_000);
+    alone.compare_at(104_000);
+    assert!(!alone.host.is_busy());
+}
+
+#[test]
+fn nothing_is_compared_while_duties_are_done() {
+    let mut alone = differing();
+    alone.compare_at(100_000);
+    alone.host.on_session_lapsed(session(1));
+    alone.compare_at(101_000);
+    let told = alone.slices().concat();
+    assert!(told.iter().all(|effect| matches!(effect, Effect::Notify { .. })), "{told:?}");
+    alone.compare_at(101_001);
+    assert!(alone.host.is_busy(), "they differed meanwhile");
 }

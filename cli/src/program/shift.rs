@@ -1,8 +1,7 @@
-//! The work of one term: runs of the program, one after the other, each under a guard of its own.
+//! The work under one mandate: runs of the program, one after the other, each under a guard of its own.
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_election::{Fence, Leadership, campaign::Until};
 use callsign_store::time::Time;
 use tokio::{
     sync::{oneshot, watch},
@@ -10,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    Plan,
+    Allowed, Mandate, Plan,
     restarts::{MOST_RESTARTS, Next, Restarts, WITHIN},
 };
 use crate::guard::{self, Ended, GuardHandle, Report, Why};
@@ -23,10 +22,10 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long to wait for processes that were killed before it is said that they are still there.
 const DYING: Duration = Duration::from_secs(1);
 
-/// How a term's work ended.
+/// How the work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was asked to, or the term is over.
+    /// It was asked to, or the mandate is over.
     Stopped,
     /// The program has ended, and another node is to have it.
     GivenUp,
@@ -34,7 +33,7 @@ pub(crate) enum Outcome {
     Over(Ended),
 }
 
-/// The work of one term.
+/// The work under one mandate.
 #[derive(Debug)]
 pub(crate) struct Shift {
     /// When the program is killed, if it is to stop.
@@ -46,12 +45,12 @@ impl Shift {
     /// Begins, and says when the program has started for the first time. An answer that never comes: it did not.
     pub(crate) fn begin(
         plan: Arc<Plan>,
-        leadership: Leadership<Fence>,
+        mandate: impl Mandate,
         restarts: Restarts,
     ) -> (Self, oneshot::Receiver<()>) {
         let (stop, stopping) = watch::channel(None);
         let (started, has_started) = oneshot::channel();
-        let worker = Worker { plan, leadership, restarts, stopping, started: Some(started) };
+        let worker = Worker { plan, mandate, restarts, stopping, started: Some(started) };
         (Self { stop, work: tokio::spawn(worker.work()) }, has_started)
     }
 
@@ -72,26 +71,26 @@ impl Shift {
     }
 }
 
-struct Worker {
+struct Worker<M> {
     plan: Arc<Plan>,
-    leadership: Leadership<Fence>,
+    mandate: M,
     restarts: Restarts,
     stopping: watch::Receiver<Option<Time>>,
     started: Option<oneshot::Sender<()>>,
 }
 
-impl Worker {
+impl<M: Mandate> Worker<M> {
     async fn work(mut self) -> (Restarts, Outcome) {
         let outcome = self.runs().await;
         (self.restarts, outcome)
     }
 
     fn is_to_stop(&self) -> bool {
-        self.stopping.borrow().is_some() || self.leadership.check().is_err()
+        self.stopping.borrow().is_some() || self.mandate.check().is_none()
     }
 
     async fn runs(&mut self) -> Outcome {
-        // What an aborted term may have left.
+        // What a worker that was aborted may have left.
         self.wait_for_all(Duration::ZERO).await;
         let pause = self.restarts.pause();
         if !pause.is_zero() {
@@ -99,15 +98,15 @@ impl Worker {
             self.rest(pause).await;
         }
         loop {
-            let Ok(fence) = self.leadership.check() else { return Outcome::Stopped };
+            let Some(allowed) = self.mandate.check() else { return Outcome::Stopped };
             if self.is_to_stop() {
                 return Outcome::Stopped;
             }
-            let clock = self.leadership.clock().clone();
+            let clock = self.mandate.clock().clone();
             let began = clock.now();
-            let ended = self.run(fence).await;
-            // Whatever ended it: without trust it is not started again.
-            if self.is_to_stop() {
+            let (ended, was_asked) = self.run(allowed).await;
+            // Whatever ended it: without trust it is not started again. If it was asked to, it has not ended by itself.
+            if was_asked || self.is_to_stop() {
                 return Outcome::Stopped;
             }
             let now = clock.now();
@@ -142,26 +141,27 @@ impl Worker {
         }
     }
 
-    /// Runs the program once, until nobody is left of it. `None`: it did not start, or nobody saw how it ended.
-    async fn run(&mut self, fence: Fence) -> Option<Ended> {
+    /// Runs the program once, until nobody is left of it. Says how it ended, and whether the guard had asked it to. `None`: it did
+    /// not start, or nobody saw how it ended.
+    async fn run(&mut self, allowed: Allowed) -> (Option<Ended>, bool) {
         let plan = Arc::clone(&self.plan);
-        let mut handle = match GuardHandle::take(&plan.command, plan.grace, plan.environment(fence)) {
+        let mut handle = match GuardHandle::take(&plan.command, plan.grace, allowed.environment) {
             Ok(handle) => handle,
             Err(error) => {
                 plan.say.line(format_args!("no guard can be started: {error}"));
-                return None;
+                return (None, false);
             }
         };
         let (mut hurry, mut is_hurried) = (plan.hurry.clone(), false);
         let mut signals = plan.handed_on.subscribe();
         self.extend(&handle);
-        let mut ended = None;
+        let (mut ended, mut was_asked) = (None, false);
         let last_words = loop {
             tokio::select! {
                 biased;
                 report = handle.report() => match report {
                     Some(Report::Started(pid)) => {
-                        plan.say.line(format_args!("leads in epoch {}, started as process {pid}", fence.epoch));
+                        plan.say.line(format_args!("{}, started as process {pid}", allowed.in_words));
                         self.started.take().map(|started| started.send(()));
                     }
                     Some(Report::NotStarted(error)) => {
@@ -169,9 +169,14 @@ impl Worker {
                         plan.say.line(format_args!("the program cannot be started: {error}"));
                     }
                     Some(Report::Ending(Why::TrustEnded)) => {
-                        plan.say.line("the lease was not refreshed in time: the program is asked to end (TERM)");
+                        was_asked = true;
+                        let why = self.mandate.not_extended();
+                        plan.say.line(format_args!("{why}: the program is asked to end (TERM)"));
                     }
-                    Some(Report::Ending(_)) => plan.say.line("the program is asked to end (TERM)"),
+                    Some(Report::Ending(_)) => {
+                        was_asked = true;
+                        plan.say.line("the program is asked to end (TERM)");
+                    }
                     Some(Report::Ended(how)) => ended = Some(how),
                     Some(Report::Gone) => break LAST_WORDS,
                     None => {
@@ -179,7 +184,7 @@ impl Worker {
                         break Duration::ZERO;
                     }
                 },
-                () = self.leadership.changed() => self.extend(&handle),
+                () = self.mandate.changed() => self.extend(&handle),
                 Ok(signal) = signals.recv() => handle.hand_on(signal),
                 Ok(kill_at) = changed(&mut self.stopping) => handle.stop(kill_at),
                 Ok(()) = hurried(&mut hurry), if !is_hurried => {
@@ -190,11 +195,11 @@ impl Worker {
         };
         drop(handle);
         self.wait_for_all(last_words).await;
-        ended
+        (ended, was_asked)
     }
 
     fn extend(&self, handle: &GuardHandle) {
-        if let Some(Until::At(until)) = self.leadership.until() {
+        if let Some(until) = self.mandate.until() {
             handle.trust(until);
         }
     }

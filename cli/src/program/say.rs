@@ -7,18 +7,18 @@ use crate::output::LossyLines;
 /// Says things. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Say {
-    singleton: String,
+    who: String,
     lines: LossyLines,
 }
 
 impl Say {
-    /// Says them for this singleton.
-    pub(crate) fn new(singleton: &str, lines: LossyLines) -> Self {
-        Self { singleton: singleton.to_owned(), lines }
+    /// Says them in the name of this command: `callsign run reports`.
+    pub(crate) fn new(who: String, lines: LossyLines) -> Self {
+        Self { who, lines }
     }
 
     /// Says a line.
     pub(crate) fn line(&self, text: impl fmt::Display) {
-        self.lines.say(&format!("callsign run {}: {text}\n", self.singleton));
+        self.lines.say(&format!("{}: {text}\n", self.who));
     }
 }

@@ -13,16 +13,16 @@ use super::Say;
 const SIGNALS_WAITING: usize = 16;
 
 /// The signals that end the command.
-pub(super) struct Ends([Signal; 2]);
+pub(crate) struct Ends([Signal; 2]);
 
 impl Ends {
     /// Hears them from now on.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?]))
     }
 
     /// The next one.
-    pub(super) async fn next(&mut self) -> &'static str {
+    pub(crate) async fn next(&mut self) -> &'static str {
         let Self([terminate, interrupt]) = self;
         tokio::select! {
             biased;
@@ -33,7 +33,7 @@ impl Ends {
 }
 
 /// From now on, hands on what is meant for the program to whoever runs it, and lets pass what would end this process for nothing.
-pub(super) fn hand_on(say: &Say) -> io::Result<broadcast::Sender<i32>> {
+pub(crate) fn hand_on(say: &Say) -> io::Result<broadcast::Sender<i32>> {
     let (sender, _) = broadcast::channel(SIGNALS_WAITING);
     let meant_for_it = [
         ("SIGHUP", SignalKind::hangup()),

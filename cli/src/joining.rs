@@ -1,0 +1,138 @@
+//! How a command's node joins its cluster: the options that `node` and `hold` share.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use anyhow::Result;
+use callsign::{Config, JoinError, Keys, SessionTiming, SharedStore, StartError, open_store};
+use callsign_store::{
+    examine::{Finding, Verdict},
+    ids::NodeName,
+};
+
+use crate::{duration, keys::KeyFiles, lease, usage::Usage};
+
+/// Where the cluster is, and what this node is in it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct JoinArgs {
+    /// Where the cluster keeps what it agrees on: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`.
+    #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true)]
+    store: String,
+    /// The cluster. Nodes of different clusters refuse each other.
+    #[arg(long, default_value = "default")]
+    pub(crate) cluster: String,
+    /// Where to listen for other nodes. Anything but a loopback address needs a secret or certificates.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Where other nodes reach this one, host:port. Default: where it listens.
+    #[arg(long)]
+    advertise: Option<String>,
+    #[command(flatten)]
+    pub(crate) keys: KeyFiles,
+    /// 0: this node never leads.
+    #[arg(long, default_value_t = 1)]
+    priority: u32,
+    /// How long the node may be silent before the others free its names.
+    #[arg(long, default_value = "10s", value_parser = duration::parse)]
+    pub(crate) lease: Duration,
+    /// Take a lease below 1 s, or below 20 times the median of five commits at the start, which are refused otherwise.
+    #[arg(long)]
+    lease_anyway: bool,
+    /// How long to wait at most for the node's session. Default: 15 s for the store, and for a former node of this name that
+    /// is silent as long as the lease that it had asks.
+    #[arg(long, value_parser = duration::parse)]
+    join_timeout: Option<Duration>,
+    /// How long to wait, when told to leave, for another node to serve in this one's place.
+    #[arg(long, default_value = "5s", value_parser = duration::parse)]
+    drain_timeout: Duration,
+    /// What calls that write do while the store is gone: wait, or fail at once.
+    #[arg(long, value_enum, default_value_t = OnOutage::Wait)]
+    on_outage: OnOutage,
+    /// Record what the node does in this directory, for `callsign-sim check-recordings`. Grows without a bound.
+    #[arg(long)]
+    record: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OnOutage {
+    Wait,
+    Fail,
+}
+
+impl From<OnOutage> for callsign::OnOutage {
+    fn from(on_outage: OnOutage) -> Self {
+        match on_outage {
+            OnOutage::Wait => Self::Wait,
+            OnOutage::Fail => Self::Fail,
+        }
+    }
+}
+
+impl JoinArgs {
+    /// The durations of the node's session.
+    pub(crate) fn session_timing(&self) -> SessionTiming {
+        SessionTiming::for_lease(self.lease)
+    }
+
+    /// Refuses a lease that is too short for any store.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        if self.lease_anyway { Ok(()) } else { lease::is_sensible(self.lease) }
+    }
+
+    /// Opens the store, and sees whether the lease is long enough for it.
+    pub(crate) async fn open(&self, node: &str) -> Result<SharedStore> {
+        let url = self.store.clone();
+        let opened = tokio::task::spawn_blocking(move || open_store(&url)).await?;
+        let store = opened.map_err(|error| usage(error.into()))?;
+        // A name that is none is refused by whoever joins.
+        if !self.lease_anyway && NodeName::new(node).is_ok() {
+            lease::suits(&store, node, self.lease).await?;
+        }
+        Ok(store)
+    }
+
+    /// How a node of this name joins this registry.
+    pub(crate) fn config(&self, node: &str, store: SharedStore, registry: &str, keys: Keys) -> Config {
+        let mut config = Config::new(node, store)
+            .cluster(&self.cluster)
+            .registry(registry)
+            .listen(self.listen)
+            .priority(self.priority)
+            .session_timing(self.session_timing())
+            .on_outage(self.on_outage.into())
+            .drain_timeout(self.drain_timeout)
+            .secrets(keys.secrets);
+        if let Some(timeout) = self.join_timeout {
+            config = config.join_timeout(timeout);
+        }
+        if let Some(advertise) = &self.advertise {
+            config = config.advertise(advertise);
+        }
+        if let Some(directory) = &self.record {
+            config = config.record(directory);
+        }
+        if let Some(tls) = keys.tls {
+            config = config.tls(tls);
+        }
+        config
+    }
+}
+
+/// Whether a node was not started for what it was started with, and nothing else.
+pub(crate) fn usage(error: JoinError) -> anyhow::Error {
+    let is_usage = match &error {
+        JoinError::BadName(_) | JoinError::Timing(_) | JoinError::AlreadyJoined { .. } => true,
+        JoinError::Store(error) => Finding::from(error).verdict == Verdict::Usage,
+        JoinError::Transport(error) => match error {
+            StartError::Listen { source, .. } => is_no_address_here(source),
+            StartError::NodeServer { .. } => false,
+            _ => true,
+        },
+        _ => false,
+    };
+    if is_usage { Usage::because(error).into() } else { error.into() }
+}
+
+/// Whether that is what the system says of an address that no interface has.
+pub(crate) fn is_no_address_here(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::AddrNotAvailable
+}
