@@ -54,6 +54,7 @@ pub type NodeId = u8;
 
 /// What a world is made with. It does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is chosen by itself
 pub struct Setup {
     /// The nodes' names, in their order.
     pub names: Vec<NodeName>,

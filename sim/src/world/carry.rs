@@ -348,7 +348,6 @@ impl World {
                 self.ask(node, CoreId::Member, id.0, Request::Commit(Arc::new(transaction)));
             }
             Effect::Answer { call, answer } => self.answered(node, call, answer),
-            Effect::Given { .. } => {}
             Effect::Watch { actor } => {
                 let parts = self.process(node).and_then(|process| process.parts.as_ref());
                 if parts.is_some_and(|parts| parts.ended.contains(&actor)) {
@@ -377,8 +376,8 @@ impl World {
                     parts.acting.remove(&claim);
                 }
             }
-            // Whoever listens changes nothing here, and the session was told by the core.
-            Effect::Same { .. } | Effect::Suspect { .. } => {}
+            // Whoever listens changes nothing here, the session was told by the core, and readers were judged.
+            Effect::Same { .. } | Effect::Suspect { .. } | Effect::Given { .. } => {}
             Effect::Forget { claim } => self.flag_on_the_way(node, claim),
             Effect::Tell(tell) => {
                 if let Tell::Synced(epoch, position) = tell {
