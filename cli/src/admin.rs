@@ -15,6 +15,7 @@
 //! | `POST /call` | `{name, text, wait_ms?, consistent?}` | `{answer}` |
 //! | `GET /names` | `?prefix=&node=&meta=&after=&limit=` | `{names: [..], next}`: a page of names, see below |
 //! | `GET /entries` | the same | `{entries: [..], next}`: a page of entries |
+//! | `GET /watch` | `?prefix=&node=&meta=&from=` | what changes, as server-sent events: see [`events`] |
 //! | `GET /count` | `?node=` | `{count}`: of all names, or of those held on `node` |
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
@@ -44,6 +45,7 @@
 //! place, the leader first. Nothing was asked for then; the same request elsewhere is as good as the first.
 
 mod access;
+mod events;
 mod serve;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -108,6 +110,7 @@ pub(crate) fn routes(
         .route("/call", post(call))
         .route("/names", get(names))
         .route("/entries", get(entries))
+        .route("/watch", get(events::watch))
         .route("/count", get(count))
         .route("/contains-all", get(contains_all))
         .route("/wait-for", get(wait_for))
@@ -392,22 +395,29 @@ const PAGE: usize = 10_000;
 impl SelectQuery {
     /// The page that is asked for, and where the next one begins.
     fn page(&self, admin: &Admin) -> Result<Page, Refusal> {
-        let mut select = Select::prefix(&*self.prefix).limit(self.limit.unwrap_or(PAGE).min(PAGE));
-        if let Some(node) = &self.node {
-            select = select.node(node);
-        }
+        let mut select = filter(&self.prefix, self.node.as_deref(), self.meta.as_deref())?;
+        select = select.limit(self.limit.unwrap_or(PAGE).min(PAGE));
         if let Some(after) = &self.after {
             select = select.after(&**after);
         }
-        for pair in self.meta.iter().flat_map(|pairs| pairs.split(',')) {
-            let (field, value) = pair.split_once('=').ok_or_else(|| {
-                Refusal::usage("bad_meta", format!("{pair:?} is not of the form field=value"))
-            })?;
-            let equal = select.meta_eq(field, value);
-            select = equal.map_err(|error| Refusal::usage("bad_meta", error.to_string()))?;
-        }
         Ok(admin.hosted.registry(self.registry.as_deref())?.select(&select)?)
     }
+}
+
+/// Names that begin so, of this node, with these fields.
+fn filter(prefix: &str, node: Option<&str>, meta: Option<&str>) -> Result<Select, Refusal> {
+    let mut select = Select::prefix(prefix);
+    if let Some(node) = node {
+        select = select.node(node);
+    }
+    for pair in meta.into_iter().flat_map(|pairs| pairs.split(',')) {
+        let (field, value) = pair
+            .split_once('=')
+            .ok_or_else(|| Refusal::usage("bad_meta", format!("{pair:?} is not of the form field=value")))?;
+        let equal = select.meta_eq(field, value);
+        select = equal.map_err(|error| Refusal::usage("bad_meta", error.to_string()))?;
+    }
+    Ok(select)
 }
 
 async fn names(State(admin): State<Admin>, Query(query): Query<SelectQuery>) -> Answer {

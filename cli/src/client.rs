@@ -1,6 +1,9 @@
 //! Asks a running node over HTTP.
 
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -79,6 +82,21 @@ impl Client {
     pub(crate) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer> {
         let request = self.agent.get(format!("{}{path}", self.url)).query_pairs(query.iter().copied());
         self.read(self.authorized(request).call())
+    }
+
+    /// A stream of events that comes for as long as the node lives; or what it answered in its place.
+    pub(crate) fn events(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Result<impl BufRead + use<>, Answer>> {
+        let request = self.agent.get(format!("{}{path}", self.url)).query_pairs(query.iter().copied());
+        let request = self.authorized(request).config().timeout_global(None).build();
+        let response = request.call();
+        if response.as_ref().is_ok_and(|response| response.status().as_u16() == 200) {
+            return Ok(Ok(BufReader::new(response?.into_body().into_reader())));
+        }
+        self.read(response).map(Err)
     }
 
     /// The entries that a query selects, page by page, and at most so many of them: one answer, as if the node had given them in one.

@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{ask, bench, bench_node, demo, doctor, hold, node, run, wipe, witness};
+use commands::{ask, bench, bench_node, demo, doctor, hold, node, run, watch, wipe, witness};
 use output::tell;
 
 /// Gives running actors names that a whole cluster agrees on.
@@ -73,6 +73,8 @@ enum Command {
     Call(ask::CallArgs),
     /// Lists the names, as the node knows them.
     Ls(ask::LsArgs),
+    /// Prints what changes of the names, as it comes.
+    Watch(watch::Args),
     /// Lists the members of the registry, as the node last read them.
     Members(ask::Args),
     /// Shows what the node knows of the registry and of itself.
@@ -118,6 +120,7 @@ pub fn main() -> ExitCode {
         Command::Call(args) => Ok(ask::call(&args)),
         Command::Update(args) => Ok(ask::update(&args)),
         Command::Ls(args) => Ok(ask::ls(&args)),
+        Command::Watch(args) => Ok(watch::run(&args)),
         Command::Members(args) => Ok(ask::members(&args)),
         Command::Status(args) => Ok(ask::status(&args)),
         Command::Configure(args) => Ok(ask::configure(&args)),

@@ -5,7 +5,7 @@ mod print;
 
 pub(crate) use self::{
     lossy::LossyLines,
-    print::{Work, answer, tell},
+    print::{Work, answer, line, tell},
 };
 
 /// Lays out rows in columns, each as wide as its widest cell.

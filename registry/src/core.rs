@@ -26,4 +26,5 @@ pub(crate) mod snapshot;
 pub(crate) mod table;
 pub(crate) mod trim;
 pub(crate) mod tuning;
+pub(crate) mod watch;
 pub(crate) mod why;

@@ -16,5 +16,6 @@ pub use crate::core::{
     rows::Held,
     table::{More, RequestNumber, Row, Slot, Table},
     tuning::Tuning,
+    watch::{Given, WatchId},
     why::GivenUp,
 };

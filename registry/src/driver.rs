@@ -15,3 +15,4 @@ pub(crate) mod shared;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;
 pub(crate) mod start;
+pub(crate) mod watch;

@@ -447,6 +447,43 @@ pub enum WaitError {
     Failed(NodeFailure),
 }
 
+/// Why nothing is watched.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// What is selected begins behind a name, or ends after some. A watch has no pages.
+    #[error("a watch has no pages: `after` and `limit` mean nothing in it")]
+    Paged,
+    /// The node has left the registry.
+    #[error("the node has left")]
+    Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
+}
+
+/// Why waiting for a name came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UntilError {
+    /// It did not happen in time.
+    #[error("{name:?} did not come to that within {waited:?}")]
+    TimedOut {
+        /// The name.
+        name: String,
+        /// How long was waited.
+        waited: Duration,
+        /// Why this node could not say at the end, if it could not.
+        lacks: Option<LookupError>,
+    },
+    /// The name breaks the rules, or the node has failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// The node has left, or has failed meanwhile.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+}
+
 /// Why a node does not serve: what it lacked when the time was over. If it lacked several things, the first of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]

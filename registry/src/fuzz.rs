@@ -138,6 +138,9 @@ impl World {
                 memory_bytes: 1 << 10,
                 max_lag: 1 << 20,
                 batch_bytes: 90_000,
+                watch_bytes: 2000,
+                missed_bytes: 1000,
+                watch_looks: 16,
             },
         };
         let registry = RegistryCore::of_member(config, Rows::new());

@@ -105,6 +105,7 @@ pub use crate::{
         meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name, check_name},
         select::Select,
+        watch::{Change, WatchEvent},
         why::Why,
     },
     driver::{
@@ -113,10 +114,11 @@ pub use crate::{
         registry::{Page, RegisterOptions, Registry, WhenLapsed},
         remote::Remote,
         start::{StartOptions, Started, Starting},
+        watch::Watch,
     },
     error::{
         ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, NotReady, NotStarted,
-        RegisterError, UnregisterError, UpdateError, WaitError, WhereisError,
+        RegisterError, UnregisterError, UntilError, UpdateError, WaitError, WatchError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

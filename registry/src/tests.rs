@@ -20,3 +20,4 @@ mod node_server;
 mod singleton;
 mod start;
 mod status;
+mod watching;

@@ -15,6 +15,7 @@ mod losses;
 mod requests;
 mod states;
 mod told;
+mod watches;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,6 +35,7 @@ use callsign_store::{
 };
 
 pub(crate) use self::duties::owed;
+pub use self::watches::Judged;
 pub use self::{
     answers::{Claimant, Outcome, Told},
     counts::{Check, Counts},
@@ -135,6 +137,7 @@ pub(crate) struct Inner {
     updates: Vec<(u8, Position, Position)>,
     /// Of these, the ones by which an actor that was started came to hold a name.
     binds: Vec<(u8, Position, Position)>,
+    watched: watches::Watched,
     requests: BTreeSet<(SessionId, u64)>,
     committers: BTreeMap<Epoch, (NodeId, Incarnation)>,
     last_epoch: Epoch,
@@ -231,6 +234,7 @@ impl Oracle {
             spans: Vec::new(),
             updates: Vec::new(),
             binds: Vec::new(),
+            watched: watches::Watched::default(),
             requests: BTreeSet::new(),
             committers: BTreeMap::new(),
             last_epoch: Epoch(0),

@@ -13,7 +13,7 @@ use callsign_store::record::Record;
 
 use self::exam::examine;
 use crate::{
-    oracle::Check,
+    oracle::{Check, Oracle},
     rng::Rng,
     scenario::{Profile, Scenario},
     schedule::{Scheduler, first_blocked},
@@ -82,6 +82,7 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     setup.tuning.own_names = profile.own_names;
     setup.session.sweep_after = Duration::from_millis(profile.sweep);
     setup.elector.sweep_after = Duration::from_millis(profile.sweep);
+    setup.watches = true;
     setup.seed = 1000 + kind;
     let mut world = World::new(setup);
     for (machine, start) in world.nodes.iter_mut().zip([70, 5000, 300, 12, 90_000, 2, 40, 800]) {
@@ -202,14 +203,25 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     }
     let mut oracle = std::mem::take(&mut world.oracle);
     oracle.at_rest(world);
+    read_all(world, &mut oracle);
     world.oracle = oracle;
     if world.oracle.violation().is_some() || !examine(world, scheduler, trace) {
         return;
     }
     let mut oracle = std::mem::take(&mut world.oracle);
     oracle.at_rest(world);
+    read_all(world, &mut oracle);
     oracle.check_history();
     world.oracle = oracle;
+}
+
+/// All readers take everything that there is for them. That is done to a copy, so that a trace does not depend on it.
+fn read_all(world: &World, oracle: &mut Oracle) {
+    for node in world.ids() {
+        let Some(mut parts) = world.process(node).and_then(|process| process.parts.clone()) else { continue };
+        parts.read_all(world.member_now(node), |parts, effects| oracle.gives((node, true), parts, &effects));
+        oracle.check_readers(node, &parts);
+    }
 }
 
 /// Without the dead, who are neither started nor missed.

@@ -20,6 +20,7 @@ pub(crate) mod newer;
 mod process;
 mod starts;
 mod store;
+mod watching;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -46,6 +47,7 @@ pub use self::{
     process::{Acting, Op, OpAnswer, Parts, Process, Request},
     starts::Running,
     store::Orphan,
+    watching::{Filter, Reader, Readers},
 };
 use crate::{oracle::Oracle, shared::Shared};
 
@@ -54,6 +56,7 @@ pub type NodeId = u8;
 
 /// What a world is made with. It does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is chosen by itself
 pub struct Setup {
     /// The nodes' names, in their order.
     pub names: Vec<NodeName>,
@@ -88,6 +91,8 @@ pub struct Setup {
     pub window: u64,
     /// The nodes that run the next version: their records have a field that the others do not know.
     pub newer: BTreeSet<NodeId>,
+    /// Whether each process has readers that watch.
+    pub watches: bool,
     /// Where the nodes' jitter begins.
     pub seed: u64,
 }
@@ -137,6 +142,9 @@ impl Setup {
                 memory_bytes: 400,
                 max_lag: 64 << 20,
                 batch_bytes: 1200,
+                watch_bytes: 1600,
+                missed_bytes: 1200,
+                watch_looks: 4096,
             },
             proof: true,
             eager: true,
@@ -146,6 +154,7 @@ impl Setup {
             loses: 0,
             window: 32,
             newer: BTreeSet::new(),
+            watches: false,
             seed: 1,
         }
     }

@@ -368,7 +368,16 @@ impl Args {
         self.print(self.client().and_then(|client| client.post(path, &body)), work, print)
     }
 
-    fn client(&self) -> Result<Client> {
+    /// The registry that is asked, if it is not the node's first.
+    pub(super) fn registry(&self) -> Option<&str> {
+        self.registry.as_deref()
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    pub(super) fn client(&self) -> Result<Client> {
         let token = self.token_file.as_deref().map(Token::read).transpose();
         let token = token.map_err(|error| Usage(format!("{error:#}")))?;
         Ok(Client::new(&self.node, self.wait).with_token(token.as_ref()))

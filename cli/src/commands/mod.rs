@@ -8,5 +8,6 @@ pub(crate) mod doctor;
 pub(crate) mod hold;
 pub(crate) mod node;
 pub(crate) mod run;
+pub(crate) mod watch;
 pub(crate) mod wipe;
 pub(crate) mod witness;

@@ -36,6 +36,12 @@ fn exit_status(is_printed: bool, work: Work, status: u8) -> u8 {
     }
 }
 
+/// Prints a line of many, on standard output. False: nobody reads it.
+pub(crate) fn line(text: &str) -> bool {
+    let mut stream = io::stdout().lock();
+    stream.write_all(format!("{text}\n").as_bytes()).and_then(|()| stream.flush()).is_ok()
+}
+
 /// Prints a line about what goes on, on standard error. A line that cannot be written is dropped.
 pub(crate) fn tell(line: impl fmt::Display) {
     let _ = print_to(io::stderr().lock(), &format!("{line}\n"));

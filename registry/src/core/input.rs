@@ -17,7 +17,14 @@ use callsign_store::{
 use callsign_transport::Kind;
 
 use crate::{
-    core::{entry::Entry, message::Message, meta::Meta, name::Name},
+    core::{
+        entry::Entry,
+        message::Message,
+        meta::Meta,
+        name::Name,
+        select::Select,
+        watch::{Given, WatchId},
+    },
     error::{ConsistentError, NotStarted, RegisterError, UnregisterError, UpdateError},
 };
 
@@ -272,6 +279,12 @@ pub enum Input {
     StartEnded { name: Name, claim: CallId, yielded: Yielded },
     /// A watched actor has ended.
     ActorEnded { actor: u64 },
+    /// Somebody watches, and has room for so many events.
+    OpenWatch { id: WatchId, select: Select, from: Option<Position>, room: usize },
+    /// It has taken so many of them.
+    ReadWatch { id: WatchId, events: usize },
+    /// It watches no more.
+    CloseWatch { id: WatchId },
     /// A time asked for has come.
     Wake,
     /// For now, nothing more is waiting: what was collected is to be sent.
@@ -344,6 +357,8 @@ pub enum Effect {
     Answer { call: CallId, answer: Answer },
     /// Have the actor of this name started, and say what came of it: once.
     Start { name: Name, granted: Granted },
+    /// Give events to whoever watches: it has room for them.
+    Given { watch: WatchId, events: Vec<Given> },
     /// Say when this actor ends.
     Watch { actor: u64 },
     /// It holds no name any more.

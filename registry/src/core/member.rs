@@ -51,6 +51,7 @@ use crate::core::{
     table::Table,
     trim::Trim,
     tuning::Tuning,
+    watch::Watchers,
 };
 
 /// How often time is looked at while somebody waits. Deadlines are kept to within this.
@@ -130,6 +131,7 @@ pub struct Member<T> {
     trim: Trim,
     host: Host,
     reads: Reads,
+    watchers: Watchers,
     ready: Vec<(CallId, Time)>,
     /// Who asked for this member's handoff, and of which epoch. This node is its own elector.
     to_run: BTreeMap<NodeName, Epoch>,
@@ -165,6 +167,7 @@ impl<T: Table> Member<T> {
             trim: Trim::new(config.tuning.cut_worth, config.tuning.max_lag),
             host: Host::new(),
             reads: Reads::default(),
+            watchers: Watchers::new(config.tuning),
             ready: Vec::new(),
             to_run: BTreeMap::new(),
             transfer_to: None,
@@ -331,10 +334,22 @@ impl<T: Table> Member<T> {
     fn dispatch(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::View(view) => self.on_view(now, view, effects),
-            Input::SessionOpened(session) => self.host.on_session_opened(session),
-            Input::SessionLapsed(session) => self.host.on_session_lapsed(session),
-            Input::SessionResumed(session) => self.host.on_session_resumed(session),
-            Input::SessionLost => self.host.on_session_lost(now.time),
+            Input::SessionOpened(session) => {
+                self.watchers.resumed();
+                self.host.on_session_opened(session);
+            }
+            Input::SessionLapsed(session) => {
+                self.watchers.lapsed();
+                self.host.on_session_lapsed(session);
+            }
+            Input::SessionResumed(session) => {
+                self.watchers.resumed();
+                self.host.on_session_resumed(session);
+            }
+            Input::SessionLost => {
+                self.watchers.lapsed();
+                self.host.on_session_lost(now.time);
+            }
             Input::Lineage(lineage) => self.begin_lineage(now, lineage, effects),
             Input::LinkUp { node, incarnation, link } => {
                 self.on_link_up(&node, Linked { incarnation, number: link }, effects);
@@ -358,6 +373,11 @@ impl<T: Table> Member<T> {
                 self.host.on_start_ended(now, name, claim, yielded, effects);
             }
             Input::ActorEnded { actor } => self.host.on_actor_ended(actor, effects),
+            Input::OpenWatch { id, select, from, room } => {
+                self.watchers.open(&mut self.replica, (id, select), from, room);
+            }
+            Input::ReadWatch { id, events } => self.watchers.has_room(id, events),
+            Input::CloseWatch { id } => self.watchers.close(now.time, id),
             Input::Wake => self.on_wake(now, effects),
             Input::Idle => self.on_idle(now, effects),
         }
@@ -589,6 +609,9 @@ impl<T: Table> Member<T> {
     fn on_idle(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.proceed_host(now, effects);
         self.proceed(now, effects);
+        if !planted!("watch-after-the-answer") {
+            self.watchers.proceed(now.time, &mut self.replica, effects);
+        }
         if self.drain.has_left() {
             return;
         }
@@ -598,7 +621,7 @@ impl<T: Table> Member<T> {
         let end = self.replica.is_based().then(|| self.replica.end());
         self.reads.proceed(Turn::new(now.time, &self.config.keys, &mut self.next_op, effects), end);
         // Before anything is sent: what waited for a verdict that has come is asked for with the rest.
-        self.host.settle(now, &self.replica, effects);
+        self.settle_host(now, effects);
         let begin = effects.len();
         let leader = self.leader().map(|(epoch, node)| (epoch, node.clone()));
         let around = Surroundings {
@@ -624,8 +647,13 @@ impl<T: Table> Member<T> {
         self.say_applied(now.time, effects);
         self.say_synced(now, effects);
         self.give_up_base(now, effects);
-        self.host.settle(now, &self.replica, effects);
-        self.reads.settle(now.time, &self.replica, effects);
+        self.settle_host(now, effects);
+        if !self.watchers.owes() {
+            self.reads.settle(now.time, &self.replica, effects);
+        }
+        if planted!("watch-after-the-answer") {
+            self.watchers.proceed(now.time, &mut self.replica, effects);
+        }
         let drains = self.drain.has_begun();
         // Trusted by the same rule as a registration: `ready` must not say yes where `register` says "lapsed".
         let is_trusted = self.host.is_trusted(now);
@@ -638,6 +666,13 @@ impl<T: Table> Member<T> {
             !is_ready && !is_over
         });
         self.drive_drain(now, effects);
+    }
+
+    /// Whoever waits for a position is answered after those who watch were given what changed there.
+    fn settle_host(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if !self.watchers.owes() {
+            self.host.settle(now, &self.replica, effects);
+        }
     }
 
     /// Goes on with what is done a few names at a time.
@@ -685,7 +720,7 @@ impl<T: Table> Member<T> {
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
         }
-        if self.replica.is_busy() || self.catchup.is_busy() || self.host.is_busy() {
+        if self.replica.is_busy() || self.catchup.is_busy() || self.host.is_busy() || self.watchers.owes() {
             return now;
         }
         let is_waiting = self.host.is_waiting()

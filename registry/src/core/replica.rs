@@ -20,8 +20,10 @@ use crate::core::{
     log::{Batch, CorruptBatch, Op},
     message::{Chunk, ChunkHeld},
     name::Name,
-    rows::{Held, Rows},
+    rows::{Held, Rows, Tour},
     table::{More, Row, Slot, Table},
+    watch::Memory,
+    why::{GivenUp, Why},
 };
 
 /// The most bytes of batches that wait for a gap to close. More are dropped, and fetched later.
@@ -73,6 +75,8 @@ pub struct Replica<T> {
     installing: Option<Installing>,
     waiting: BTreeMap<Position, Waiting>,
     waiting_bytes: usize,
+    /// The latest changes, for whoever watches.
+    memory: Memory,
     /// Names changed since the start of each snapshot that is being sent. One that has too many to remember is forgotten.
     pub touched: BTreeMap<(NodeName, u64), Touched>,
 }
@@ -124,8 +128,48 @@ impl<T: Table> Replica<T> {
             installing: None,
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
+            memory: Memory::default(),
             touched: BTreeMap::new(),
         }
+    }
+
+    /// What changed lately.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    /// Remembers what changes from here on.
+    pub(crate) fn remember(&mut self) {
+        if !self.memory.is_on() {
+            self.memory.turn_on(self.based.then(|| self.position()));
+            self.rows.keep_swept(true);
+        }
+    }
+
+    /// Nobody wants to know any more.
+    pub(crate) fn remember_nothing(&mut self) {
+        self.memory.turn_off();
+        self.rows.keep_swept(false);
+    }
+
+    /// Remembers what was swept of that which is gone, and when all of it was.
+    fn remember_swept(&mut self) {
+        for (name, row) in self.rows.take_swept() {
+            self.memory.swept(&name, &row);
+        }
+        if self.memory.is_sweeping() {
+            let rows = &self.rows;
+            self.memory.close_swept(|session| rows.gone_below(session).is_none());
+        }
+    }
+
+    /// A walk over all names.
+    pub(crate) fn tour(&self) -> Tour {
+        self.rows.tour()
     }
 
     /// Who holds a name.
@@ -154,6 +198,7 @@ impl<T: Table> Replica<T> {
         let mut proceeded = Proceeded::default();
         if self.rows.is_sweeping() {
             self.rows.sweep(names);
+            self.remember_swept();
         } else {
             proceeded.installed = self.go_on_installing(names);
         }
@@ -167,6 +212,7 @@ impl<T: Table> Replica<T> {
             let Some((name, row)) = rows.pop() else {
                 (self.epoch, self.end, self.based) = (self.epoch.max(*epoch), *end, true);
                 self.installing = None;
+                self.memory.begin_at(self.end.position);
                 return Some(self.end.position);
             };
             let session = self.rows.shared(&row.session);
@@ -202,11 +248,14 @@ impl<T: Table> Replica<T> {
         self.installing = None;
         self.end = LogEnd::default();
         self.based = true;
+        self.memory.lose();
+        self.memory.begin_at(Position(0));
     }
 
     /// The table is a prefix of the log that nobody can continue. Readers learn that it is not complete.
     pub fn give_up_base(&mut self) {
         self.based = false;
+        self.memory.lose();
         self.installing = None;
         self.waiting.clear();
         self.waiting_bytes = 0;
@@ -225,6 +274,7 @@ impl<T: Table> Replica<T> {
 
     /// Passes over the log up to its end. Right only if the next batch resets.
     pub fn skip_to(&mut self, end: LogEnd) {
+        self.memory.lose();
         self.end = end;
     }
 
@@ -312,6 +362,7 @@ impl<T: Table> Replica<T> {
     pub fn apply(&mut self, batch: &Batch) -> Applied {
         debug_assert!(batch.position > self.position(), "the log is applied forwards");
         let mut applied = Applied::default();
+        let mut resets = false;
         let sessions: Vec<Arc<SessionId>> = batch.sessions.iter().map(|id| self.rows.shared(id)).collect();
         for op in &batch.ops {
             match op {
@@ -332,19 +383,25 @@ impl<T: Table> Replica<T> {
                         let more = More::of(*position, batch.position, meta.clone());
                         self.touch(name);
                         applied.starts.extend(row.is_starting().then(|| name.clone()));
-                        self.rows.change(name, Row { request: *request, actor: *actor, more, ..row });
+                        let was = self.memory.is_on().then(|| row.clone());
+                        let now = Row { request: *request, actor: *actor, more, ..row };
+                        self.changed(name, batch.position, (was.as_ref(), Some(&now)), || Why::Bound);
+                        self.rows.change(name, now);
                     }
                 }
                 Op::Update { name, position, request, meta } => {
                     if let Some(row) = self.row(name).filter(|row| row.position == *position) {
                         let more = More::of_actor(row.actor(), *position, batch.position, meta.clone());
                         self.touch(name);
-                        self.rows.change(name, Row { request: *request, more, ..row });
+                        let was = self.memory.is_on().then(|| row.clone());
+                        let now = Row { request: *request, more, ..row };
+                        self.changed(name, batch.position, (was.as_ref(), Some(&now)), || Why::Updated);
+                        self.rows.change(name, now);
                     }
                 }
-                Op::Unregister { name, position, .. } => {
+                Op::Unregister { name, position, why } => {
                     if self.row(name).is_some_and(|row| row.position == *position) {
-                        self.free(name, &mut applied);
+                        self.free(name, batch.position, why, &mut applied);
                     }
                 }
                 Op::HostGone { session } => {
@@ -361,26 +418,36 @@ impl<T: Table> Replica<T> {
                     for session in all {
                         self.free_all_of(&session, last, &mut applied);
                     }
-                    self.based = true;
+                    (self.based, resets) = (true, true);
                 }
             }
         }
         self.rows.forget_empty();
+        self.remember_swept();
         self.epoch = self.epoch.max(batch.epoch);
         self.end = batch.end();
+        if resets {
+            self.memory.lose();
+            self.memory.begin_at(batch.position);
+        }
         applied
     }
 
     fn put(&mut self, name: &Name, row: Row) {
         self.touch(name);
+        let (position, is_starting) = (row.position, row.is_starting());
+        let now = self.memory.is_on().then(|| row.clone());
         let former = self.rows.put(name, row);
         debug_assert!(former.is_none(), "the leader grants free names only");
+        let why = || if is_starting { Why::Starting } else { Why::Registered };
+        self.changed(name, position, (former.as_ref(), now.as_ref()), why);
     }
 
-    fn free(&mut self, name: &Name, applied: &mut Applied) {
+    fn free(&mut self, name: &Name, at: Position, why: &GivenUp, applied: &mut Applied) {
         let Some(row) = self.rows.take(name) else { return };
         self.touch(name);
         applied.starts.extend(row.is_starting().then(|| name.clone()));
+        self.changed(name, at, (Some(&row), None), || why.into());
         if row.session.node == self.me {
             applied.own_freed.push((name.clone(), row));
         }
@@ -393,13 +460,31 @@ impl<T: Table> Replica<T> {
         if session.node == self.me {
             applied.own_gone.push(session.clone());
         }
+        // Rows below that are gone already, and not by this.
+        let from = self.rows.gone_below(session).unwrap_or_default();
         let gone = self.rows.hide(session, below);
         if gone > 0 && !planted!("host-gone-not-touched") {
             for touched in self.touched.values_mut() {
                 touched.gone.insert(session.clone(), below);
             }
         }
+        if gone > 0 && self.memory.is_on() {
+            self.memory.hidden(position, session, from..below);
+        }
         gone as u64
+    }
+
+    /// Whoever watches is told.
+    fn changed(
+        &mut self,
+        name: &Name,
+        position: Position,
+        (was, now): (Option<&Row>, Option<&Row>),
+        why: impl FnOnce() -> Why,
+    ) {
+        if self.memory.is_on() {
+            self.memory.changed(name, position, (was, now), why());
+        }
     }
 
     fn touch(&mut self, name: &Name) {
@@ -416,6 +501,7 @@ impl<T: Table> Replica<T> {
         self.rows.hide_all(Position(u64::MAX));
         self.based &= planted!("base-before-it-is-installed");
         self.installing = Some(Installing { rows: snapshot.rows, epoch, end });
+        self.memory.lose();
         // What is being sent from here was begun on the former content.
         self.touched.clear();
         true

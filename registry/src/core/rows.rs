@@ -5,6 +5,7 @@
 //! rows count as gone at once, and [`Rows::sweep`] removes them.
 
 mod names;
+mod tour;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,6 +15,7 @@ use callsign_store::{
 };
 
 pub use self::names::Names;
+pub(crate) use self::tour::Tour;
 use crate::core::{
     name::Name,
     table::{Row, Slot, Table},
@@ -51,16 +53,38 @@ pub(crate) struct Rows<T> {
     table: T,
     sessions: BTreeMap<SessionId, Held>,
     gone: BTreeMap<SessionId, Gone>,
+    /// Rows that were gone and are not in the table any more, if somebody wants to know them.
+    swept: Option<Vec<(Name, Row)>>,
 }
 
 impl<T: Table> Rows<T> {
     /// None yet.
     pub(crate) fn new(table: T) -> Self {
-        Self { table, sessions: BTreeMap::new(), gone: BTreeMap::new() }
+        Self { table, sessions: BTreeMap::new(), gone: BTreeMap::new(), swept: None }
     }
 
     pub(crate) fn sessions(&self) -> &BTreeMap<SessionId, Held> {
         &self.sessions
+    }
+
+    /// A walk over all names.
+    pub(crate) fn tour(&self) -> Tour {
+        Tour::over(&self.sessions)
+    }
+
+    /// Whether rows that are gone are kept when they leave the table, to be [taken](Self::take_swept).
+    pub(crate) fn keep_swept(&mut self, keeps: bool) {
+        self.swept = keeps.then(Vec::new);
+    }
+
+    /// Rows that were gone, and have left the table.
+    pub(crate) fn take_swept(&mut self) -> Vec<(Name, Row)> {
+        self.swept.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Rows of this session below a position are gone and may be in the table. None: there are none.
+    pub(crate) fn gone_below(&self, session: &SessionId) -> Option<Position> {
+        self.gone.get(session).map(|gone| gone.below)
     }
 
     /// How many names there are. Cost: the number of sessions.
@@ -102,11 +126,15 @@ impl<T: Table> Rows<T> {
         row.slot = Slot(u32::try_from(held.names.len()).unwrap_or(u32::MAX));
         held.names.push(name.clone());
         held.digest ^= digest(name, row.position);
-        let former = self.table.put(name.clone(), row).filter(|former| self.is_there(former));
-        if let Some(former) = &former {
-            self.unlist(name, former);
+        let former = self.table.put(name.clone(), row)?;
+        if self.is_there(&former) {
+            self.unlist(name, &former);
+            return Some(former);
         }
-        former
+        if !planted!("watch-misses-what-is-taken-again") {
+            self.swept.iter_mut().for_each(|swept| swept.push((name.clone(), former.clone())));
+        }
+        None
     }
 
     /// Replaces the row of a name by another one of the same registration.
@@ -183,7 +211,10 @@ impl<T: Table> Rows<T> {
                 (row.position < below && *row.session == *session) || planted!("sweep-takes-what-is-new")
             };
             if self.table.row(&name).as_ref().is_some_and(is_gone) {
-                self.table.take(&name);
+                let row = self.table.take(&name);
+                if let (Some(swept), Some(row)) = (&mut self.swept, row) {
+                    swept.push((name, row));
+                }
             }
         }
         if gone.names.is_empty() {

@@ -1,9 +1,10 @@
 //! Which names somebody wants to see: a filter over rows.
 
 use callsign_transport::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::core::{
+    entry::Entry,
     meta::{Meta, MetaError},
     name::Name,
     table::Row,
@@ -18,10 +19,11 @@ use crate::core::{
 /// # }
 /// # page().unwrap();
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[must_use]
 pub struct Select {
     prefix: String,
+    only: Option<Name>,
     node: Option<String>,
     kind: Option<Kind>,
     /// Fields of the metadata, and what each is equal to, as MessagePack.
@@ -98,16 +100,37 @@ impl Select {
 
     /// Whether a name is looked for, whoever holds it.
     pub(crate) fn has_name(&self, name: &str) -> bool {
-        name.starts_with(&self.prefix) && self.after.as_deref().is_none_or(|after| name > after)
+        name.starts_with(&self.prefix)
+            && self.only.as_deref().is_none_or(|only| name == only)
+            && self.after.as_deref().is_none_or(|after| name > after)
     }
 
     /// Whether a row is, whatever its name.
     pub(crate) fn has_row(&self, row: &Row) -> bool {
-        self.node.as_ref().is_none_or(|node| row.session.node.as_str() == node)
-            && self.kind.is_none_or(|kind| row.kind == kind)
+        self.has_holder(row.session.node.as_str(), row.kind, row.meta())
+    }
+
+    /// The same, of an entry.
+    pub(crate) fn has_entry(&self, entry: &Entry) -> bool {
+        self.has_holder(entry.node.as_str(), entry.kind, entry.raw_meta())
+    }
+
+    fn has_holder(&self, node: &str, kind: Kind, meta: Option<&Meta>) -> bool {
+        self.node.as_ref().is_none_or(|wanted| wanted == node)
+            && self.kind.is_none_or(|wanted| wanted == kind)
             && self.fields.iter().all(|(field, value)| {
-                row.meta().and_then(|meta| meta.field(field)).is_some_and(|found| found == value.as_bytes())
+                meta.and_then(|meta| meta.field(field)).is_some_and(|found| found == value.as_bytes())
             })
+    }
+
+    /// Whether it is for pages: it begins behind a name, or ends after some.
+    pub(crate) fn is_paged(&self) -> bool {
+        self.after.is_some() || self.limit.is_some()
+    }
+
+    /// Only this name.
+    pub(crate) fn one(name: impl Into<Name>) -> Self {
+        Self { only: Some(name.into()), ..Self::default() }
     }
 }
 

@@ -12,17 +12,13 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::{
-    Time,
-    ids::{NodeName, SessionId},
-    planted,
-};
+use callsign_store::{Time, ids::NodeName, planted};
 
 use crate::core::{
     message::{Chunk, MESSAGE_BYTES, Message},
     name::Name,
     replica::{Replica, Touched},
-    rows::Names,
+    rows::Tour,
     table::{Row, Table},
 };
 
@@ -39,34 +35,12 @@ const MAX_WALKS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Walk {
-    /// The sessions that are still to be walked over, and how many names of the last one.
-    sessions: Vec<SessionId>,
-    left: Option<usize>,
+    /// Over the names that were there.
+    tour: Tour,
     /// Then the names that were changed meanwhile.
     again: VecDeque<Name>,
     next_index: u64,
     last_asked: Time,
-}
-
-impl Walk {
-    /// The next name that was there when the walk began, or came since.
-    ///
-    /// It goes from the end of each session's list to its beginning: a name that goes leaves its place to the last one, which was
-    /// walked over, unless it comes to stand before those that were.
-    fn next<'a, T: Table>(&mut self, replica: &'a Replica<T>) -> Option<&'a Name> {
-        loop {
-            let names = replica.sessions().get(self.sessions.last()?).map(|held| &held.names);
-            let count = names.map_or(0, Names::len);
-            let left = self.left.unwrap_or(count).min(count);
-            self.left = left.checked_sub(1).filter(|left| *left > 0);
-            if self.left.is_none() {
-                self.sessions.pop();
-            }
-            if let Some(name) = names.and_then(|names| names.get(left.checked_sub(1)?)) {
-                return Some(name);
-            }
-        }
-    }
 }
 
 /// What there is still room for in a chunk. The last row may be larger than the room that was left.
@@ -112,13 +86,7 @@ impl Walks {
             return Message::SnapshotRefused { id };
         }
         let count = replica.count();
-        let walk = Walk {
-            sessions: replica.sessions().keys().cloned().collect(),
-            left: None,
-            again: VecDeque::new(),
-            next_index: 0,
-            last_asked: now,
-        };
+        let walk = Walk { tour: replica.tour(), again: VecDeque::new(), next_index: 0, last_asked: now };
         self.walks.insert((to.clone(), id), walk);
         let limit = count.max(TOUCHED_CHUNKS * self.chunk);
         replica.touched.insert((to.clone(), id), Touched::at_most(limit));
@@ -162,13 +130,13 @@ impl Walks {
         let mut room = Room { names: self.chunk, bytes: MESSAGE_BYTES };
         let mut taken = Vec::new();
         while room.is_left()
-            && let Some(name) = walk.next(replica).cloned().or_else(|| walk.again.pop_front())
+            && let Some(name) = walk.tour.next(replica.sessions()).cloned().or_else(|| walk.again.pop_front())
         {
             let row = replica.row(&name);
             room.take(&name, row.as_ref());
             taken.push((name, row));
         }
-        let walked = walk.sessions.is_empty() && walk.again.is_empty();
+        let walked = walk.tour.is_over() && walk.again.is_empty();
         let mut end = None;
         if let Some(touched) = replica.touched.get_mut(&key) {
             for (session, below) in touched.take_gone() {

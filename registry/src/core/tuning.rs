@@ -24,6 +24,13 @@ pub struct Tuning {
     pub own_names: usize,
     /// How many bytes a leader puts into a batch at most. Larger: the store may refuse it.
     pub batch_bytes: usize,
+    /// How many bytes of changes a member remembers for whoever watches. Smaller: a reader that is slow, or comes back, gets everything
+    /// anew.
+    pub watch_bytes: usize,
+    /// How many bytes of names one reader may have missed. More: it gets everything anew.
+    pub missed_bytes: usize,
+    /// How many changes are looked at in a step for all who watch. Larger: what comes meanwhile waits for longer.
+    pub watch_looks: usize,
 }
 
 impl Default for Tuning {
@@ -36,6 +43,9 @@ impl Default for Tuning {
             memory_bytes: 16 << 20,
             max_lag: 64 << 20,
             batch_bytes: MAX_BATCH_BYTES,
+            watch_bytes: 4 << 20,
+            missed_bytes: 256 << 10,
+            watch_looks: 8192,
         }
     }
 }

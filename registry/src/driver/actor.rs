@@ -37,6 +37,7 @@ mod pumps;
 mod recorders;
 mod repeated;
 mod watched;
+mod watching;
 
 pub(crate) use callers::{Calls, Flag, Listener, Shared};
 pub(crate) use recorders::Recorders;

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Batch, Op, RequestNumber};
+use callsign::{
+    Why,
+    cores::{Batch, Op, RequestNumber},
+};
 use callsign_elector::record::{
     AuthorFloor, Evidence, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry, SessionFloor,
     SessionRecord, Term,
@@ -15,6 +18,7 @@ use callsign_store::{
 
 use super::{
     Author, Check, Holder, Inner, Kind, Oracle, STARTING, Span, elections::Election, states::digest,
+    watches::Logged,
 };
 use crate::world::{CoreId, NodeId, World, newer::is_newer, number_of};
 
@@ -320,6 +324,8 @@ impl Inner {
                             format!("n{name} is registered at {position:?} while {former:?} has it"),
                         );
                     }
+                    let why = if is_starting { Why::Starting } else { Why::Registered };
+                    self.watched.add(Logged::new(position, name, (None, Some(&holder)), why));
                     self.spans.push(Span { name, holder, to: None, given_up: None });
                 }
                 Op::Bind { name, position: token, request, actor, meta } => {
@@ -335,8 +341,10 @@ impl Inner {
                         );
                         return self.fail(Check::BindTrue, what);
                     };
+                    let was = holder.clone();
                     (holder.revision, holder.meta) = (position, meta.clone());
                     (holder.actor, holder.is_starting) = (*actor, false);
+                    self.watched.add(Logged::new(position, name, (Some(&was), Some(holder)), Why::Bound));
                     let (session, holder) = (holder.session.clone(), holder.clone());
                     if let Some(span) = self.spans.iter_mut().find(|s| s.name == name && s.to.is_none()) {
                         span.holder = holder;
@@ -356,12 +364,14 @@ impl Inner {
                         );
                         return self.fail(Check::UpdateTrue, what);
                     };
+                    let was = holder.clone();
                     (holder.revision, holder.meta) = (position, meta.clone());
+                    self.watched.add(Logged::new(position, name, (Some(&was), Some(holder)), Why::Updated));
                     let session = holder.session.clone();
                     self.updates.push((name, *token, position));
                     self.decided(&session, *request, position);
                 }
-                Op::Unregister { name, position: token, .. } => {
+                Op::Unregister { name, position: token, why } => {
                     let name = number_of(name);
                     names.push(name);
                     if self.truth.get(&name).is_some_and(|holder| holder.token == *token) {
@@ -369,7 +379,7 @@ impl Inner {
                         if let Some(span) = self.spans.iter_mut().find(|s| s.name == name && s.to.is_none()) {
                             span.given_up = Some(step);
                         }
-                        self.free(name, position);
+                        self.free(name, position, why.into());
                     }
                 }
                 Op::HostGone { session } => {
@@ -388,7 +398,7 @@ impl Inner {
                         .map(|(name, _)| *name)
                         .collect();
                     for name in held {
-                        self.free(name, position);
+                        self.free(name, position, Why::NodeGone);
                     }
                 }
                 Op::Reset => {
@@ -404,7 +414,7 @@ impl Inner {
                     }
                     let held: Vec<u8> = self.truth.keys().copied().collect();
                     for name in held {
-                        self.free(name, position);
+                        self.free(name, position, Why::Reset);
                     }
                 }
                 Op::Open => {}
@@ -434,8 +444,10 @@ impl Inner {
         }
     }
 
-    fn free(&mut self, name: u8, position: Position) {
-        self.truth.remove(&name);
+    fn free(&mut self, name: u8, position: Position, why: Why) {
+        if let Some(was) = self.truth.remove(&name) {
+            self.watched.add(Logged::new(position, name, (Some(&was), None), why));
+        }
         let open = self.spans.iter_mut().find(|span| span.name == name && span.to.is_none());
         if let Some(span) = open {
             span.to = Some(position);

@@ -186,6 +186,7 @@ impl Inner {
         self.truth.clone_from(&before.truth);
         self.digests.clone_from(&before.digests);
         self.spans.clone_from(&before.spans);
+        self.watched.roll_back(&before.watched);
         self.updates.clone_from(&before.updates);
         self.binds.clone_from(&before.binds);
         self.requests.clone_from(&before.requests);
@@ -261,6 +262,7 @@ impl Inner {
         self.told.clear();
         self.voided.extend(std::mem::take(&mut self.open_calls).into_keys());
         self.spans.clear();
+        self.watched.clear();
         self.updates.clear();
         self.binds.clear();
         self.requests.clear();
@@ -283,6 +285,11 @@ impl Inner {
             // Nobody knew what was lost, or nobody who knew could say it yet.
             self.losses.is_history_torn = true;
         }
+    }
+
+    /// Whether some process may know what was lost.
+    pub(super) fn has_stale(&self) -> bool {
+        !self.losses.stale.is_empty() || self.losses.present.is_some()
     }
 
     /// Everybody has looked at the store: who has not begun anew did not know what was lost.

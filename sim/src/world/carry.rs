@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    pub(super) fn member_now(&self, node: NodeId) -> Now {
+    pub(crate) fn member_now(&self, node: NodeId) -> Now {
         let now = self.local(node);
         let trusted = self.process(node).and_then(|process| process.trusted(now));
         Now { time: Time(now), trusted }
@@ -205,6 +205,7 @@ impl World {
 
     fn step_core(&mut self, node: NodeId, told: Told) {
         let now = self.member_now(node);
+        let first = self.setup.watches.then(|| self.setup.names[0].clone());
         let mut oracle = std::mem::take(&mut self.oracle);
         let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) else {
             self.oracle = oracle;
@@ -218,7 +219,14 @@ impl World {
         } else {
             false
         };
+        if let Some(first) = first.as_ref().filter(|_| is_of_member && !is_last) {
+            parts.ask_of_readers(now, first);
+        }
         parts.core.step(now, told, &mut effects);
+        if is_last && first.is_some() {
+            let waits = parts.core.member().watch_waits();
+            oracle.gives((node, waits), parts, &effects);
+        }
         if is_of_member {
             let asked = effects.iter().filter_map(|effect| match effect {
                 RegistryEffect::Member(effect) => Some(effect),
@@ -381,8 +389,8 @@ impl World {
                     parts.acting.remove(&claim);
                 }
             }
-            // Whoever listens changes nothing here, and the session was told by the core.
-            Effect::Same { .. } | Effect::Suspect { .. } => {}
+            // Whoever listens changes nothing here, the session was told by the core, and readers were judged.
+            Effect::Same { .. } | Effect::Suspect { .. } | Effect::Given { .. } => {}
             Effect::Forget { claim } => self.flag_on_the_way(node, claim),
             Effect::Tell(tell) => {
                 if let Tell::Synced(epoch, position) = tell {

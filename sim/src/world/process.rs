@@ -23,7 +23,7 @@ use crate::{oracle::Check, shared::Shared};
 
 use crate::rng::Rng;
 
-use super::{CoreId, NodeId, World, starts::Running};
+use super::{CoreId, NodeId, World, starts::Running, watching::Readers};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
 const MOST_STEPS: u32 = 10_000;
@@ -114,6 +114,8 @@ pub struct Parts {
     pub yielded: BTreeSet<u64>,
     /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
     pub acting: BTreeMap<CallId, Acting>,
+    /// Whoever watches here.
+    pub readers: Readers,
 }
 
 /// A running process.
@@ -283,6 +285,7 @@ impl World {
             over: BTreeSet::new(),
             yielded: BTreeSet::new(),
             acting: BTreeMap::new(),
+            readers: Readers::default(),
         };
         let Some(process) = self.process_mut(node) else { return };
         process.parts = Some(parts);

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Result;
-use callsign::{RegisterError, RegisterOptions, Registration, Registry};
+use callsign::{RegisterError, RegisterOptions, Registration, Registry, UntilError};
 use callsign_store::time::Time;
 use ractor::ActorRef;
 use tokio::sync::{Notify, watch};
@@ -17,8 +17,8 @@ use crate::{
 
 /// How long to wait before what was not answered is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How often a name is looked at that another one holds.
-const LOOK_AT_HOLDER: Duration = Duration::from_millis(200);
+/// How long one wait for the end of another holder is.
+const LOOK_AT_HOLDER: Duration = Duration::from_secs(60);
 /// How long one wait for the registry to serve is, before it is said that it does not.
 const SERVES: Duration = Duration::from_secs(10);
 
@@ -91,17 +91,12 @@ impl Holder<'_> {
                 Err(error) => error,
             };
             match &error {
-                RegisterError::Taken { holder, .. } if self.args.wait => {
+                RegisterError::Taken { .. } if self.args.wait => {
                     say_once(format!("waiting: {error}"));
-                    let token = holder.token();
-                    let is_theirs = || match self.registry.lookup(&self.args.name) {
-                        Ok(Some(entry)) => entry.token() <= token,
-                        Ok(None) => false,
-                        Err(_) => true,
-                    };
-                    while is_theirs() {
-                        tokio::time::sleep(LOOK_AT_HOLDER).await;
-                    }
+                    // Whoever comes first then has it: it is asked for again.
+                    while let Err(UntilError::TimedOut { .. }) =
+                        self.registry.until_gone(&self.args.name, LOOK_AT_HOLDER).await
+                    {}
                 }
                 RegisterError::Taken { .. } => {
                     say_once(format!("{error}"));

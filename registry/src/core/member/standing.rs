@@ -10,6 +10,18 @@ impl<T: Table> Member<T> {
         self.leader.as_ref().and_then(Leader::batch_operations)
     }
 
+    /// Whether those who watch had to wait in the last step: for what is gone to be swept, or for the replica to be a prefix of the log.
+    #[cfg(feature = "cores")]
+    pub fn watch_waits(&self) -> bool {
+        self.watchers.waits()
+    }
+
+    /// Whether the replica has to go on with something.
+    #[cfg(feature = "cores")]
+    pub fn is_sweeping(&self) -> bool {
+        self.replica.is_busy() || self.watchers.owes()
+    }
+
     pub(super) fn say_synced(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let term = &self.view.term;
         let (epoch, is_at_end) = match self.leader() {

@@ -21,7 +21,7 @@ use callsign_store::{
 use ractor::{ActorCell, ActorRef};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Kick, Parts, watched::Watched};
+use super::{Kick, Parts, watched::Watched, watching::Watching};
 use crate::{
     core::{
         caller::OnOutage,
@@ -82,6 +82,8 @@ pub(crate) struct Shared {
     claims: Mutex<HashMap<CallId, Kept>>,
     /// Actors that were started for a name, by its claim, until the member has heard of it.
     yields: Mutex<HashMap<CallId, ActorCell>>,
+    /// Whoever watches.
+    pub(crate) watches: Watching,
     /// The actors that hold a name or ask for one.
     pub(super) watched: Watched,
     pub(super) failure: OnceLock<NodeFailure>,
@@ -115,6 +117,7 @@ impl Shared {
             answers: Mutex::new(HashMap::new()),
             claims: Mutex::new(HashMap::new()),
             yields: Mutex::new(HashMap::new()),
+            watches: Watching::default(),
             watched: Watched::default(),
             failure: OnceLock::new(),
             next_call: AtomicU64::new(1),
@@ -152,6 +155,7 @@ impl Shared {
             kept.flag.store(true, Ordering::SeqCst);
         }
         self.stop_yields();
+        self.watches.end();
         self.changed.notify_waiters();
     }
 

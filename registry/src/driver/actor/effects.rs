@@ -55,6 +55,7 @@ impl Driver {
             Effect::Start { name, granted } => {
                 start::begin(&self.supervisor, &self.shared, name, granted);
             }
+            Effect::Given { watch, events } => self.shared.watches.give(watch, events),
             Effect::Watch { actor } => self.watch(actor),
             Effect::Unwatch { actor } => {
                 if self.shared.watched.remove(actor).is_some() {

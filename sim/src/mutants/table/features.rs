@@ -3,6 +3,7 @@
 use crate::mutants::{Mutant, table::mutant};
 
 const HAZARD: &str = "DESIGN 10 (metadata)";
+const WATCH: &str = "DESIGN 10 (watch)";
 
 const START: &str = "DESIGN 10 (start if absent)";
 
@@ -63,4 +64,76 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("bound-while-lapsed", "registry/src/core/host/starts.rs")
         .does("Binds what a start brought while the session is not trusted.")
         .found("standard", 20_000, START),
+    Mutant {
+        name: "watch-passes-what-is-swept",
+        file: "registry/src/core/watch/memory.rs",
+        what: "Gives the next position though names of a session that is gone are still to be swept.",
+        hazard: WATCH,
+        scenario: "standard",
+        within: 1_000,
+    },
+    Mutant {
+        name: "watch-misses-what-is-taken-again",
+        file: "registry/src/core/rows.rs",
+        what: "Gives no end of a registration whose session is gone, if somebody else has the name before it is swept.",
+        hazard: WATCH,
+        scenario: "standard",
+        within: 5_000,
+    },
+    Mutant {
+        name: "watch-goes-on-over-a-gap",
+        file: "registry/src/core/watch/memory.rs",
+        what: "Goes on as before behind a reset and behind a snapshot.",
+        hazard: WATCH,
+        scenario: "snapshots",
+        within: 5_000,
+    },
+    Mutant {
+        name: "watch-sees-only-what-it-is-now",
+        file: "registry/src/core/watch/watcher.rs",
+        what: "Gives a change only if it meets the filter after it.",
+        hazard: WATCH,
+        scenario: "standard",
+        within: 200,
+    },
+    Mutant {
+        name: "watch-lags-in-silence",
+        file: "registry/src/core/watch/watcher.rs",
+        what: "Does not say that a reader has missed something.",
+        hazard: WATCH,
+        scenario: "standard",
+        within: 200,
+    },
+    Mutant {
+        name: "watch-forgets-what-was-missed",
+        file: "registry/src/core/watch/watcher.rs",
+        what: "Does not keep what a slow reader has missed.",
+        hazard: WATCH,
+        scenario: "standard",
+        within: 200,
+    },
+    Mutant {
+        name: "watch-walks-ahead",
+        file: "registry/src/core/watch/watcher.rs",
+        what: "Gives the present state though older changes are still to be given.",
+        hazard: WATCH,
+        scenario: "standard",
+        within: 1_000,
+    },
+    Mutant {
+        name: "watch-passes-before-it-is-current",
+        file: "registry/src/core/watch/watcher.rs",
+        what: "Says that all was given up to a position, before the present state is complete.",
+        hazard: WATCH,
+        scenario: "standard",
+        within: 1_000,
+    },
+    Mutant {
+        name: "watch-after-the-answer",
+        file: "registry/src/core/member.rs",
+        what: "Answers whoever waits for a change before it gives it to those who watch.",
+        hazard: WATCH,
+        scenario: "standard",
+        within: 500,
+    },
 ];

@@ -23,6 +23,10 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::WentBack, "only counted"),
     (Check::RaisedForALoss, "planted defects of losses: raises-a-day-late"),
     (Check::WaitedOut, "planted defects of losses: no-wait-at-the-join"),
+    (Check::WatchTrue, "planted defects of features: watch-passes-what-is-swept"),
+    (Check::WatchPresent, "planted defects of features: watch-walks-ahead"),
+    (Check::WatchLast, "planted defects of features: watch-forgets-what-was-missed"),
+    (Check::WatchFirst, "planted defects of features: watch-after-the-answer"),
     (Check::CountedOn, "not yet: where it is broken the cluster does not serve again, which is seen first"),
 ];
 
