@@ -65,6 +65,8 @@ const NOT_THEN: &[Check] = &[
     Check::ReadTrue,
     Check::FreedTrue,
     Check::UpdateTold,
+    Check::StartTold,
+    Check::OneStart,
     Check::NoMeansNo,
     Check::OwnRegister,
     Check::LocalMonotonic,
@@ -87,8 +89,14 @@ const NOT_THEN: &[Check] = &[
 ];
 
 /// What is not promised either while nobody has written that something was lost: who has not noticed goes on where it was.
-const UNTIL_NOTICED: &[Check] =
-    &[Check::ActHeld, Check::ActClaimed, Check::TrustIsOpen, Check::OneHolder, Check::QueueOrder];
+const UNTIL_NOTICED: &[Check] = &[
+    Check::ActHeld,
+    Check::ActClaimed,
+    Check::TrustIsOpen,
+    Check::OneHolder,
+    Check::OneStart,
+    Check::QueueOrder,
+];
 
 impl Losses {
     /// Whether nothing was lost, or a lineage says so, or everybody has looked since.
@@ -103,7 +111,9 @@ impl Losses {
         }
         let Some(loss) = self.present else { return false };
         match check {
-            Check::ActHeld | Check::ActClaimed | Check::TrustIsOpen | Check::OneHolder => now < loss.until,
+            Check::ActHeld | Check::ActClaimed | Check::TrustIsOpen | Check::OneHolder | Check::OneStart => {
+                now < loss.until
+            }
             _ => NOT_THEN.contains(&check),
         }
     }

@@ -38,7 +38,14 @@ fn zone(zone: &str) -> Meta {
 }
 
 fn register(name: &str, meta: Option<Meta>) -> Op {
-    Op::Register { name: name.into(), session: 0, request: RequestNumber(1), actor: Some(5), kind: Kind(7), meta }
+    Op::Register {
+        name: name.into(),
+        session: 0,
+        request: RequestNumber(1),
+        actor: Some(5),
+        kind: Kind(7),
+        meta,
+    }
 }
 
 fn update(name: &str, token: u64, meta: Option<Meta>) -> Op {
