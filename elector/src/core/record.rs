@@ -137,7 +137,6 @@ pub struct MemberRow {
     /// Where its node listens for links: `host:port`.
     pub address: String,
     /// Where its node answers whoever administers it, if it says so. Opaque here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admin: Option<String>,
     /// For policies that rank members; 0 is ineligible. `sticky` looks only at that.
     pub priority: u32,
@@ -218,7 +217,6 @@ pub enum MembershipEvent {
         /// Where its node listens for links.
         address: String,
         /// Where its node answers whoever administers it, if it says so.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         admin: Option<String>,
         /// For policies that rank members; 0 is ineligible.
         priority: u32,

@@ -297,9 +297,9 @@ impl Inner {
         }
     }
 
-    /// Whether some process may know what was lost.
+    /// Whether some process may know what was lost, or nobody has written that anything was.
     pub(super) fn has_stale(&self) -> bool {
-        !self.losses.stale.is_empty() || self.losses.present.is_some()
+        !self.losses.stale.is_empty() || self.losses.present.is_some() || self.losses.is_history_torn()
     }
 
     /// Everybody has looked at the store: who has not begun anew did not know what was lost.
