@@ -218,11 +218,7 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
 /// All readers take everything that there is for them. That is done to a copy, so that a trace does not depend on it.
 fn read_all(world: &World, oracle: &mut Oracle) {
     for node in world.ids() {
-        let Some(process) = world.process(node) else { continue };
-        // One that is about to leave may not look at the store any more: it does not hear that something was lost.
-        let Some(mut parts) = process.parts.clone().filter(|_| !process.node.leaving().has_begun()) else {
-            continue;
-        };
+        let Some(mut parts) = world.process(node).and_then(|process| process.parts.clone()) else { continue };
         parts.read_all(world.member_now(node), |parts, effects| oracle.gives((node, true), parts, &effects));
         oracle.check_readers(node, &parts);
     }

@@ -295,7 +295,7 @@ impl Oracle {
         let Some(inner) = self.edit() else { return };
         let mut rows = None;
         let replica = parts.core.member().replica().position();
-        let is_stale = inner.has_stale();
+        let is_stale = inner.has_lost();
         for effect in effects {
             if let RegistryEffect::Member(Effect::Answer { answer, .. }) = effect
                 && !waits
