@@ -40,7 +40,7 @@ pub use self::{
     core::{config, policy, state, term, timing},
     driver::{campaign, conformance, fenced, follow, lease, metrics, sink},
 };
-pub use campaign::{Campaign, CampaignSettings, Leadership, Started};
+pub use campaign::{Campaign, CampaignSettings, CampaignStarted, Leadership};
 pub use config::ElectionConfig;
 pub use lease::{Election, LeaseOptions, LeaseOracle};
 pub use oracle::{

@@ -18,8 +18,8 @@ use std::{
 use anyhow::{Context, Result};
 use callsign::{SharedStore, open_store};
 use callsign_election::{
-    Campaign, CampaignSettings, Election, ElectionConfig, Fault, LeaseOptions, LeaseOracle, Lost, Policy,
-    Started, Timing,
+    Campaign, CampaignSettings, CampaignStarted, Election, ElectionConfig, Fault, LeaseOptions, LeaseOracle,
+    Lost, Policy, Timing,
     campaign::{CampaignEvent, CampaignEventKind, CampaignStartError, Release},
     lease::ElectionError,
 };
@@ -341,8 +341,8 @@ async fn begin(
             Program::new(plan, on_exit, Seat { leadership, singleton, member }, over)
         });
         match started.await {
-            Ok(Started::Running(campaign)) => return Ok(campaign),
-            Ok(Started::Ignored) => anyhow::bail!("there is no such election"),
+            Ok(CampaignStarted::Running(campaign)) => return Ok(campaign),
+            Ok(CampaignStarted::Ignored) => anyhow::bail!("there is no such election"),
             Err(CampaignStartError::Oracle(fault @ Fault::Transient { .. })) => {
                 say.line(format_args!("{fault}; tries again"));
                 tokio::time::sleep(START_AGAIN).await;

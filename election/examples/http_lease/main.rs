@@ -16,7 +16,7 @@ mod tests;
 use std::time::Duration;
 
 use callsign_election::{
-    Abort, Campaign, CampaignSettings, Fence, Grant, Lost, Role, Started, Timing,
+    Abort, Campaign, CampaignSettings, CampaignStarted, Fence, Grant, Lost, Role, Timing,
     campaign::Transition,
     fenced::Fenced,
     sink::{ByEpoch, FencedCell},
@@ -56,8 +56,8 @@ async fn take_part(
     let settings = CampaignSettings::new(ElectionName::new("reports")?, MemberId::new(name)?);
     let settings = settings.with_timing(Timing::for_lease(LEASE));
     match Campaign::start(oracle, Worker(name), settings).await? {
-        Started::Running(campaign) => Ok(campaign),
-        Started::Ignored => Err("the oracle declined".into()),
+        CampaignStarted::Running(campaign) => Ok(campaign),
+        CampaignStarted::Ignored => Err("the oracle declined".into()),
     }
 }
 

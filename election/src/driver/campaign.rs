@@ -1,11 +1,11 @@
 //! The one loop that takes part in an election: it claims, refreshes, and stops the work in time.
 //!
 //! ```no_run
-//! # use callsign_election::{Campaign, Oracle, Role, CampaignSettings, Started};
+//! # use callsign_election::{Campaign, Oracle, Role, CampaignSettings, CampaignStarted};
 //! # use callsign_store::ids::{ElectionName, MemberId};
 //! # async fn example<O: Oracle>(oracle: O, role: impl Role<O::Fence>) -> Result<(), Box<dyn std::error::Error>> {
 //! let settings = CampaignSettings::new(ElectionName::new("reports")?, MemberId::new("node-7")?);
-//! let Started::Running(campaign) = Campaign::start(oracle, role, settings).await? else { return Ok(()) };
+//! let CampaignStarted::Running(campaign) = Campaign::start(oracle, role, settings).await? else { return Ok(()) };
 //!
 //! let leadership = campaign.leadership(); // Clone; to be asked before each act
 //! let fence = leadership.check()?; // no lock, no I/O; Err(Lapsed) the instant its time is over
@@ -94,14 +94,14 @@ pub enum StopError {
 }
 
 /// What came of a start.
-pub enum Started<O: Oracle> {
+pub enum CampaignStarted<O: Oracle> {
     /// It takes part.
     Running(Campaign<O>),
     /// The oracle declined: there is no election here, and that is no error. The role was not touched.
     Ignored,
 }
 
-impl<O: Oracle> fmt::Debug for Started<O> {
+impl<O: Oracle> fmt::Debug for CampaignStarted<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Running(campaign) => f.debug_tuple("Running").field(campaign).finish(),
@@ -110,7 +110,7 @@ impl<O: Oracle> fmt::Debug for Started<O> {
     }
 }
 
-impl<O: Oracle> Started<O> {
+impl<O: Oracle> CampaignStarted<O> {
     /// The campaign, if the oracle did not decline.
     pub fn running(self) -> Option<Campaign<O>> {
         match self {
@@ -146,7 +146,7 @@ impl<O: Oracle> Campaign<O> {
         oracle: O,
         role: impl Role<O::Fence>,
         settings: CampaignSettings,
-    ) -> Result<Started<O>, CampaignStartError> {
+    ) -> Result<CampaignStarted<O>, CampaignStartError> {
         Self::start_with(oracle, settings, |_| role).await
     }
 
@@ -155,9 +155,11 @@ impl<O: Oracle> Campaign<O> {
         oracle: O,
         settings: CampaignSettings,
         make: impl FnOnce(Leadership<O::Fence>) -> R,
-    ) -> Result<Started<O>, CampaignStartError> {
+    ) -> Result<CampaignStarted<O>, CampaignStartError> {
         let handle = tasks::start(oracle, settings, make).await?;
-        Ok(handle.map_or(Started::Ignored, |handle| Started::Running(Self { handle: Arc::new(handle) })))
+        Ok(handle.map_or(CampaignStarted::Ignored, |handle| {
+            CampaignStarted::Running(Self { handle: Arc::new(handle) })
+        }))
     }
 
     /// What tells whether this member leads. To be asked before each act.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use callsign_election::{
-    Campaign, CampaignSettings, ElectionConfig, Fence, LeaseOptions, LeaseOracle, Oracle, Policy, Started,
-    Timing,
+    Campaign, CampaignSettings, CampaignStarted, ElectionConfig, Fence, LeaseOptions, LeaseOracle, Oracle,
+    Policy, Timing,
     campaign::{self, OnLoss, Trouble},
     oracle::RegistryElector,
 };
@@ -325,8 +325,8 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         };
         let started = Campaign::start_with(oracle, settings, role).await;
         let campaign = match started {
-            Ok(Started::Running(campaign)) => campaign,
-            Ok(Started::Ignored) => {
+            Ok(CampaignStarted::Running(campaign)) => campaign,
+            Ok(CampaignStarted::Ignored) => {
                 supervisor.stop(None);
                 return Err(SingletonError::Ignored);
             }

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::toy::*;
 use crate::{
     core::term::{AuthorityTime, Term},
-    driver::campaign::{Campaign, Phase, Started, StopError, SubscriptionError, Transition, Trouble},
+    driver::campaign::{Campaign, CampaignStarted, Phase, StopError, SubscriptionError, Transition, Trouble},
     oracle::{Attempt, Fault, Grant, Oracle, Reaction, Signal, Validity, Verdict},
     role::{Abort, Lost, Role},
 };
@@ -136,7 +136,7 @@ impl<F: Sync> Role<F> for Hasty {
 async fn an_oracle_that_panics_over_its_signals_is_polled() {
     for late in [false, true] {
         let started = Campaign::start(Nervous { late }, Hasty { is_hasty: false }, settings("a")).await;
-        let Started::Running(campaign) = started.unwrap() else { panic!("it declined") };
+        let CampaignStarted::Running(campaign) = started.unwrap() else { panic!("it declined") };
         until(|| campaign.leadership().check().is_ok()).await;
         tokio::time::sleep(6 * LEASE).await;
         assert!(campaign.leadership().check().is_ok(), "it is refreshed");
@@ -147,7 +147,7 @@ async fn an_oracle_that_panics_over_its_signals_is_polled() {
 #[tokio::test(start_paused = true)]
 async fn a_role_that_panics_before_it_waits_costs_its_term_only() {
     let started = Campaign::start(Nervous { late: true }, Hasty { is_hasty: true }, settings("a")).await;
-    let Started::Running(campaign) = started.unwrap() else { panic!("it declined") };
+    let CampaignStarted::Running(campaign) = started.unwrap() else { panic!("it declined") };
     let mut transitions = campaign.subscribe();
     for leads in [false, true, false, true] {
         let next = timeout(s(600), transitions.next()).await.expect("it goes on").unwrap();

@@ -14,7 +14,7 @@ use crate::{
         term::{AuthorityTime, Fence, Term},
         timing::{Timing, TimingError},
     },
-    driver::campaign::{Campaign, CampaignSettings, CampaignStartError, Started, Transition},
+    driver::campaign::{Campaign, CampaignSettings, CampaignStartError, CampaignStarted, Transition},
     oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Validity, Verdict},
     tests::Idle,
 };
@@ -67,7 +67,7 @@ async fn j2_an_oracle_may_fail_or_decline_to_start() {
     let fault = Fault::Fatal("no such table".to_owned());
     let refused = start(Err(fault.clone())).await.unwrap_err();
     assert_eq!(refused, CampaignStartError::Oracle(fault));
-    assert!(matches!(start(Ok(Init::Ignore)).await, Ok(Started::Ignored)));
+    assert!(matches!(start(Ok(Init::Ignore)).await, Ok(CampaignStarted::Ignored)));
     sleep(s(60)).await;
     assert_eq!(journal.lines(), [""; 0]);
     assert_eq!(authority.lock().calls, 0);

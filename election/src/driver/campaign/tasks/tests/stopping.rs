@@ -9,7 +9,7 @@ use super::toy::*;
 use crate::{
     core::{term::Fence, timing::Timing},
     driver::campaign::{
-        Campaign, CampaignSettings, Release, Started, StopError, SubscriptionError, Transition,
+        Campaign, CampaignSettings, CampaignStarted, Release, StopError, SubscriptionError, Transition,
     },
     oracle::{Grant, Signal},
     role::{Abort, Lost, Role},
@@ -189,7 +189,7 @@ async fn a_role_that_blocks_its_thread_does_not_block_the_campaign() {
         .with_timing(Timing::for_lease(s(1)));
     let (go, blocked) = std::sync::mpsc::channel();
     let started = Campaign::start(Toy::new(&authority), Blocking(blocked), settings).await.unwrap();
-    let Started::Running(campaign) = started else { panic!("it declined") };
+    let CampaignStarted::Running(campaign) = started else { panic!("it declined") };
     let mut transitions = campaign.subscribe();
     while !matches!(transitions.next().await.unwrap(), Transition::Leading(_)) {}
     assert_eq!(campaign.stop().await, Err(StopError::RoleStuck));

@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::{
     core::term::{AuthorityTime, Fence, Term},
-    driver::campaign::{Campaign, CampaignEvent, CampaignSettings, Started, Transition, Transitions},
+    driver::campaign::{Campaign, CampaignEvent, CampaignSettings, CampaignStarted, Transition, Transitions},
     oracle::{
         Attempt, Context, Denial, Fault, Grant, Init, Oracle, Reaction, Refusal, Signal, Validity, Verdict,
     },
@@ -319,7 +319,7 @@ pub(super) async fn member_with(oracle: Toy, mut settings: CampaignSettings, jou
     let seen = Arc::clone(&events);
     settings.observer = Some(Arc::new(move |event| seen.lock().unwrap().push(event.clone())));
     let started = Campaign::start(oracle, journal.clone(), settings).await.unwrap();
-    let Started::Running(campaign) = started else { panic!("it declined") };
+    let CampaignStarted::Running(campaign) = started else { panic!("it declined") };
     let transitions = campaign.subscribe();
     Member { campaign, journal, transitions, events }
 }
