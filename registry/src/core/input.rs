@@ -211,7 +211,7 @@ pub enum Answer {
     Left,
 }
 
-/// Who holds a name whose actor was to be started.
+/// The holder of a name whose actor was to be started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StartedAs {
     /// The actor that was started for this call.

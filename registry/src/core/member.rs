@@ -668,7 +668,7 @@ impl<T: Table> Member<T> {
         self.drive_drain(now, effects);
     }
 
-    /// Whoever waits for a position is answered after those who watch were given what changed there.
+    /// Calls that wait for a position are answered after readers of watches were given what changed there.
     fn settle_host(&mut self, now: Now, effects: &mut Vec<Effect>) {
         if !self.watchers.owes() {
             self.host.settle(now, &self.replica, effects);

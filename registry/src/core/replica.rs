@@ -474,7 +474,7 @@ impl<T: Table> Replica<T> {
         gone as u64
     }
 
-    /// Whoever watches is told.
+    /// Puts a change into the memory that watches read.
     fn changed(
         &mut self,
         name: &Name,

@@ -1,6 +1,6 @@
 //! The public face: join a registry, register, look up, leave.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
 
 use callsign_elector::settings::{InForce, Settings};
 use callsign_store::{
@@ -185,8 +185,12 @@ impl Registry {
         let wait = options.wait.unwrap_or(self.shared.calls.timeout);
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
-        let granted = self.ask_to_register(caller, call, listener).await?;
-        Ok(Registration::new(name, granted, self.shared.clone()))
+        let ask = |wait| {
+            let asked = self.ask_once(call.clone(), wait, listener.clone());
+            async { ControlFlow::<Infallible, _>::Continue(asked.await) }
+        };
+        let ControlFlow::Continue(granted) = self.ask_by_core(caller, ask).await;
+        Ok(Registration::new(name, granted?, self.shared.clone()))
     }
 
     /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,
@@ -204,13 +208,15 @@ impl Registry {
         }
     }
 
-    /// Has the member ask, when the core says so, and tells the core what came of it.
-    async fn ask_to_register(
+    /// Asks the member, when the core says so, and tells the core what came of it. `ask` may break off with an answer of its own.
+    pub(super) async fn ask_by_core<B, F>(
         &self,
         mut caller: Caller,
-        call: Call,
-        listener: Option<Listener>,
-    ) -> Result<Granted, RegisterError> {
+        mut ask: impl FnMut(Duration) -> F,
+    ) -> ControlFlow<B, Result<Granted, RegisterError>>
+    where
+        F: Future<Output = ControlFlow<B, Result<Granted, RegisterError>>>,
+    {
         let mut trusted = Box::pin(self.shared.trusted.notified());
         let mut input = CallerInput::Begin;
         while let Some(effect) = caller.step(self.shared.now(), self.node.outage.lasting(), input) {
@@ -219,18 +225,23 @@ impl Registry {
                     // Before the call: trust that comes back while it is being refused is not missed.
                     trusted.set(self.shared.trusted.notified());
                     trusted.as_mut().enable();
-                    CallerInput::Answered(self.ask_once(call.clone(), wait, listener.clone()).await)
+                    CallerInput::Answered(ask(wait).await?)
                 }
                 CallerEffect::AwaitTrust(until) => tokio::select! {
                     biased;
                     () = trusted.as_mut() => CallerInput::Trusted,
                     () = self.clock().sleep_until(until) => CallerInput::Wake,
                 },
-                CallerEffect::Done(how) => return how,
+                CallerEffect::Done(how) => return ControlFlow::Continue(how),
             };
         }
         // It was told of nothing else than what it waited for.
-        Err(caller.unknown(self.clock().now()))
+        ControlFlow::Continue(Err(caller.unknown(self.clock().now())))
+    }
+
+    /// What a call is told that the member did not answer.
+    pub(super) fn unasked(&self) -> RegisterError {
+        self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)
     }
 
     async fn ask_once(
@@ -241,7 +252,7 @@ impl Registry {
     ) -> Result<Granted, RegisterError> {
         match self.shared.register(call, wait, listener).await {
             Some(Answer::Registered(answer)) => answer,
-            _ => Err(self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)),
+            _ => Err(self.unasked()),
         }
     }
 

@@ -6,6 +6,7 @@
 use std::{
     fmt,
     future::Future,
+    ops::ControlFlow,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -21,7 +22,7 @@ use ractor::{ActorCell, ActorProcessingErr, ActorRef, ActorStatus};
 
 use crate::{
     core::{
-        caller::{Caller, CallerEffect, CallerInput, OnOutage},
+        caller::{Caller, OnOutage},
         entry::Entry,
         input::{Answer, Call, CallId, Granted, Input, StartedAs, Yielded},
         meta::Meta,
@@ -149,7 +150,7 @@ impl Slot {
     }
 }
 
-/// Whoever goes away before the start has begun wants none.
+/// A caller. One that goes away before the start has begun wants none.
 struct Waits(Slot);
 
 impl Drop for Waits {
@@ -162,7 +163,7 @@ impl Registry {
     /// Finds the actor that holds a name, or starts one: one start for the whole cluster, however many ask at the same time.
     ///
     /// The name is taken first. Then `start` is run, on this node, in a task of its own, and the actor that it returns holds the
-    /// name. Whoever asks meanwhile, on whichever node, waits for that, and gets [`Started::Theirs`]. While it runs, a lookup finds
+    /// name. A caller that asks meanwhile, on whichever node, waits for that, and gets [`Started::Theirs`]. While it runs, a lookup finds
     /// an entry that [is starting](Entry::is_starting), [`NameRef`](crate::NameRef)s wait, and `register` answers "taken".
     ///
     /// `start` gets the name's fencing token, and a check. At most one start of a name runs whose check passes: ask it before each
@@ -245,44 +246,29 @@ impl Registry {
         let meta = options.meta;
         let call = Call::Start { name: name.clone(), kind, on_lapse, meta, limit, patience };
         let waits = Waits(Slot(Arc::new(Mutex::new(Some(begin)))));
-        let mut caller = Caller::new(name.clone(), on_outage, self.clock().now(), request);
-        let mut trusted = Box::pin(self.shared.trusted.notified());
-        let mut input = CallerInput::Begin;
-        while let Some(effect) = caller.step(self.shared.now(), self.node.outage.lasting(), input) {
-            input = match effect {
-                CallerEffect::Ask(_) => {
-                    // Before the call: trust that comes back while it is being refused is not missed.
-                    trusted.set(self.shared.trusted.notified());
-                    trusted.as_mut().enable();
-                    let slot = waits.0.clone();
-                    let answer = self.shared.start(call.clone(), request, listener.clone(), slot).await;
-                    CallerInput::Answered(match answer {
-                        Some(Answer::Started(Ok(StartedAs::Ours(granted)))) => Ok(granted),
-                        Some(Answer::Started(Ok(StartedAs::Theirs(entry)))) => {
-                            return Ok(Started::Theirs(entry));
-                        }
-                        Some(Answer::Started(Err(NotStarted::Register(error)))) => Err(error),
-                        Some(Answer::Started(Err(error))) => return Err(error),
-                        _ => Err(self
-                            .shared
-                            .failure()
-                            .cloned()
-                            .map_or(RegisterError::Left, RegisterError::Failed)),
-                    })
+        let caller = Caller::new(name.clone(), on_outage, self.clock().now(), request);
+        let ask = |_| {
+            let asked = self.shared.start(call.clone(), request, listener.clone(), waits.0.clone());
+            async {
+                match asked.await {
+                    Some(Answer::Started(Ok(StartedAs::Ours(granted)))) => ControlFlow::Continue(Ok(granted)),
+                    Some(Answer::Started(Ok(StartedAs::Theirs(entry)))) => {
+                        ControlFlow::Break(Ok(Started::Theirs(entry)))
+                    }
+                    Some(Answer::Started(Err(NotStarted::Register(error)))) => {
+                        ControlFlow::Continue(Err(error))
+                    }
+                    Some(Answer::Started(Err(error))) => ControlFlow::Break(Err(error)),
+                    _ => ControlFlow::Continue(Err(self.unasked())),
                 }
-                CallerEffect::AwaitTrust(until) => tokio::select! {
-                    biased;
-                    () = trusted.as_mut() => CallerInput::Trusted,
-                    () = self.clock().sleep_until(until) => CallerInput::Wake,
-                },
-                CallerEffect::Done(how) => {
-                    let registration = Registration::new(name, how?, self.shared.clone());
-                    return Ok(Started::Ours(registration));
-                }
-            };
+            }
+        };
+        match self.ask_by_core(caller, ask).await {
+            ControlFlow::Continue(granted) => {
+                Ok(Started::Ours(Registration::new(name, granted?, self.shared.clone())))
+            }
+            ControlFlow::Break(answer) => answer,
         }
-        // It was told of nothing else than what it waited for.
-        Err(caller.unknown(self.clock().now()).into())
     }
 }
 

@@ -114,7 +114,7 @@ pub struct Parts {
     pub yielded: BTreeSet<u64>,
     /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
     pub acting: BTreeMap<CallId, Acting>,
-    /// Whoever watches here.
+    /// The readers of watches here.
     pub readers: Readers,
 }
 

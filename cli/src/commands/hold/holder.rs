@@ -93,7 +93,7 @@ impl Holder<'_> {
             match &error {
                 RegisterError::Taken { .. } if self.args.wait => {
                     say_once(format!("waiting: {error}"));
-                    // Whoever comes first then has it: it is asked for again.
+                    // Others may wait for it, too, so it is asked for again.
                     while let Err(UntilError::TimedOut { .. }) =
                         self.registry.until_gone(&self.args.name, LOOK_AT_HOLDER).await
                     {}

@@ -56,7 +56,7 @@ pub(super) enum Duty {
     /// What was asked for and not sent yet is refused: behind this name of those that wait for another, then behind this number.
     TurnAwayQueued(Option<Name>),
     TurnAwayUnsent(RequestNumber),
-    /// Whoever waits for the start of another looks at what became of it: behind this name.
+    /// Callers that wait for the start of another are told what became of it: those of names behind this one.
     LookAtStarts(Option<Name>),
     /// Claims and log are compared: rows from a place on, then claims behind a name.
     CompareRows {

@@ -28,7 +28,7 @@ use crate::{
 /// The most bytes that are kept of why a start failed.
 const MAX_REASON_BYTES: usize = 200;
 
-/// Who asks for a name for an actor that is yet to be started.
+/// A request for a name for an actor that is yet to be started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Starter {
     /// What messages the actor will take.
@@ -415,7 +415,7 @@ impl Host {
         self.give_up(name.clone(), claim.position, GivenUp::StartFailed { reason }, None);
     }
 
-    /// Ends the claim of a start that runs: first of all it is flagged. Whoever waits for it is told.
+    /// Ends the claim of a start that runs. First the claim is flagged, then its caller is told.
     pub(super) fn end_start(
         &mut self,
         name: &Name,

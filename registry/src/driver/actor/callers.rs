@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     claims: Mutex<HashMap<CallId, Kept>>,
     /// Actors that were started for a name, by its claim, until the member has heard of it.
     yields: Mutex<HashMap<CallId, ActorCell>>,
-    /// Whoever watches.
+    /// The readers of watches.
     pub(crate) watches: Watching,
     /// The actors that hold a name or ask for one.
     pub(super) watched: Watched,
