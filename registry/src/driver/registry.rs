@@ -9,7 +9,7 @@ use callsign_store::{
     supervision::NodeFailure,
 };
 use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
-use ractor::{ActorId, ActorRef, ActorStatus};
+use ractor::{ActorCell, ActorId, ActorRef, ActorStatus};
 
 use crate::{
     config::Config,
@@ -180,13 +180,14 @@ impl Registry {
         let (on_lapse, listener) = options.when_lapsed.split();
         let name: Name = name.into();
         self.tell_of_ended_holder(&name);
-        let (actor, kind, meta) = (address.pid, address.kind, options.meta);
+        let (cell, meta) = (actor.get_cell(), options.meta);
+        let (actor, kind) = (address.pid, address.kind);
         let call = Call::Register { name: name.clone(), actor, kind, on_lapse, meta };
         let wait = options.wait.unwrap_or(self.shared.calls.timeout);
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
         let ask = |wait| {
-            let asked = self.ask_once(call.clone(), wait, listener.clone());
+            let asked = self.ask_once(call.clone(), wait, listener.clone(), cell.clone());
             async { ControlFlow::<Infallible, _>::Continue(asked.await) }
         };
         let ControlFlow::Continue(granted) = self.ask_by_core(caller, ask).await;
@@ -249,8 +250,9 @@ impl Registry {
         call: Call,
         wait: Duration,
         listener: Option<Listener>,
+        cell: ActorCell,
     ) -> Result<Granted, RegisterError> {
-        match self.shared.register(call, wait, listener).await {
+        match self.shared.register(call, wait, listener, cell).await {
             Some(Answer::Registered(answer)) => answer,
             _ => Err(self.unasked()),
         }

@@ -63,7 +63,11 @@ pub const CHECKS: &[&str] = &[
     "registries joined beside that serve in the end",
     "replicas that are alike in the end",
     "tokens of one actor",
+    MESSAGES,
 ];
+
+/// What only recordings show.
+pub const MESSAGES: &str = "messages at the incarnation for which they were asked";
 
 type Count = Arc<Mutex<BTreeMap<&'static str, u64>>>;
 
