@@ -179,6 +179,12 @@ pub enum RegisterError {
         /// For how long, as this node has seen.
         lasting: Duration,
     },
+    /// The semaphore has another limit while anybody is in it. So it was at a moment after the call began.
+    #[error("the limit in force is {limit}")]
+    OtherLimit {
+        /// The limit in force.
+        limit: u32,
+    },
     /// The session that asked was closed. The name is not, and will not be, held by this request's session.
     #[error("the session ended while {name:?} was being registered")]
     SessionLost {

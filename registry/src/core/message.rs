@@ -109,6 +109,8 @@ pub enum Verdict {
     Moved { revision: Position },
     /// The registration that was to be changed is not there. Somebody else may hold the name.
     NotHeld { holder: Option<Entry> },
+    /// The semaphore in which a place was asked for has another limit, until nobody is in it.
+    OtherLimit { limit: u32 },
 }
 
 impl Verdict {

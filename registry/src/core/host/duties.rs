@@ -324,7 +324,7 @@ impl Host {
             }
             let (name, call) = self.queued.pop_any()?;
             match call {
-                Queued::Register { caller, .. } => {
+                Queued::Register { caller, .. } | Queued::Join { caller, .. } => {
                     let error = RegisterError::SessionLost { name: name.to_string() };
                     refuse(caller.call, error, effects);
                 }
@@ -332,7 +332,7 @@ impl Host {
                     let error = RegisterError::SessionLost { name: name.to_string() };
                     refuse_start(caller.call, error.into(), effects);
                 }
-                Queued::Unregister { caller } => {
+                Queued::Unregister { caller, .. } => {
                     let answer = not_held(&name, None);
                     effects.push(Effect::Answer { call: caller.call, answer });
                 }
