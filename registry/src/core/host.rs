@@ -46,7 +46,7 @@ use self::{
 use crate::{
     core::{
         entry::Entry,
-        group::GroupId,
+        group::{GroupId, Membership},
         input::{Answer, CallId, Effect, Event, Granted, Notice, Now, OnLapse},
         message::{Message, Request, Verdict, Wish},
         meta::{self, Meta},
@@ -501,6 +501,9 @@ impl Host {
     pub(crate) fn on_actor_ended(&mut self, actor: u64, effects: &mut Vec<Effect>) {
         let names: Vec<Name> = self.by_actor.get(&actor).into_iter().flatten().cloned().collect();
         for name in names {
+            if Membership::of(&name).is_some() && planted!("membership-outlives-its-actor") {
+                continue;
+            }
             let Some(claim) = self.end_claim(&name, None, effects) else { continue };
             match self.by_name.get(&name) {
                 None => self.give_up(name, claim.position, GivenUp::ActorEnded, None),

@@ -585,6 +585,11 @@ impl Staged {
 /// For whoever judges a replica.
 #[cfg(any(test, feature = "cores"))]
 impl Replica<BTreeMap<Name, Row>> {
+    /// The names of the members of a group, in their order.
+    pub fn members(&self, group: &str) -> Vec<Name> {
+        self.rows.members(group)
+    }
+
     /// All names and their rows.
     pub fn rows(&self) -> impl Iterator<Item = (&Name, &Row)> {
         self.rows.iter()

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use callsign_store::{ids::Position, planted};
 
 use super::Rows;
+#[cfg(any(test, feature = "cores"))]
+use crate::core::name::Name;
 use crate::core::{
     group::{Membership, Standing},
     table::Table,
@@ -36,6 +38,23 @@ impl<T: Table> Rows<T> {
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         left > 0
+    }
+}
+
+/// For whoever judges a replica.
+#[cfg(any(test, feature = "cores"))]
+impl<T: Table> Rows<T> {
+    /// The names of the members of a group, in their order.
+    pub(crate) fn members(&self, group: &str) -> Vec<Name> {
+        let mut members = Vec::new();
+        self.table.visit_group(group, &mut |name, standing| {
+            if self.is_there_of(&standing.session, standing.position) {
+                members.push((standing.clone(), name.clone()));
+            }
+            ControlFlow::Continue(())
+        });
+        members.sort_unstable();
+        members.into_iter().map(|(_, name)| name).collect()
     }
 }
 
