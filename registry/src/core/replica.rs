@@ -586,6 +586,7 @@ impl Staged {
 #[cfg(any(test, feature = "cores"))]
 impl Replica<BTreeMap<Name, Row>> {
     /// The names of the members of a group, in their order.
+    #[cfg(feature = "cores")]
     pub fn members(&self, group: &str) -> Vec<Name> {
         self.rows.members(group)
     }

@@ -118,6 +118,9 @@ impl World {
             let held = held.next_back().map(|(id, grant)| (*id, grant.token, grant.actor));
             let (id, token, actor) = stale.or(held)?;
             let name = super::name_of_id(id);
+            for asked in self.asked.values_mut() {
+                asked.is_void |= asked.node == node && asked.want.may_be(asked.actor, id);
+            }
             if self.granted.get(&id).is_some_and(|grant| grant.token == token) {
                 self.granted.remove(&id);
                 self.left.insert(node, Former { name: id, actor, token });

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use callsign_store::{ids::Position, planted};
 
 use super::Rows;
-#[cfg(any(test, feature = "cores"))]
+#[cfg(feature = "cores")]
 use crate::core::name::Name;
 use crate::core::{
     group::{Membership, Standing},
@@ -42,7 +42,7 @@ impl<T: Table> Rows<T> {
 }
 
 /// For whoever judges a replica.
-#[cfg(any(test, feature = "cores"))]
+#[cfg(feature = "cores")]
 impl<T: Table> Rows<T> {
     /// The names of the members of a group, in their order.
     pub(crate) fn members(&self, group: &str) -> Vec<Name> {

@@ -71,7 +71,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("standard", 5_000, GROUPS),
     mutant("limit-of-the-dead", "registry/src/core/rows/groups.rs")
         .does("Refuses a place for the limit of those whose session is gone.")
-        .found("standard", 20_000, GROUPS),
+        .found("crashes", 20_000, GROUPS),
     mutant("two-places-in-a-batch", "registry/src/core/leader.rs")
         .does("Gives two places of a semaphore one position, and so one token.")
         .found("standard", 5_000, GROUPS),
