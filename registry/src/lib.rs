@@ -62,6 +62,8 @@ mod pages {
     mod getting_started {}
     #[doc = include_str!("../../docs/names.md")]
     mod names {}
+    #[doc = include_str!("../../docs/groups.md")]
+    mod groups {}
 }
 
 #[cfg(feature = "election")]

@@ -153,7 +153,7 @@ impl Chunk {
         let row = row.map(|row| ChunkHeld {
             position: row.position,
             session: self.list(&row.session),
-            request: row.request,
+            request: if planted!("snapshot-without-request") { RequestNumber(0) } else { row.request },
             actor: row.actor().or(planted!("snapshot-without-state").then_some(row.actor)),
             kind: row.kind,
             revision: Some(row.revision())

@@ -90,6 +90,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("any-membership-left", "registry/src/core/host.rs")
         .does("Leaves a group by a token of another membership than the present one.")
         .found("standard", 20_000, GROUPS),
+    mutant("snapshot-without-request", "registry/src/core/message.rs")
+        .does("Leaves out of a snapshot which request a row is of, so that members of one batch have no order.")
+        .found("bulk", 20_000, GROUPS),
     mutant("membership-outlives-its-actor", "registry/src/core/host.rs")
         .does("Does not give up the memberships of an actor that has ended.")
         .found("standard", 1_000, GROUPS),
