@@ -2,6 +2,7 @@
 
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
+    group::{GroupId, Membership, Standing},
     input::{
         Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, Tell,
         Yielded,

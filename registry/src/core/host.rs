@@ -13,6 +13,7 @@ mod asking;
 mod away;
 mod decided;
 mod duties;
+mod groups;
 mod queued;
 mod reconcile;
 mod session;
@@ -38,12 +39,14 @@ use self::{
     asking::Asking,
     decided::AllDecided,
     duties::{Duties, Duty},
+    groups::Places,
     queued::{Queued, Queues},
     starts::Starts,
 };
 use crate::{
     core::{
         entry::Entry,
+        group::GroupId,
         input::{Answer, CallId, Effect, Event, Granted, Notice, Now, OnLapse},
         message::{Message, Request, Verdict, Wish},
         meta::{self, Meta},
@@ -157,6 +160,7 @@ pub(crate) struct Host {
     /// More of it is to be sent at once than was.
     has_more_to_send: bool,
     starts: Starts,
+    places: Places,
     is_lapsed: bool,
     differ_since: Option<Time>,
     /// Set when the node is about to leave: who is to be asked for new names.
@@ -180,6 +184,7 @@ impl Host {
             outbox: BTreeSet::new(),
             has_more_to_send: false,
             starts: Starts::default(),
+            places: Places::default(),
             is_lapsed: false,
             differ_since: None,
             turned_away: None,
@@ -273,23 +278,26 @@ impl Host {
         self.ask(open);
     }
 
+    /// With a token: only if the claim is that of it.
     pub(crate) fn unregister<T: Table>(
         &mut self,
         caller: Caller,
         name: Name,
+        token: Option<Position>,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
         if self.is_busy() {
-            return self.owes(Duty::Call(name, Queued::Unregister { caller }));
+            return self.owes(Duty::Call(name, Queued::Unregister { caller, token }));
         }
-        self.unregister_now(caller, name, replica, effects);
+        self.unregister_now(caller, name, token, replica, effects);
     }
 
     fn unregister_now<T: Table>(
         &mut self,
         caller: Caller,
         name: Name,
+        token: Option<Position>,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
@@ -304,11 +312,13 @@ impl Host {
                 open.caller = Some(caller);
                 return;
             }
-            return self.queued.push(name, Queued::Unregister { caller });
+            return self.queued.push(name, Queued::Unregister { caller, token });
         }
         // What is started here is not held yet.
         let is_starting = self.claims.get(&name).is_some_and(|claim| claim.actor.is_none());
-        let claim = if is_starting {
+        let is_another =
+            self.claims.get(&name).is_some_and(|claim| token.is_some_and(|t| t != claim.position));
+        let claim = if is_starting || (is_another && !planted!("any-membership-left")) {
             None
         } else if planted!("claim-outlives-unregister") {
             self.claims.get(&name).cloned()
@@ -396,7 +406,12 @@ impl Host {
             Queued::Start { caller, starter } => {
                 self.start_now(now, caller, name, *starter, replica, effects);
             }
-            Queued::Unregister { caller } => self.unregister_now(caller, name, replica, effects),
+            Queued::Join { caller, group, registrant } => {
+                self.join_now(now, caller, &group, registrant, effects);
+            }
+            Queued::Unregister { caller, token } => {
+                self.unregister_now(caller, name, token, replica, effects);
+            }
             Queued::Update { caller, change } => {
                 self.update_now(now, caller, name, change, replica, effects);
             }
@@ -434,6 +449,7 @@ impl Host {
         if let Some(actor) = claim.actor {
             self.by_actor.entry(actor).or_default().insert(name.clone());
         }
+        self.places.begins(&name);
         self.claims.insert(name, claim);
     }
 

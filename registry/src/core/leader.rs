@@ -37,6 +37,7 @@ use callsign_store::{
 use self::decide::decide;
 use crate::core::{
     fence::{Conditions, Fence},
+    group::Membership,
     input::{Effect, Event, OpId, Tell, Turn},
     log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, ONE_OPERATION, Op},
     message::{MESSAGE_BYTES, Message, Request, Verdict, Wish},
@@ -417,6 +418,7 @@ impl Leader {
         let mut builder = BatchBuilder::default();
         let mut decisions = Vec::new();
         let mut names: BTreeSet<Name> = BTreeSet::new();
+        let mut places: BTreeSet<String> = BTreeSet::new();
         let mut later = VecDeque::new();
         let position = self.next_position(replica.position());
         while let Some(pending) = self.queue.pop_front() {
@@ -424,7 +426,14 @@ impl Leader {
                 self.queue.push_front(pending);
                 break;
             }
+            // New places of one semaphore have positions of their own, so that those of its holders grow.
+            let place = match &pending.wish {
+                Wish::Register { .. } => Membership::of_place(&pending.name).map(|(group, _)| group),
+                _ => None,
+            };
+            let is_second_place = place.is_some_and(|group| places.contains(group));
             if (names.contains(&pending.name) && !planted!("two-operations-of-one-name"))
+                || (is_second_place && !planted!("two-places-in-a-batch"))
                 || self.is_of_the_dead(replica, &pending.name)
             {
                 later.push_back(pending);
@@ -433,6 +442,7 @@ impl Leader {
             let (op, verdict) = decide(replica, &pending, position, &mut builder);
             if let Some(op) = op {
                 names.insert(pending.name.clone());
+                places.extend(place.map(str::to_owned));
                 builder.push(op);
             }
             decisions.push(Decision { pending, verdict });

@@ -549,7 +549,7 @@ impl<T: Table> Member<T> {
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
         if self.drain.is_closing() {
             // Its claims are gone, or will be, and why: no caller may be told that it never held a name.
-            if matches!(call, Call::Register { .. } | Call::Start { .. }) {
+            if matches!(call, Call::Register { .. } | Call::Join { .. } | Call::Start { .. }) {
                 effects.push(Effect::Forget { claim: id });
             }
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
@@ -565,7 +565,13 @@ impl<T: Table> Member<T> {
                 let starter = Starter { kind, on_lapse, meta, limit, wait, until };
                 self.host.start(now, caller, name, starter, &self.replica, effects);
             }
-            Call::Unregister { name } => self.host.unregister(caller, name, &self.replica, effects),
+            Call::Join { group, actor, kind, on_lapse, meta } => {
+                self.host.join(now, caller, group, Registrant { actor, kind, on_lapse, meta }, effects);
+            }
+            Call::Unregister { name } => self.host.unregister(caller, name, None, &self.replica, effects),
+            Call::Withdraw { name, token } => {
+                self.host.unregister(caller, name, Some(token), &self.replica, effects);
+            }
             Call::Update { name, token, revision, meta } => {
                 let change = Change { token, revision, meta };
                 self.host.update(now, caller, name, change, &self.replica, effects);

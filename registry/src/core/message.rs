@@ -109,6 +109,8 @@ pub enum Verdict {
     Moved { revision: Position },
     /// The registration that was to be changed is not there. Somebody else may hold the name.
     NotHeld { holder: Option<Entry> },
+    /// The semaphore in which a place was asked for has another limit, until nobody is in it.
+    OtherLimit { limit: u32 },
 }
 
 impl Verdict {
@@ -151,7 +153,7 @@ impl Chunk {
         let row = row.map(|row| ChunkHeld {
             position: row.position,
             session: self.list(&row.session),
-            request: row.request,
+            request: if planted!("snapshot-without-request") { RequestNumber(0) } else { row.request },
             actor: row.actor().or(planted!("snapshot-without-state").then_some(row.actor)),
             kind: row.kind,
             revision: Some(row.revision())

@@ -33,6 +33,7 @@ use crate::{
 mod callers;
 mod effects;
 mod failing;
+mod holding;
 mod pumps;
 mod recorders;
 mod repeated;

@@ -418,7 +418,7 @@ fn a_host_says_why_it_gives_a_name_up() {
     alone.register("late", 8);
     let late = requests(&alone.flush(1))[0].number;
     let caller = Caller::new(Alone::NOW.time, CallId(9), Duration::from_secs(5));
-    alone.host.unregister(caller, "asked".into(), &alone.replica, &mut Vec::new());
+    alone.host.unregister(caller, "asked".into(), None, &alone.replica, &mut Vec::new());
     for actor in [5, 6, 8] {
         alone.host.on_actor_ended(actor);
     }

@@ -7,7 +7,7 @@ use callsign::{
 use callsign_store::ids::{Incarnation, Position};
 
 use super::{Check, Inner, Oracle};
-use crate::world::{Asked, NodeId, Want, World};
+use crate::world::{Asked, NameId, NodeId, Want, World};
 
 /// Who asks for a name: an actor of a process. Actors are numbered over the whole world.
 pub type Claimant = u64;
@@ -56,6 +56,11 @@ pub enum Outcome {
         /// In the log from here.
         at: Position,
     },
+    /// Others have a place in the semaphore under this limit.
+    OtherLimit {
+        /// The limit in force.
+        limit: u32,
+    },
     /// Read consistently.
     Read {
         /// Where.
@@ -78,6 +83,8 @@ pub struct Told {
     pub incarnation: Incarnation,
     /// What.
     pub want: Want,
+    /// The name. Of a membership, once it was granted.
+    pub name: NameId,
     /// For which actor.
     pub actor: Claimant,
     /// The registration that was there to be given up, or to be updated.
@@ -115,7 +122,7 @@ impl Oracle {
         id: CallId,
         node: NodeId,
         incarnation: Incarnation,
-        want: &Want,
+        (want, name): (&Want, NameId),
         (actor, target, expected): (u64, Position, Option<Position>),
     ) {
         self.note(node, || format!("call {}: {want:?} for actor {actor}", id.0));
@@ -126,6 +133,7 @@ impl Oracle {
             node,
             incarnation,
             want: want.clone(),
+            name,
             actor,
             target,
             expected,
@@ -135,7 +143,13 @@ impl Oracle {
         });
     }
 
-    pub(crate) fn answered(&mut self, id: CallId, node: NodeId, asked: Option<&Asked>, answer: Answer) {
+    pub(crate) fn answered(
+        &mut self,
+        id: CallId,
+        node: NodeId,
+        (asked, name): (Option<&Asked>, Option<NameId>),
+        answer: Answer,
+    ) {
         self.note(node, || format!("answer {}: {answer:?}", id.0));
         let Some(inner) = self.edit() else { return };
         if inner.voided.remove(&id) {
@@ -145,7 +159,9 @@ impl Oracle {
         let Some(at) = inner.open_calls.remove(&id).filter(|_| asked.is_some()) else {
             return inner.fail(Check::AnswerOnce, format!("call {id:?} was not open: {answer:?}"));
         };
+        inner.told[at].name = name.unwrap_or(inner.told[at].name);
         let outcome = match answer {
+            Answer::Registered(Err(RegisterError::OtherLimit { limit })) => Outcome::OtherLimit { limit },
             Answer::Registered(Ok(granted)) => Outcome::Granted { token: granted.token },
             Answer::Registered(Err(RegisterError::Taken { holder, .. })) => {
                 Outcome::Taken { token: holder.token() }
@@ -189,10 +205,13 @@ impl Inner {
 
     /// P4, by the log: an answer was true at some moment between the call and its answer.
     fn check_answer(&mut self, at: usize, outcome: &Outcome) {
-        let Told { want, began, actor, .. } = self.told[at].clone();
-        let (name, end) = (want.name(), self.position);
-        if matches!(outcome, Outcome::Refused | Outcome::Failed | Outcome::Taken { .. }) {
-            self.check_refused(name, actor, outcome);
+        let Told { name, began, actor, .. } = self.told[at].clone();
+        let end = self.position;
+        if matches!(
+            outcome,
+            Outcome::Refused | Outcome::Failed | Outcome::Taken { .. } | Outcome::OtherLimit { .. }
+        ) {
+            self.check_refused(at, outcome);
         }
         match outcome {
             Outcome::Granted { token } | Outcome::Taken { token } => {
@@ -271,13 +290,14 @@ impl Inner {
                     self.fail(Check::FreedTrue, format!("n{name}: {outcome:?}, asked at {began:?}"));
                 }
             }
+            Outcome::OtherLimit { limit } => self.check_other_limit(at, *limit),
             Outcome::Unknown => self.counts.add(Check::Unknown, 1),
             Outcome::Refused | Outcome::Failed => {}
         }
     }
 
     /// When a registration was changed last, at a position of the log.
-    fn revision_at(&self, name: u8, token: Position, at: Position) -> Position {
+    fn revision_at(&self, name: NameId, token: Position, at: Position) -> Position {
         let of_it = self.updates.iter().filter(|(of, under, to)| (*of, *under) == (name, token) && *to <= at);
         of_it.map(|(.., to)| *to).max().unwrap_or(token)
     }

@@ -65,6 +65,12 @@ impl Oracle {
                     to_tell.actors.remove(&actor);
                 }
             }
+            Input::Call { call: Call::Withdraw { name, token }, .. } => {
+                let holder = member.holds().find(|(held, _, at)| (*held, at) == (name, token));
+                if let Some((_, actor, _)) = holder {
+                    to_tell.actors.remove(&actor);
+                }
+            }
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use bytes::Bytes;
 use callsign::{
     Name,
-    cores::{Answer, Call, CallId, Effect, Event, Input, Message, StartedAs},
+    cores::{Answer, Call, CallId, Effect, Event, GroupId, Input, Message, StartedAs},
 };
 use callsign_elector::{
     elector::{self, ElectorEvent},
@@ -14,7 +14,7 @@ use callsign_elector::{
 };
 use callsign_store::{
     CommitOutcome, Key, Time, Transaction, Write,
-    ids::{Epoch, Position, SessionNumber},
+    ids::{Epoch, Position, SessionId, SessionNumber},
     keys::{ClusterKeys, RegistryKeys},
 };
 
@@ -121,6 +121,14 @@ impl<'a> OfElector<'a> {
     }
 }
 
+/// What a caller asked for.
+#[derive(Debug)]
+enum Asked {
+    Name(Name),
+    /// To be a member of it.
+    Group(GroupId),
+}
+
 /// A claim that has begun.
 #[derive(Debug)]
 struct Held {
@@ -139,7 +147,7 @@ pub struct OfMember<'a> {
     trust: &'a mut Trust,
     registry: &'a mut InRegistry,
     ways: Ways,
-    asked: BTreeMap<CallId, (Name, u64)>,
+    asked: BTreeMap<CallId, (Asked, u64)>,
     position: Position,
     last: u64,
     mark: (Option<SessionNumber>, (usize, u64)),
@@ -223,9 +231,17 @@ impl<'a> OfMember<'a> {
             Input::Call { id, call, .. } => {
                 self.registry.calls.call(&self.process, place, *id);
                 match call {
-                    Call::Register { name, actor, .. } => _ = self.asked.insert(*id, (name.clone(), *actor)),
+                    Call::Register { name, actor, .. } => {
+                        self.asked.insert(*id, (Asked::Name(name.clone()), *actor));
+                    }
                     // The actor that is started has no number yet.
-                    Call::Start { name, .. } => _ = self.asked.insert(*id, (name.clone(), 0)),
+                    Call::Start { name, .. } => {
+                        self.asked.insert(*id, (Asked::Name(name.clone()), 0));
+                    }
+                    // Its name is that of the session which will be granted it.
+                    Call::Join { group, actor, .. } => {
+                        self.asked.insert(*id, (Asked::Group(group.clone()), *actor));
+                    }
                     _ => {}
                 }
             }
@@ -259,8 +275,15 @@ impl<'a> OfMember<'a> {
                     }
                     _ => None,
                 };
-                if let (Some(granted), Some((name, actor))) = (granted, asked) {
+                if let (Some(granted), Some((asked, actor))) = (granted, asked) {
                     let (token, session) = (granted.token, granted.session);
+                    let name = match asked {
+                        Asked::Name(name) => name,
+                        Asked::Group(group) => {
+                            let Process { node, incarnation } = self.process.clone();
+                            group.member(&SessionId { node, incarnation, number: session }, actor)
+                        }
+                    };
                     let (process, place) = (self.process.clone(), place.clone());
                     let grant = Grant { process, place, session, name, actor, token };
                     self.registry.grants.grant(grant);

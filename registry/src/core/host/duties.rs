@@ -27,6 +27,7 @@ use super::{
     digest, not_held, refuse,
     starts::{not_registered, refuse_start},
 };
+use crate::core::group::Membership;
 
 /// Where telling is: behind this actor, or behind this one of its names.
 type Told = Option<(u64, Option<Name>)>;
@@ -331,7 +332,10 @@ impl Host {
         slice: &mut Slice,
         effects: &mut Vec<Effect>,
     ) -> Option<Duty> {
-        let names = self.by_actor.get(&actor).into_iter().flatten().take(slice.left);
+        let outlives =
+            |name: &Name| Membership::of(name).is_some() && planted!("membership-outlives-its-actor");
+        let names =
+            self.by_actor.get(&actor).into_iter().flatten().filter(|name| !outlives(name)).take(slice.left);
         let names: Vec<Name> = names.cloned().collect();
         let mut is_done = names.is_empty();
         slice.took(names.len());
@@ -369,7 +373,7 @@ impl Host {
             }
             let (name, call) = self.queued.pop_any()?;
             match call {
-                Queued::Register { caller, .. } => {
+                Queued::Register { caller, .. } | Queued::Join { caller, .. } => {
                     let error = RegisterError::SessionLost { name: name.to_string() };
                     refuse(caller.call, error, effects);
                 }
@@ -377,7 +381,7 @@ impl Host {
                     let error = RegisterError::SessionLost { name: name.to_string() };
                     refuse_start(caller.call, error.into(), effects);
                 }
-                Queued::Unregister { caller } => {
+                Queued::Unregister { caller, .. } => {
                     let answer = not_held(&name, None);
                     effects.push(Effect::Answer { call: caller.call, answer });
                 }

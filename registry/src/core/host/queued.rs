@@ -5,15 +5,33 @@ use std::{
     ops::Bound,
 };
 
-use super::{Caller, Change, Name, Registrant, Starter, meta};
+use super::{Caller, Change, GroupId, Name, Position, Registrant, Starter, meta};
 
 /// A call that waits for another one on the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Queued {
-    Register { caller: Caller, registrant: Registrant },
-    Start { caller: Caller, starter: Box<Starter> },
-    Unregister { caller: Caller },
-    Update { caller: Caller, change: Change },
+    Register {
+        caller: Caller,
+        registrant: Registrant,
+    },
+    Start {
+        caller: Caller,
+        starter: Box<Starter>,
+    },
+    /// It waits for its turn only, and for no other call: what name it asks for its session will say.
+    Join {
+        caller: Caller,
+        group: GroupId,
+        registrant: Registrant,
+    },
+    Unregister {
+        caller: Caller,
+        token: Option<Position>,
+    },
+    Update {
+        caller: Caller,
+        change: Change,
+    },
 }
 
 impl Queued {
@@ -21,14 +39,17 @@ impl Queued {
         match self {
             Self::Register { caller, .. }
             | Self::Start { caller, .. }
-            | Self::Unregister { caller }
+            | Self::Join { caller, .. }
+            | Self::Unregister { caller, .. }
             | Self::Update { caller, .. } => *caller,
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Register { registrant, .. } => meta::weight(registrant.meta.as_ref()),
+            Self::Register { registrant, .. } | Self::Join { registrant, .. } => {
+                meta::weight(registrant.meta.as_ref())
+            }
             Self::Start { starter, .. } => meta::weight(starter.meta.as_ref()),
             Self::Update { change, .. } => meta::weight(change.meta.as_ref()),
             Self::Unregister { .. } => 0,
@@ -107,7 +128,7 @@ impl Queues {
                     self.bytes -= call.bytes();
                     false
                 }
-                Queued::Unregister { .. } | Queued::Update { .. } => true,
+                Queued::Join { .. } | Queued::Unregister { .. } | Queued::Update { .. } => true,
             });
             if queue.is_empty() {
                 emptied.push(name.clone());
@@ -150,7 +171,8 @@ mod tests {
     use crate::core::input::CallId;
 
     fn call(id: u64) -> Queued {
-        Queued::Unregister { caller: Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1)) }
+        let caller = Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1));
+        Queued::Unregister { caller, token: None }
     }
 
     #[test]

@@ -28,6 +28,9 @@ impl Host {
         if applied.is_of_many {
             self.many_changed();
         }
+        if applied.frees_places {
+            self.places.changed();
+        }
         for (name, row) in &applied.own_freed {
             let is_ours = self.session.as_deref() == Some(&*row.session);
             if is_ours && self.claims.get(name).is_some_and(|claim| claim.position == row.position) {

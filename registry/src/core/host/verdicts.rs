@@ -117,6 +117,11 @@ impl Host {
 
     /// Passes on the verdicts whose time has come: the replica has them, and the session is trusted.
     pub(crate) fn settle<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        self.settle_decided(now, replica, effects);
+        self.look_at_places(replica, effects);
+    }
+
+    fn settle_decided<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
         if self.starts.is_due() {
             self.look_at_starts(now, replica, effects);
         }
@@ -189,6 +194,7 @@ impl Host {
                 effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
                 let error = match verdict {
                     Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
+                    Verdict::OtherLimit { limit } => RegisterError::OtherLimit { limit },
                     // No answer to this question, so nothing is known by it.
                     _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };
@@ -249,8 +255,11 @@ impl Host {
                 Queued::Start { caller, starter } => {
                     self.start(now, caller, name.clone(), *starter, replica, effects);
                 }
-                Queued::Unregister { caller } => {
-                    self.unregister(caller, name.clone(), replica, effects);
+                Queued::Join { caller, group, registrant } => {
+                    self.join(now, caller, group, registrant, effects);
+                }
+                Queued::Unregister { caller, token } => {
+                    self.unregister(caller, name.clone(), token, replica, effects);
                 }
                 Queued::Update { caller, change } => {
                     self.update(now, caller, name.clone(), change, replica, effects);

@@ -19,6 +19,12 @@ pub(super) fn decide<T: Table>(
 ) -> (Option<Op>, Verdict) {
     let row = replica.row(&pending.name);
     match (&pending.wish, row) {
+        (Wish::Register { .. }, None)
+            if let Some(limit) = replica.other_limit(&pending.name)
+                && !planted!("limit-not-checked") =>
+        {
+            (None, Verdict::OtherLimit { limit })
+        }
         (Wish::Register { actor, kind, meta }, None) => {
             let op = Op::Register {
                 name: pending.name.clone(),

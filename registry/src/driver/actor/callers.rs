@@ -21,7 +21,7 @@ use callsign_store::{
 use ractor::{ActorCell, ActorRef, ActorStatus};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Kick, Parts, watched::Watched, watching::Watching};
+use super::{Kick, Parts, holding::Holding, watched::Watched, watching::Watching};
 use crate::{
     core::{
         caller::OnOutage,
@@ -105,6 +105,8 @@ pub(crate) struct Shared {
     yields: Mutex<HashMap<CallId, ActorCell>>,
     /// The readers of watches.
     pub(crate) watches: Watching,
+    /// Who waits for a place in a semaphore.
+    pub(crate) holding: Holding,
     /// The actors that hold a name or ask for one.
     pub(super) watched: Watched,
     pub(super) failure: OnceLock<NodeFailure>,
@@ -139,6 +141,7 @@ impl Shared {
             claims: Mutex::new(HashMap::new()),
             yields: Mutex::new(HashMap::new()),
             watches: Watching::default(),
+            holding: Holding::default(),
             watched: Watched::default(),
             failure: OnceLock::new(),
             next_call: AtomicU64::new(1),
@@ -176,6 +179,7 @@ impl Shared {
             kept.flag.raise();
         }
         self.stop_yields();
+        self.holding.end();
         self.watches.end();
         self.changed.notify_waiters();
     }
@@ -219,6 +223,7 @@ impl Shared {
         // First: whoever asks from now on sees the end itself.
         self.has_ended.store(true, Ordering::SeqCst);
         let claims = std::mem::take(&mut *lock(&self.claims));
+        self.holding.end();
         let (mut told, mut known, mut actors) = (Vec::new(), HashSet::new(), HashSet::new());
         let mut claims: Vec<_> = claims.into_iter().collect();
         claims.sort_unstable_by_key(|(claim, _)| *claim);
@@ -253,6 +258,7 @@ impl Shared {
     }
 
     pub(super) fn forget(&self, claim: CallId) {
+        self.holding.forget(claim);
         let mut claims = lock(&self.claims);
         let Some(kept) = claims.remove(&claim) else { return };
         let was_held = kept.flag.is_raised.load(Ordering::SeqCst);
@@ -351,7 +357,10 @@ impl Shared {
         cell: ActorCell,
     ) -> Option<Answer> {
         let id = self.next_call();
-        let Call::Register { actor, .. } = call else { return None };
+        let (Call::Register { actor, .. } | Call::Join { actor, .. }) = call else { return None };
+        if matches!(&call, Call::Join { group, .. } if group.is_semaphore()) {
+            self.holding.open(id);
+        }
         let (flag, listeners) = (Arc::new(Flag::of(cell)), listener.into_iter().collect());
         lock(&self.claims).insert(id, Kept { actor, flag, listeners, start: None });
         let answer = self.call_as(id, call, wait, wait).await;

@@ -71,6 +71,7 @@ impl Driver {
             }
             Effect::Notify { actor: _, claims, notice } => self.shared.notify(&claims, notice),
             Effect::Flag { claim } => self.shared.flag(claim),
+            Effect::Holds { claim } => self.shared.holding.holds(claim),
             Effect::Same { claim, again } => self.shared.same(claim, again),
             Effect::Forget { claim } => self.shared.forget(claim),
             // Another core of this node has it already.

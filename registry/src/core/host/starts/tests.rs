@@ -351,7 +351,7 @@ fn what_is_being_started_here_is_taken_and_cannot_be_given_up_or_changed() {
     let caller = |call| Caller::new(alone.now.time, CallId(call), Duration::from_secs(5));
     let (second, third) = (caller(2), caller(3));
     let mut effects = Vec::new();
-    alone.host.unregister(second, "x".into(), &alone.replica, &mut effects);
+    alone.host.unregister(second, "x".into(), None, &alone.replica, &mut effects);
     let change = crate::core::host::Change { token: Position(1), revision: None, meta: None };
     alone.host.update(alone.now, third, "x".into(), change, &alone.replica, &mut effects);
     let no = |effect: &Effect| {
