@@ -3,6 +3,8 @@
 //! `cargo run --example chat` runs two nodes in one process; in an application each is a process of its own, with the same store. It
 //! ends by itself.
 
+#![allow(clippy::disallowed_methods)] // it waits by the clock
+
 use std::{error::Error, time::Duration};
 
 use callsign::{
@@ -116,4 +118,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     berlin.leave().await?;
     paris.leave().await?;
     Ok(())
+}
+
+#[test]
+fn it_comes_to_its_end() {
+    main().unwrap();
 }

@@ -127,7 +127,7 @@ mod tests {
         }
         assert_ne!(GroupId::group("x").key(), GroupId::semaphore("x", 1).key());
         assert_eq!(GroupId::semaphore("x", 1).key(), GroupId::semaphore("x", 2).key());
-        for other in ["", "x", "g", "\0", "\0gx\05\07\0berlin", "\0sx\0many\05\07\0berlin"] {
+        for other in ["", "x", "g", "\0", "\0gx\0a\0b\0berlin", "\0sx\0many\0a\0b\0berlin"] {
             assert_eq!(Membership::of(other), None, "{other:?}");
         }
     }

@@ -431,11 +431,10 @@ impl Leader {
                 Wish::Register { .. } => Membership::of_place(&pending.name).map(|(group, _)| group),
                 _ => None,
             };
-            let is_second_place = place.is_some_and(|group| places.contains(group));
-            if (names.contains(&pending.name) && !planted!("two-operations-of-one-name"))
-                || (is_second_place && !planted!("two-places-in-a-batch"))
-                || self.is_of_the_dead(replica, &pending.name)
-            {
+            let is_second_place =
+                place.is_some_and(|group| places.contains(group)) && !planted!("two-places-in-a-batch");
+            let is_second = names.contains(&pending.name) && !planted!("two-operations-of-one-name");
+            if is_second || is_second_place || self.is_of_the_dead(replica, &pending.name) {
                 later.push_back(pending);
                 continue;
             }

@@ -114,7 +114,7 @@ pub(super) fn of_group(error: RegisterError, group: &Name) -> RegisterError {
 pub(super) fn registration(registry: &Registry, id: &GroupId, actor: u64, granted: Granted) -> Registration {
     let (node, incarnation) = (registry.node.name.clone(), registry.node.incarnation);
     let session = SessionId { node, incarnation, number: granted.session };
-    Registration::new(id.member(&session, actor).into(), granted, registry.shared.clone())
+    Registration::new(id.member(&session, actor), granted, registry.shared.clone())
 }
 
 /// Gives a membership up, if it is the one of this registration.

@@ -105,14 +105,14 @@ impl SharedTable {
 
 impl SharedTable {
     /// Such a name is in no order: nobody selects it.
-    fn put_membership(&mut self, name: Name, row: Row) -> Option<Row> {
+    fn put_membership(&mut self, name: &Name, row: &Row) -> Option<Row> {
         let former = self.0.map.insert(name.clone(), row.clone());
         // In this order: one that is put again stands where it stood.
         self.0.removed(former.as_ref());
         if let Some(former) = &former {
-            self.0.groups.remove(&name, former);
+            self.0.groups.remove(name, former);
         }
-        self.0.groups.put(&name, &row);
+        self.0.groups.put(name, row);
         former
     }
 }
@@ -198,7 +198,7 @@ impl Table for SharedTable {
 
     fn put(&mut self, name: Name, row: Row) -> Option<Row> {
         if name.starts_with(RESERVED) {
-            return self.put_membership(name, row);
+            return self.put_membership(&name, &row);
         }
         let ordered = self.0.order.as_ref().map(|order| (order, name.clone()));
         let former = self.0.map.insert(name, row);
@@ -333,6 +333,17 @@ mod tests {
         assert!(pages > 1000, "{pages}");
     }
 
+    /// All members of a group, hidden ones too, in their order.
+    fn all_of(table: &impl Table, group: &GroupId) -> Vec<(Standing, Name)> {
+        let mut all = Vec::new();
+        table.visit_group(group.key(), &mut |name, standing| {
+            all.push((standing.clone(), name.clone()));
+            ControlFlow::Continue(())
+        });
+        all.sort_unstable();
+        all
+    }
+
     /// Both tables, and both ways to read them, say the same of groups, whatever is put, taken and hidden.
     #[test]
     fn members_are_those_of_the_rows_in_their_order() {
@@ -363,17 +374,8 @@ mod tests {
                 }
             }
             for group in &groups {
-                let all = |table: &dyn Fn(&mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>)| {
-                    let mut all = Vec::new();
-                    table(&mut |name, standing| {
-                        all.push((standing.clone(), name.clone()));
-                        ControlFlow::Continue(())
-                    });
-                    all.sort_unstable();
-                    all
-                };
-                let expected = all(&|see| plain.visit_group(group.key(), see));
-                assert_eq!(all(&|see| shared.visit_group(group.key(), see)), expected);
+                let expected = all_of(&plain, group);
+                assert_eq!(all_of(&shared, group), expected);
                 let is_seen = |(standing, _): &(Standing, Name)| {
                     !hidden
                         .iter()
@@ -391,7 +393,9 @@ mod tests {
         }
         assert!(most > 4, "{most}");
         let left: Vec<Name> = plain.keys().cloned().collect();
-        left.iter().for_each(|name| _ = shared.take(name));
+        for name in &left {
+            shared.take(name);
+        }
         assert_eq!(shared.0.groups.count(), 0);
     }
 }

@@ -202,9 +202,9 @@ async fn a_lock_goes_from_one_to_the_next_in_the_order_in_which_they_asked() {
     for (n, next) in waiting.into_iter().enumerate() {
         // Given up by a word, or without one.
         if n % 2 == 0 {
-            _ = held.release().await.unwrap()
+            _ = held.release().await.unwrap();
         } else {
-            drop(held)
+            drop(held);
         }
         let guard = tokio::time::timeout(TEST_DEADLINE, next).await.unwrap().unwrap();
         assert_eq!(guard.check(), Ok(()));

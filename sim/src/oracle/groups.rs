@@ -73,7 +73,9 @@ impl Inner {
             let standing = (holder.token, SessionId::clone(&holder.session), holder.request, *name);
             expected.entry(group_of_id(*name)).or_default().push(standing);
         }
-        expected.values_mut().for_each(|members| members.sort_unstable());
+        for members in expected.values_mut() {
+            members.sort_unstable();
+        }
         for node in world.ids() {
             let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else {
                 continue;

@@ -66,7 +66,7 @@ pub(super) fn name_of_member(id: NameId) -> Name {
     };
     let number = SessionNumber(part(48, 4) << 40 | part(24, 24));
     // The letter of a node is a name.
-    let node = NodeName::new(NODES[part(52, 3) as usize]).expect("a letter is a name");
+    let node = NodeName::new(NODES[usize::try_from(part(52, 3)).unwrap_or(0)]).expect("a letter is a name");
     group.member(&SessionId { node, incarnation: Incarnation(0), number }, actor_of(id))
 }
 

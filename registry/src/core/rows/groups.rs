@@ -18,13 +18,13 @@ impl<T: Table> Rows<T> {
         let (group, limit) = Membership::of_place(name)?;
         let mut in_force = None;
         self.table.visit_group(group, &mut |name, standing| {
-            if !self.is_there_of(&standing.session, standing.position) && !planted!("limit-of-the-dead") {
+            if !self.is_there_of(&standing.session, standing.position) {
                 return ControlFlow::Continue(());
             }
             in_force = Membership::of_place(name).map(|(_, limit)| limit);
             ControlFlow::Break(())
         });
-        in_force.filter(|in_force| *in_force != limit)
+        in_force.filter(|in_force| *in_force != limit || planted!("own-limit-refused"))
     }
 
     /// Whether a place holds: it is there, of that position, and fewer than the limit stand before it.

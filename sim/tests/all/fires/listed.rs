@@ -28,7 +28,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::WatchLast, "planted defects of features: watch-forgets-what-was-missed"),
     (Check::WatchFirst, "planted defects of features: watch-after-the-answer"),
     (Check::OneLimit, "planted defects of features: two-places-in-a-batch"),
-    (Check::LimitTold, "planted defects of features: limit-of-the-dead"),
+    (Check::LimitTold, "planted defects of features: own-limit-refused"),
     (Check::AtMostLimit, "planted defects of features: everybody-holds"),
     (Check::PlaceServed, "planted defects of features: freed-place-not-seen"),
     (Check::GroupOrder, "planted defects of features: snapshot-without-request"),
