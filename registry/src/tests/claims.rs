@@ -13,6 +13,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use crate::{
     NotHeld, Notice, RegisterError, RegisterOptions, Registry, WhenLapsed,
     core::input::{Answer, Call, OnLapse},
+    driver::actor::Flag,
     tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
@@ -131,7 +132,10 @@ async fn no_check_passes_once_the_actor_has_ended_or_the_node_has_left() {
     let ends = node.register("x", &mortal).await.unwrap();
     let stays = node.register("y", &other).await.unwrap();
     // Also while the member has not heard of it, or has more names to give up than it does in a step.
+    let unheard = Flag::of(mortal.get_cell());
+    assert!(!unheard.has_ended());
     mortal.stop_and_wait(None, None).await.unwrap();
+    assert!(unheard.has_ended());
     assert_eq!((ends.check(), stays.check()), (Err(NotHeld::Ended), Ok(())));
     node.leave().await.unwrap();
     assert_eq!(stays.check(), Err(NotHeld::Ended));

@@ -52,7 +52,7 @@ pub(crate) struct Flag {
 }
 
 impl Flag {
-    fn of(actor: ActorCell) -> Self {
+    pub(crate) fn of(actor: ActorCell) -> Self {
         Self { actor: actor.into(), ..Self::default() }
     }
 
