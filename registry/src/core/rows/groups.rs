@@ -18,7 +18,7 @@ impl<T: Table> Rows<T> {
         let (group, limit) = Membership::of_place(name)?;
         let mut in_force = None;
         self.table.visit_group(group, &mut |name, standing| {
-            if !self.is_there_of(&standing.session, standing.position) {
+            if !self.is_there_of(&standing.session, standing.position) && !planted!("limit-of-the-dead") {
                 return ControlFlow::Continue(());
             }
             in_force = Membership::of_place(name).map(|(_, limit)| limit);

@@ -69,6 +69,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("limit-not-checked", "registry/src/core/leader/decide.rs")
         .does("Gives a place in a semaphore under another limit than the one in force.")
         .found("standard", 5_000, GROUPS),
+    mutant("limit-of-the-dead", "registry/src/core/rows/groups.rs")
+        .does("Refuses a place for the limit of those whose session is gone.")
+        .found("crashes", 20_000, GROUPS),
     mutant("own-limit-refused", "registry/src/core/rows/groups.rs")
         .does("Refuses a place in a semaphore that has the limit which is asked for.")
         .found("standard", 1_000, GROUPS),
