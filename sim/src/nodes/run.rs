@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use callsign::Registry;
 
 use super::{
-    counts::{Counts, MESSAGES},
+    counts::Counts,
     life::Life,
     nemesis::{Kind, heal, torment},
     plan::{Plan, STANDARD},
@@ -79,7 +79,11 @@ pub fn run(seed: u64, without: Option<Kind>, keeps_trace: bool) -> Outcome {
         // All of it is written once no part of a node is left.
         drop(runtime);
         match check_messages(records.path()) {
-            Ok(count) => _ = outcome.checked.insert(MESSAGES.to_owned(), count),
+            Ok(count) => {
+                outcome
+                    .checked
+                    .insert("messages at the incarnation for which they were asked".to_owned(), count);
+            }
             Err(error) => outcome.breaches.push(format!("SentAsAsked: {error}")),
         }
     }
