@@ -80,9 +80,8 @@ pub fn run(seed: u64, without: Option<Kind>, keeps_trace: bool) -> Outcome {
         drop(runtime);
         match check_messages(records.path()) {
             Ok(count) => {
-                outcome
-                    .checked
-                    .insert("messages at the incarnation for which they were asked".to_owned(), count);
+                let checked = &mut outcome.checked;
+                checked.insert("messages at the incarnation for which they were asked".to_owned(), count);
             }
             Err(error) => outcome.breaches.push(format!("SentAsAsked: {error}")),
         }
