@@ -46,7 +46,7 @@ use self::{
 use crate::{
     core::{
         entry::Entry,
-        group::{GroupId, Membership},
+        group::GroupId,
         input::{Answer, CallId, Effect, Event, Granted, Notice, Now, OnLapse},
         message::{Message, Request, Verdict, Wish},
         meta::{self, Meta},
@@ -157,6 +157,8 @@ pub(crate) struct Host {
     queued: Queues,
     next_number: RequestNumber,
     outbox: BTreeSet<RequestNumber>,
+    /// More of it is to be sent at once than was.
+    has_more_to_send: bool,
     starts: Starts,
     places: Places,
     is_lapsed: bool,
@@ -180,6 +182,7 @@ impl Host {
             queued: Queues::default(),
             next_number: RequestNumber(1),
             outbox: BTreeSet::new(),
+            has_more_to_send: false,
             starts: Starts::default(),
             places: Places::default(),
             is_lapsed: false,
@@ -498,22 +501,9 @@ impl Host {
         }
     }
 
-    pub(crate) fn on_actor_ended(&mut self, actor: u64, effects: &mut Vec<Effect>) {
-        let names: Vec<Name> = self.by_actor.get(&actor).into_iter().flatten().cloned().collect();
-        for name in names {
-            if Membership::of(&name).is_some() && planted!("membership-outlives-its-actor") {
-                continue;
-            }
-            let Some(claim) = self.end_claim(&name, None, effects) else { continue };
-            match self.by_name.get(&name) {
-                None => self.give_up(name, claim.position, GivenUp::ActorEnded, None),
-                // It is given up once that is decided.
-                Some(number) => self.orphan(*number),
-            }
-        }
-        for number in self.asking.numbers_of(actor).collect::<Vec<_>>() {
-            self.orphan(number);
-        }
+    pub(crate) fn on_actor_ended(&mut self, actor: u64) {
+        // Ahead of calls that wait, and of what becomes of the session: as if it were done at once.
+        self.owes_first(Duty::ActorEnded { actor, behind: RequestNumber(0) });
     }
 
     /// The actor of an undecided request has ended.

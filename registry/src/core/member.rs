@@ -372,7 +372,7 @@ impl<T: Table> Member<T> {
             Input::StartEnded { name, claim, yielded } => {
                 self.host.on_start_ended(now, name, claim, yielded, effects);
             }
-            Input::ActorEnded { actor } => self.host.on_actor_ended(actor, effects),
+            Input::ActorEnded { actor } => self.host.on_actor_ended(actor),
             Input::OpenWatch { id, select, from, room } => {
                 self.watchers.open(&mut self.replica, (id, select), from, room);
             }
@@ -726,7 +726,13 @@ impl<T: Table> Member<T> {
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
         }
-        if self.replica.is_busy() || self.catchup.is_busy() || self.host.is_busy() || self.watchers.owes() {
+        let sends_on = self.host.has_more_to_send() && !self.drain.has_left();
+        if self.replica.is_busy()
+            || self.catchup.is_busy()
+            || self.host.is_busy()
+            || sends_on
+            || self.watchers.owes()
+        {
             return now;
         }
         let is_waiting = self.host.is_waiting()

@@ -158,10 +158,10 @@ impl<M: RemoteMessage> Group<M> {
         options: RegisterOptions,
     ) -> Result<Membership, RegisterError> {
         check_name(&self.name)?;
-        let ActorAddress { pid: actor, kind, .. } = self.registry.local(actor)?;
+        let (cell, ActorAddress { pid: actor, kind, .. }) = (actor.get_cell(), self.registry.local(actor)?);
         let group = self.id.clone();
         let call = |on_lapse, meta| Call::Join { group, actor, kind, on_lapse, meta };
-        let granted = self.registry.ask_for(&self.name, call, options).await;
+        let granted = self.registry.ask_for(&self.name, cell, call, options).await;
         let granted = granted.map_err(|error| of_group(error, &self.name))?;
         let registration = registration(&self.registry, &self.id, actor, granted);
         Ok(Membership { registration, group: self.name.clone() })

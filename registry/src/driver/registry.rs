@@ -9,7 +9,7 @@ use callsign_store::{
     supervision::NodeFailure,
 };
 use callsign_transport::{ActorAddress, Endpoint, Keys, KeysRefused, RemoteMessage};
-use ractor::{ActorId, ActorRef, ActorStatus};
+use ractor::{ActorCell, ActorId, ActorRef, ActorStatus};
 
 use crate::{
     config::Config,
@@ -20,7 +20,6 @@ use crate::{
         meta::Meta,
         name::{Name, check_name},
         select::Select,
-        table::Row,
     },
     driver::{
         actor::{Listener, Shared},
@@ -170,12 +169,12 @@ impl Registry {
         options: RegisterOptions,
     ) -> Result<Registration, RegisterError> {
         check_name(name)?;
-        let ActorAddress { pid: actor, kind, .. } = self.local(actor)?;
+        let (cell, ActorAddress { pid: actor, kind, .. }) = (actor.get_cell(), self.local(actor)?);
         let name: Name = name.into();
         self.tell_of_ended_holder(&name);
         let of_name = name.clone();
         let call = |on_lapse, meta| Call::Register { name: of_name, actor, kind, on_lapse, meta };
-        let granted = self.ask_for(&name, call, options).await?;
+        let granted = self.ask_for(&name, cell, call, options).await?;
         Ok(Registration::new(name, granted, self.shared.clone()))
     }
 
@@ -195,6 +194,7 @@ impl Registry {
     pub(super) async fn ask_for(
         &self,
         name: &Name,
+        cell: ActorCell,
         call: impl FnOnce(OnLapse, Option<Meta>) -> Call,
         options: RegisterOptions,
     ) -> Result<Granted, RegisterError> {
@@ -204,7 +204,7 @@ impl Registry {
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
         let ask = |wait| {
-            let asked = self.ask_once(call.clone(), wait, listener.clone());
+            let asked = self.ask_once(call.clone(), wait, listener.clone(), cell.clone());
             async { ControlFlow::<Infallible, _>::Continue(asked.await) }
         };
         let ControlFlow::Continue(granted) = self.ask_by_core(caller, ask).await;
@@ -267,8 +267,9 @@ impl Registry {
         call: Call,
         wait: Duration,
         listener: Option<Listener>,
+        cell: ActorCell,
     ) -> Result<Granted, RegisterError> {
-        match self.shared.register(call, wait, listener).await {
+        match self.shared.register(call, wait, listener, cell).await {
             Some(Answer::Registered(answer)) => answer,
             _ => Err(self.unasked()),
         }
@@ -293,18 +294,19 @@ impl Registry {
     /// It may lag by what is on the way; [`lookup_consistent`](Self::lookup_consistent) does not. Once the
     /// session has lapsed, and the node's actors are stopped or told, the answer says so.
     pub fn lookup(&self, name: &str) -> Result<Option<Entry>, LookupError> {
-        let found = self.shared.table.with(name, Row::entry);
+        let row = self.shared.table.get(name);
         // A lapsed node's member does not count as synced either: what it had is still worth telling.
         if self.shared.trust.has_lapsed() {
-            return Err(self.lapsed(found));
+            return Err(self.lapsed(row.map(|row| row.entry())));
         }
         if !self.shared.is_synced() {
             return Err(LookupError::NotSynced);
         }
-        if found.is_none() {
-            check_name(name)?;
+        // Made where the caller wants it: an entry that is moved on is waited for twice.
+        match row {
+            Some(row) => Ok(Some(row.entry())),
+            None => check_name(name).map(|()| None).map_err(Into::into),
         }
-        Ok(found)
     }
 
     /// The actor that holds a name, as a typed reference, by this node's own replica.

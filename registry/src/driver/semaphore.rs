@@ -104,7 +104,7 @@ impl Semaphore {
         let call = |on_lapse, meta| Call::Join { group, actor, kind, on_lapse, meta };
         // A lapse that is over ends no place: whoever holds one asks its check.
         let options = RegisterOptions::default().tell(|_| ());
-        let granted = self.registry.ask_for(&self.name, call, options).await;
+        let granted = self.registry.ask_for(&self.name, place.0.get_cell(), call, options).await;
         let granted = granted.map_err(|error| of_group(error, &self.name))?;
         let held = registration(&self.registry, &id, actor, granted);
         let holds = self.registry.shared.holding.of(granted.claim);

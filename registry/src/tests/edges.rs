@@ -94,7 +94,7 @@ async fn nothing_is_kept_of_a_name_that_was_given_up() {
 async fn a_claim_that_is_not_known_any_more_has_ended() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;
-    assert!(node.shared.flag_of(CallId(u64::MAX)).load(std::sync::atomic::Ordering::SeqCst));
+    assert!(node.shared.flag_of(CallId(u64::MAX)).has_ended());
 }
 
 #[tokio::test(start_paused = true)]

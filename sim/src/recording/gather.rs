@@ -14,7 +14,7 @@ use callsign_elector::{
 };
 use callsign_store::{
     CommitOutcome, Key, Time, Transaction, Write,
-    ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
+    ids::{Epoch, Position, SessionId, SessionNumber},
     keys::{ClusterKeys, RegistryKeys},
 };
 
@@ -23,6 +23,7 @@ use super::{
         InCluster, InRegistry,
         grants::Grant,
         holders::{Claim, Trust},
+        messages::Ways,
     },
     place::{Place, Process},
     replay::{ReplayedElector, ReplayedMember, ReplayedSession, StepOf},
@@ -145,7 +146,7 @@ pub struct OfMember<'a> {
     keys: Option<RegistryKeys>,
     trust: &'a mut Trust,
     registry: &'a mut InRegistry,
-    links: BTreeMap<NodeName, Incarnation>,
+    ways: Ways,
     asked: BTreeMap<CallId, (Asked, u64)>,
     position: Position,
     last: u64,
@@ -166,9 +167,9 @@ impl<'a> OfMember<'a> {
             begin: Place::beginning(path),
             keys: keys(header),
             trust: cluster.trust_of(&process),
+            ways: Ways::new(process.clone()),
             process,
             registry,
-            links: BTreeMap::new(),
             asked: BTreeMap::new(),
             position: Position(0),
             last: 0,
@@ -185,6 +186,7 @@ impl<'a> OfMember<'a> {
         if let Some(number) = step.now.trusted {
             self.registry.claims.believes(&self.process, &place, number, step.now.time);
         }
+        self.ways.step(&place, &step.input, &step.effects, &mut self.registry.messages);
         self.on_input(&place, &step.input);
         for effect in &step.effects {
             self.on_effect(&place, effect);
@@ -208,15 +210,8 @@ impl<'a> OfMember<'a> {
 
     fn on_input(&mut self, place: &Place, input: &Input) {
         match input {
-            Input::LinkUp { node, incarnation, .. } => {
-                self.links.insert(node.clone(), *incarnation);
-            }
-            Input::LinkDown { node, incarnation } if self.links.get(node) == Some(incarnation) => {
-                self.links.remove(node);
-            }
             Input::Message { from, message } => {
-                if let Some(incarnation) = self.links.get(from) {
-                    let from = Process { node: from.clone(), incarnation: *incarnation };
+                if let Some(from) = self.ways.linked(from) {
                     self.on_message(place, &from, message);
                 }
             }

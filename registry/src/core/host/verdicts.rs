@@ -12,6 +12,13 @@ use crate::core::message::MESSAGE_BYTES;
 /// How many requests a message has at most. Fewer, if they bring much metadata.
 const REQUESTS_OF_A_MESSAGE: usize = 2048;
 
+/// How many requests are sent in a step. More: what comes meanwhile, such as a heartbeat, waits for longer.
+const SENT_IN_A_STEP: usize = REQUESTS_OF_A_MESSAGE;
+
+/// How many requests the leader may have from this host and not have answered. More: its queue grows in one long step. Fewer: hosts
+/// wait for each commit.
+const UNANSWERED: usize = 8 * SENT_IN_A_STEP;
+
 impl Host {
     /// The epoch changed: every undecided request is asked again in the new one.
     pub(crate) fn on_epoch(&mut self) {
@@ -38,8 +45,9 @@ impl Host {
         }
     }
 
-    /// Sends what waits to be sent.
+    /// Sends of what waits to be sent as much as a step may: whether that was all, [`has_more_to_send`](Self::has_more_to_send) says.
     pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
+        self.has_more_to_send = false;
         let (Some((epoch, leader)), Some(session)) = (around.leader, self.session.clone()) else { return };
         if self.outbox.is_empty()
             || self.is_busy()
@@ -47,12 +55,18 @@ impl Host {
         {
             return;
         }
-        let mut requests = Vec::with_capacity(self.outbox.len());
-        for number in std::mem::take(&mut self.outbox) {
+        let unanswered = self.undecided.len() - self.outbox.len();
+        let room = UNANSWERED.saturating_sub(unanswered);
+        let mut requests = Vec::with_capacity(self.outbox.len().min(room).min(SENT_IN_A_STEP));
+        while requests.len() < room.min(SENT_IN_A_STEP)
+            && let Some(number) = self.outbox.pop_first()
+        {
             let Some(open) = self.undecided.get_mut(&number) else { continue };
             open.sent = Some((epoch, now));
             requests.push(Request { number, name: open.name.clone(), wish: open.wish.clone() });
         }
+        // Where there is no room, a verdict makes some, or asking again does.
+        self.has_more_to_send = !self.outbox.is_empty() && requests.len() < room;
         let acknowledged = self.acknowledged();
         while !requests.is_empty() {
             let mut bytes = 0;
@@ -65,6 +79,11 @@ impl Host {
             let message = Message::Requests { epoch, session: session.clone(), acknowledged, requests };
             effects.push(Effect::send(leader.clone(), message));
         }
+    }
+
+    /// Whether there is more to send at once than a step sends.
+    pub(crate) fn has_more_to_send(&self) -> bool {
+        self.has_more_to_send
     }
 
     /// All below are decided, and their verdicts are here.

@@ -18,7 +18,7 @@ use callsign_store::{
     planted,
     supervision::{NodeFailure, foreign},
 };
-use ractor::{ActorCell, ActorRef};
+use ractor::{ActorCell, ActorRef, ActorStatus};
 use tokio::sync::{Notify, oneshot};
 
 use super::{Kick, Parts, holding::Holding, watched::Watched, watching::Watching};
@@ -43,13 +43,34 @@ const HANGS: Duration = Duration::from_secs(1);
 /// Told what becomes of an actor's names.
 pub(crate) type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
 
-/// Raised when a claim has ended, for good.
-pub(crate) type Flag = Arc<AtomicBool>;
+/// Whether a claim has ended, for good: it was flagged, or its actor has ended, whose names may be too many to flag all of them at once.
+#[derive(Default)]
+pub(crate) struct Flag {
+    is_raised: AtomicBool,
+    /// Once there is one.
+    actor: OnceLock<ActorCell>,
+}
+
+impl Flag {
+    pub(crate) fn of(actor: ActorCell) -> Self {
+        Self { actor: actor.into(), ..Self::default() }
+    }
+
+    fn raise(&self) {
+        self.is_raised.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        let has_stopped = |actor: &ActorCell| actor.get_status() == ActorStatus::Stopped;
+        self.is_raised.load(Ordering::SeqCst) || self.actor.get().is_some_and(has_stopped)
+    }
+}
 
 /// What is kept for a claim, or for a request that may become one.
 struct Kept {
     actor: u64,
-    flag: Flag,
+    /// Shared by all handles of the claim.
+    flag: Arc<Flag>,
     listeners: Vec<Listener>,
     /// Of a name whose actor is yet to be started: how.
     start: Option<Slot>,
@@ -155,7 +176,7 @@ impl Shared {
         self.is_synced.store(false, Ordering::Release);
         // Nobody would say any more when a claim has ended.
         for (_, kept) in lock(&self.claims).drain() {
-            kept.flag.store(true, Ordering::SeqCst);
+            kept.flag.raise();
         }
         self.stop_yields();
         self.holding.end();
@@ -207,7 +228,7 @@ impl Shared {
         let mut claims: Vec<_> = claims.into_iter().collect();
         claims.sort_unstable_by_key(|(claim, _)| *claim);
         for (_, kept) in claims {
-            kept.flag.store(true, Ordering::SeqCst);
+            kept.flag.raise();
             if !kept.listeners.is_empty() {
                 actors.insert(kept.actor);
             }
@@ -221,7 +242,7 @@ impl Shared {
     /// The claim ends: no check of it passes any more.
     pub(super) fn flag(&self, claim: CallId) {
         if let Some(kept) = lock(&self.claims).get(&claim) {
-            kept.flag.store(true, Ordering::SeqCst);
+            kept.flag.raise();
         }
     }
 
@@ -240,7 +261,7 @@ impl Shared {
         self.holding.forget(claim);
         let mut claims = lock(&self.claims);
         let Some(kept) = claims.remove(&claim) else { return };
-        let was_held = kept.flag.load(Ordering::SeqCst);
+        let was_held = kept.flag.is_raised.load(Ordering::SeqCst);
         // Listeners once belonged to actors.
         let mut lose = || {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
@@ -255,9 +276,9 @@ impl Shared {
     }
 
     /// The flag of a claim: one that is not known any more has ended.
-    pub(crate) fn flag_of(&self, claim: CallId) -> Flag {
+    pub(crate) fn flag_of(&self, claim: CallId) -> Arc<Flag> {
         let known = lock(&self.claims).get(&claim).map(|kept| kept.flag.clone());
-        known.unwrap_or_else(|| Arc::new(AtomicBool::new(true)))
+        known.unwrap_or_else(|| Arc::new(Flag { is_raised: true.into(), ..Flag::default() }))
     }
 
     /// How many claims, or requests that may become one, are kept, and how many actors are watched.
@@ -333,14 +354,15 @@ impl Shared {
         call: Call,
         wait: Duration,
         listener: Option<Listener>,
+        cell: ActorCell,
     ) -> Option<Answer> {
         let id = self.next_call();
         let (Call::Register { actor, .. } | Call::Join { actor, .. }) = call else { return None };
         if matches!(&call, Call::Join { group, .. } if group.is_semaphore()) {
             self.holding.open(id);
         }
-        let listeners = listener.into_iter().collect();
-        lock(&self.claims).insert(id, Kept { actor, flag: Flag::default(), listeners, start: None });
+        let (flag, listeners) = (Arc::new(Flag::of(cell)), listener.into_iter().collect());
+        lock(&self.claims).insert(id, Kept { actor, flag, listeners, start: None });
         let answer = self.call_as(id, call, wait, wait).await;
         if answer.is_none() {
             self.forget(id);
@@ -360,7 +382,7 @@ impl Shared {
         let Call::Start { limit, patience, .. } = call else { return None };
         // The actor gets its number when it is started.
         let (actor, listeners) = (0, listener.into_iter().collect());
-        let kept = Kept { actor, flag: Flag::default(), listeners, start: Some(slot) };
+        let kept = Kept { actor, flag: Arc::default(), listeners, start: Some(slot) };
         lock(&self.claims).insert(id, kept);
         // It asks, waits for others, asks again, starts, and binds.
         let answer = self.call_as(id, call, wait, patience + limit + 3 * wait).await;
@@ -379,6 +401,7 @@ impl Shared {
     pub(crate) fn yields(&self, claim: CallId, actor: u64, cell: ActorCell) {
         if let Some(kept) = lock(&self.claims).get_mut(&claim) {
             kept.actor = actor;
+            let _ = kept.flag.actor.set(cell.clone());
         }
         lock(&self.yields).insert(claim, cell);
     }

@@ -96,7 +96,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("snapshot-without-request", "registry/src/core/message.rs")
         .does("Leaves out of a snapshot which request a row is of, so that members of one batch have no order.")
         .found("bulk", 20_000, GROUPS),
-    mutant("membership-outlives-its-actor", "registry/src/core/host.rs")
+    mutant("membership-outlives-its-actor", "registry/src/core/host/duties.rs")
         .does("Does not give up the memberships of an actor that has ended.")
         .found("standard", 1_000, GROUPS),
     Mutant {
