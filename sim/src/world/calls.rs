@@ -412,6 +412,8 @@ impl World {
     /// An actor ends, whoever ended it.
     pub(super) fn actor_ended(&mut self, node: NodeId, actor: u64) {
         self.granted.retain(|_, grant| grant.actor != actor);
+        // Nobody joins again with it.
+        self.left.retain(|_, left| left.actor != actor);
         for asked in self.asked.values_mut() {
             asked.is_void |= asked.actor == actor;
         }
