@@ -71,7 +71,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("standard", 5_000, GROUPS),
     mutant("limit-of-the-dead", "registry/src/core/rows/groups.rs")
         .does("Refuses a place for the limit of those whose session is gone.")
-        .found("crashes", 20_000, GROUPS),
+        .found("failing", 40_000, GROUPS),
     mutant("own-limit-refused", "registry/src/core/rows/groups.rs")
         .does("Refuses a place in a semaphore that has the limit which is asked for.")
         .found("standard", 1_000, GROUPS),
@@ -81,9 +81,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("everybody-holds", "registry/src/core/host/groups.rs")
         .does("Tells whoever has a place in a semaphore that it holds.")
         .found("standard", 1_000, GROUPS),
-    mutant("place-by-half-a-snapshot", "registry/src/core/replica.rs")
-        .does("Looks for those who stand before a place while a snapshot is put in place of the table.")
-        .found("snapshots", 20_000, GROUPS),
     mutant("freed-place-not-seen", "registry/src/core/replica.rs")
         .does("Does not tell who is first now that somebody has left a semaphore.")
         .found("standard", 5_000, GROUPS),

@@ -1,7 +1,7 @@
 //! A message reaches the process that it was asked for, and no other one of the same name.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher, Hasher},
 };
 
@@ -86,9 +86,14 @@ impl Messages {
         self.last.insert(key, (place.clone(), message.kind()));
     }
 
-    /// Reports it.
+    /// Reports it. Of a process that was not recorded nobody knows what it asked for.
     pub fn finish(self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+        let has_asked = self.counted.iter().filter(|(_, (asked, _))| *asked > 0);
+        let recorded: BTreeSet<Process> = has_asked.map(|((from, ..), _)| from.clone()).collect();
         for (key, (asked, came)) in self.counted {
+            if !recorded.contains(&key.0) {
+                continue;
+            }
             counts.add(Count::Messages, came);
             let Some((place, kind)) = self.last.get(&key).filter(|_| came > asked) else { continue };
             let (from, to, _) = key;
