@@ -2,9 +2,10 @@
 
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
+    host::OnTake,
     input::{
-        Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, Tell,
-        Yielded,
+        Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, TakenAs,
+        Tell, Yielded,
     },
     leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},
     log::{Batch, Op},
@@ -15,6 +16,7 @@ pub use crate::core::{
     replica::Replica,
     rows::Held,
     table::{More, RequestNumber, Row, Slot, Table},
+    taking::{Refusal, Taker, Taking},
     tuning::Tuning,
     watch::{Given, WatchId},
     why::GivenUp,

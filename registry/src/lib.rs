@@ -105,6 +105,7 @@ pub use crate::{
         meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name, check_name},
         select::Select,
+        taking::{MAX_HANDED_BYTES, Refusal},
         watch::{Change, WatchEvent},
         why::Why,
     },
@@ -114,11 +115,13 @@ pub use crate::{
         registry::{Page, RegisterOptions, Registry, WhenLapsed},
         remote::Remote,
         start::{StartOptions, Started, Starting},
+        take::{HandedTo, TakeOptions, Taken, WhenTaken},
         watch::Watch,
     },
     error::{
         ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, NotReady, NotStarted,
-        RegisterError, UnregisterError, UntilError, UpdateError, WaitError, WatchError, WhereisError,
+        RegisterError, TakeError, UnregisterError, UntilError, UpdateError, WaitError, WatchError,
+        WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

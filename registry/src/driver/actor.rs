@@ -33,13 +33,15 @@ use crate::{
 mod callers;
 mod effects;
 mod failing;
+mod flag;
 mod pumps;
 mod recorders;
 mod repeated;
 mod watched;
 mod watching;
 
-pub(crate) use callers::{Calls, Flag, Listener, Shared};
+pub(crate) use callers::{Calls, Keeps, Listener, Shared};
+pub(crate) use flag::{Flag, Flagged};
 pub(crate) use recorders::Recorders;
 use repeated::Repeated;
 

@@ -22,7 +22,7 @@ use crate::{
         input::{Answer, Event, StartedAs},
         message::{BadMessage, Message},
     },
-    error::{ConsistentError, NotStarted, RegisterError, UnregisterError, UpdateError},
+    error::{ConsistentError, NotStarted, RegisterError, TakeError, UnregisterError, UpdateError},
     status::Status,
 };
 
@@ -147,6 +147,8 @@ impl OfRegistry {
             Answer::Started(Ok(StartedAs::Ours(_))) => ("start", "ours"),
             Answer::Started(Ok(StartedAs::Theirs(_))) => ("start", "theirs"),
             Answer::Started(Err(error)) => ("start", not_started(error)),
+            Answer::Taken(Ok(_)) => ("take", "taken"),
+            Answer::Taken(Err(error)) => ("take", not_taken(error)),
             Answer::Unregistered(Ok(_)) => ("unregister", "freed"),
             Answer::Unregistered(Err(error)) => ("unregister", not_freed(error)),
             Answer::Updated(Ok(_)) => ("update", "updated"),
@@ -191,6 +193,8 @@ impl OfRegistry {
             Event::HostGone { .. } => "host_gone",
             Event::ClaimLost { .. } => "claim_lost",
             Event::Orphan { .. } => "orphan",
+            Event::GivenAway { .. } => "given_away",
+            Event::Taken { .. } => "taken",
             Event::BatchTooLarge { .. } => "batch_too_large",
             Event::Corrupt { .. } => "corrupt",
         };
@@ -380,6 +384,15 @@ fn not_updated(error: &UpdateError) -> &'static str {
         UpdateError::Overloaded { .. } => "overloaded",
         UpdateError::Left => "left",
         UpdateError::Failed(_) => "failed",
+    }
+}
+
+fn not_taken(error: &TakeError) -> &'static str {
+    match error {
+        TakeError::Register(error) => refusal(error),
+        TakeError::Refused { .. } => "refused",
+        TakeError::Gone { .. } => "gone",
+        TakeError::Behind { .. } => "behind",
     }
 }
 

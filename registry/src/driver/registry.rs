@@ -9,7 +9,7 @@ use callsign_store::{
     supervision::NodeFailure,
 };
 use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
-use ractor::{ActorId, ActorRef, ActorStatus};
+use ractor::{ActorId, ActorProcessingErr, ActorRef, ActorStatus};
 
 use crate::{
     config::Config,
@@ -23,9 +23,10 @@ use crate::{
         table::Row,
     },
     driver::{
-        actor::{Listener, Shared},
+        actor::{Keeps, Listener, Shared},
         node::Node,
         registration::Registration,
+        take::{HandedTo, WhenTaken},
     },
     error::{
         ConfigureError, ConsistentError, JoinError, LeaveError, LookupError, NotReady, RegisterError,
@@ -89,6 +90,8 @@ pub struct RegisterOptions {
     /// What the actor says of itself: whoever finds the name reads it ([`Entry::meta`]). Default: nothing. If the same actor
     /// holds the name already, its metadata stays as it is.
     pub meta: Option<Meta>,
+    /// Whether the actor gives the name to another actor that [takes](Registry::take) it. Default: it does not.
+    pub when_taken: WhenTaken,
 }
 
 impl RegisterOptions {
@@ -115,6 +118,15 @@ impl RegisterOptions {
     #[must_use]
     pub fn on_outage(self, on_outage: OnOutage) -> Self {
         Self { on_outage: Some(on_outage), ..self }
+    }
+
+    /// Gives the name to an actor that takes it, with what this function returns: at most [`MAX_HANDED_BYTES`](crate::MAX_HANDED_BYTES).
+    #[must_use]
+    pub fn give<F>(self, give: impl Fn(HandedTo) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Vec<u8>, ActorProcessingErr>> + Send + 'static,
+    {
+        Self { when_taken: WhenTaken::give(give), ..self }
     }
 
     /// What the actor says of itself.
@@ -178,15 +190,17 @@ impl Registry {
             return Err(RegisterError::ActorEnded);
         }
         let (on_lapse, listener) = options.when_lapsed.split();
+        let (on_take, gives) = options.when_taken.split();
+        let keeps = Keeps { listener, gives };
         let name: Name = name.into();
         self.tell_of_ended_holder(&name);
         let (actor, kind, meta) = (address.pid, address.kind, options.meta);
-        let call = Call::Register { name: name.clone(), actor, kind, on_lapse, meta };
+        let call = Call::Register { name: name.clone(), actor, kind, on_lapse, on_take, meta };
         let wait = options.wait.unwrap_or(self.shared.calls.timeout);
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
         let ask = |wait| {
-            let asked = self.ask_once(call.clone(), wait, listener.clone());
+            let asked = self.ask_once(call.clone(), wait, keeps.clone());
             async { ControlFlow::<Infallible, _>::Continue(asked.await) }
         };
         let ControlFlow::Continue(granted) = self.ask_by_core(caller, ask).await;
@@ -244,13 +258,8 @@ impl Registry {
         self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)
     }
 
-    async fn ask_once(
-        &self,
-        call: Call,
-        wait: Duration,
-        listener: Option<Listener>,
-    ) -> Result<Granted, RegisterError> {
-        match self.shared.register(call, wait, listener).await {
+    async fn ask_once(&self, call: Call, wait: Duration, keeps: Keeps) -> Result<Granted, RegisterError> {
+        match self.shared.register(call, wait, keeps).await {
             Some(Answer::Registered(answer)) => answer,
             _ => Err(self.unasked()),
         }

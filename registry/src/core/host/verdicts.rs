@@ -14,7 +14,8 @@ const REQUESTS_OF_A_MESSAGE: usize = 2048;
 
 impl Host {
     /// The epoch changed: every undecided request is asked again in the new one.
-    pub(crate) fn on_epoch(&mut self) {
+    pub(crate) fn on_epoch(&mut self, effects: &mut Vec<Effect>) {
+        self.unflag_for_new_leader(effects);
         if planted!("not-asked-again-in-new-epoch") {
             return;
         }
@@ -98,6 +99,7 @@ impl Host {
 
     /// Passes on the verdicts whose time has come: the replica has them, and the session is trusted.
     pub(crate) fn settle<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        self.find_holders(now, replica, effects);
         if self.starts.is_due() {
             self.look_at_starts(now, replica, effects);
         }
@@ -131,6 +133,9 @@ impl Host {
     ) {
         let Decided { open, verdict, position } = one;
         self.asking.ends(&open.wish, number);
+        if open.takes {
+            return self.settle_take(now.time, number, open, &verdict, effects);
+        }
         if self.by_name.get(&open.name) == Some(&number) {
             self.by_name.remove(&open.name);
         }
@@ -142,6 +147,9 @@ impl Host {
                 _ => {}
             }
         }
+        if matches!(open.wish, Wish::Transfer { .. }) {
+            return self.settle_transfer(open, &verdict, effects);
+        }
         if let Wish::Bind { position, actor, .. } = open.wish {
             return self.settle_bind(now.time, open, (position, actor), &verdict, effects);
         }
@@ -152,8 +160,8 @@ impl Host {
                 let orphaned = orphaned.filter(|_| !planted!("orphan-not-given-up"));
                 // A register always says which call it came from.
                 if let Some(id) = open.claim.filter(|_| !open.is_orphan) {
-                    let (position, on_lapse) = (token, open.on_lapse);
-                    let claim = Claim { id, actor, kind, position, revision, on_lapse };
+                    let (position, on_lapse, on_take) = (token, open.on_lapse, open.on_take);
+                    let claim = Claim { id, actor, kind, position, revision, on_lapse, on_take };
                     self.tell_of_leaving(&claim, effects);
                     self.claim(open.name.clone(), claim);
                     let granted = Granted { token, revision, session: session.number, claim: id };
@@ -173,9 +181,11 @@ impl Host {
                     // No answer to this question, so nothing is known by it.
                     _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };
-                (not_registered(&wish, error), None)
+                (not_registered(&wish, false, error), None)
             }
-            (Wish::Unregister { .. } | Wish::Bind { .. }, _) => (Answer::Unregistered(Ok(position)), None),
+            (Wish::Unregister { .. } | Wish::Bind { .. } | Wish::Transfer { .. }, _) => {
+                (Answer::Unregistered(Ok(position)), None)
+            }
             (Wish::Update { position: token, .. }, verdict) => {
                 let answer = self.updated(&open.name, token, verdict, waited);
                 let orphaned = open.is_orphan && !planted!("orphan-of-an-update-kept");
@@ -221,7 +231,7 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
-        while !self.by_name.contains_key(name) {
+        while !self.is_asked(name) {
             let Some(next) = self.queued.pop(name) else { return };
             match next {
                 Queued::Register { caller, registrant } => {
@@ -235,6 +245,9 @@ impl Host {
                 }
                 Queued::Update { caller, change } => {
                     self.update(now, caller, name.clone(), change, replica, effects);
+                }
+                Queued::Take { caller, wanted } => {
+                    self.take(now, caller, name.clone(), wanted, replica, effects);
                 }
             }
         }

@@ -21,7 +21,7 @@ use callsign_store::{
 use ractor::{ActorCell, ActorRef};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Kick, Parts, watched::Watched, watching::Watching};
+use super::{Flag, Flagged, Kick, Parts, watched::Watched, watching::Watching};
 use crate::{
     core::{
         caller::OnOutage,
@@ -33,6 +33,7 @@ use crate::{
         outage::Outage,
         shared::{SharedTable, TableReader},
         start::Slot,
+        take::Gives,
     },
     status::Status,
 };
@@ -43,9 +44,6 @@ const HANGS: Duration = Duration::from_secs(1);
 /// Told what becomes of an actor's names.
 pub(crate) type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
 
-/// Raised when a claim has ended, for good.
-pub(crate) type Flag = Arc<AtomicBool>;
-
 /// What is kept for a claim, or for a request that may become one.
 struct Kept {
     actor: u64,
@@ -53,6 +51,22 @@ struct Kept {
     listeners: Vec<Listener>,
     /// Of a name whose actor is yet to be started: how.
     start: Option<Slot>,
+    /// What goes with the name to another actor.
+    gives: Option<Gives>,
+}
+
+/// What the application gives for a claim, or for what may become one.
+#[derive(Clone, Default)]
+pub(crate) struct Keeps {
+    pub(crate) listener: Option<Listener>,
+    pub(crate) gives: Option<Gives>,
+}
+
+impl Kept {
+    fn new(actor: u64, keeps: Keeps, start: Option<Slot>) -> Self {
+        let listeners = keeps.listener.into_iter().collect();
+        Self { actor, flag: Flag::default(), listeners, start, gives: keeps.gives }
+    }
 }
 
 /// How long calls wait, and what they do while the store takes no commits.
@@ -152,7 +166,7 @@ impl Shared {
         self.is_synced.store(false, Ordering::Release);
         // Nobody would say any more when a claim has ended.
         for (_, kept) in lock(&self.claims).drain() {
-            kept.flag.store(true, Ordering::SeqCst);
+            kept.flag.end();
         }
         self.stop_yields();
         self.watches.end();
@@ -202,7 +216,7 @@ impl Shared {
         let mut claims: Vec<_> = claims.into_iter().collect();
         claims.sort_unstable_by_key(|(claim, _)| *claim);
         for (_, kept) in claims {
-            kept.flag.store(true, Ordering::SeqCst);
+            kept.flag.end();
             if !kept.listeners.is_empty() {
                 actors.insert(kept.actor);
             }
@@ -216,8 +230,27 @@ impl Shared {
     /// The claim ends: no check of it passes any more.
     pub(super) fn flag(&self, claim: CallId) {
         if let Some(kept) = lock(&self.claims).get(&claim) {
-            kept.flag.store(true, Ordering::SeqCst);
+            kept.flag.end();
         }
+    }
+
+    /// The name of a claim is on its way to another actor: no check passes, unless it stays.
+    pub(super) fn suspend(&self, claim: CallId) {
+        if let Some(kept) = lock(&self.claims).get(&claim) {
+            kept.flag.suspend();
+        }
+    }
+
+    /// The name has stayed.
+    pub(super) fn unflag(&self, claim: CallId) {
+        if let Some(kept) = lock(&self.claims).get(&claim) {
+            kept.flag.resume();
+        }
+    }
+
+    /// What goes with the name of a claim.
+    pub(crate) fn gives_of(&self, claim: CallId) -> Option<Gives> {
+        lock(&self.claims).get(&claim)?.gives.clone()
     }
 
     /// The second call found the claim of the first: whoever listens for it listens for that.
@@ -234,7 +267,7 @@ impl Shared {
     pub(super) fn forget(&self, claim: CallId) {
         let mut claims = lock(&self.claims);
         let Some(kept) = claims.remove(&claim) else { return };
-        let was_held = kept.flag.load(Ordering::SeqCst);
+        let was_held = kept.flag.get() == Flagged::Ended;
         // Listeners once belonged to actors.
         let mut lose = || {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
@@ -251,7 +284,7 @@ impl Shared {
     /// The flag of a claim: one that is not known any more has ended.
     pub(crate) fn flag_of(&self, claim: CallId) -> Flag {
         let known = lock(&self.claims).get(&claim).map(|kept| kept.flag.clone());
-        known.unwrap_or_else(|| Arc::new(AtomicBool::new(true)))
+        known.unwrap_or_else(Flag::of_the_ended)
     }
 
     /// How many claims, or requests that may become one, are kept, and how many actors are watched.
@@ -321,17 +354,12 @@ impl Shared {
         self.call_as(id, call, wait, wait).await
     }
 
-    /// Asks for a name. The listener is there before the claim is: a lapse right after the grant is told, too.
-    pub(crate) async fn register(
-        &self,
-        call: Call,
-        wait: Duration,
-        listener: Option<Listener>,
-    ) -> Option<Answer> {
+    /// Asks for a name, or for that of another actor. The listener is there before the claim is: a lapse right after the grant is told,
+    /// too.
+    pub(crate) async fn register(&self, call: Call, wait: Duration, keeps: Keeps) -> Option<Answer> {
         let id = self.next_call();
-        let Call::Register { actor, .. } = call else { return None };
-        let listeners = listener.into_iter().collect();
-        lock(&self.claims).insert(id, Kept { actor, flag: Flag::default(), listeners, start: None });
+        let (Call::Register { actor, .. } | Call::Take { actor, .. }) = call else { return None };
+        lock(&self.claims).insert(id, Kept::new(actor, keeps, None));
         let answer = self.call_as(id, call, wait, wait).await;
         if answer.is_none() {
             self.forget(id);
@@ -340,19 +368,11 @@ impl Shared {
     }
 
     /// Asks for a name whose actor is yet to be started. Each of its requests may be undecided for `wait`.
-    pub(crate) async fn start(
-        &self,
-        call: Call,
-        wait: Duration,
-        listener: Option<Listener>,
-        slot: Slot,
-    ) -> Option<Answer> {
+    pub(crate) async fn start(&self, call: Call, wait: Duration, keeps: Keeps, slot: Slot) -> Option<Answer> {
         let id = self.next_call();
         let Call::Start { limit, patience, .. } = call else { return None };
         // The actor gets its number when it is started.
-        let (actor, listeners) = (0, listener.into_iter().collect());
-        let kept = Kept { actor, flag: Flag::default(), listeners, start: Some(slot) };
-        lock(&self.claims).insert(id, kept);
+        lock(&self.claims).insert(id, Kept::new(0, keeps, Some(slot)));
         // It asks, waits for others, asks again, starts, and binds.
         let answer = self.call_as(id, call, wait, patience + limit + 3 * wait).await;
         if answer.is_none() {

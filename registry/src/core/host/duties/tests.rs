@@ -5,7 +5,7 @@ use callsign_transport::Kind;
 use callsign_elector::record::LogEnd;
 use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionNumber};
 
-use super::*;
+use super::{super::OnTake, *};
 use crate::core::{
     host::{Caller, Registrant, Surroundings, Verdict},
     input::CallId,
@@ -68,7 +68,8 @@ impl Alone {
         let call = CallId(self.calls);
         let caller = Caller::new(self.now().time, call, Duration::from_secs(5));
         let now = self.now();
-        let registrant = Registrant { actor, kind: Kind(1), on_lapse, meta: None };
+        let registrant =
+            Registrant { actor, kind: Kind(1), on_lapse, on_take: OnTake::default(), meta: None };
         self.host.register(now, caller, name.into(), registrant, &mut Vec::new());
         call
     }
