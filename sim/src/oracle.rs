@@ -12,6 +12,7 @@ mod duties;
 mod elections;
 mod history;
 mod losses;
+mod moves;
 mod requests;
 mod states;
 mod told;
@@ -137,6 +138,7 @@ pub(crate) struct Inner {
     updates: Vec<(u8, Position, Position)>,
     /// Of these, the ones by which an actor that was started came to hold a name.
     binds: Vec<(u8, Position, Position)>,
+    moved: moves::Moves,
     watched: watches::Watched,
     requests: BTreeSet<(SessionId, u64)>,
     committers: BTreeMap<Epoch, (NodeId, Incarnation)>,
@@ -234,6 +236,7 @@ impl Oracle {
             spans: Vec::new(),
             updates: Vec::new(),
             binds: Vec::new(),
+            moved: moves::Moves::default(),
             watched: watches::Watched::default(),
             requests: BTreeSet::new(),
             committers: BTreeMap::new(),

@@ -40,6 +40,8 @@ pub struct Work {
     pub update: u64,
     /// A name for an actor that is started then.
     pub start: u64,
+    /// A name of another actor.
+    pub take: u64,
 }
 
 /// Weights of what is done to the cluster.

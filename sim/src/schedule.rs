@@ -373,6 +373,7 @@ impl Scheduler {
             work.patient,
             work.update,
             work.start,
+            work.take,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -391,7 +392,8 @@ impl Scheduler {
             10 => return Action::Configure { node, change: self.settings() },
             11 => Want::RegisterPatiently { name },
             12 => Want::Update { name, guarded: self.rng.below(2) == 0 },
-            _ => Want::Start { name, stops: self.rng.below(4) == 0 },
+            13 => Want::Start { name, stops: self.rng.below(4) == 0 },
+            _ => Want::Take { name, stops: self.rng.below(4) == 0 },
         };
         Action::Call { node, want }
     }

@@ -16,6 +16,7 @@ mod clock;
 mod faults;
 mod leaving;
 mod links;
+mod moves;
 pub(crate) mod newer;
 mod process;
 mod starts;

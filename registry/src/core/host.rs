@@ -202,10 +202,10 @@ impl Host {
         &self.claims
     }
 
-    /// Differs whenever the claims do.
+    /// Differs whenever the claims do that may be acted on.
     #[cfg(feature = "cores")]
     pub(crate) fn claims_digest(&self) -> u64 {
-        self.claims_digest
+        self.gives.tokens().fold(self.claims_digest, |sum, (name, token)| sum ^ digest(name, token))
     }
 
     pub(crate) fn session(&self) -> Option<&SessionId> {
@@ -418,6 +418,12 @@ impl Host {
     #[cfg(feature = "cores")]
     pub(crate) fn is_suspended(&self, name: &Name) -> bool {
         self.gives.is_giving(name)
+    }
+
+    /// Whether a take of this number has the data that go with its name.
+    #[cfg(feature = "cores")]
+    pub(crate) fn has_data(&self, number: RequestNumber) -> bool {
+        self.takes.has_data(number)
     }
 
     /// How many names are taken, or given.

@@ -228,6 +228,12 @@ impl<T: Table> Member<T> {
         self.host.is_suspended(name)
     }
 
+    /// Whether a take of this number has the data that go with its name.
+    #[cfg(feature = "cores")]
+    pub fn has_data(&self, number: crate::core::table::RequestNumber) -> bool {
+        self.host.has_data(number)
+    }
+
     /// How many names are on their way, from here or to here.
     #[cfg(feature = "cores")]
     pub fn moves(&self) -> usize {

@@ -470,6 +470,10 @@ impl<T: Table> Replica<T> {
     fn transfer(&mut self, name: &Name, was: Row, now: Row, applied: &mut Applied) {
         self.touch(name);
         self.changed(name, now.position, (Some(&was), Some(&now)), || Why::Transferred);
+        if planted!("transfer-frees-the-name") {
+            self.rows.take(name);
+            return;
+        }
         self.rows.put(name, now.clone());
         applied.ended.push((name.clone(), was.position));
         if was.session.node == self.me {

@@ -353,6 +353,19 @@ impl Inner {
                     self.binds.push((name, *token, position));
                     self.decided(&session, *request, position);
                 }
+                Op::Transfer { name, position: token, session, request, actor, .. } => {
+                    let name = number_of(name);
+                    names.push(name);
+                    let session = batch.sessions[*session as usize].clone();
+                    self.decided(&session, *request, position);
+                    self.check_granted(name, *actor, position);
+                    let (is_starting, meta, actor) = (false, None, *actor);
+                    let holder =
+                        Holder { token: position, session, actor, revision: position, meta, is_starting };
+                    if !self.moves(name, *token, holder) {
+                        return;
+                    }
+                }
                 Op::Update { name, position: token, request, meta } => {
                     let name = number_of(name);
                     names.push(name);

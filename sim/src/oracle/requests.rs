@@ -43,7 +43,11 @@ impl Oracle {
         inner.check_nonce(node, &batch);
         inner.check_turns(node, &batch, view);
         for op in &batch.ops {
-            if let Op::Unregister { name, position, .. } = op {
+            if let Op::Transfer { name, session, request, .. } = op {
+                let session = &batch.sessions[*session as usize];
+                inner.check_move(world, node, number_of(name), (session, *request), view);
+            }
+            if let Op::Unregister { name, position, .. } | Op::Transfer { name, position, .. } = op {
                 let freed = (number_of(name), *position);
                 let acts = |of: &NodeId| world.acting_on(*of, |acting| (acting.name, acting.token) == freed);
                 inner.counts.add(Check::FlaggedFirst, 1);
@@ -113,7 +117,11 @@ impl Inner {
     pub(super) fn check_requests(&mut self, world: &World, batch: &Batch, author: NodeId) {
         let began = self.epochs.get(&batch.epoch).map_or(0, |(step, _)| *step);
         for op in &batch.ops {
-            let Op::Register { name, session, request, .. } = op else { continue };
+            let (Op::Register { name, session, request, .. } | Op::Transfer { name, session, request, .. }) =
+                op
+            else {
+                continue;
+            };
             let session: &SessionId = &batch.sessions[*session as usize];
             self.counts.add(Check::ReadOpen, 1);
             if self.closed.get(session).is_some_and(|step| *step < began) {
@@ -123,7 +131,8 @@ impl Inner {
                 );
                 self.fail(Check::ReadOpen, what);
             }
-            if session.node == world.setup.names[usize::from(author)] {
+            // Of a transfer the request is that of the former holder, which the log does not say.
+            if session.node == world.setup.names[usize::from(author)] || matches!(op, Op::Transfer { .. }) {
                 continue;
             }
             self.counts.add(Check::OwnEpoch, 1);
@@ -147,7 +156,10 @@ impl Inner {
     pub(super) fn check_granted(&mut self, name: u8, actor: u64, position: Position) {
         self.counts.add(Check::NoMeansNo, 1);
         let is_no = |told: &Told| {
-            matches!(told.answer, Some((_, Outcome::Refused | Outcome::Failed | Outcome::Taken { .. }, _)))
+            matches!(
+                told.answer,
+                Some((_, Outcome::Refused | Outcome::Failed | Outcome::Gone | Outcome::Taken { .. }, _))
+            )
         };
         if self.asked_by(name, actor).next().is_some() && self.asked_by(name, actor).all(is_no) {
             let told = format!("{:?}", self.asked_by(name, actor).last());

@@ -139,6 +139,10 @@ impl Inner {
                 continue;
             }
             for (held, actor, token) in parts.core.member().holds() {
+                // Nobody acts on one that is on its way to another actor.
+                if parts.core.member().is_suspended(held) {
+                    continue;
+                }
                 self.counts.add(Check::OneHolder, 1);
                 let slot = &mut holders[usize::from(number_of(held))];
                 if let Some(other) = slot.replace(node) {
@@ -240,7 +244,7 @@ impl Oracle {
             let is_its = process.incarnation == grant.incarnation
                 && process.trusted(world.local(grant.node)) == Some(grant.session);
             // A reset that was in order, which is checked when it is written, means that every base is lost.
-            if !is_its || grant.token < inner.reset_at {
+            if !is_its || grant.token < inner.reset_at || inner.has_moved(*name, grant.token) {
                 continue;
             }
             inner.counts.add(Check::Kept, 1);

@@ -41,6 +41,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         leave: some(1),
         update: 5,
         start: 6,
+        take: 6,
         ..Work::default()
     };
     Profile {

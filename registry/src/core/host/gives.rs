@@ -91,6 +91,12 @@ impl Gives {
         self.by_name.contains_key(name)
     }
 
+    /// The names that are on their way, and their tokens here.
+    #[cfg(feature = "cores")]
+    pub(super) fn tokens(&self) -> impl Iterator<Item = (&Name, Position)> {
+        self.by_name.iter().map(|(name, giving)| (name, giving.token))
+    }
+
     pub(super) fn count(&self) -> usize {
         self.by_name.len()
     }
@@ -308,6 +314,7 @@ impl Host {
         if giving.consent != consent || !matches!(giving.stage, Stage::Handed(_)) {
             return;
         }
+
         self.gives.bytes -= giving.bytes();
         giving.stage = Stage::Deciding;
         let Giving { token: position, actor, kind, .. } = *giving;
@@ -404,7 +411,7 @@ impl Host {
         let is_giving = giving.is_some_and(|it| it.token == token && it.taker.number == number);
         let giving = if is_giving { self.gives.end(&name) } else { None };
         if *verdict == Verdict::Kept {
-            if let Some(giving) = &giving {
+            if let Some(giving) = giving.as_ref().filter(|_| !planted!("kept-and-still-flagged")) {
                 self.unflag(&name, giving, effects);
             }
             self.refuse_taker(Taker { session: to, number }, Refusal::TakerGone, effects);

@@ -296,7 +296,7 @@ impl Host {
         if self.starts.is_awaiting() && !planted!("start-awaited-of-the-dead") {
             self.owes(Duty::LookAtStarts(None));
         }
-        if self.takes.count() > 0 {
+        if self.takes.count() > 0 && !planted!("taken-from-the-dead-missed") {
             self.owes(Duty::LookAtTakes(None));
         }
     }

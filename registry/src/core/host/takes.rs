@@ -91,6 +91,12 @@ impl Takes {
         self.by_name.contains_key(name)
     }
 
+    /// Whether this one has the data, and waits for the name.
+    #[cfg(feature = "cores")]
+    pub(super) fn has_data(&self, number: RequestNumber) -> bool {
+        self.by_number.get(&number).is_some_and(|take| take.data.is_some())
+    }
+
     pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
         self.by_name.keys()
     }
@@ -164,7 +170,8 @@ impl Host {
         if let Some(error) = refused {
             return refuse_take(call, error.into(), effects);
         }
-        if self.is_asked(&name) {
+        // One that is on its way from here is asked for all the same, and its holder says so.
+        if self.by_name.contains_key(&name) || self.takes.is_taking(&name) {
             return self.queued.push(name, Queued::Take { caller, wanted });
         }
         let held = self.claims.get(&name).filter(|claim| claim.position == wanted.token);
@@ -264,6 +271,12 @@ impl Host {
         if take.holder.as_deref() != Some(holder) || !is_trusted {
             return;
         }
+        if planted!("data-of-a-taker-not-kept") {
+            let data = (consent, Bytes::new());
+            take.data = Some(data);
+            return effects
+                .push(Effect::send(from.clone(), Message::Take(Taking::Received { taker, consent })));
+        }
         self.takes.bytes += data.len();
         if let Some((_, former)) = take.data.replace((consent, data)) {
             self.takes.bytes -= former.len();
@@ -344,7 +357,7 @@ impl Host {
                 self.give_up(name.clone(), row.position, GivenUp::Unregistered, None);
             }
         }
-        if self.takes.count() > 0 {
+        if self.takes.count() > 0 && !planted!("end-of-what-is-taken-missed") {
             for (name, token) in &applied.ended {
                 let open = self.takes.open_of(name).filter(|(_, take)| take.wanted.token == *token);
                 if let Some((number, _)) = open {

@@ -84,9 +84,11 @@ impl Takers {
         };
         match row {
             // Before the token is looked at: it is this request that moved it.
-            Some(row) if row.is_of(to, *number) => (None, Verdict::Transferred { token: row.position }),
+            Some(row) if row.is_of(to, *number) && !planted!("transfer-not-in-row") => {
+                (None, Verdict::Transferred { token: row.position })
+            }
             Some(row) if row.position == *token && *row.session == *pending.session && !row.is_starting() => {
-                if !self.open.contains(&**to) {
+                if !self.open.contains(&**to) && !planted!("transfer-to-the-closed") {
                     return (None, Verdict::Kept);
                 }
                 let name = pending.name.clone();
