@@ -21,7 +21,7 @@ use std::{
 use callsign_store::planted;
 
 use super::{
-    Answer, Arc, Caller, Claim, Effect, Event, Host, Name, NotStarted, Notice, Now, OnLapse, Open, Queued,
+    Answer, Arc, Claim, Effect, Event, Host, Name, NotStarted, Notice, Now, OnLapse, Open, Queued,
     RegisterError, Replica, RequestNumber, SessionId, Table, Time, UnregisterError, UpdateError, Wish,
     digest, not_held, refuse,
     starts::{not_registered, refuse_start},
@@ -212,7 +212,7 @@ impl Host {
             Duty::Tell { notice, told } => self.tell(notice, told, slice, effects),
             Duty::End { is_of_log } => self.end(is_of_log, slice, effects),
             Duty::Refuse { at } => self.refuse_waiting(at, slice, effects),
-            Duty::AskAgain => self.ask_again(now.time, slice, effects),
+            Duty::AskAgain => self.ask_again(slice),
             Duty::TurnAwayQueued(behind) => Some(self.turn_away_queued(behind.as_ref(), slice, effects)),
             Duty::TurnAwayUnsent(behind) => self.turn_away_unsent(now, behind, slice, replica, effects),
             Duty::CompareRows { from } => Some(self.compare_rows(from, slice, replica, effects)),
@@ -330,8 +330,7 @@ impl Host {
                 self.refuse_open(at, number, &open, effects);
                 continue;
             }
-            let lost = |name: &Name, _| RegisterError::SessionLost { name: name.to_string() };
-            if self.lose_take(lost, effects) {
+            if self.lose_take(effects) {
                 continue;
             }
             let (name, call) = self.queued.pop_any()?;
@@ -361,7 +360,10 @@ impl Host {
         } else if !planted!("lost-session-leaves-names-asked") {
             self.by_name.remove(&open.name);
         }
-        self.unwatch_asked(open, effects);
+        if let Some(actor) = open.wish.actor() {
+            self.unwatch(actor, effects);
+        }
+        effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
         let Some(caller) = open.caller else { return };
         let name = open.name.to_string();
         let answer = match open.wish {
@@ -379,37 +381,16 @@ impl Host {
         effects.push(Effect::Answer { call: caller.call, answer });
     }
 
-    /// Nothing more is said of what was asked for.
-    fn unwatch_asked(&self, open: &Open, effects: &mut Vec<Effect>) {
-        if let Some(actor) = open.wish.actor() {
-            self.unwatch(actor, effects);
-        }
-        effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
-    }
-
-    fn ask_again(&mut self, at: Time, slice: &mut Slice, effects: &mut Vec<Effect>) -> Option<Duty> {
+    fn ask_again(&mut self, slice: &mut Slice) -> Option<Duty> {
         while !slice.is_over() {
-            slice.took(1);
-            // By another log it is not known what a name that was on its way came to.
-            let unknown = |name: &Name, caller: Option<Caller>| {
-                let waited = caller.map(|caller| at.since(caller.began)).unwrap_or_default();
-                RegisterError::Unknown { name: name.to_string(), waited }
-            };
-            if self.lose_take(unknown, effects) {
-                continue;
-            }
             let (number, open) = self.decided.pop()?;
-            self.asking.ends(&open.wish, number);
+            slice.took(1);
             if open.takes {
-                self.forget_take(number);
-                self.unwatch_asked(&open, effects);
-                if let Some(caller) = open.caller {
-                    let error = unknown(&open.name, open.caller);
-                    let answer = not_registered(&open.wish, true, error);
-                    effects.push(Effect::Answer { call: caller.call, answer });
-                }
+                // The log says anew what becomes of it.
+                self.undecide_take(number, &open);
                 continue;
             }
+            self.asking.ends(&open.wish, number);
             self.ask(open);
         }
         Some(Duty::AskAgain)

@@ -420,6 +420,16 @@ impl Host {
             }
             return;
         }
+        // The actor of this node that got it has ended since.
+        if let Verdict::Transferred { token } = *verdict
+            && open.is_orphan
+            && self.session.as_ref() == Some(&to)
+            && !self.claims.contains_key(&name)
+            && !self.takes.is_taking(&name)
+            && !planted!("orphan-of-a-transfer-kept")
+        {
+            return self.give_up(name, token, GivenUp::ActorEnded, None);
+        }
         // Whether it went there or is gone: as a rule the entry has said so before.
         if self.claims.get(&name).is_some_and(|claim| claim.position == token) {
             let is_moved = matches!(verdict, Verdict::Transferred { .. });

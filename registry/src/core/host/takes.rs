@@ -506,22 +506,25 @@ impl Host {
         self.fail_take(number, error, effects);
     }
 
-    /// The session, or the log, is lost: one of them ends as unknown. False: there is none.
-    pub(super) fn lose_take(
-        &mut self,
-        error: impl Fn(&Name, Option<Caller>) -> RegisterError,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
+    /// The session is lost: one of them ends. False: there is none.
+    pub(super) fn lose_take(&mut self, effects: &mut Vec<Effect>) -> bool {
         let open = self.takes.by_number.iter().find(|(_, take)| !take.is_decided);
-        let Some((number, error)) = open.map(|(number, take)| (*number, error(&take.name, take.caller)))
-        else {
+        let Some((number, name)) = open.map(|(number, take)| (*number, take.name.to_string())) else {
             return false;
         };
-        self.fail_take(number, error.into(), effects);
+        self.fail_take(number, RegisterError::SessionLost { name }.into(), effects);
         true
     }
 
-    /// What one came to is lost with its session, or with the log.
+    /// The log by which one was decided is lost: another one says what becomes of it.
+    pub(super) fn undecide_take(&mut self, number: RequestNumber, open: &Open) {
+        let Some(take) = self.takes.by_number.get_mut(&number) else { return };
+        take.is_decided = false;
+        take.caller = open.caller;
+        take.is_orphan |= open.is_orphan;
+    }
+
+    /// What one came to is lost with its session.
     pub(super) fn forget_take(&mut self, number: RequestNumber) {
         self.takes.end(number);
     }

@@ -47,6 +47,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("orphan-of-a-take-kept", "registry/src/core/host/takes.rs")
         .does("Keeps a name that came to an actor which has ended.")
         .found("standard", 20_000, TRANSFER),
+    mutant("orphan-of-a-transfer-kept", "registry/src/core/host/gives.rs")
+        .does(
+            "Keeps a name that went to another actor of the same node, which ended before the verdict came.",
+        )
+        .found("standard", 20_000, TRANSFER),
     mutant("data-of-a-taker-not-kept", "registry/src/core/host/takes.rs")
         .does("Says that it has the data that go with a name, and has not kept them.")
         .found("standard", 2_000, TRANSFER),
