@@ -29,7 +29,7 @@ use crate::{
 /// What this crate counts itself.
 const OWN: &[Metric] = &[
     Metric::counter("callsign_registry_calls_total", &["registry", "call", "outcome"])
-        .of("register, start, update, unregister and consistent reads that this node's member answered, by outcome"),
+        .of("register, start, take, update, unregister and consistent reads that this node's member answered, by outcome"),
     Metric::histogram("callsign_registry_batch_operations", &["registry"], Unit::Count)
         .of("operations of each batch that this node sent to the store, as leader"),
     Metric::histogram("callsign_registry_batch_bytes", &["registry"], Unit::Bytes)
@@ -49,7 +49,7 @@ const OWN: &[Metric] = &[
         .of("from being asked to take over to serving, on the node that did"),
     Metric::counter("callsign_registry_events_total", &["registry", "event"])
         .of("term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, \
-             claim_lost, batch_too_large, lock_broken, ..."),
+             claim_lost, given_away, taken, batch_too_large, lock_broken, ..."),
     Metric::counter("callsign_registry_messages_total", &["registry", "direction", "kind"])
         .of("messages between members, by direction (sent, received) and kind"),
     Metric::counter("callsign_registry_message_bytes_total", &["registry", "direction"])

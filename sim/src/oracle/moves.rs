@@ -6,7 +6,6 @@ use callsign::{
     Why,
     cores::{RequestNumber, TakenAs},
 };
-use callsign_elector::elector::View;
 use callsign_store::ids::{Position, SessionId};
 
 use super::{Check, Holder, Inner, Oracle, Span, watches::Logged};
@@ -64,27 +63,26 @@ impl Inner {
         done.map(|(_, from, ..)| *from)
     }
 
-    /// A leader asks the store to have a name go to a session.
+    /// The log says that a name goes to a session.
     pub(super) fn check_move(
         &mut self,
         world: &World,
-        node: NodeId,
+        author: NodeId,
         name: u8,
         (session, request): (&SessionId, RequestNumber),
-        view: &View,
     ) {
-        self.counts.add(Check::ReadOpen, 1);
-        if view.sessions.is_closed(session) {
-            let what = format!("node {node} gives n{name} to {session:?}, which it has read closed");
-            return self.fail(Check::ReadOpen, what);
-        }
         let taker = world.setup.id(session.node.as_str()).and_then(|id| world.process(id));
         let member = taker.and_then(|process| process.parts.as_ref()).map(|parts| parts.core.member());
         // Of a session that is over, or of which the member has not heard, nothing can be said.
         let Some(member) = member.filter(|member| member.session() == Some(session)) else { return };
+        // Who leaves wants nothing any more.
+        if self.left.contains_key(&session.incarnation) {
+            return;
+        }
         self.counts.add(Check::MoveWanted, 1);
         if !member.has_data(request) && !member.owes() {
-            let what = format!("node {node} gives n{name} to {request:?} of {session:?}, which has no data");
+            let what =
+                format!("node {author} gives n{name} to {request:?} of {session:?}, which has no data");
             self.fail(Check::MoveWanted, what);
         }
     }

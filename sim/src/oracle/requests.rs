@@ -43,10 +43,6 @@ impl Oracle {
         inner.check_nonce(node, &batch);
         inner.check_turns(node, &batch, view);
         for op in &batch.ops {
-            if let Op::Transfer { name, session, request, .. } = op {
-                let session = &batch.sessions[*session as usize];
-                inner.check_move(world, node, number_of(name), (session, *request), view);
-            }
             if let Op::Unregister { name, position, .. } | Op::Transfer { name, position, .. } = op {
                 let freed = (number_of(name), *position);
                 let acts = |of: &NodeId| world.acting_on(*of, |acting| (acting.name, acting.token) == freed);
@@ -57,7 +53,9 @@ impl Oracle {
                     return inner.fail(Check::FlaggedFirst, what);
                 }
             }
-            let Op::Register { name, session, .. } = op else { continue };
+            let (Op::Register { name, session, .. } | Op::Transfer { name, session, .. }) = op else {
+                continue;
+            };
             let session = &batch.sessions[*session as usize];
             if view.sessions.is_closed(session) {
                 let what = format!("node {node} registers {name} for {session:?}, which it has read closed");
@@ -130,6 +128,9 @@ impl Inner {
                     batch.epoch
                 );
                 self.fail(Check::ReadOpen, what);
+            }
+            if matches!(op, Op::Transfer { .. }) {
+                self.check_move(world, author, number_of(name), (session, *request));
             }
             // Of a transfer the request is that of the former holder, which the log does not say.
             if session.node == world.setup.names[usize::from(author)] || matches!(op, Op::Transfer { .. }) {

@@ -349,7 +349,9 @@ impl Host {
                 continue;
             }
             let open = self.takes.open_of(name).filter(|(number, _)| *number == row.request);
-            if let Some((number, _)) = open {
+            if open.is_some() && self.has_dropped {
+                // It is looked at when this member is synced.
+            } else if let Some((number, _)) = open {
                 effects.push(Effect::Event(Event::Taken { name: name.clone(), token: row.position }));
                 let (token, revision) = (row.position, row.revision());
                 self.decide_take(number, Verdict::Granted { token, revision }, row.position);
@@ -374,6 +376,9 @@ impl Host {
         slice: &mut Slice,
         replica: &Replica<T>,
     ) -> Option<Name> {
+        if self.has_dropped {
+            return None;
+        }
         let begin = behind.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let part = self.takes.by_name.range::<Name, _>((begin, std::ops::Bound::Unbounded));
         let part: Vec<_> = part.map(|(name, number)| (name.clone(), *number)).take(slice.left()).collect();

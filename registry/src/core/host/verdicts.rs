@@ -5,7 +5,7 @@ use callsign_store::planted;
 use super::{
     ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, GivenUp, Granted, Host, Message, Name, Now, Position,
     Queued, RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time,
-    UpdateError, Verdict, Wish, decided::Decided, starts::not_registered,
+    UpdateError, Verdict, Wish, decided::Decided, duties::Duty, starts::not_registered,
 };
 use crate::core::message::MESSAGE_BYTES;
 
@@ -41,6 +41,9 @@ impl Host {
 
     /// Sends what waits to be sent.
     pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
+        if around.is_synced && std::mem::take(&mut self.has_dropped) && self.takes.count() > 0 {
+            self.owes(Duty::LookAtTakes(None));
+        }
         let (Some((epoch, leader)), Some(session)) = (around.leader, self.session.clone()) else { return };
         if self.outbox.is_empty()
             || self.is_busy()
