@@ -115,12 +115,18 @@ impl Row {
     }
 
     /// The row as callers see it.
+    #[inline]
     pub fn entry(&self) -> Entry {
-        Entry { meta: self.meta().cloned().map(Box::new), ..self.holder() }
+        self.entry_with(self.meta().cloned().map(Box::new))
     }
 
     /// The same without metadata, as answers carry it.
     pub fn holder(&self) -> Entry {
+        self.entry_with(None)
+    }
+
+    #[inline]
+    fn entry_with(&self, meta: Option<Box<Meta>>) -> Entry {
         Entry {
             node: self.session.node.clone(),
             incarnation: self.session.incarnation,
@@ -129,7 +135,7 @@ impl Row {
             kind: self.kind,
             token: self.position,
             revision: self.revision(),
-            meta: None,
+            meta,
         }
     }
 }

@@ -20,7 +20,6 @@ use crate::{
         meta::Meta,
         name::{Name, check_name},
         select::Select,
-        table::Row,
     },
     driver::{
         actor::{Keeps, Listener, Shared},
@@ -284,18 +283,19 @@ impl Registry {
     /// It may lag by what is on the way; [`lookup_consistent`](Self::lookup_consistent) does not. Once the
     /// session has lapsed, and the node's actors are stopped or told, the answer says so.
     pub fn lookup(&self, name: &str) -> Result<Option<Entry>, LookupError> {
-        let found = self.shared.table.with(name, Row::entry);
+        let row = self.shared.table.get(name);
         // A lapsed node's member does not count as synced either: what it had is still worth telling.
         if self.shared.trust.has_lapsed() {
-            return Err(self.lapsed(found));
+            return Err(self.lapsed(row.map(|row| row.entry())));
         }
         if !self.shared.is_synced() {
             return Err(LookupError::NotSynced);
         }
-        if found.is_none() {
-            check_name(name)?;
+        // Made where the caller wants it: an entry that is moved on is waited for twice.
+        match row {
+            Some(row) => Ok(Some(row.entry())),
+            None => check_name(name).map(|()| None).map_err(Into::into),
         }
-        Ok(found)
     }
 
     /// The actor that holds a name, as a typed reference, by this node's own replica.

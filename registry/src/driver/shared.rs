@@ -14,7 +14,7 @@ use callsign_store::{
     lock::lock,
 };
 use crossbeam_skiplist::SkipSet;
-use dashmap::DashMap;
+use dashmap::{DashMap, mapref::one::Ref};
 use foldhash::quality::FixedState;
 
 use crate::core::{
@@ -92,10 +92,15 @@ impl SharedTable {
 }
 
 impl TableReader {
-    /// Looks at one row under its shard's lock, and copies out what `look` wants of it.
+    /// The row of a name. Its shard is locked for reading until the row is dropped: copy out what you want of it, and wait for nothing.
+    #[inline]
+    pub(crate) fn get(&self, name: &str) -> Option<Ref<'_, Name, Row>> {
+        self.0.map.get(name).filter(|row| !self.0.is_hidden(row))
+    }
+
+    /// Looks at one row, and copies out what `look` wants of it.
     pub(crate) fn with<R>(&self, name: &str, look: impl FnOnce(&Row) -> R) -> Option<R> {
-        let row = self.0.map.get(name)?;
-        (!self.0.is_hidden(&row)).then(|| look(row.value()))
+        self.get(name).map(|row| look(row.value()))
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -222,9 +222,11 @@ impl World {
         if let Some(first) = first.as_ref().filter(|_| is_of_member && !is_last) {
             parts.ask_of_readers(now, first);
         }
+        // What this step sweeps to the end is given at its end, behind an answer that waits for nothing.
+        let waited = parts.core.member().watch_waits();
         parts.core.step(now, told, &mut effects);
         if is_last && first.is_some() {
-            let waits = parts.core.member().watch_waits();
+            let waits = waited || parts.core.member().watch_waits();
             oracle.gives((node, waits), parts, &effects);
         }
         if is_of_member {
