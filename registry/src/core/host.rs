@@ -167,9 +167,9 @@ pub(crate) struct Host {
     starts: Starts,
     takes: Takes,
     gives: Gives,
-    /// All claims were dropped with the log that had them, and this member is not synced again: it takes no name, since the others
-    /// may find that nobody has a base, and begin with an empty table.
-    has_dropped: bool,
+    /// Whether this member's row said that it is synced, when it was last looked at. Otherwise it takes no name: the others may find
+    /// that nobody has a base, and begin with an empty table.
+    is_synced: bool,
     is_lapsed: bool,
     differ_since: Option<Time>,
     /// Set when the node is about to leave: who is to be asked for new names.
@@ -194,7 +194,7 @@ impl Host {
             starts: Starts::default(),
             takes: Takes::default(),
             gives: Gives::default(),
-            has_dropped: false,
+            is_synced: false,
             is_lapsed: false,
             differ_since: None,
             turned_away: None,

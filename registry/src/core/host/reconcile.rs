@@ -66,7 +66,7 @@ impl Host {
         } else {
             self.owes(Duty::End { is_of_log: true });
         }
-        self.has_dropped = !planted!("takes-without-a-base");
+        self.is_synced = false;
         self.owes(Duty::AskAgain);
     }
 

@@ -221,7 +221,8 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
-        while replica.is_based()
+        while self.is_synced
+            && replica.is_based()
             && let Some((token, number)) = self.takes.behind.first().copied()
             && token <= replica.position()
         {
@@ -268,7 +269,7 @@ impl Host {
             return effects.push(Effect::send(from.clone(), Message::Take(Taking::Over { taker })));
         };
         let is_trusted = self.session.as_ref().is_some_and(|session| now.trusted == Some(session.number));
-        if take.holder.as_deref() != Some(holder) || !is_trusted {
+        if take.holder.as_deref() != Some(holder) || !is_trusted || !self.is_synced {
             return;
         }
         if planted!("data-of-a-taker-not-kept") {
@@ -349,7 +350,7 @@ impl Host {
                 continue;
             }
             let open = self.takes.open_of(name).filter(|(number, _)| *number == row.request);
-            if open.is_some() && self.has_dropped {
+            if open.is_some() && !self.is_synced {
                 // It is looked at when this member is synced.
             } else if let Some((number, _)) = open {
                 effects.push(Effect::Event(Event::Taken { name: name.clone(), token: row.position }));
@@ -376,7 +377,7 @@ impl Host {
         slice: &mut Slice,
         replica: &Replica<T>,
     ) -> Option<Name> {
-        if self.has_dropped {
+        if !self.is_synced {
             return None;
         }
         let begin = behind.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
@@ -489,7 +490,7 @@ impl Host {
             let error = RegisterError::Unknown { name, waited }.into();
             effects.push(Effect::Answer { call: caller.call, answer: Answer::Taken(Err(error)) });
         }
-        if self.is_trusted(now) {
+        if self.is_trusted(now) && self.is_synced {
             for number in again {
                 self.ask_holder(now.time, number, effects);
             }

@@ -41,7 +41,9 @@ impl Host {
 
     /// Sends what waits to be sent.
     pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
-        if around.is_synced && std::mem::take(&mut self.has_dropped) && self.takes.count() > 0 {
+        let was_synced =
+            std::mem::replace(&mut self.is_synced, around.is_synced || planted!("takes-without-a-base"));
+        if self.is_synced && !was_synced && self.takes.count() > 0 {
             self.owes(Duty::LookAtTakes(None));
         }
         let (Some((epoch, leader)), Some(session)) = (around.leader, self.session.clone()) else { return };

@@ -52,8 +52,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
             "Keeps a name that went to another actor of the same node, which ended before the verdict came.",
         )
         .found("standard", 20_000, TRANSFER),
-    mutant("takes-without-a-base", "registry/src/core/host/reconcile.rs")
-        .does("Lets a member that has given up its base and its claims hold what it takes, before it is synced again.")
+    mutant("takes-without-a-base", "registry/src/core/host/verdicts.rs")
+        .does("Lets a member take names that is not synced.")
         .found("liars", 20_000, TRANSFER),
     mutant("data-of-a-taker-not-kept", "registry/src/core/host/takes.rs")
         .does("Says that it has the data that go with a name, and has not kept them.")
