@@ -59,7 +59,7 @@ pub enum WhenTaken {
     /// The name is given. From the moment at which the function is called, no check of the registration passes: so what it returns is
     /// the last word of this holder. An error, a panic, more than [`MAX_HANDED_BYTES`](crate::MAX_HANDED_BYTES) or more than 10 s until
     /// the other node has the data let the actor keep the name, and its checks pass again.
-    Give(Arc<dyn Fn(HandedTo) -> BoxFuture<'static, Result<Vec<u8>, ActorProcessingErr>> + Send + Sync>),
+    Give(Gives),
 }
 
 impl WhenTaken {
