@@ -363,6 +363,11 @@ impl Host {
         if self.takes.count() > 0 && !planted!("end-of-what-is-taken-missed") {
             for (name, token) in &applied.ended {
                 let open = self.takes.open_of(name).filter(|(_, take)| take.wanted.token == *token);
+                // It ended by coming here.
+                let is_its = |(to, row): &(Name, crate::core::table::Row), number| {
+                    to == name && self.session.as_ref().is_some_and(|session| row.is_of(session, number))
+                };
+                let open = open.filter(|(number, _)| !applied.taken.iter().any(|one| is_its(one, *number)));
                 if let Some((number, _)) = open {
                     self.taken_away(number);
                 }
