@@ -13,6 +13,7 @@ use axum::{
 use callsign::{Config, MemoryNetwork, Network, Registry, SessionTiming};
 use callsign_store::{Clock, memory::MemoryStore};
 use clap::Parser;
+use futures::StreamExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 use tokio::{runtime::Runtime, sync::watch};
@@ -48,7 +49,7 @@ pub fn text(bytes: &[u8]) {
 }
 
 /// The paths of the endpoint, and how each is asked for.
-const ROUTES: [(&str, &str); 22] = [
+const ROUTES: [(&str, &str); 23] = [
     ("POST", "/register"),
     ("POST", "/register-many"),
     ("POST", "/unregister"),
@@ -71,6 +72,7 @@ const ROUTES: [(&str, &str); 22] = [
     ("POST", "/drain"),
     ("POST", "/configure"),
     ("POST", "/update"),
+    ("GET", "/watch"),
 ];
 
 /// The token of the endpoint here, if it has one.
@@ -101,6 +103,9 @@ pub fn admin(bytes: &[u8]) {
     if how & 8 != 0 {
         request = request.header("sec-fetch-site", "cross-site");
     }
+    if how & 32 != 0 {
+        request = request.header("last-event-id", body);
+    }
     if how & 16 == 0 {
         request = request.header(header::CONTENT_TYPE, "application/json");
     }
@@ -112,7 +117,9 @@ pub fn admin(bytes: &[u8]) {
     let (status, answer) = ask(locked, request);
     if status == StatusCode::OK {
         assert!(admitted, "{path} was answered");
-        assert!(answer.is_object() || path == "/metrics", "{answer}");
+        let is_event = |text: &str| text.starts_with("event: ") || text.starts_with(':');
+        let is_stream = path == "/watch" && answer.as_str().is_some_and(is_event);
+        assert!(answer.is_object() || path == "/metrics" || is_stream, "{answer}");
     } else {
         assert!(answer["error"].is_string(), "{path}: {status} {answer}");
         assert!(serde::Deserialize::deserialize(&answer["verdict"]).is_ok_and(|_: Verdict| true), "{answer}");
@@ -153,6 +160,12 @@ pub(crate) fn ask(locked: bool, request: Request<Body>) -> (StatusCode, Value) {
         world.runtime.block_on(async {
             let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
             let status = response.status();
+            if response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream") {
+                // It comes for as long as the node lives.
+                let first = response.into_body().into_data_stream().next().await;
+                let first = first.and_then(Result::ok).unwrap_or_default();
+                return (status, String::from_utf8_lossy(&first).into_owned().into());
+            }
             let body = to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default();
             (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
         })
@@ -229,9 +242,10 @@ mod tests {
             (10, "position=1&wait_ms=1", ""),
             (13, "registry=default", ""),
             (14, "wait_ms=1", ""),
+            (22, "prefix=p&meta=zone=eu&node=a&from=1", "1"),
         ];
         for (route, query, body) in bodies {
-            for how in [0, 1, 2, 4, 17] {
+            for how in [0, 1, 2, 4, if route == 22 { 32 } else { 17 }] {
                 let bytes = [&[route, how], query.as_bytes(), &[0], body.as_bytes()].concat();
                 seed("admin", &format!("{route}-{how}"), &bytes);
             }

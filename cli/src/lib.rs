@@ -141,7 +141,14 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+
+    #[test]
+    fn the_arguments_of_no_command_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
 
     #[test]
     fn it_takes_every_command_that_the_docs_tell_people_to_type() {

@@ -4,6 +4,7 @@ pub(crate) mod caller;
 pub(crate) mod catchup;
 pub(crate) mod entry;
 pub(crate) mod fence;
+pub(crate) mod group;
 pub(crate) mod handoff;
 pub(crate) mod host;
 pub(crate) mod input;

@@ -2,6 +2,7 @@
 
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
+    group::{GroupId, Membership, Standing},
     host::OnTake,
     input::{
         Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, TakenAs,

@@ -1,6 +1,7 @@
 //! What carries out what cores ask for, and what applications call.
 
 pub(crate) mod actor;
+pub(crate) mod group;
 pub(crate) mod inbox;
 pub mod metrics;
 pub(crate) mod name_ref;
@@ -11,6 +12,8 @@ pub(crate) mod outage;
 pub(crate) mod registration;
 pub(crate) mod registry;
 pub(crate) mod remote;
+pub(crate) mod seat;
+pub(crate) mod semaphore;
 pub(crate) mod shared;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;

@@ -179,6 +179,12 @@ pub enum RegisterError {
         /// For how long, as this node has seen.
         lasting: Duration,
     },
+    /// The semaphore has another limit while anybody is in it. So it was at a moment after the call began.
+    #[error("the limit in force is {limit}")]
+    OtherLimit {
+        /// The limit in force.
+        limit: u32,
+    },
     /// The session that asked was closed. The name is not, and will not be, held by this request's session.
     #[error("the session ended while {name:?} was being registered")]
     SessionLost {
@@ -270,6 +276,42 @@ fn of(node: Option<&NodeName>) -> String {
 fn nodes(ask: &[Elsewhere]) -> String {
     let nodes: Vec<_> = ask.iter().map(|elsewhere| elsewhere.node.as_str()).collect();
     if nodes.is_empty() { "another one".to_owned() } else { nodes.join(", or ") }
+}
+
+/// Why a message was not sent to a group.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// Who its members are cannot be said here now. Nothing was sent.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// The message cannot be sent to many. Nothing was sent.
+    #[error(transparent)]
+    NotSent(#[from] callsign_transport::BroadcastError),
+}
+
+/// Why a place in a semaphore was not had. Whatever was granted is given up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// The place was not granted. [`RegisterError::OtherLimit`] says which limit is in force.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A semaphore of no places was asked for. Nothing was sent.
+    #[error("a semaphore must have a place")]
+    NoPlaces,
+    /// The actor of the guard was not started. Nothing was sent.
+    #[error("the actor of the guard was not started: {0}")]
+    NotStarted(String),
+    /// The place was lost while others held: the session of this node was closed, or the node has left.
+    #[error("the place was lost while others held")]
+    Lost,
+    /// Others held for so long. The place is given up.
+    #[error("others held for {waited:?}")]
+    TimedOut {
+        /// How long was waited.
+        waited: Duration,
+    },
 }
 
 /// Why a name was not unregistered.

@@ -62,6 +62,8 @@ mod pages {
     mod getting_started {}
     #[doc = include_str!("../../docs/names.md")]
     mod names {}
+    #[doc = include_str!("../../docs/groups.md")]
+    mod groups {}
 }
 
 #[cfg(feature = "election")]
@@ -84,9 +86,9 @@ pub use callsign_transport::BadSecret;
 #[cfg(feature = "tls")]
 pub use callsign_transport::BadTls;
 pub use callsign_transport::{
-    ActorAddress, Keys, KeysRefused, Kind, LinkId, LinkLimits, LinkStatus, LinkTiming, MAX_SECRETS,
-    MemoryNetwork, Network, P, PeerId, RactorClusterMessage, RactorMessage, RefusalCounts, RemoteMessage,
-    ResolveError, Secret, Security, StartError, Tls, remote_message,
+    ActorAddress, BroadcastError, Broadcasted, Keys, KeysRefused, Kind, LinkId, LinkLimits, LinkStatus,
+    LinkTiming, MAX_SECRETS, MemoryNetwork, Network, P, PeerId, RactorClusterMessage, RactorMessage,
+    RefusalCounts, RemoteMessage, ResolveError, Secret, Security, StartError, Tls, remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]
@@ -110,18 +112,20 @@ pub use crate::{
         why::Why,
     },
     driver::{
+        group::{Group, Membership, Strategy},
         name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
         registration::{NotHeld, Registration},
         registry::{Page, RegisterOptions, Registry, WhenLapsed},
         remote::Remote,
+        semaphore::{Guard, Semaphore},
         start::{StartOptions, Started, Starting},
         take::{HandedTo, TakeOptions, Taken, WhenTaken},
         watch::Watch,
     },
     error::{
-        ConfigureError, ConsistentError, Elsewhere, JoinError, LeaveError, LookupError, NotReady, NotStarted,
-        RegisterError, TakeError, UnregisterError, UntilError, UpdateError, WaitError, WatchError,
-        WhereisError,
+        AcquireError, ConfigureError, ConsistentError, Elsewhere, GroupError, JoinError, LeaveError,
+        LookupError, NotReady, NotStarted, RegisterError, TakeError, UnregisterError, UntilError,
+        UpdateError, WaitError, WatchError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

@@ -10,6 +10,7 @@ mod edges;
 mod failing;
 mod faults;
 mod golden;
+mod groups;
 mod joining;
 mod lineage;
 mod metadata;

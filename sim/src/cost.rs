@@ -71,6 +71,18 @@ pub(crate) fn steps_of_session(names: u32) -> (Steps, Steps) {
     (lapsed, lost)
 }
 
+/// The steps of a node while an actor ends that has so many names, until all of them are asked to be freed.
+pub(crate) fn steps_of_an_end(names: u32) -> Steps {
+    let mut alone = Alone::new();
+    alone.actor = Some(7);
+    for from in (0..names).step_by(1000) {
+        alone.change(from..names.min(from + 1000), &Alone::register);
+    }
+    let steps = alone.steps(Input::ActorEnded { actor: 7 });
+    assert_eq!(alone.registry.member().claims(), 0, "it holds nothing any more");
+    steps
+}
+
 /// What this thread has had of the processor.
 pub(crate) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -85,6 +97,8 @@ struct Alone {
     time: Time,
     session: SessionNumber,
     is_trusted: bool,
+    /// Who registers. None: each name has an actor of its own.
+    actor: Option<u64>,
     /// How often actors were stopped.
     told: u32,
     effects: Vec<RegistryEffect>,
@@ -109,6 +123,7 @@ impl Alone {
             time,
             session,
             is_trusted: true,
+            actor: None,
             told: 0,
             effects: Vec::new(),
             calls: 1 << 32,
@@ -117,7 +132,7 @@ impl Alone {
     }
 
     fn register(&mut self, name: u32) {
-        let actor = u64::from(name);
+        let actor = self.actor.unwrap_or(u64::from(name));
         let name = Self::name(name);
         self.call(Call::Register {
             name,

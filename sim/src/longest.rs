@@ -24,7 +24,7 @@ use callsign_store::{
 };
 
 use crate::{
-    cost::{processor_time, steps_of_session},
+    cost::{processor_time, steps_of_an_end, steps_of_session},
     run::formed_of,
     world::{Setup, World},
 };
@@ -49,6 +49,8 @@ pub struct Longest {
     pub lapsed: Duration,
     /// It is lost; and the log says so.
     pub lost: Duration,
+    /// An actor ends that has all names.
+    pub ended: Duration,
 }
 
 /// How long each step took, in order.
@@ -65,12 +67,12 @@ pub fn measure(names: u32, rounds: u32) -> Longest {
             }
         }
     }
-    let [batch, read, sent, installed, gone, lapsed, lost] =
+    let [batch, read, sent, installed, gone, lapsed, lost, ended] =
         least.map(|steps| steps.into_iter().max().unwrap_or_default());
-    Longest { batch, read, sent, installed, gone, lapsed, lost }
+    Longest { batch, read, sent, installed, gone, lapsed, lost, ended }
 }
 
-fn once(names: u32) -> [Steps; 7] {
+fn once(names: u32) -> [Steps; 8] {
     let mut setup = Setup::new(2);
     setup.tuning = Tuning::default();
     let world = formed_of(World::new(setup), 0);
@@ -91,7 +93,7 @@ fn once(names: u32) -> [Steps; 7] {
     let own_gone = owner.steps(Follower::lose_all);
     let (lapsed, mut lost) = steps_of_session(names);
     lost.extend(own_gone);
-    [batch, read, sent, installed, gone, lapsed, lost]
+    [batch, read, sent, installed, gone, lapsed, lost, steps_of_an_end(names)]
 }
 
 /// A member that follows the log of another, which is made up here.

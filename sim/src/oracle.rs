@@ -10,6 +10,7 @@ mod counts;
 mod draining;
 mod duties;
 mod elections;
+mod groups;
 mod history;
 mod losses;
 mod moves;
@@ -41,7 +42,7 @@ pub use self::{
     answers::{Claimant, Outcome, Told},
     counts::{Check, Counts},
 };
-use crate::world::{Acting, Action, CoreId, NodeId, Violation, World};
+use crate::world::{Acting, Action, CoreId, NameId, NodeId, Violation, World};
 
 /// A core of a process.
 type Author = (NodeId, Incarnation, CoreId);
@@ -56,6 +57,8 @@ pub(crate) struct Holder {
     pub(crate) session: Arc<SessionId>,
     pub(crate) actor: u64,
     pub(crate) revision: Position,
+    /// The request that registered it.
+    pub(crate) request: u64,
     /// What it says of itself.
     pub(crate) meta: Option<Meta>,
     /// It is being started; until it is bound, `actor` is a number that no actor has.
@@ -72,7 +75,7 @@ impl Holder {
 /// From where to where in the log a registration was there.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
-    pub(crate) name: u8,
+    pub(crate) name: NameId,
     pub(crate) holder: Holder,
     pub(crate) to: Option<Position>,
     /// When its host gave it up.
@@ -131,13 +134,13 @@ pub(crate) struct Inner {
 
     position: Position,
     end: LogEnd,
-    truth: BTreeMap<u8, Holder>,
+    truth: BTreeMap<NameId, Holder>,
     digests: losses::Digests,
     spans: Vec<Span>,
     /// Each update of a registration: its name, its token, and its revision from then on.
-    updates: Vec<(u8, Position, Position)>,
+    updates: Vec<(NameId, Position, Position)>,
     /// Of these, the ones by which an actor that was started came to hold a name.
-    binds: Vec<(u8, Position, Position)>,
+    binds: Vec<(NameId, Position, Position)>,
     moved: moves::Moves,
     watched: watches::Watched,
     requests: BTreeSet<(SessionId, u64)>,
@@ -455,7 +458,7 @@ impl Inner {
     }
 
     /// The registration of a name at a position of the log.
-    pub(crate) fn held_at(&self, name: u8, at: Position) -> Option<&Span> {
+    pub(crate) fn held_at(&self, name: NameId, at: Position) -> Option<&Span> {
         self.spans
             .iter()
             .find(|span| span.name == name && span.holder.token <= at && span.to.is_none_or(|to| to > at))

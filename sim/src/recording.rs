@@ -13,7 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use callsign_elector::recording::{Core, Ending, RecordingError, read_header};
+use callsign::cores::{Effect, Input, MemberConfig, Now};
+use callsign_elector::recording::{Core, Ending, Recording, RecordingError, read_header};
 use callsign_store::ids::{ClusterName, RegistryName};
 
 pub mod counts;
@@ -29,7 +30,11 @@ pub use self::{
 };
 use self::{
     gather::{OfElector, OfMember, OfSession},
-    merged::{InCluster, InRegistry},
+    merged::{
+        InCluster, InRegistry,
+        messages::{Messages, Ways},
+    },
+    place::{Place, Process},
 };
 
 /// What was found, if nothing is wrong.
@@ -147,6 +152,31 @@ pub fn check(dir: &Path) -> Result<Report, CheckError> {
         return Err(CheckError::NotExercised { missing, report });
     }
     Ok(report)
+}
+
+/// Checks of the recordings in a directory only that each message reached the process that it was asked for, and says how many did: also
+/// where the clocks of nodes are not one, and no replay is wanted.
+pub fn check_messages(dir: &Path) -> Result<u64, CheckError> {
+    let mut registries: BTreeMap<_, Messages> = BTreeMap::new();
+    for path in recordings(dir)? {
+        let header = read_header(&path)?;
+        if header.core != Core::Member {
+            continue;
+        }
+        let messages = registries.entry((header.cluster.clone(), header.registry.clone())).or_default();
+        let (mut ways, begin) = (Ways::new(Process::of(&header)), Place::beginning(&path));
+        let mut recording: Recording<MemberConfig, Now, Input, Effect> = Recording::open(&path, header.core)?;
+        let mut frame = 0;
+        while let Some(step) = recording.next_frame()? {
+            frame += 1;
+            ways.step(&begin.at(frame), &step.input, &step.effects, messages);
+        }
+    }
+    let (mut counts, mut breaches) = (Counts::default(), Vec::new());
+    for messages in registries.into_values() {
+        messages.finish(&mut counts, &mut breaches);
+    }
+    if breaches.is_empty() { Ok(counts.get(Count::Messages)) } else { Err(CheckError::Breaches(breaches)) }
 }
 
 /// The recordings, in the order of their names. A process that was killed before it wrote anything left none.

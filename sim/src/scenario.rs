@@ -40,6 +40,12 @@ pub struct Work {
     pub update: u64,
     /// A name for an actor that is started then.
     pub start: u64,
+    /// An actor joins a group.
+    pub join: u64,
+    /// An actor asks for a place in a semaphore.
+    pub acquire: u64,
+    /// A membership is given up.
+    pub withdraw: u64,
     /// A name of another actor.
     pub take: u64,
 }

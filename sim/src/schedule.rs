@@ -373,6 +373,9 @@ impl Scheduler {
             work.patient,
             work.update,
             work.start,
+            work.join,
+            work.acquire,
+            work.withdraw,
             work.take,
         ];
         let want = match self.rng.weighted(&weights) {
@@ -393,6 +396,9 @@ impl Scheduler {
             11 => Want::RegisterPatiently { name },
             12 => Want::Update { name, guarded: self.rng.below(2) == 0 },
             13 => Want::Start { name, stops: self.rng.below(4) == 0 },
+            14 => Want::Join { group: name % 2, again: self.rng.below(2) == 0 },
+            15 => Want::Acquire { semaphore: 0, limit: [1, 1, 1, 2][self.rng.index(4)] },
+            16 => Want::Withdraw { stale: self.rng.below(4) == 0 },
             _ => Want::Take { name, stops: self.rng.below(4) == 0 },
         };
         Action::Call { node, want }

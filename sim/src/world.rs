@@ -14,6 +14,7 @@ mod calls;
 mod carry;
 mod clock;
 mod faults;
+mod groups;
 mod leaving;
 mod links;
 mod moves;
@@ -40,10 +41,12 @@ use callsign_store::{
 };
 use callsign_transport::LinkTiming;
 
+pub(crate) use self::groups::{group_of_id, is_member, limit_of};
 pub use self::{
     action::{Action, CoreId, Fate},
-    calls::{Asked, Grant, Want, name_of, number_of},
+    calls::{Asked, Grant, Want, name_of, name_of_id, number_of},
     clock::NodeClock,
+    groups::NameId,
     links::{Conn, Frame},
     process::{Acting, Op, OpAnswer, Parts, Process, Request},
     starts::Running,
@@ -212,6 +215,8 @@ pub struct World {
     pub patients: BTreeMap<CallId, callers::Patient>,
     /// What was granted and is to be kept, by name.
     pub granted: calls::Granted,
+    /// The membership that each node's clients left last.
+    left: groups::Left,
     /// Calls of a test, and their very answers. No check looks at them, and they are no part of the state.
     pub asides: BTreeMap<CallId, Option<Answer>>,
     next_incarnation: u64,
@@ -235,6 +240,7 @@ impl Hash for World {
         self.asked.hash(state);
         self.patients.hash(state);
         self.granted.hash(state);
+        self.left.hash(state);
         self.next_incarnation.hash(state);
         self.next_call.hash(state);
         self.oracle.violation().hash(state);
@@ -253,6 +259,7 @@ impl PartialEq for World {
             && self.asked == other.asked
             && self.patients == other.patients
             && self.granted == other.granted
+            && self.left == other.left
             && self.next_incarnation == other.next_incarnation
             && self.next_call == other.next_call
             && self.oracle.violation() == other.oracle.violation()
@@ -276,6 +283,7 @@ impl World {
             asked: BTreeMap::new(),
             patients: BTreeMap::new(),
             granted: calls::Granted::new(),
+            left: groups::Left::new(),
             asides: BTreeMap::new(),
             next_incarnation: 1,
             next_call: 1,

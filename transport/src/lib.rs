@@ -63,7 +63,9 @@ pub use driver::events::LinkEvents;
 pub use driver::net::{memory::MemoryNetwork, network::Network};
 #[cfg(feature = "node-server")]
 pub use driver::node_server::NodeServerNetwork;
-pub use driver::remote::{ActorAddress, Kind, P, RemoteMessage, ResolveError, Watches};
+pub use driver::remote::{
+    ActorAddress, BroadcastError, Broadcasted, Kind, P, RemoteMessage, ResolveError, Watches,
+};
 #[cfg(feature = "noise")]
 pub use driver::secret::BadSecret;
 pub use driver::secret::{MAX_SECRETS, Secret};

@@ -47,7 +47,7 @@ pub(super) async fn watch(
         Some(position) => registry.watch_from(select, position),
     };
     let watch = watch.map_err(|error| Refusal::unavailable("left", error.to_string()))?;
-    Ok(Sse::new(events(watch)).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+    Ok(Sse::new(events(watch, from)).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
 }
 
 /// Where whoever comes back has been: what it was sent last.
@@ -58,8 +58,9 @@ fn last_id(headers: &HeaderMap) -> Result<Option<Position>, Refusal> {
     position.ok_or_else(bad).map(Some)
 }
 
-fn events(watch: Watch) -> impl Stream<Item = Result<Event, Infallible>> {
-    stream::unfold((watch, None), async |(mut watch, told)| {
+/// `from`: what whoever asks has passed, as it says.
+fn events(watch: Watch, from: Option<Position>) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::unfold((watch, from), async |(mut watch, told)| {
         let event = watch.next().await?;
         let passed = watch.position();
         let (name, data) = described(&event);
@@ -110,7 +111,7 @@ mod tests {
 
     /// What is sent until this is in it.
     async fn sent(watch: Watch, last: &str) -> String {
-        let mut body = Sse::new(events(watch)).into_response().into_body().into_data_stream();
+        let mut body = Sse::new(events(watch, None)).into_response().into_body().into_data_stream();
         let mut text = String::new();
         while !text.contains(last) {
             let read = tokio::time::timeout(DEADLINE, body.next()).await.expect("it comes");

@@ -14,6 +14,7 @@ use crate::{
 
 /// Arguments of `callsign watch`.
 #[derive(clap::Args)]
+#[group(skip)] // the other arguments are a group of this name
 pub(crate) struct Args {
     /// Only names that begin so.
     #[arg(long, default_value = "")]

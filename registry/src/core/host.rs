@@ -14,6 +14,7 @@ mod away;
 mod decided;
 mod duties;
 mod gives;
+mod groups;
 mod queued;
 mod reconcile;
 mod session;
@@ -41,6 +42,7 @@ use self::{
     decided::AllDecided,
     duties::{Duties, Duty},
     gives::Gives,
+    groups::Places,
     queued::{Queued, Queues},
     starts::Starts,
     takes::Takes,
@@ -49,6 +51,7 @@ pub(crate) use self::{starts::Starter, takes::Wanted};
 use crate::{
     core::{
         entry::Entry,
+        group::GroupId,
         input::{Answer, CallId, Effect, Event, Granted, Notice, Now, OnLapse},
         message::{Message, Request, Verdict, Wish},
         meta::{self, Meta},
@@ -164,7 +167,10 @@ pub(crate) struct Host {
     queued: Queues,
     next_number: RequestNumber,
     outbox: BTreeSet<RequestNumber>,
+    /// More of it is to be sent at once than was.
+    has_more_to_send: bool,
     starts: Starts,
+    places: Places,
     takes: Takes,
     gives: Gives,
     /// Whether this member's row said that it is synced, when it was last looked at. Otherwise it takes no name: the others may find
@@ -191,7 +197,9 @@ impl Host {
             queued: Queues::default(),
             next_number: RequestNumber(1),
             outbox: BTreeSet::new(),
+            has_more_to_send: false,
             starts: Starts::default(),
+            places: Places::default(),
             takes: Takes::default(),
             gives: Gives::default(),
             is_synced: false,
@@ -290,23 +298,26 @@ impl Host {
         self.ask(open);
     }
 
+    /// With a token: only if the claim is that of it.
     pub(crate) fn unregister<T: Table>(
         &mut self,
         caller: Caller,
         name: Name,
+        token: Option<Position>,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
         if self.is_busy() {
-            return self.owes(Duty::Call(name, Queued::Unregister { caller }));
+            return self.owes(Duty::Call(name, Queued::Unregister { caller, token }));
         }
-        self.unregister_now(caller, name, replica, effects);
+        self.unregister_now(caller, name, token, replica, effects);
     }
 
     fn unregister_now<T: Table>(
         &mut self,
         caller: Caller,
         name: Name,
+        token: Option<Position>,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
@@ -321,15 +332,17 @@ impl Host {
                 open.caller = Some(caller);
                 return;
             }
-            return self.queued.push(name, Queued::Unregister { caller });
+            return self.queued.push(name, Queued::Unregister { caller, token });
         }
         // It may be another's soon.
         if self.is_asked(&name) {
-            return self.queued.push(name, Queued::Unregister { caller });
+            return self.queued.push(name, Queued::Unregister { caller, token });
         }
         // What is started here is not held yet.
         let is_starting = self.claims.get(&name).is_some_and(|claim| claim.actor.is_none());
-        let claim = if is_starting {
+        let is_another =
+            self.claims.get(&name).is_some_and(|claim| token.is_some_and(|t| t != claim.position));
+        let claim = if is_starting || (is_another && !planted!("any-membership-left")) {
             None
         } else if planted!("claim-outlives-unregister") {
             self.claims.get(&name).cloned()
@@ -405,7 +418,12 @@ impl Host {
             Queued::Start { caller, starter } => {
                 self.start_now(now, caller, name, *starter, replica, effects);
             }
-            Queued::Unregister { caller } => self.unregister_now(caller, name, replica, effects),
+            Queued::Join { caller, group, registrant } => {
+                self.join_now(now, caller, &group, registrant, effects);
+            }
+            Queued::Unregister { caller, token } => {
+                self.unregister_now(caller, name, token, replica, effects);
+            }
             Queued::Update { caller, change } => {
                 self.update_now(now, caller, name, change, replica, effects);
             }
@@ -466,6 +484,7 @@ impl Host {
         if let Some(actor) = claim.actor {
             self.by_actor.entry(actor).or_default().insert(name.clone());
         }
+        self.places.begins(&name);
         self.claims.insert(name, claim);
     }
 
@@ -518,19 +537,9 @@ impl Host {
         }
     }
 
-    pub(crate) fn on_actor_ended(&mut self, actor: u64, effects: &mut Vec<Effect>) {
-        let names: Vec<Name> = self.by_actor.get(&actor).into_iter().flatten().cloned().collect();
-        for name in names {
-            let Some(claim) = self.end_claim(&name, None, effects) else { continue };
-            match self.by_name.get(&name) {
-                None => self.give_up(name, claim.position, GivenUp::ActorEnded, None),
-                // It is given up once that is decided.
-                Some(number) => self.orphan(*number),
-            }
-        }
-        for number in self.asking.numbers_of(actor).collect::<Vec<_>>() {
-            self.orphan(number);
-        }
+    pub(crate) fn on_actor_ended(&mut self, actor: u64) {
+        // Ahead of calls that wait, and of what becomes of the session: as if it were done at once.
+        self.owes_first(Duty::ActorEnded { actor, behind: RequestNumber(0) });
     }
 
     /// The actor of an undecided request has ended.

@@ -20,6 +20,7 @@ use callsign_transport::Kind;
 use crate::{
     core::{
         entry::Entry,
+        group::GroupId,
         host::OnTake,
         message::Message,
         meta::Meta,
@@ -162,6 +163,19 @@ pub enum Call {
     Unregister {
         name: Name,
     },
+    /// To be a member of a group with an actor.
+    Join {
+        group: GroupId,
+        actor: u64,
+        kind: Kind,
+        on_lapse: OnLapse,
+        meta: Option<Meta>,
+    },
+    /// To give a membership up, by the name of its row, if this node holds it under the token.
+    Withdraw {
+        name: Name,
+        token: Position,
+    },
     /// To replace the metadata of a name, if this node holds it under the token, and if it was changed last at the revision.
     Update {
         name: Name,
@@ -191,6 +205,10 @@ impl Call {
             Self::Register { name, .. } => {
                 Answer::Registered(Err(RegisterError::Unknown { name: name.to_string(), waited }))
             }
+            Self::Join { group, .. } => {
+                let name = group.key().to_string();
+                Answer::Registered(Err(RegisterError::Unknown { name, waited }))
+            }
             Self::Start { name, .. } => {
                 let error = RegisterError::Unknown { name: name.to_string(), waited };
                 Answer::Started(Err(error.into()))
@@ -199,7 +217,7 @@ impl Call {
                 let error = RegisterError::Unknown { name: name.to_string(), waited };
                 Answer::Taken(Err(error.into()))
             }
-            Self::Unregister { name } => {
+            Self::Unregister { name } | Self::Withdraw { name, .. } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
             }
             Self::Update { name, .. } => {
@@ -406,6 +424,8 @@ pub enum Effect {
     Give { name: Name, claim: CallId, consent: u64, to: NodeName },
     /// The second call found what it asked for held by the claim of the first: whoever listens for it listens for that one.
     Same { claim: CallId, again: CallId },
+    /// The claim that began with this call, of a place in a semaphore, holds it from here on, until it ends.
+    Holds { claim: CallId },
     /// Nothing more will be said of the claim that this call began, or asked for in vain.
     Forget { claim: CallId },
     /// Tell the elector.

@@ -38,6 +38,7 @@ use callsign_store::{
 use self::{decide::decide, takers::Takers};
 use crate::core::{
     fence::{Conditions, Fence},
+    group::Membership,
     input::{Effect, Event, OpId, Tell, Turn},
     log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, ONE_OPERATION, Op},
     message::{MESSAGE_BYTES, Message, Request, Verdict, Wish},
@@ -428,6 +429,7 @@ impl Leader {
         let mut builder = BatchBuilder::default();
         let mut decisions = Vec::new();
         let mut names: BTreeSet<Name> = BTreeSet::new();
+        let mut places: BTreeSet<String> = BTreeSet::new();
         let mut later = VecDeque::new();
         let position = self.next_position(replica.position());
         while let Some(pending) = self.queue.pop_front() {
@@ -435,15 +437,22 @@ impl Leader {
                 self.queue.push_front(pending);
                 break;
             }
-            if (names.contains(&pending.name) && !planted!("two-operations-of-one-name"))
-                || self.is_of_the_dead(replica, &pending.name)
-            {
+            // New places of one semaphore have positions of their own, so that those of its holders grow.
+            let place = match &pending.wish {
+                Wish::Register { .. } => Membership::of_place(&pending.name).map(|(group, _)| group),
+                _ => None,
+            };
+            let is_second_place =
+                place.is_some_and(|group| places.contains(group)) && !planted!("two-places-in-a-batch");
+            let is_second = names.contains(&pending.name) && !planted!("two-operations-of-one-name");
+            if is_second || is_second_place || self.is_of_the_dead(replica, &pending.name) {
                 later.push_back(pending);
                 continue;
             }
             let (op, verdict) = decide(replica, &pending, position, &self.takers, &mut builder);
             if let Some(op) = op {
                 names.insert(pending.name.clone());
+                places.extend(place.map(str::to_owned));
                 builder.push(op);
             }
             decisions.push(Decision { pending, verdict });

@@ -40,7 +40,7 @@ use self::{ahead::Ahead, behind::Behind, drain::Drain, lineage::Told};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Caller, Change, Host, Registrant, Starter, Surroundings, Wanted},
+    host::{Caller, Change, Host, OnTake, Registrant, Starter, Surroundings, Wanted},
     input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
     leader::{Leader, Outcome},
     log::CorruptBatch,
@@ -393,7 +393,7 @@ impl<T: Table> Member<T> {
             Input::Given { name, consent, data } => {
                 self.host.on_given(now, (name, consent), data, &self.replica, effects);
             }
-            Input::ActorEnded { actor } => self.host.on_actor_ended(actor, effects),
+            Input::ActorEnded { actor } => self.host.on_actor_ended(actor),
             Input::OpenWatch { id, select, from, room } => {
                 self.watchers.open(&mut self.replica, (id, select), from, room);
             }
@@ -571,7 +571,10 @@ impl<T: Table> Member<T> {
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
         if self.drain.is_closing() {
             // Its claims are gone, or will be, and why: no caller may be told that it never held a name.
-            if matches!(call, Call::Register { .. } | Call::Start { .. } | Call::Take { .. }) {
+            if matches!(
+                call,
+                Call::Register { .. } | Call::Join { .. } | Call::Start { .. } | Call::Take { .. }
+            ) {
                 effects.push(Effect::Forget { claim: id });
             }
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
@@ -592,7 +595,16 @@ impl<T: Table> Member<T> {
                 let starter = Starter { kind, on_lapse, on_take, meta, limit, wait, until };
                 self.host.start(now, caller, name, starter, &self.replica, effects);
             }
-            Call::Unregister { name } => self.host.unregister(caller, name, &self.replica, effects),
+            Call::Join { group, actor, kind, on_lapse, meta } => {
+                // A membership is nobody else's.
+                let on_take = OnTake::Refuse;
+                let registrant = Registrant { actor, kind, on_lapse, on_take, meta };
+                self.host.join(now, caller, group, registrant, effects);
+            }
+            Call::Unregister { name } => self.host.unregister(caller, name, None, &self.replica, effects),
+            Call::Withdraw { name, token } => {
+                self.host.unregister(caller, name, Some(token), &self.replica, effects);
+            }
             Call::Update { name, token, revision, meta } => {
                 let change = Change { token, revision, meta };
                 self.host.update(now, caller, name, change, &self.replica, effects);
@@ -747,7 +759,13 @@ impl<T: Table> Member<T> {
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
         }
-        if self.replica.is_busy() || self.catchup.is_busy() || self.host.is_busy() || self.watchers.owes() {
+        let sends_on = self.host.has_more_to_send() && !self.drain.has_left();
+        if self.replica.is_busy()
+            || self.catchup.is_busy()
+            || self.host.is_busy()
+            || sends_on
+            || self.watchers.owes()
+        {
             return now;
         }
         let is_waiting = self.host.is_waiting()

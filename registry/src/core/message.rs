@@ -124,6 +124,8 @@ pub enum Verdict {
     Kept,
     /// The registration that was to go to another actor is not there.
     Gone,
+    /// The semaphore in which a place was asked for has another limit, until nobody is in it.
+    OtherLimit { limit: u32 },
 }
 
 impl Verdict {
@@ -166,7 +168,7 @@ impl Chunk {
         let row = row.map(|row| ChunkHeld {
             position: row.position,
             session: self.list(&row.session),
-            request: row.request,
+            request: if planted!("snapshot-without-request") { RequestNumber(0) } else { row.request },
             actor: row.actor().or(planted!("snapshot-without-state").then_some(row.actor)),
             kind: row.kind,
             revision: Some(row.revision())

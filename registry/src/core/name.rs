@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A registered name: 1 to [`MAX_NAME_BYTES`] bytes of UTF-8, compared byte by byte.
+/// A registered name: 1 to [`MAX_NAME_BYTES`] bytes of UTF-8 that do not begin with a NUL character, compared byte by byte.
 pub type Name = Arc<str>;
 
 /// The longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 512;
+
+/// How the names begin that nobody can register: those of the rows of [groups](crate::core::group).
+pub(crate) const RESERVED: char = '\0';
 
 /// Why a name was refused. Nothing was sent or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
@@ -23,6 +26,9 @@ pub enum BadName {
         /// Its length in bytes.
         length: usize,
     },
+    /// The name begins with a NUL character. Such names are those of members of groups.
+    #[error("a name must not begin with a NUL character")]
+    Reserved,
 }
 
 /// Checks whether an actor can be registered under a name, without asking anybody.
@@ -32,6 +38,7 @@ pub enum BadName {
 pub fn check_name(name: &str) -> Result<(), BadName> {
     match name.len() {
         0 => Err(BadName::Empty),
+        _ if name.starts_with(RESERVED) => Err(BadName::Reserved),
         length if length > MAX_NAME_BYTES => Err(BadName::TooLong { length }),
         _ => Ok(()),
     }

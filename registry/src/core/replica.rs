@@ -17,6 +17,7 @@ use callsign_store::ids::{Epoch, NodeName, Position, SessionId};
 use callsign_store::planted;
 
 use crate::core::{
+    group::Membership,
     log::{Batch, CorruptBatch, Op},
     message::{Chunk, ChunkHeld},
     name::Name,
@@ -51,6 +52,8 @@ pub struct Applied {
     pub ended: Vec<(Name, Position)>,
     /// Any number of names may be free that none of the others names.
     pub is_of_many: bool,
+    /// A place of a semaphore is free.
+    pub frees_places: bool,
 }
 
 impl Applied {
@@ -63,6 +66,7 @@ impl Applied {
         self.taken.append(&mut other.taken);
         self.ended.append(&mut other.ended);
         self.is_of_many |= other.is_of_many;
+        self.frees_places |= other.frees_places;
     }
 }
 
@@ -184,6 +188,16 @@ impl<T: Table> Replica<T> {
     /// Who holds a name.
     pub fn row(&self, name: &str) -> Option<Row> {
         self.rows.row(name)
+    }
+
+    /// The limit of the semaphore that a name is a place in, if it is another one than the name says.
+    pub(crate) fn other_limit(&self, name: &str) -> Option<u32> {
+        self.rows.other_limit(name)
+    }
+
+    /// Whether a place of a semaphore holds what that is for. While a snapshot is put in its place, nobody can tell who stands before it.
+    pub fn holds(&self, name: &str, position: Position) -> bool {
+        (self.based || planted!("place-by-half-a-snapshot")) && self.rows.holds(name, position)
     }
 
     /// How many names there are. Cost: the number of sessions.
@@ -488,6 +502,7 @@ impl<T: Table> Replica<T> {
         let Some(row) = self.rows.take(name) else { return };
         self.touch(name);
         applied.starts.extend(row.is_starting().then(|| name.clone()));
+        applied.frees_places |= Membership::of_place(name).is_some() && !planted!("freed-place-not-seen");
         self.changed(name, at, (Some(&row), None), || why.into());
         applied.ended.push((name.clone(), row.position));
         if row.session.node == self.me {
@@ -612,6 +627,12 @@ impl Staged {
 /// For whoever judges a replica.
 #[cfg(any(test, feature = "cores"))]
 impl Replica<BTreeMap<Name, Row>> {
+    /// The names of the members of a group, in their order.
+    #[cfg(feature = "cores")]
+    pub fn members(&self, group: &str) -> Vec<Name> {
+        self.rows.members(group)
+    }
+
     /// All names and their rows.
     pub fn rows(&self) -> impl Iterator<Item = (&Name, &Row)> {
         self.rows.iter()

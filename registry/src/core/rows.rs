@@ -4,6 +4,7 @@
 //! goes over a few of them at a time, whatever their number: a snapshot that is sent, or the names of a session that is gone. Such
 //! rows count as gone at once, and [`Rows::sweep`] removes them.
 
+mod groups;
 mod names;
 mod tour;
 
@@ -94,8 +95,12 @@ impl<T: Table> Rows<T> {
 
     /// Whether a row of the table is not gone.
     pub(crate) fn is_there(&self, row: &Row) -> bool {
+        self.is_there_of(&row.session, row.position)
+    }
+
+    fn is_there_of(&self, session: &SessionId, position: Position) -> bool {
         self.gone.is_empty()
-            || self.gone.get(&*row.session).is_none_or(|gone| row.position >= gone.below)
+            || self.gone.get(session).is_none_or(|gone| position >= gone.below)
             || planted!("gone-rows-are-read")
     }
 

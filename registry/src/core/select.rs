@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::{
     entry::Entry,
     meta::{Meta, MetaError},
-    name::Name,
+    name::{Name, RESERVED},
     table::Row,
 };
 
@@ -101,6 +101,7 @@ impl Select {
     /// Whether a name is looked for, whoever holds it.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         name.starts_with(&self.prefix)
+            && !name.starts_with(RESERVED)
             && self.only.as_deref().is_none_or(|only| name == only)
             && self.after.as_deref().is_none_or(|after| name > after)
     }

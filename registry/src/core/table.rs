@@ -6,13 +6,22 @@
 use std::{
     collections::BTreeMap,
     hash::{Hash, Hasher},
+    ops::{
+        Bound::{Included, Unbounded},
+        ControlFlow,
+    },
     sync::Arc,
 };
 
 use callsign_store::ids::{Position, SessionId, deserialize_count};
 use callsign_transport::Kind;
 
-use crate::core::{entry::Entry, meta::Meta, name::Name};
+use crate::core::{
+    entry::Entry,
+    group::{Membership, Standing},
+    meta::Meta,
+    name::Name,
+};
 
 /// A request's number among those of its session.
 #[derive(
@@ -155,6 +164,8 @@ pub trait Table {
     fn hide(&mut self, session: &SessionId, below: Position, names: usize);
     /// They are removed.
     fn unhide(&mut self, session: &SessionId);
+    /// Shows the members of a group by the names of their rows, in any order, hidden ones too, until `see` says that it is enough.
+    fn visit_group(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>);
 }
 
 /// Only its replica reads it, which knows what is hidden.
@@ -180,4 +191,14 @@ impl Table for BTreeMap<Name, Row> {
     fn hide(&mut self, _session: &SessionId, _below: Position, _names: usize) {}
 
     fn unhide(&mut self, _session: &SessionId) {}
+
+    fn visit_group(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>) {
+        let begins_so = self.range::<str, _>((Included(group), Unbounded));
+        for (name, row) in begins_so.take_while(|(name, _)| name.starts_with(group)) {
+            let is_of_group = Membership::of(name).is_some_and(|membership| membership.group == group);
+            if is_of_group && see(name, &Standing::of(row)).is_break() {
+                return;
+            }
+        }
+    }
 }

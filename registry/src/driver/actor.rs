@@ -34,6 +34,7 @@ mod callers;
 mod effects;
 mod failing;
 mod flag;
+mod holding;
 mod pumps;
 mod recorders;
 mod repeated;

@@ -340,6 +340,7 @@ fn refusal(error: &RegisterError) -> &'static str {
         RegisterError::Overloaded { .. } => "overloaded",
         RegisterError::Draining { .. } => "draining",
         RegisterError::Left => "left",
+        RegisterError::OtherLimit { .. } => "other_limit",
         RegisterError::Failed(_) => "failed",
     }
 }

@@ -72,11 +72,11 @@ impl Registration {
         self.token
     }
 
-    /// Asks before an act whether the name can still be held by nobody else. Four atomic loads and a reading of the
+    /// Asks before an act whether the name can still be held by nobody else. Five atomic loads and a reading of the
     /// clock: no lock, no I/O.
     ///
     /// It fails as soon as the session is not trusted, while the name is handed to another actor, and for good from the moment at which this node begins to give the
-    /// name up, finds it lost, or hears that its actor has ended. All handles of the same registration fail together.
+    /// name up or finds it lost, or its actor has ended. All handles of the same registration fail together.
     pub fn check(&self) -> Result<(), NotHeld> {
         let trusted = self.shared.trust.check_session(self.session);
         // After the trust: a flag that is not raised now was not raised then either, so there was a moment at which both held.

@@ -8,14 +8,15 @@ use callsign_store::{
     ids::{Epoch, NodeName, Position},
     supervision::NodeFailure,
 };
-use callsign_transport::{Endpoint, Keys, KeysRefused, RemoteMessage};
-use ractor::{ActorId, ActorProcessingErr, ActorRef, ActorStatus};
+use callsign_transport::{ActorAddress, Endpoint, Keys, KeysRefused, RemoteMessage};
+use ractor::{ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorStatus};
 
 use crate::{
     config::Config,
     core::{
         caller::{Caller, CallerEffect, CallerInput, OnOutage},
         entry::Entry,
+        host::OnTake,
         input::{Answer, Call, Drained, Granted, Notice, OnLapse},
         meta::Meta,
         name::{Name, check_name},
@@ -181,6 +182,18 @@ impl Registry {
         options: RegisterOptions,
     ) -> Result<Registration, RegisterError> {
         check_name(name)?;
+        let (cell, ActorAddress { pid: actor, kind, .. }) = (actor.get_cell(), self.local(actor)?);
+        let name: Name = name.into();
+        self.tell_of_ended_holder(&name);
+        let of_name = name.clone();
+        let call =
+            |on_lapse, on_take, meta| Call::Register { name: of_name, actor, kind, on_lapse, on_take, meta };
+        let granted = self.ask_for(&name, cell, call, options).await?;
+        Ok(Registration::new(name, granted, self.shared.clone()))
+    }
+
+    /// An actor of this node, which peers can reach from here on.
+    pub(super) fn local<M: RemoteMessage>(&self, actor: &ActorRef<M>) -> Result<ActorAddress, RegisterError> {
         let address = self.node.endpoint.address_of(actor);
         if !actor.get_id().is_local() {
             return Err(RegisterError::NotLocal { node: NodeName::new(&address.node).ok() });
@@ -188,22 +201,30 @@ impl Registry {
         if actor.get_status() >= ActorStatus::Stopping {
             return Err(RegisterError::ActorEnded);
         }
+        Ok(address)
+    }
+
+    /// Asks for something that an actor is to hold, as long as its caller waits.
+    pub(super) async fn ask_for(
+        &self,
+        name: &Name,
+        cell: ActorCell,
+        call: impl FnOnce(OnLapse, OnTake, Option<Meta>) -> Call,
+        options: RegisterOptions,
+    ) -> Result<Granted, RegisterError> {
         let (on_lapse, listener) = options.when_lapsed.split();
         let (on_take, gives) = options.when_taken.split();
         let keeps = Keeps { listener, gives };
-        let name: Name = name.into();
-        self.tell_of_ended_holder(&name);
-        let (actor, kind, meta) = (address.pid, address.kind, options.meta);
-        let call = Call::Register { name: name.clone(), actor, kind, on_lapse, on_take, meta };
+        let call = call(on_lapse, on_take, options.meta);
         let wait = options.wait.unwrap_or(self.shared.calls.timeout);
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
         let ask = |wait| {
-            let asked = self.ask_once(call.clone(), wait, keeps.clone());
+            let asked = self.ask_once(call.clone(), wait, keeps.clone(), cell.clone());
             async { ControlFlow::<Infallible, _>::Continue(asked.await) }
         };
         let ControlFlow::Continue(granted) = self.ask_by_core(caller, ask).await;
-        Ok(Registration::new(name, granted?, self.shared.clone()))
+        granted
     }
 
     /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,
@@ -257,8 +278,14 @@ impl Registry {
         self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)
     }
 
-    async fn ask_once(&self, call: Call, wait: Duration, keeps: Keeps) -> Result<Granted, RegisterError> {
-        match self.shared.register(call, wait, keeps).await {
+    async fn ask_once(
+        &self,
+        call: Call,
+        wait: Duration,
+        keeps: Keeps,
+        cell: ActorCell,
+    ) -> Result<Granted, RegisterError> {
+        match self.shared.register(call, wait, keeps, cell).await {
             Some(Answer::Registered(answer)) => answer,
             _ => Err(self.unasked()),
         }
@@ -376,13 +403,13 @@ impl Registry {
         Ok(Page { names, next })
     }
 
-    /// All names, in any order, by this node's own replica. Cost: their number.
+    /// All names, in any order, by this node's own replica. Members of [groups](Self::group) are none. Cost: their number.
     pub fn names(&self) -> Result<Vec<Name>, LookupError> {
         self.readable()?;
         Ok(self.shared.table.names())
     }
 
-    /// How many names there are, by this node's own replica.
+    /// How many names there are, by this node's own replica. Each member of a [group](Self::group) counts as one.
     pub fn count(&self) -> Result<usize, LookupError> {
         self.readable()?;
         Ok(self.shared.table.count())
@@ -393,7 +420,7 @@ impl Registry {
         self.shared.failure().cloned().map_or(LookupError::Lapsed { last_known }, LookupError::Failed)
     }
 
-    fn readable(&self) -> Result<(), LookupError> {
+    pub(super) fn readable(&self) -> Result<(), LookupError> {
         if self.shared.trust.has_lapsed() {
             return Err(self.lapsed(None));
         }

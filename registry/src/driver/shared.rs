@@ -1,8 +1,10 @@
 //! The table that everyone on the node reads: a `DashMap` that one member writes.
 
+mod groups;
+
 use std::{
     collections::BTreeMap,
-    ops::Bound,
+    ops::{Bound, ControlFlow},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -17,9 +19,12 @@ use crossbeam_skiplist::SkipSet;
 use dashmap::{DashMap, mapref::one::Ref};
 use foldhash::quality::FixedState;
 
+use self::groups::Groups;
+pub(crate) use self::groups::Seat;
 use crate::core::{
     entry::Entry,
-    name::Name,
+    group::Standing,
+    name::{Name, RESERVED},
     select::Select,
     table::{Row, Slot, Table},
 };
@@ -37,6 +42,8 @@ struct Rows {
     map: Map,
     /// All names of the map in their order, if that is kept. A name that is found in it alone is being written, or was removed.
     order: Option<SkipSet<Name>>,
+    /// The memberships of the map, by group.
+    groups: Groups,
     /// Sessions whose rows below a position are gone, and may still be in the map.
     hidden: Mutex<Vec<(SessionId, Position)>>,
     /// How many rows these are.
@@ -46,26 +53,32 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(map: Map, ordered: bool) -> Self {
+    fn new(seed: u64, ordered: bool) -> Self {
+        let map = Map::with_hasher_and_shard_amount(FixedState::with_seed(seed), SHARDS);
         let (unseen, hides) = (AtomicUsize::new(0), AtomicBool::new(false));
         let order = ordered.then(SkipSet::new);
-        Self { map, order, hidden: Mutex::default(), unseen, hides }
+        let groups = Groups::new(seed);
+        Self { map, order, groups, hidden: Mutex::default(), unseen, hides }
     }
 
-    fn is_hidden(&self, row: &Row) -> bool {
-        self.hides.load(Ordering::Acquire) && self.is_listed_as_hidden(row)
+    fn hides(&self, row: &Row) -> bool {
+        self.is_hidden(&row.session, row.position)
+    }
+
+    /// Whether nobody may see a row of this session and this position.
+    fn is_hidden(&self, session: &SessionId, position: Position) -> bool {
+        self.hides.load(Ordering::Acquire) && self.is_listed_as_hidden(session, position)
     }
 
     #[cold]
-    fn is_listed_as_hidden(&self, row: &Row) -> bool {
-        let is_of =
-            |(session, below): &(SessionId, Position)| row.position < *below && *row.session == *session;
+    fn is_listed_as_hidden(&self, session: &SessionId, position: Position) -> bool {
+        let is_of = |(of, below): &(SessionId, Position)| position < *below && *session == *of;
         lock(&self.hidden).iter().any(is_of)
     }
 
     /// A row is no more in the map.
     fn removed(&self, row: Option<&Row>) {
-        if row.is_some_and(|row| self.is_hidden(row)) {
+        if row.is_some_and(|row| self.hides(row)) {
             self.unseen.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -82,8 +95,7 @@ pub(crate) struct TableReader(Arc<Rows>);
 impl SharedTable {
     /// An empty table, in which the order of what is not sorted follows from the seed. `ordered`: whether names are kept sorted.
     pub(crate) fn new(seed: u64, ordered: bool) -> Self {
-        let map = Map::with_hasher_and_shard_amount(FixedState::with_seed(seed), SHARDS);
-        Self(Arc::new(Rows::new(map, ordered)))
+        Self(Arc::new(Rows::new(seed, ordered)))
     }
 
     pub(crate) fn reader(&self) -> TableReader {
@@ -91,11 +103,25 @@ impl SharedTable {
     }
 }
 
+impl SharedTable {
+    /// Such a name is in no order: nobody selects it.
+    fn put_membership(&mut self, name: &Name, row: &Row) -> Option<Row> {
+        let former = self.0.map.insert(name.clone(), row.clone());
+        // In this order: one that is put again stands where it stood.
+        self.0.removed(former.as_ref());
+        if let Some(former) = &former {
+            self.0.groups.remove(name, former);
+        }
+        self.0.groups.put(name, row);
+        former
+    }
+}
+
 impl TableReader {
     /// The row of a name. Its shard is locked for reading until the row is dropped: copy out what you want of it, and wait for nothing.
     #[inline]
     pub(crate) fn get(&self, name: &str) -> Option<Ref<'_, Name, Row>> {
-        self.0.map.get(name).filter(|row| !self.0.is_hidden(row))
+        self.0.map.get(name).filter(|row| !self.0.hides(row))
     }
 
     /// Looks at one row, and copies out what `look` wants of it.
@@ -141,7 +167,7 @@ impl TableReader {
         for row in &self.0.map {
             let is_after_all = found.len() >= select.most()
                 && found.last_key_value().is_none_or(|(last, _)| row.key() > last);
-            let is_wanted = select.has_name(row.key()) && select.has_row(&row) && !self.0.is_hidden(&row);
+            let is_wanted = select.has_name(row.key()) && select.has_row(&row) && !self.0.hides(&row);
             if !is_wanted {
                 continue;
             }
@@ -158,9 +184,9 @@ impl TableReader {
         (found.into_iter().collect(), has_more)
     }
 
-    /// All names, in any order; consistent in each shard, not over all.
+    /// All names that users registered, in any order; consistent in each shard, not over all.
     pub(crate) fn names(&self) -> Vec<Name> {
-        let seen = self.0.map.iter().filter(|row| !self.0.is_hidden(row));
+        let seen = self.0.map.iter().filter(|row| !row.key().starts_with(RESERVED) && !self.0.hides(row));
         seen.map(|row| row.key().clone()).collect()
     }
 }
@@ -171,6 +197,9 @@ impl Table for SharedTable {
     }
 
     fn put(&mut self, name: Name, row: Row) -> Option<Row> {
+        if name.starts_with(RESERVED) {
+            return self.put_membership(&name, &row);
+        }
         let ordered = self.0.order.as_ref().map(|order| (order, name.clone()));
         let former = self.0.map.insert(name, row);
         self.0.removed(former.as_ref());
@@ -185,6 +214,9 @@ impl Table for SharedTable {
     fn take(&mut self, name: &str) -> Option<Row> {
         let row = self.0.map.remove(name).map(|(_, row)| row);
         self.0.removed(row.as_ref());
+        if let Some(row) = &row {
+            self.0.groups.remove(name, row);
+        }
         if let Some(order) = &self.0.order {
             order.remove(name);
         }
@@ -209,6 +241,10 @@ impl Table for SharedTable {
         hidden.retain(|(other, _)| other != session);
         self.0.hides.store(!hidden.is_empty(), Ordering::Release);
     }
+
+    fn visit_group(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>) {
+        self.0.groups.visit(group, see);
+    }
 }
 
 #[cfg(test)]
@@ -217,7 +253,7 @@ mod tests {
     use callsign_transport::Kind;
 
     use super::*;
-    use crate::core::table::RequestNumber;
+    use crate::core::{group::GroupId, table::RequestNumber};
 
     fn session(number: u64) -> Arc<SessionId> {
         let node = NodeName::new("a").unwrap();
@@ -295,5 +331,71 @@ mod tests {
             }
         }
         assert!(pages > 1000, "{pages}");
+    }
+
+    /// All members of a group, hidden ones too, in their order.
+    fn all_of(table: &impl Table, group: &GroupId) -> Vec<(Standing, Name)> {
+        let mut all = Vec::new();
+        table.visit_group(group.key(), &mut |name, standing| {
+            all.push((standing.clone(), name.clone()));
+            ControlFlow::Continue(())
+        });
+        all.sort_unstable();
+        all
+    }
+
+    /// Both tables, and both ways to read them, say the same of groups, whatever is put, taken and hidden.
+    #[test]
+    fn members_are_those_of_the_rows_in_their_order() {
+        let sessions = [session(1), session(2)];
+        let (mut shared, mut plain) = (SharedTable::new(1, true), BTreeMap::new());
+        let groups = [GroupId::group("a"), GroupId::group("a\0b"), GroupId::semaphore("a", 2)];
+        let mut random = callsign_store::random::SplitMix64::new(7);
+        let mut draw = |below: usize| usize::try_from(random.draw() % below as u64).unwrap();
+        let mut most = 0;
+        let mut hidden: Vec<(Arc<SessionId>, Position)> = Vec::new();
+        for position in 1..600 {
+            let (kind, of) = (draw(12), &sessions[draw(2)]);
+            let name = groups[draw(3)].member(of, draw(4) as u64);
+            match kind {
+                0 => {
+                    shared.hide(of, Position(position), 0);
+                    hidden.push((of.clone(), Position(position)));
+                }
+                1 => {
+                    shared.unhide(of);
+                    hidden.retain(|(session, _)| session != of);
+                }
+                2..5 => assert_eq!(shared.take(&name), plain.take(&name)),
+                // Now and then at the same position as the one before.
+                _ => {
+                    let row = Row { request: RequestNumber(position), ..row(position / 2, of) };
+                    assert_eq!(shared.put(name.clone(), row.clone()), plain.put(name, row));
+                }
+            }
+            for group in &groups {
+                let expected = all_of(&plain, group);
+                assert_eq!(all_of(&shared, group), expected);
+                let is_seen = |(standing, _): &(Standing, Name)| {
+                    !hidden
+                        .iter()
+                        .any(|(session, below)| standing.position < *below && standing.session == *session)
+                };
+                let expected: Vec<_> = expected.into_iter().filter(is_seen).collect();
+                let members = shared.reader().members(group.key());
+                most = most.max(members.len());
+                let members: Vec<_> = members.into_iter().map(|(at, seat)| (at, seat.name)).collect();
+                assert_eq!(members, expected);
+            }
+            assert!(
+                shared.reader().names().is_empty() && shared.reader().select(&Select::all()).0.is_empty()
+            );
+        }
+        assert!(most > 4, "{most}");
+        let left: Vec<Name> = plain.keys().cloned().collect();
+        for name in &left {
+            shared.take(name);
+        }
+        assert_eq!(shared.0.groups.count(), 0);
     }
 }

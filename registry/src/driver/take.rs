@@ -16,9 +16,9 @@ use callsign_store::{
     lock::lock,
     supervision::{Supervisor, caught},
 };
-use callsign_transport::RemoteMessage;
+use callsign_transport::{ActorAddress, RemoteMessage};
 use futures::{FutureExt, future::BoxFuture};
-use ractor::{ActorProcessingErr, ActorRef, ActorStatus};
+use ractor::{ActorProcessingErr, ActorRef};
 
 use crate::{
     core::{
@@ -163,25 +163,18 @@ impl Registry {
         options: TakeOptions,
     ) -> Result<Taken, TakeError> {
         check_name(name).map_err(RegisterError::from)?;
-        let address = self.node.endpoint.address_of(actor);
-        if !actor.get_id().is_local() {
-            return Err(RegisterError::NotLocal { node: NodeName::new(&address.node).ok() }.into());
-        }
-        if actor.get_status() >= ActorStatus::Stopping {
-            return Err(RegisterError::ActorEnded.into());
-        }
+        let (cell, ActorAddress { pid: actor, kind, .. }) = (actor.get_cell(), self.local(actor)?);
         let (on_lapse, listener) = options.when_lapsed.split();
         let (on_take, gives) = options.when_taken.split();
         let keeps = Keeps { listener, gives };
         let name: Name = name.into();
         self.tell_of_ended_holder(&name);
-        let (actor, kind) = (address.pid, address.kind);
         let call = Call::Take { name: name.clone(), token: expected, actor, kind, on_lapse, on_take };
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
         let handed = Mutex::new(Bytes::new());
         let ask = |wait| {
-            let asked = self.shared.register(call.clone(), wait, keeps.clone());
+            let asked = self.shared.register(call.clone(), wait, keeps.clone(), cell.clone());
             let handed = &handed;
             async move {
                 match asked.await {

@@ -7,6 +7,7 @@ use std::{
 
 use callsign_store::ids::NodeName;
 use callsign_transport::{Kind, P, RactorClusterMessage, remote_message};
+use futures::future::join_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
         host::OnTake,
         input::{Answer, Call, OnLapse},
     },
-    driver::actor::Keeps,
+    driver::actor::{Flag, Keeps},
     tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
@@ -127,17 +128,37 @@ async fn no_check_passes_once_the_name_is_being_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_check_passes_once_the_actor_is_known_to_have_ended_or_the_node_has_left() {
+async fn no_check_passes_once_the_actor_has_ended_or_the_node_has_left() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;
     let (mortal, other) = (counter().await, counter().await);
     let ends = node.register("x", &mortal).await.unwrap();
     let stays = node.register("y", &other).await.unwrap();
-    mortal.stop(None);
-    until("its check fails", || ends.check() == Err(NotHeld::Ended)).await;
-    assert_eq!(stays.check(), Ok(()));
+    // Also while the member has not heard of it, or has more names to give up than it does in a step.
+    let unheard = Flag::of(mortal.get_cell());
+    assert!(!unheard.has_ended());
+    mortal.stop_and_wait(None, None).await.unwrap();
+    assert!(unheard.has_ended());
+    assert_eq!((ends.check(), stays.check()), (Err(NotHeld::Ended), Ok(())));
     node.leave().await.unwrap();
     assert_eq!(stays.check(), Err(NotHeld::Ended));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_with_more_names_than_a_step_takes_frees_them_all_and_no_check_of_it_passes_meanwhile() {
+    const NAMES: usize = 3000;
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    let actor = counter().await;
+    let names: Vec<_> = (0..NAMES).map(|n| format!("n{n}")).collect();
+    let held = join_all(names.iter().map(|name| b.register(name, &actor))).await;
+    actor.stop_and_wait(None, None).await.unwrap();
+    assert!(held.iter().flatten().count() == NAMES);
+    assert!(held.iter().flatten().all(|held| held.check() == Err(NotHeld::Ended)));
+    // Asked for before all of them are free: it comes after what was held.
+    let again = b.register(&names[NAMES - 1], &counter().await).await.unwrap();
+    until("the others are free", || a.names().is_ok_and(|names| names.len() == 1)).await;
+    assert_eq!((again.check(), b.shared.kept()), (Ok(()), (1, 1)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,7 +239,7 @@ async fn an_actor_that_has_ended_when_it_is_to_be_watched_holds_nothing() {
     ended.stop_and_wait(None, None).await.unwrap();
     // `register` looks at the actor before it asks; this one ended right after that.
     let register = asks_for("x", actor);
-    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default()).await;
+    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default(), ended.get_cell()).await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &heir).await.is_ok());
 }
@@ -262,7 +283,7 @@ async fn an_actor_that_is_ending_when_it_is_to_be_watched_holds_nothing() {
     until("it is ending", || ending.get_status() >= ractor::ActorStatus::Stopping).await;
     let actor = ending.get_id().pid();
     let register = asks_for("x", actor);
-    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default()).await;
+    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default(), ending.get_cell()).await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &counter().await).await.is_ok(), "it takes nothing any more");
     end.notify_one();

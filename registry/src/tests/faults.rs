@@ -425,10 +425,11 @@ fn a_host_says_why_it_gives_a_name_up() {
     alone.register("late", 8);
     let late = requests(&alone.flush(1))[0].number;
     let caller = Caller::new(Alone::NOW.time, CallId(9), Duration::from_secs(5));
-    alone.host.unregister(caller, "asked".into(), &alone.replica, &mut Vec::new());
+    alone.host.unregister(caller, "asked".into(), None, &alone.replica, &mut Vec::new());
     for actor in [5, 6, 8] {
-        alone.host.on_actor_ended(actor, &mut Vec::new());
+        alone.host.on_actor_ended(actor);
     }
+    alone.host.proceed(Alone::NOW, 8, &alone.replica, &mut Vec::new());
     let held = vec![(late, granted(Position(7)))];
     alone.host.on_verdicts(Epoch(1), &alone.session.clone(), Position(7), held);
     alone.settle();

@@ -179,6 +179,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("Verdicts/Moved", verdict(Verdict::Moved { revision: position })),
         ("Verdicts/NotHeld", verdict(Verdict::NotHeld { holder: Some(holder) })),
         ("Verdicts/NotHeld/free", verdict(Verdict::NotHeld { holder: None })),
+        ("Verdicts/OtherLimit", verdict(Verdict::OtherLimit { limit: 4 })),
         ("Replicate", Message::Replicate { epoch, position, batch: Bytes::from_static(b"batch") }),
         ("ApplyNamesSnapshot", Message::ApplyNamesSnapshot { epoch, batches: batches.clone() }),
         ("Heartbeat", Message::Heartbeat { epoch, end: end(70_000) }),

@@ -279,6 +279,11 @@ async fn what_is_started_on_a_node_that_leaves_or_fails_is_stopped() {
     let [a, b, _c] = cluster.three().await;
     for fails in [false, true] {
         let node = if fails { &b } else { &a };
+        let (tell, stays) = (crate::WhenLapsed::Tell(Arc::new(|_| {})), counter().await);
+        let (bound, name) = (stays.clone(), format!("told-{fails}"));
+        let started = node
+            .start_with(&name, StartOptions::default().when_lapsed(tell), |_| async { Spawned::Ok(bound) });
+        ours(started.await);
         let start = held(node, "x", StartOptions::default()).await;
         if fails {
             node.node.supervisor.sabotage("the timer of a registry");
@@ -294,6 +299,7 @@ async fn what_is_started_on_a_node_that_leaves_or_fails_is_stopped() {
         let late = counter().await;
         start.goes_on.send(late.clone()).expect("it was not dropped");
         late.wait(Some(TEST_DEADLINE)).await.expect("it is stopped");
+        assert_eq!(stays.get_status(), ActorStatus::Running, "its start is over, and it is only told");
     }
 }
 

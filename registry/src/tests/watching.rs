@@ -148,6 +148,31 @@ async fn a_reader_that_is_late_gets_everything_as_far_as_it_is_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_remembers_for_a_while_after_the_last_watch_is_dropped_and_not_for_ever() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let watch = current(&node, Select::all()).await;
+    let position = watch.position().unwrap();
+    node.register("x", &counter().await).await.unwrap();
+    drop(watch);
+    for (waits, first) in [(30, "+x registered"), (120, "Reset")] {
+        tokio::time::sleep(Duration::from_secs(waits)).await;
+        let mut watch = node.watch_from(Select::all(), position).unwrap();
+        assert_eq!(next(&mut watch).await, first);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_waited_for_by_a_node_that_does_not_have_all_names_yet() {
+    let cluster = Cluster::new();
+    let [a, _b, _c] = cluster.three().await;
+    let held = a.register("x", &counter().await).await.unwrap();
+    let late = Registry::join(cluster.config("d")).await.unwrap();
+    assert!(matches!(late.lookup("x"), Err(LookupError::NotSynced)), "{:?}", late.lookup("x"));
+    assert_eq!(late.until_held("x", TEST_DEADLINE).await.unwrap().token(), held.token());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_has_no_pages() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;

@@ -53,9 +53,9 @@ impl Cost {
             say!("| {in_flight} | {} |", cells.join(" | "));
         }
         say!(
-            "\n| names | a batch of 1000 | such batches are read from the log | a snapshot is sent | it is installed | a session with all names is gone | the session lapses that all names are of | it is lost |"
+            "\n| names | a batch of 1000 | such batches are read from the log | a snapshot is sent | it is installed | a session with all names is gone | the session lapses that all names are of | it is lost | an actor with all names ends |"
         );
-        say!("|---|---|---|---|---|---|---|---|");
+        say!("|---|---|---|---|---|---|---|---|---|");
         for names in [10_000, 100_000, 1_000_000] {
             let longest = longest::measure(names, self.rounds.min(3));
             let steps = [
@@ -66,6 +66,7 @@ impl Cost {
                 longest.gone,
                 longest.lapsed,
                 longest.lost,
+                longest.ended,
             ];
             let cells = steps.map(|step| format!("{:.2} ms", step.as_secs_f64() * 1e3));
             say!("| {names} | {} |", cells.join(" | "));

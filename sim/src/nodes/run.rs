@@ -1,7 +1,7 @@
 //! One seed, from its start to its verdict.
 #![allow(clippy::disallowed_methods)] // time passes here
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -16,15 +16,20 @@ use super::{
     queues::Queues,
     world::{Phase, World},
 };
-use crate::histories::{
-    Journal,
-    acting::Acting,
-    event::Event,
-    judge::{Process, judge},
+use crate::{
+    histories::{
+        Journal,
+        acting::Acting,
+        event::Event,
+        judge::{Process, judge},
+    },
+    recording::check_messages,
 };
 
 /// Within this, and a few leases, all nodes serve again after everything is healed.
 const HEALED: Duration = Duration::from_secs(30);
+/// In every seed of this number nodes record what they do: for what no client sees.
+const RECORDED: u64 = 10;
 /// Between two looks.
 const REST_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -62,15 +67,30 @@ pub struct Outcome {
 /// # Panics
 /// If there is no runtime to be had.
 pub fn run(seed: u64, without: Option<Kind>, keeps_trace: bool) -> Outcome {
+    let records =
+        seed.is_multiple_of(RECORDED).then(|| tempfile::tempdir().expect("there is room for files"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime of one thread needs no more than memory");
     let (plan, counts) = (Plan { without, ..Plan::of(seed) }, Counts::default());
-    let whole = || runtime.block_on(whole(plan, keeps_trace, counts.clone()));
-    metrics::with_local_recorder(&Queues::new(&counts), whole)
+    let dir = records.as_ref().map(|records| records.path().to_owned());
+    let whole = || runtime.block_on(whole(plan, keeps_trace, dir, counts.clone()));
+    let mut outcome = metrics::with_local_recorder(&Queues::new(&counts), whole);
+    if let Some(records) = &records {
+        // All of it is written once no part of a node is left.
+        drop(runtime);
+        match check_messages(records.path()) {
+            Ok(count) => {
+                let checked = &mut outcome.checked;
+                checked.insert("messages at the incarnation for which they were asked".to_owned(), count);
+            }
+            Err(error) => outcome.breaches.push(format!("SentAsAsked: {error}")),
+        }
+    }
+    outcome
 }
 
-async fn whole(plan: Plan, keeps_trace: bool, counts: Counts) -> Outcome {
-    let world = World::new(plan.clone(), keeps_trace, counts);
+async fn whole(plan: Plan, keeps_trace: bool, records: Option<PathBuf>, counts: Counts) -> Outcome {
+    let world = World::new(plan.clone(), keeps_trace, records, counts);
     world.say(&format!("{plan:?}"));
     let faults = torment(&world).await;
     heal(&world);

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     hash::BuildHasher,
     net::SocketAddr,
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -78,6 +79,8 @@ pub struct World {
     /// What all edges have in common.
     pub sky: Arc<Sky>,
     store: MemoryStore,
+    /// Where nodes record what they do.
+    records: Option<PathBuf>,
     /// The nodes, by index.
     places: Mutex<Vec<Place>>,
     /// All that have lived.
@@ -103,8 +106,8 @@ pub struct Place {
 }
 
 impl World {
-    /// A world with all its nodes, which begin to join; what is met is counted there.
-    pub fn new(plan: Plan, keeps: bool, counts: Counts) -> Arc<Self> {
+    /// A world with all its nodes, which begin to join, and record if it says where; what is met is counted there.
+    pub fn new(plan: Plan, keeps: bool, records: Option<PathBuf>, counts: Counts) -> Arc<Self> {
         let world = Arc::new(Self {
             begin: Instant::now(),
             trace: Trace::new(keeps),
@@ -112,6 +115,7 @@ impl World {
             network: if plan.is_narrow { MemoryNetwork::narrow(PIPE) } else { MemoryNetwork::new() },
             sky: Arc::new(Sky::new(plan.proves_deaths)),
             store: MemoryStore::new(),
+            records,
             places: Mutex::default(),
             lives: Mutex::default(),
             breaches: Mutex::default(),
@@ -195,7 +199,9 @@ impl World {
         let narrow = usual.with(|limits| {
             (limits.frame, limits.control_queue, limits.bulk_queue) = (QUEUE, QUEUE, QUEUE);
         });
-        Config::new(&place.life.node, store)
+        let config = Config::new(&place.life.node, store);
+        let config = self.records.iter().fold(config, Config::record);
+        config
             .listen(place.listen)
             .network(Network::Memory(self.network.clone()))
             .clock(Clock::Own(Arc::new(clock)))

@@ -7,7 +7,7 @@ use callsign::{
 use callsign_store::ids::{Incarnation, Position};
 
 use super::{Check, Inner, Oracle};
-use crate::world::{Asked, NodeId, Want, World};
+use crate::world::{Asked, NameId, NodeId, Want, World};
 
 /// Who asks for a name: an actor of a process. Actors are numbered over the whole world.
 pub type Claimant = u64;
@@ -63,6 +63,11 @@ pub enum Outcome {
         /// In the log from here.
         at: Position,
     },
+    /// Others have a place in the semaphore under this limit.
+    OtherLimit {
+        /// The limit in force.
+        limit: u32,
+    },
     /// Read consistently.
     Read {
         /// Where.
@@ -76,6 +81,16 @@ pub enum Outcome {
     Unknown,
 }
 
+impl Outcome {
+    /// Whether it says that the call had no effect, and will have none.
+    pub(super) fn says_no(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused | Self::Failed | Self::Gone | Self::Taken { .. } | Self::OtherLimit { .. }
+        )
+    }
+}
+
 /// One call.
 #[derive(Clone, Debug)]
 pub struct Told {
@@ -85,6 +100,8 @@ pub struct Told {
     pub incarnation: Incarnation,
     /// What.
     pub want: Want,
+    /// The name. Of a membership, once it was granted.
+    pub name: NameId,
     /// For which actor.
     pub actor: Claimant,
     /// The registration that was there to be given up, or to be updated.
@@ -122,7 +139,7 @@ impl Oracle {
         id: CallId,
         node: NodeId,
         incarnation: Incarnation,
-        want: &Want,
+        (want, name): (&Want, NameId),
         (actor, target, expected): (u64, Position, Option<Position>),
     ) {
         self.note(node, || format!("call {}: {want:?} for actor {actor}", id.0));
@@ -133,6 +150,7 @@ impl Oracle {
             node,
             incarnation,
             want: want.clone(),
+            name,
             actor,
             target,
             expected,
@@ -142,7 +160,13 @@ impl Oracle {
         });
     }
 
-    pub(crate) fn answered(&mut self, id: CallId, node: NodeId, asked: Option<&Asked>, answer: Answer) {
+    pub(crate) fn answered(
+        &mut self,
+        id: CallId,
+        node: NodeId,
+        (asked, name): (Option<&Asked>, Option<NameId>),
+        answer: Answer,
+    ) {
         self.note(node, || format!("answer {}: {answer:?}", id.0));
         let Some(inner) = self.edit() else { return };
         if inner.voided.remove(&id) {
@@ -152,7 +176,9 @@ impl Oracle {
         let Some(at) = inner.open_calls.remove(&id).filter(|_| asked.is_some()) else {
             return inner.fail(Check::AnswerOnce, format!("call {id:?} was not open: {answer:?}"));
         };
+        inner.told[at].name = name.unwrap_or(inner.told[at].name);
         let outcome = match answer {
+            Answer::Registered(Err(RegisterError::OtherLimit { limit })) => Outcome::OtherLimit { limit },
             Answer::Registered(Ok(granted)) => Outcome::Granted { token: granted.token },
             Answer::Registered(Err(RegisterError::Taken { holder, .. })) => {
                 Outcome::Taken { token: holder.token() }
@@ -174,7 +200,7 @@ impl Oracle {
             Answer::Started(Err(NotStarted::Register(_) | NotStarted::Ended)) => Outcome::Unknown,
             Answer::Started(Err(_)) => Outcome::Failed,
             Answer::Taken(Ok(taken)) => {
-                let name = inner.told[at].want.name();
+                let name = inner.told[at].name;
                 inner.check_whole(node, name, &taken);
                 Outcome::Moved { token: taken.granted.token }
             }
@@ -208,10 +234,10 @@ impl Inner {
 
     /// P4, by the log: an answer was true at some moment between the call and its answer.
     fn check_answer(&mut self, at: usize, outcome: &Outcome) {
-        let Told { want, began, actor, .. } = self.told[at].clone();
-        let (name, end) = (want.name(), self.position);
-        if matches!(outcome, Outcome::Refused | Outcome::Failed | Outcome::Gone | Outcome::Taken { .. }) {
-            self.check_refused(name, actor, outcome);
+        let Told { name, began, actor, .. } = self.told[at].clone();
+        let end = self.position;
+        if outcome.says_no() {
+            self.check_refused(at, outcome);
         }
         match outcome {
             Outcome::Granted { token } | Outcome::Taken { token } => {
@@ -292,13 +318,14 @@ impl Inner {
                     self.fail(Check::FreedTrue, format!("n{name}: {outcome:?}, asked at {began:?}"));
                 }
             }
+            Outcome::OtherLimit { limit } => self.check_other_limit(at, *limit),
             Outcome::Unknown => self.counts.add(Check::Unknown, 1),
             Outcome::Refused | Outcome::Failed => {}
         }
     }
 
     /// When a registration was changed last, at a position of the log.
-    fn revision_at(&self, name: u8, token: Position, at: Position) -> Position {
+    fn revision_at(&self, name: NameId, token: Position, at: Position) -> Position {
         let of_it = self.updates.iter().filter(|(of, under, to)| (*of, *under) == (name, token) && *to <= at);
         of_it.map(|(.., to)| *to).max().unwrap_or(token)
     }

@@ -20,7 +20,7 @@ use super::{
     Author, Check, Holder, Inner, Kind, Oracle, STARTING, Span, elections::Election, states::digest,
     watches::Logged,
 };
-use crate::world::{CoreId, NodeId, World, newer::is_newer, number_of};
+use crate::world::{CoreId, NameId, NodeId, World, newer::is_newer, number_of};
 
 /// What was there before a transaction.
 #[derive(Debug, Default)]
@@ -316,14 +316,15 @@ impl Inner {
                     }
                     let (is_starting, meta) = (actor.is_none(), meta.clone());
                     let actor = actor.unwrap_or(STARTING | position.0);
-                    let holder =
-                        Holder { token: position, session, actor, revision: position, meta, is_starting };
+                    let (token, revision, request) = (position, position, request.0);
+                    let holder = Holder { token, session, actor, revision, request, meta, is_starting };
                     if let Some(former) = self.truth.insert(name, holder.clone()) {
                         self.fail(
                             Check::AnswerTrue,
                             format!("n{name} is registered at {position:?} while {former:?} has it"),
                         );
                     }
+                    self.check_place(name, position);
                     let why = if is_starting { Why::Starting } else { Why::Registered };
                     self.watched.add(Logged::new(position, name, (None, Some(&holder)), why));
                     self.spans.push(Span { name, holder, to: None, given_up: None });
@@ -353,16 +354,16 @@ impl Inner {
                     self.binds.push((name, *token, position));
                     self.decided(&session, *request, position);
                 }
-                Op::Transfer { name, position: token, session, request, actor, .. } => {
+                Op::Transfer { name, position: from, session, request, actor, .. } => {
                     let name = number_of(name);
                     names.push(name);
                     let session = batch.sessions[*session as usize].clone();
                     self.decided(&session, *request, position);
                     self.check_granted(name, *actor, position);
                     let (is_starting, meta, actor) = (false, None, *actor);
-                    let holder =
-                        Holder { token: position, session, actor, revision: position, meta, is_starting };
-                    if !self.moves(name, *token, holder) {
+                    let (token, revision, request) = (position, position, request.0);
+                    let holder = Holder { token, session, actor, revision, request, meta, is_starting };
+                    if !self.moves(name, *from, holder) {
                         return;
                     }
                 }
@@ -404,7 +405,7 @@ impl Inner {
                         let record = record.cloned();
                         self.fail(Check::Kept, format!("the names of {session:?} are freed: {record:?}"));
                     }
-                    let held: Vec<u8> = self
+                    let held: Vec<NameId> = self
                         .truth
                         .iter()
                         .filter(|(_, holder)| *holder.session == *session)
@@ -425,7 +426,7 @@ impl Inner {
                     for span in self.spans.iter_mut().filter(|span| span.to.is_none()) {
                         span.given_up = Some(step);
                     }
-                    let held: Vec<u8> = self.truth.keys().copied().collect();
+                    let held: Vec<NameId> = self.truth.keys().copied().collect();
                     for name in held {
                         self.free(name, position, Why::Reset);
                     }
@@ -457,7 +458,7 @@ impl Inner {
         }
     }
 
-    fn free(&mut self, name: u8, position: Position, why: Why) {
+    fn free(&mut self, name: NameId, position: Position, why: Why) {
         if let Some(was) = self.truth.remove(&name) {
             self.watched.add(Logged::new(position, name, (Some(&was), None), why));
         }

@@ -4,7 +4,7 @@ use callsign::cores::Drained;
 use callsign_store::ids::Incarnation;
 
 use super::{Check, Inner, Oracle, Outcome};
-use crate::world::{NodeId, World, name_of};
+use crate::world::{NodeId, World, name_of_id};
 
 impl Oracle {
     /// A process begins to drain.
@@ -51,7 +51,7 @@ impl Inner {
                 continue;
             }
             self.counts.add(Check::NamesLast, 1);
-            let wanted = (&name_of(*name), grant.actor, grant.token);
+            let wanted = (&name_of_id(*name), grant.actor, grant.token);
             if !parts.core.member().holds().any(|held| held == wanted) {
                 let what = format!("node {node} drains and does not hold n{name}, granted as {grant:?}");
                 return self.fail(Check::NamesLast, what);
@@ -68,9 +68,11 @@ impl Inner {
         else {
             return;
         };
-        let (name, actor) = (told.want.name(), told.actor);
-        let was_asked =
-            |other: &super::Told| other.actor == actor && other.want.name() == name && other.asked < *since;
+        let (want, name, actor) = (&told.want, told.want.name(), told.actor);
+        let is_same = |other: &super::Told| {
+            other.want.name() == name && other.want.is_of_groups() == want.is_of_groups()
+        };
+        let was_asked = |other: &super::Told| other.actor == actor && is_same(other) && other.asked < *since;
         let is_new = !self.told.iter().any(was_asked);
         self.counts.add(Check::TurnedAway, 1);
         if is_new && matches!(outcome, Outcome::Granted { .. } | Outcome::Moved { .. }) {

@@ -10,7 +10,7 @@ use callsign_store::ids::Position;
 use super::{Check, Oracle, Outcome, Told};
 use crate::{
     linear::{Checker, Claimant, Moved, Op, Registered, Seen, Target, Unregistered, Updated, Verdict, What},
-    world::Want,
+    world::{NameId, Want, is_member},
 };
 
 fn claimant(actor: u64) -> Claimant {
@@ -94,6 +94,10 @@ fn op_of(told: &Told) -> Op {
                 _ => Seen::Refused,
             },
         },
+        // They are not put in order.
+        Want::Join { .. } | Want::Acquire { .. } | Want::Withdraw { .. } => {
+            What::Read { answer: Seen::Refused }
+        }
     };
     Op { call: told.asked, ret: told.answer.as_ref().map(|(step, ..)| *step), what }
 }
@@ -105,39 +109,39 @@ impl Oracle {
         if inner.losses.is_history_torn() {
             return;
         }
-        let mut names: BTreeMap<u8, Vec<Op>> = BTreeMap::new();
-        let known = |name: u8, token: Position| {
+        let mut names: BTreeMap<NameId, Vec<Op>> = BTreeMap::new();
+        let known = |name: NameId, token: Position| {
             inner.spans.iter().any(|span| span.name == name && span.holder.token == token)
         };
-        for told in &inner.told {
+        // What is said of a membership, one actor says of itself: nothing is concurrent there.
+        for told in inner.told.iter().filter(|told| !told.want.is_of_groups()) {
             // What it was to end was not yet there when it was asked: the log knows which it was.
-            let is_vague =
-                matches!(told.want, Want::Unregister { .. }) && !known(told.want.name(), told.target);
+            let is_vague = matches!(told.want, Want::Unregister { .. }) && !known(told.name, told.target);
             // What had no effect and told nothing needs no place in an order.
             let is_mute = match (&told.want, told.answer.as_ref().map(|(_, outcome, _)| outcome)) {
                 (_, Some(Outcome::Refused | Outcome::Failed | Outcome::Gone))
                 | (Want::Consistent { .. }, None) => true,
                 // Of a registration that was taken back by a `Reset` before anybody heard of it, say.
-                (Want::Update { .. }, _) if !known(told.want.name(), told.target) => true,
+                (Want::Update { .. }, _) if !known(told.name, told.target) => true,
                 (want, None | Some(Outcome::Unknown)) if want.registers() => {
                     let is_its =
-                        |span: &super::Span| span.name == told.want.name() && span.holder.actor == told.actor;
+                        |span: &super::Span| span.name == told.name && span.holder.actor == told.actor;
                     !inner.spans.iter().any(is_its)
                 }
                 _ => false,
             };
             if !is_vague && !is_mute {
-                names.entry(told.want.name()).or_default().extend(ops_of(told));
+                names.entry(told.name).or_default().extend(ops_of(told));
             }
         }
-        for span in &inner.spans {
+        for span in inner.spans.iter().filter(|span| !is_member(span.name)) {
             let session = inner.closed.get(&*span.holder.session).copied();
             let left = inner.left.get(&span.holder.session.incarnation).copied();
             let ended = inner.ended.get(&span.holder.actor).copied();
             // Given up at the wish of a client, that call says when. If nobody knew then what was to be given up, the log does.
             let is_asked = |told: &&Told| {
                 matches!(told.want, Want::Unregister { .. })
-                    && told.want.name() == span.name
+                    && told.name == span.name
                     && told.target == span.holder.token
                     && !matches!(told.answer, Some((_, Outcome::Refused, _)))
             };
@@ -151,7 +155,7 @@ impl Oracle {
         for (name, token, revision) in &inner.binds {
             let is_it = |told: &Told| {
                 let outcome = told.answer.as_ref().map(|(_, outcome, _)| outcome);
-                told.want.name() == *name
+                told.name == *name
                     && outcome == Some(&Outcome::Started { token: *token, revision: *revision })
             };
             if known(*name, *token) && !inner.told.iter().any(is_it) {
@@ -167,10 +171,9 @@ impl Oracle {
         let registers = |ops: &[Op]| ops.iter().filter(|op| matches!(op.what, What::Register { .. })).count();
         // A register that was asked before this history begins is in the log only. One that a `Reset` undid, with all that was
         // decided, is asked again by its host, and may be granted a second time.
-        for (at, span) in inner.spans.iter().enumerate() {
-            let is_its = |actor: u64, name: u8| actor == span.holder.actor && name == span.name;
-            let is_before =
-                |told: &&Told| is_its(told.actor, told.want.name()) && told.began < span.holder.token;
+        for (at, span) in inner.spans.iter().enumerate().filter(|(_, span)| !is_member(span.name)) {
+            let is_its = |actor: u64, name: NameId| actor == span.holder.actor && name == span.name;
+            let is_before = |told: &&Told| is_its(told.actor, told.name) && told.began < span.holder.token;
             let asked = inner.told.iter().filter(is_before).count();
             let before = inner.spans[..at].iter().filter(|span| is_its(span.holder.actor, span.name));
             let (before, last) = (before.clone().count(), before.map(|span| span.holder.token).max());
@@ -189,7 +192,7 @@ impl Oracle {
         let checked = names.values().map(|ops| registers(ops) as u64).sum();
         inner.counts.add(Check::Linearizable, checked);
         let verdict = Checker::with_limit(100_000)
-            .check(names.iter().map(|(name, ops)| (crate::world::name_of(*name), ops.as_slice())));
+            .check(names.iter().map(|(name, ops)| (crate::world::name_of_id(*name), ops.as_slice())));
         match verdict {
             Verdict::Linearizable(_) => {}
             Verdict::NotLinearizable(offence) => inner.fail(Check::Linearizable, offence.to_string()),

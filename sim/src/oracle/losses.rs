@@ -72,6 +72,8 @@ const NOT_THEN: &[Check] = &[
     Check::MoveWanted,
     Check::MoveWhole,
     Check::OneStart,
+    Check::AtMostLimit,
+    Check::LimitTold,
     Check::NoMeansNo,
     Check::OwnRegister,
     Check::LocalMonotonic,
@@ -100,6 +102,7 @@ const UNTIL_NOTICED: &[Check] = &[
     Check::TrustIsOpen,
     Check::OneHolder,
     Check::OneStart,
+    Check::AtMostLimit,
     Check::QueueOrder,
 ];
 
@@ -116,9 +119,12 @@ impl Losses {
         }
         let Some(loss) = self.present else { return false };
         match check {
-            Check::ActHeld | Check::ActClaimed | Check::TrustIsOpen | Check::OneHolder | Check::OneStart => {
-                now < loss.until
-            }
+            Check::ActHeld
+            | Check::ActClaimed
+            | Check::TrustIsOpen
+            | Check::OneHolder
+            | Check::OneStart
+            | Check::AtMostLimit => now < loss.until,
             _ => NOT_THEN.contains(&check),
         }
     }

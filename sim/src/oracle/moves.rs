@@ -9,20 +9,20 @@ use callsign::{
 use callsign_store::ids::{Position, SessionId};
 
 use super::{Check, Holder, Inner, Oracle, Span, watches::Logged};
-use crate::world::{NodeId, World};
+use crate::world::{NameId, NodeId, World};
 
 /// All that were seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moves {
     /// The name, its former and its new token, and the actor that got it.
-    done: Vec<(u8, Position, Position, u64)>,
+    done: Vec<(NameId, Position, Position, u64)>,
     /// What holders gave: the name, the node that was to get it, and the data.
-    given: BTreeSet<(u8, NodeId, Vec<u8>)>,
+    given: BTreeSet<(NameId, NodeId, Vec<u8>)>,
 }
 
 impl Oracle {
     /// The holder of a name says what goes with it.
-    pub(crate) fn handed(&mut self, name: u8, to: NodeId, data: &[u8]) {
+    pub(crate) fn handed(&mut self, name: NameId, to: NodeId, data: &[u8]) {
         if let Some(inner) = self.edit() {
             inner.moved.given.insert((name, to, data.to_vec()));
         }
@@ -31,7 +31,7 @@ impl Oracle {
 
 impl Inner {
     /// The log says that a name goes to another actor. False: it cannot.
-    pub(super) fn moves(&mut self, name: u8, token: Position, holder: Holder) -> bool {
+    pub(super) fn moves(&mut self, name: NameId, token: Position, holder: Holder) -> bool {
         self.counts.add(Check::MoveTrue, 1);
         self.counts.add(Check::Moved, 1);
         let position = holder.token;
@@ -53,12 +53,12 @@ impl Inner {
     }
 
     /// Whether a registration has ended by going to another actor.
-    pub(super) fn has_moved(&self, name: u8, token: Position) -> bool {
+    pub(super) fn has_moved(&self, name: NameId, token: Position) -> bool {
         self.moved.done.iter().any(|(of, from, ..)| (*of, *from) == (name, token))
     }
 
     /// Under which token a name was held that was taken under this one.
-    pub(super) fn moved_from(&self, name: u8, token: Position) -> Option<Position> {
+    pub(super) fn moved_from(&self, name: NameId, token: Position) -> Option<Position> {
         let done = self.moved.done.iter().find(|(of, _, to, _)| (*of, *to) == (name, token));
         done.map(|(_, from, ..)| *from)
     }
@@ -68,7 +68,7 @@ impl Inner {
         &mut self,
         world: &World,
         author: NodeId,
-        name: u8,
+        name: NameId,
         (session, request): (&SessionId, RequestNumber),
     ) {
         let taker = world.setup.id(session.node.as_str()).and_then(|id| world.process(id));
@@ -88,7 +88,7 @@ impl Inner {
     }
 
     /// A caller is told that it has a name, with these data.
-    pub(super) fn check_whole(&mut self, node: NodeId, name: u8, taken: &TakenAs) {
+    pub(super) fn check_whole(&mut self, node: NodeId, name: NameId, taken: &TakenAs) {
         self.counts.add(Check::MoveWhole, 1);
         let given = (name, node, taken.data.to_vec());
         if !self.moved.given.contains(&given) {
@@ -100,7 +100,7 @@ impl Inner {
     pub(super) fn check_moved(&mut self, at: usize, token: Position) {
         let told = &self.told[at];
         let (name, actor, target, began, end) =
-            (told.want.name(), told.actor, told.target, told.began, self.position);
+            (told.name, told.actor, told.target, told.began, self.position);
         self.counts.add(Check::MoveTold, 1);
         let is_there = self.moved.done.contains(&(name, target, token, actor));
         if !is_there || token <= began || token > end {
@@ -113,7 +113,7 @@ impl Inner {
 
     /// A caller is told that what it wanted to take is not held any more.
     pub(super) fn check_gone(&mut self, at: usize) {
-        let (name, target) = (self.told[at].want.name(), self.told[at].target);
+        let (name, target) = (self.told[at].name, self.told[at].target);
         self.counts.add(Check::MoveTold, 1);
         let is_it = |span: &&Span| span.name == name && span.holder.token == target && span.to.is_none();
         if let Some(span) = self.spans.iter().find(is_it) {

@@ -9,7 +9,7 @@ use callsign_store::{
 use callsign_transport::PeerId;
 
 use super::{Check, Inner, Oracle, Outcome, Span, Told};
-use crate::world::{NodeId, World, number_of};
+use crate::world::{NameId, NodeId, World, number_of};
 
 impl Oracle {
     /// A message arrived at another node.
@@ -149,19 +149,14 @@ impl Inner {
     }
 
     /// All that an actor asked of a name, if it asked for it.
-    fn asked_by(&self, name: u8, actor: u64) -> impl Iterator<Item = &Told> {
-        self.told.iter().filter(move |told| told.actor == actor && told.want.name() == name)
+    fn asked_by(&self, name: NameId, actor: u64) -> impl Iterator<Item = &Told> {
+        self.told.iter().filter(move |told| told.actor == actor && told.want.may_be(actor, name))
     }
 
     /// P6: who was told that nothing was done finds nothing done.
-    pub(super) fn check_granted(&mut self, name: u8, actor: u64, position: Position) {
+    pub(super) fn check_granted(&mut self, name: NameId, actor: u64, position: Position) {
         self.counts.add(Check::NoMeansNo, 1);
-        let is_no = |told: &Told| {
-            matches!(
-                told.answer,
-                Some((_, Outcome::Refused | Outcome::Failed | Outcome::Gone | Outcome::Taken { .. }, _))
-            )
-        };
+        let is_no = |told: &Told| told.answer.as_ref().is_some_and(|(_, outcome, _)| outcome.says_no());
         if self.asked_by(name, actor).next().is_some() && self.asked_by(name, actor).all(is_no) {
             let told = format!("{:?}", self.asked_by(name, actor).last());
             self.fail(
@@ -172,14 +167,15 @@ impl Inner {
     }
 
     /// The same, at the moment at which it is told.
-    pub(super) fn check_refused(&mut self, name: u8, actor: u64, outcome: &Outcome) {
+    pub(super) fn check_refused(&mut self, at: usize, outcome: &Outcome) {
+        let Told { want, name, actor, .. } = self.told[at].clone();
         if actor == 0 || self.asked_by(name, actor).nth(1).is_some() {
             return;
         }
         self.counts.add(Check::NoMeansNo, 1);
         // What a `Reset` took back before anybody was told of it was asked again as something new.
         let is_there = |span: &&Span| span.to.is_none_or(|to| to > self.reset_at);
-        let span = self.spans.iter().find(|span| span.name == name && span.holder.actor == actor);
+        let span = self.spans.iter().find(|span| want.may_be(actor, span.name) && span.holder.actor == actor);
         if let Some(span) = span.filter(is_there) {
             let span = format!("{span:?}");
             self.fail(Check::NoMeansNo, format!("{outcome:?} to actor {actor}, and the log has {span}"));

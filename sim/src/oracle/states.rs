@@ -7,16 +7,20 @@ use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber}
 use callsign::Meta;
 
 use super::{Check, Holder, Inner, Oracle, Seen};
-use crate::world::{Action, NodeId, World, number_of};
+use crate::world::{Action, NameId, NodeId, World, number_of};
 
 /// A digest of a row; the digest of a table is the exclusive or of all of them.
-pub(super) fn digest(name: u8, holder: (Position, Position, u64), meta: Option<&Meta>) -> u64 {
+pub(super) fn digest(name: NameId, holder: (Position, Position, u64), meta: Option<&Meta>) -> u64 {
     let (token, revision, actor) = holder;
     let said = meta
         .iter()
         .flat_map(|meta| meta.as_bytes())
         .fold(0_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-    let mut z = (u64::from(name) << 56) ^ (token.0 << 24) ^ actor ^ 0x9e37_79b9_7f4a_7c15;
+    let mut z = (name << 56)
+        ^ (name >> 8).wrapping_mul(0xd6e8_feb8_6659_fd93)
+        ^ (token.0 << 24)
+        ^ actor
+        ^ 0x9e37_79b9_7f4a_7c15;
     z = z.wrapping_add(revision.0.wrapping_mul(0xff51_afd7_ed55_8ccd)).wrapping_add(said);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -69,7 +73,8 @@ impl Inner {
         if self.may_trust_the_closed {
             return;
         }
-        let mut starts: BTreeMap<u8, NodeId> = BTreeMap::new();
+        self.check_places(world);
+        let mut starts: BTreeMap<NameId, NodeId> = BTreeMap::new();
         for node in world.ids() {
             let Some(process) = world.process(node) else { continue };
             for name in process.starting(world.local(node)) {
@@ -120,7 +125,7 @@ impl Inner {
 
     /// P1: of all nodes that trust their session, at most one claims a name, and the session is open.
     fn check_holders(&mut self, world: &World) {
-        let mut holders = [None::<NodeId>; 256];
+        let mut holders: BTreeMap<NameId, NodeId> = BTreeMap::new();
         for node in world.ids() {
             let Some(process) = world.process(node) else { continue };
             let Some(number) = process.trusted(world.local(node)) else { continue };
@@ -144,8 +149,7 @@ impl Inner {
                     continue;
                 }
                 self.counts.add(Check::OneHolder, 1);
-                let slot = &mut holders[usize::from(number_of(held))];
-                if let Some(other) = slot.replace(node) {
+                if let Some(other) = holders.insert(number_of(held), node) {
                     self.fail(
                         Check::OneHolder,
                         format!("{held} is held by node {other} and by actor {actor} of node {node} with {token:?}"),
@@ -230,6 +234,7 @@ impl Oracle {
         for node in world.ids() {
             inner.check_node(world, node);
         }
+        inner.check_groups(world);
         inner.counts.add(Check::Quiescent, 1);
         inner.counts.add(Check::LockClears, 1);
         if world.store.get(&inner.keys.lock).is_some() {
@@ -252,7 +257,7 @@ impl Oracle {
                 let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else {
                     continue;
                 };
-                let row = parts.core.member().replica().row(&crate::world::name_of(*name));
+                let row = parts.core.member().replica().row(&crate::world::name_of_id(*name));
                 let is_there = row.as_ref().is_some_and(|row| {
                     row.position == grant.token
                         && row.actor == grant.actor
@@ -271,7 +276,7 @@ impl Oracle {
         &mut self,
         node: NodeId,
         incarnation: callsign_store::ids::Incarnation,
-        name: u8,
+        name: NameId,
         position: Position,
         found: Option<Position>,
     ) {
@@ -293,7 +298,7 @@ impl Oracle {
         }
     }
 
-    pub(crate) fn own_register_seen(&mut self, node: NodeId, name: u8, token: Position, has_it: bool) {
+    pub(crate) fn own_register_seen(&mut self, node: NodeId, name: NameId, token: Position, has_it: bool) {
         let Some(inner) = self.edit() else { return };
         inner.counts.add(Check::OwnRegister, 1);
         // It may have been freed since by an entry that the replica has applied as well.
@@ -331,12 +336,12 @@ impl Oracle {
     }
 
     /// Whether nobody has a name, as the log says.
-    pub(crate) fn is_free(&self, name: u8) -> bool {
+    pub(crate) fn is_free(&self, name: NameId) -> bool {
         self.inner().is_some_and(|inner| !inner.truth.contains_key(&name))
     }
 
     /// The node that has a name, as the log says.
-    pub(crate) fn holder(&self, name: u8) -> Option<&NodeName> {
+    pub(crate) fn holder(&self, name: NameId) -> Option<&NodeName> {
         self.inner()?.truth.get(&name).map(|holder| &holder.session.node)
     }
 
@@ -355,7 +360,7 @@ impl Oracle {
         &self,
         node: &NodeName,
         (incarnation, number): (Incarnation, SessionNumber),
-    ) -> Vec<(u8, u64, Position)> {
+    ) -> Vec<(NameId, u64, Position)> {
         let Some(inner) = self.inner() else { return Vec::new() };
         let is_its = |holder: &Holder| {
             let session = &holder.session;

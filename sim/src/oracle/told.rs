@@ -33,7 +33,8 @@ impl Oracle {
         let Some(inner) = self.edit() else { return };
         let owed = &mut inner.to_tell.entry(node).or_default().actors;
         let before = owed.len();
-        owed.extend(actors);
+        // Those that have ended may hold names until all of these are given up. Nobody is left there to be told.
+        owed.extend(actors.into_iter().filter(|actor| !inner.ended.contains_key(actor)));
         let more = owed.len() - before;
         inner.counts.add(Check::AllTold, more as u64);
     }
@@ -60,6 +61,12 @@ impl Oracle {
             // It gives up a name by itself, and maybe its last one.
             Input::Call { call: Call::Unregister { name }, .. } => {
                 let holder = member.holds().find(|(held, _, _)| *held == name);
+                if let Some((_, actor, _)) = holder {
+                    to_tell.actors.remove(&actor);
+                }
+            }
+            Input::Call { call: Call::Withdraw { name, token }, .. } => {
+                let holder = member.holds().find(|(held, _, at)| (*held, at) == (name, token));
                 if let Some((_, actor, _)) = holder {
                     to_tell.actors.remove(&actor);
                 }

@@ -9,13 +9,13 @@ use callsign::{
 use callsign_store::ids::{NodeName, Position};
 
 use super::{Check, Holder, Inner, Oracle};
-use crate::world::{Filter, NodeId, Parts, number_of};
+use crate::world::{Filter, NameId, NodeId, Parts, number_of};
 
 /// One change of a name, as the log says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Logged {
     position: Position,
-    name: u8,
+    name: NameId,
     /// Where it was changed last before, and where it was held.
     was: Option<(Position, NodeName)>,
     now: Option<(Position, NodeName)>,
@@ -25,7 +25,7 @@ pub(crate) struct Logged {
 impl Logged {
     pub(super) fn new(
         position: Position,
-        name: u8,
+        name: NameId,
         (was, now): (Option<&Holder>, Option<&Holder>),
         why: Why,
     ) -> Self {
@@ -39,7 +39,7 @@ impl Logged {
 }
 
 /// Names, and where each was changed last.
-type Known = BTreeMap<u8, Position>;
+type Known = BTreeMap<NameId, Position>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Mode {
@@ -69,7 +69,7 @@ pub struct Judged {
     /// Something was lost in the store: whatever comes before it begins anew does not count.
     is_void: bool,
     /// What the log says up to where the reader was last, by how many of its changes; and of which log.
-    truth: BTreeMap<u8, (Position, NodeName)>,
+    truth: BTreeMap<NameId, (Position, NodeName)>,
     folded: (u64, usize),
 }
 
@@ -115,7 +115,7 @@ impl Judged {
             };
             self.folded.1 += 1;
         }
-        let is_for = |(name, (_, node)): &(&u8, &(Position, NodeName))| self.filter.has(**name, node);
+        let is_for = |(name, (_, node)): &(&NameId, &(Position, NodeName))| self.filter.has(**name, node);
         self.truth.iter().filter(is_for).map(|(name, (revision, _))| (*name, *revision)).collect()
     }
 
@@ -132,7 +132,7 @@ impl Judged {
         changes[begin..end.max(begin)].iter().filter(|change| change.is_for(&self.filter))
     }
 
-    fn of(&self, entry: Option<&Entry>, name: u8) -> Option<Position> {
+    fn of(&self, entry: Option<&Entry>, name: NameId) -> Option<Position> {
         entry.filter(|entry| self.filter.has(name, entry.node())).map(Entry::revision)
     }
 
@@ -141,7 +141,7 @@ impl Judged {
         &mut self,
         inner: &Inner,
         given: &Given,
-        rows: &BTreeMap<u8, (Position, NodeName)>,
+        rows: &BTreeMap<NameId, (Position, NodeName)>,
         (replica, is_stale): (Position, bool),
     ) -> Result<(), String> {
         self.is_void |= is_stale;

@@ -19,6 +19,7 @@ counted! {
     Claims "claims by a trusted session",
     Handed "claims on a name that another node held before",
     Grants "grants found in the log",
+    Messages "messages to the process that they were asked for",
     Answers "calls answered once",
     Entries "queue entries taken once",
 }

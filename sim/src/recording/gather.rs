@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use bytes::Bytes;
 use callsign::{
     Name,
-    cores::{Answer, Call, CallId, Effect, Event, Input, Message, StartedAs, TakenAs},
+    cores::{Answer, Call, CallId, Effect, Event, GroupId, Input, Message, StartedAs, TakenAs},
 };
 use callsign_elector::{
     elector::{self, ElectorEvent},
@@ -14,7 +14,7 @@ use callsign_elector::{
 };
 use callsign_store::{
     CommitOutcome, Key, Time, Transaction, Write,
-    ids::{Epoch, Incarnation, NodeName, Position, SessionNumber},
+    ids::{Epoch, Position, SessionId, SessionNumber},
     keys::{ClusterKeys, RegistryKeys},
 };
 
@@ -23,6 +23,7 @@ use super::{
         InCluster, InRegistry,
         grants::Grant,
         holders::{Claim, Trust},
+        messages::Ways,
     },
     place::{Place, Process},
     replay::{ReplayedElector, ReplayedMember, ReplayedSession, StepOf},
@@ -120,6 +121,14 @@ impl<'a> OfElector<'a> {
     }
 }
 
+/// What a caller asked for.
+#[derive(Debug)]
+enum Asked {
+    Name(Name),
+    /// To be a member of it.
+    Group(GroupId),
+}
+
 /// A claim that has begun.
 #[derive(Debug)]
 struct Held {
@@ -137,8 +146,8 @@ pub struct OfMember<'a> {
     keys: Option<RegistryKeys>,
     trust: &'a mut Trust,
     registry: &'a mut InRegistry,
-    links: BTreeMap<NodeName, Incarnation>,
-    asked: BTreeMap<CallId, (Name, u64)>,
+    ways: Ways,
+    asked: BTreeMap<CallId, (Asked, u64)>,
     position: Position,
     last: u64,
     mark: (Option<SessionNumber>, (usize, u64)),
@@ -158,9 +167,9 @@ impl<'a> OfMember<'a> {
             begin: Place::beginning(path),
             keys: keys(header),
             trust: cluster.trust_of(&process),
+            ways: Ways::new(process.clone()),
             process,
             registry,
-            links: BTreeMap::new(),
             asked: BTreeMap::new(),
             position: Position(0),
             last: 0,
@@ -177,6 +186,7 @@ impl<'a> OfMember<'a> {
         if let Some(number) = step.now.trusted {
             self.registry.claims.believes(&self.process, &place, number, step.now.time);
         }
+        self.ways.step(&place, &step.input, &step.effects, &mut self.registry.messages);
         self.on_input(&place, &step.input);
         for effect in &step.effects {
             self.on_effect(&place, effect);
@@ -200,15 +210,8 @@ impl<'a> OfMember<'a> {
 
     fn on_input(&mut self, place: &Place, input: &Input) {
         match input {
-            Input::LinkUp { node, incarnation, .. } => {
-                self.links.insert(node.clone(), *incarnation);
-            }
-            Input::LinkDown { node, incarnation } if self.links.get(node) == Some(incarnation) => {
-                self.links.remove(node);
-            }
             Input::Message { from, message } => {
-                if let Some(incarnation) = self.links.get(from) {
-                    let from = Process { node: from.clone(), incarnation: *incarnation };
+                if let Some(from) = self.ways.linked(from) {
                     self.on_message(place, &from, message);
                 }
             }
@@ -229,10 +232,16 @@ impl<'a> OfMember<'a> {
                 self.registry.calls.call(&self.process, place, *id);
                 match call {
                     Call::Register { name, actor, .. } | Call::Take { name, actor, .. } => {
-                        _ = self.asked.insert(*id, (name.clone(), *actor))
+                        self.asked.insert(*id, (Asked::Name(name.clone()), *actor));
                     }
                     // The actor that is started has no number yet.
-                    Call::Start { name, .. } => _ = self.asked.insert(*id, (name.clone(), 0)),
+                    Call::Start { name, .. } => {
+                        self.asked.insert(*id, (Asked::Name(name.clone()), 0));
+                    }
+                    // Its name is that of the session which will be granted it.
+                    Call::Join { group, actor, .. } => {
+                        self.asked.insert(*id, (Asked::Group(group.clone()), *actor));
+                    }
                     _ => {}
                 }
             }
@@ -266,8 +275,15 @@ impl<'a> OfMember<'a> {
                     | Answer::Taken(Ok(TakenAs { granted, .. })) => Some(granted),
                     _ => None,
                 };
-                if let (Some(granted), Some((name, actor))) = (granted, asked) {
+                if let (Some(granted), Some((asked, actor))) = (granted, asked) {
                     let (token, session) = (granted.token, granted.session);
+                    let name = match asked {
+                        Asked::Name(name) => name,
+                        Asked::Group(group) => {
+                            let Process { node, incarnation } = self.process.clone();
+                            group.member(&SessionId { node, incarnation, number: session }, actor)
+                        }
+                    };
                     let (process, place) = (self.process.clone(), place.clone());
                     let grant = Grant { process, place, session, name, actor, token };
                     self.registry.grants.grant(grant);

@@ -11,6 +11,7 @@ pub mod growth;
 pub mod holders;
 pub mod leaders;
 pub mod log;
+pub mod messages;
 pub mod once;
 pub mod prefixes;
 
@@ -20,6 +21,7 @@ use self::{
     holders::{Claims, Trust},
     leaders::Leaders,
     log::Log,
+    messages::Messages,
     once::{Calls, Queue},
     prefixes::Prefixes,
 };
@@ -69,6 +71,8 @@ pub struct InRegistry {
     pub grants: Grants,
     /// One holder.
     pub claims: Claims,
+    /// Each to whom it was for.
+    pub messages: Messages,
     /// One answer.
     pub calls: Calls,
     /// Once off the queue.
@@ -84,6 +88,7 @@ impl InRegistry {
         self.log.finish(counts, breaches);
         self.growth.finish(counts, breaches);
         self.claims.finish(&cluster.trust, counts, breaches);
+        self.messages.finish(counts, breaches);
         self.calls.finish(counts, breaches);
         self.queue.finish(counts, breaches);
     }

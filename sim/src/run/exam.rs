@@ -16,13 +16,13 @@ const EXAM_ATTEMPTS: usize = 6;
 /// Asks for every name that clients used, and for one that nobody used. False: it came to no good end.
 pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>) -> bool {
     // A trace that is replayed may have come to this before.
-    let fresh = (28..32).find(|name| world.oracle.is_free(*name));
+    let fresh = (28..32).find(|name| world.oracle.is_free(u64::from(*name)));
     let mut left: Vec<u8> = (0..scheduler.profile().names).chain(fresh).collect();
     let mut readers: Vec<NodeId> = world.ids().collect();
     for _ in 0..EXAM_ATTEMPTS {
         let before = world.told().len();
         for name in &left {
-            let holder = world.oracle.holder(*name).and_then(|node| world.setup.id(node.as_str()));
+            let holder = world.oracle.holder(u64::from(*name)).and_then(|node| world.setup.id(node.as_str()));
             let action = if let Some(node) = holder {
                 Action::Call { node, want: Want::Unregister { name: *name } }
             } else {

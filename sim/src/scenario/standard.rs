@@ -41,6 +41,9 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         leave: some(1),
         update: 5,
         start: 6,
+        join: 3,
+        acquire: 4,
+        withdraw: 4,
         take: 6,
         ..Work::default()
     };

@@ -139,5 +139,6 @@ impl World {
         self.asked.retain(|_, asked: &mut Asked| asked.node != node);
         self.patients.retain(|_, patient| patient.node != node);
         self.granted.retain(|_, granted| granted.node != node);
+        self.left.remove(&node);
     }
 }

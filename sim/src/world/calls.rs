@@ -10,7 +10,11 @@ use callsign_store::ids::{Incarnation, Position, SessionNumber};
 use callsign_transport::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::{Acting, NodeId, World, starts::START_LIMIT};
+use super::{
+    Acting, NameId, NodeId, World,
+    groups::{name_of_member, number_of_member},
+    starts::START_LIMIT,
+};
 
 /// How long a client waits.
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(4);
@@ -54,6 +58,25 @@ pub enum Want {
         /// Whether the actor is stopped when the session lapses.
         stops: bool,
     },
+    /// To be a member of a group, with a new actor, or with one that left, or that this node registered.
+    Join {
+        /// The number of the group.
+        group: u8,
+        /// Not with a new actor.
+        again: bool,
+    },
+    /// A place in a semaphore, for a new actor.
+    Acquire {
+        /// The number of the semaphore.
+        semaphore: u8,
+        /// How many may hold it.
+        limit: u8,
+    },
+    /// To leave a group or a semaphore.
+    Withdraw {
+        /// By the token of a membership that this node has left before.
+        stale: bool,
+    },
     /// To give a name up.
     Unregister {
         /// The number of the name.
@@ -87,6 +110,9 @@ impl Want {
             Self::RegisterPatiently { .. } => "register patiently",
             Self::Start { .. } => "start an actor",
             Self::Take { .. } => "take",
+            Self::Join { .. } => "join a group",
+            Self::Acquire { .. } => "acquire a place",
+            Self::Withdraw { .. } => "leave a group",
             Self::Unregister { .. } => "unregister",
             Self::Update { .. } => "update",
             Self::Consistent { .. } => "consistent lookup",
@@ -104,12 +130,17 @@ impl Want {
                 | Self::RegisterPatiently { .. }
                 | Self::Start { .. }
                 | Self::Take { .. }
+                | Self::Join { .. }
+                | Self::Acquire { .. }
         )
     }
 
-    /// The number of the name.
+    /// The number of the name, or of the group.
     pub fn name(&self) -> u8 {
         match self {
+            Self::Join { group, .. } => *group,
+            Self::Acquire { semaphore, .. } => *semaphore,
+            Self::Withdraw { .. } => 0,
             Self::Register { name, .. }
             | Self::RegisterAgain { name }
             | Self::RegisterBeside { name }
@@ -153,7 +184,7 @@ pub struct Grant {
 }
 
 /// All grants that are to be kept.
-pub(super) type Granted = BTreeMap<u8, Grant>;
+pub(super) type Granted = BTreeMap<NameId, Grant>;
 
 /// What an answer grants to its caller.
 pub(super) fn granted_by(answer: &Answer) -> Option<&callsign::cores::Granted> {
@@ -170,6 +201,11 @@ pub fn name_of(number: u8) -> Name {
     format!("n{number}").into()
 }
 
+/// The same, or the name of a membership.
+pub fn name_of_id(id: NameId) -> Name {
+    u8::try_from(id).map_or_else(|_| name_of_member(id), name_of)
+}
+
 /// Metadata that only this call brings.
 fn said(call: u64) -> Meta {
     // A number is a few bytes, and no more can be wrong with it.
@@ -177,8 +213,9 @@ fn said(call: u64) -> Meta {
 }
 
 /// The number of a name.
-pub fn number_of(name: &str) -> u8 {
-    name.get(1..).and_then(|digits| digits.parse().ok()).unwrap_or(u8::MAX)
+pub fn number_of(name: &str) -> NameId {
+    let of_user = || name.get(1..).and_then(|digits| digits.parse().ok());
+    number_of_member(name).or_else(of_user).unwrap_or(NameId::MAX)
 }
 
 impl World {
@@ -190,6 +227,7 @@ impl World {
         let incarnation = process.incarnation;
         let name = name_of(want.name());
         let mut expected = None;
+        let mut id_of = None;
         // Most say nothing of themselves.
         let meta = (self.next_call % 4 == 1).then(|| said(self.next_call));
         // Some give their names to nobody.
@@ -247,10 +285,15 @@ impl World {
                 let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
                 (Call::Take { name, token, actor, kind: Kind(7), on_lapse, on_take }, actor)
             }
+            Want::Join { .. } | Want::Acquire { .. } | Want::Withdraw { .. } => {
+                let Some((call, actor, name, token)) = self.group_call(node, want) else { return false };
+                id_of = Some((name, token));
+                (call, actor)
+            }
             Want::Unregister { name: number } => {
-                self.granted.retain(|held, grant| held != number || grant.node != node);
+                self.granted.retain(|held, grant| *held != NameId::from(*number) || grant.node != node);
                 for asked in self.asked.values_mut() {
-                    asked.is_void |= asked.node == node && asked.want.name() == *number;
+                    asked.is_void |= asked.node == node && asked.want.may_be(0, (*number).into());
                 }
                 (Call::Unregister { name }, 0)
             }
@@ -273,8 +316,10 @@ impl World {
         let id = self.call_id();
         let is_void = self.is_overtaking(node, want);
         self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void });
-        let target = taken.unwrap_or_else(|| self.claimed_as(node, want.name()));
-        self.oracle.asked(id, node, incarnation, want, (actor, target, expected));
+        let (name, target) = id_of.unwrap_or_else(|| {
+            (want.name().into(), taken.unwrap_or_else(|| self.claimed_as(node, want.name())))
+        });
+        self.oracle.asked(id, node, incarnation, (want, name), (actor, target, expected));
         if matches!(want, Want::RegisterPatiently { .. }) {
             self.call_patiently(id, node, call);
         } else {
@@ -296,7 +341,9 @@ impl World {
     fn claimed_as(&self, node: NodeId, name: u8) -> Position {
         let parts = self.process(node).and_then(|process| process.parts.as_ref());
         let mut claims = parts.into_iter().flat_map(|parts| parts.core.member().holds());
-        claims.find(|(held, ..)| number_of(held) == name).map_or(Position(0), |(_, _, token)| token)
+        claims
+            .find(|(held, ..)| number_of(held) == NameId::from(name))
+            .map_or(Position(0), |(_, _, token)| token)
     }
 
     /// Looks a name up as `Registry::whereis` does: only on a member that is synced and trusts its session.
@@ -310,7 +357,7 @@ impl World {
         let replica = parts.core.member().replica();
         let found = replica.row(&name_of(name)).map(|row| row.position);
         let (position, incarnation) = (replica.position(), process.incarnation);
-        self.oracle.looked_up(node, incarnation, name, position, found);
+        self.oracle.looked_up(node, incarnation, name.into(), position, found);
     }
 
     pub(super) fn call_id(&mut self) -> CallId {
@@ -320,12 +367,21 @@ impl World {
     }
 
     /// The member has decided to tell a caller of a grant. What happens until the caller hears it is another matter.
-    pub(super) fn grants(&mut self, node: NodeId, call: CallId, token: Position, is_trusted: bool) {
-        let Some(number) = self.asked.get(&call).map(|asked| asked.want.name()) else { return };
+    pub(super) fn grants(
+        &mut self,
+        node: NodeId,
+        call: CallId,
+        (token, session): (Position, SessionNumber),
+        is_trusted: bool,
+    ) {
+        let Some((want, actor)) = self.asked.get(&call).map(|asked| (asked.want.clone(), asked.actor)) else {
+            return;
+        };
         self.oracle.grant_told(node, is_trusted);
+        let number = self.granted_name(node, &want, actor, session);
         // After your own register returns, your local `whereis` sees it.
         let parts = self.process(node).and_then(|process| process.parts.as_ref());
-        let seen = parts.and_then(|parts| parts.core.member().replica().row(&name_of(number)));
+        let seen = parts.and_then(|parts| parts.core.member().replica().row(&name_of_id(number)));
         let has_it = seen.is_some_and(|row| row.position == token);
         self.oracle.own_register_seen(node, number, token, has_it);
     }
@@ -362,7 +418,11 @@ impl World {
         }
         let incarnation = self.process(node).map(|process| process.incarnation);
         let granted = granted_by(&answer);
-        if let (Some(asked), Some(granted)) = (&asked, granted)
+        let name_of = |asked: &Asked, granted: &callsign::cores::Granted| {
+            self.granted_name(node, &asked.want, asked.actor, granted.session)
+        };
+        let name = asked.as_ref().zip(granted).map(|(asked, granted)| name_of(asked, granted));
+        if let (Some(asked), Some(granted), Some(name)) = (&asked, granted, name)
             && !asked.is_void
             && let Some(incarnation) = incarnation
         {
@@ -373,10 +433,10 @@ impl World {
                 actor: asked.actor,
                 token: granted.token,
             };
-            self.granted.insert(asked.want.name(), grant);
+            self.granted.insert(name, grant);
         }
-        if let (Some(asked), Some(granted), true) = (&asked, granted, is_claim) {
-            let acting = Acting { name: asked.want.name(), token: granted.token, session: granted.session };
+        if let (Some(name), Some(granted), true) = (name, granted, is_claim) {
+            let acting = Acting { name, holds: false, token: granted.token, session: granted.session };
             if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
                 // It may be on its way to another actor already.
                 match parts.suspended.get_mut(&granted.claim) {
@@ -385,12 +445,14 @@ impl World {
                 }
             }
         }
-        self.oracle.answered(call, node, asked.as_ref(), answer);
+        self.oracle.answered(call, node, (asked.as_ref(), name), answer);
     }
 
     /// An actor ends, whoever ended it.
     pub(super) fn actor_ended(&mut self, node: NodeId, actor: u64) {
         self.granted.retain(|_, grant| grant.actor != actor);
+        // Nobody joins again with it.
+        self.left.retain(|_, left| left.actor != actor);
         for asked in self.asked.values_mut() {
             asked.is_void |= asked.actor == actor;
         }

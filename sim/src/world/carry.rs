@@ -250,8 +250,9 @@ impl World {
                 Effect::Answer { call, answer } => {
                     started.extend(matches!(answer, Answer::Started(_)).then(|| answer.clone()));
                     let grant = granted_by(answer);
-                    granted
-                        .extend(grant.map(|grant| (*call, grant.token, now.trusted == Some(grant.session))));
+                    granted.extend(grant.map(|grant| {
+                        (*call, (grant.token, grant.session), now.trusted == Some(grant.session))
+                    }));
                 }
                 _ => {}
             }
@@ -385,6 +386,7 @@ impl World {
                 self.oracle.told(self.is_watched(node, actor), node, actor);
                 self.oracle.note(node, || format!("actor {actor} is told: {notice:?}"));
             }
+            Effect::Holds { claim } => self.place_holds(node, claim),
             Effect::Flag { claim } => {
                 self.flag_on_the_way(node, claim);
                 if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {

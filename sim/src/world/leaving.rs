@@ -84,6 +84,7 @@ impl World {
     fn drop_names(&mut self, node: NodeId, wait: Duration) {
         let Some(incarnation) = self.process(node).map(|process| process.incarnation) else { return };
         self.granted.retain(|_, granted| granted.node != node);
+        self.left.remove(&node);
         for asked in self.asked.values_mut().filter(|asked| asked.node == node) {
             asked.is_void = true;
         }

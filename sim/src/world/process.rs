@@ -23,7 +23,7 @@ use crate::{oracle::Check, shared::Shared};
 
 use crate::rng::Rng;
 
-use super::{CoreId, NodeId, World, starts::Running, watching::Readers};
+use super::{CoreId, NameId, NodeId, World, starts::Running, watching::Readers};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
 const MOST_STEPS: u32 = 10_000;
@@ -78,7 +78,9 @@ pub struct Op {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acting {
     /// The name.
-    pub name: u8,
+    pub name: NameId,
+    /// Of a place in a semaphore: whether it holds.
+    pub holds: bool,
     /// Its token.
     pub token: Position,
     /// Its session.
@@ -173,7 +175,7 @@ impl Process {
     }
 
     /// The names for which actors are started whose check passes.
-    pub fn starting(&self, now: Duration) -> impl Iterator<Item = u8> {
+    pub fn starting(&self, now: Duration) -> impl Iterator<Item = NameId> {
         let running = self
             .parts
             .iter()

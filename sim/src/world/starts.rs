@@ -44,7 +44,7 @@ impl World {
         let now = self.local(node);
         let (not_before, until) = (now + takes, now + START_LIMIT);
         let actor = self.asked.get(&claim).map_or(0, |asked| asked.actor);
-        let acting = Acting { name: number_of(&name), token, session };
+        let acting = Acting { name: number_of(&name), holds: false, token, session };
         self.oracle.start_runs(node, claim, token);
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
             parts.acting.insert(claim, acting);

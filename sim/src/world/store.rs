@@ -183,6 +183,7 @@ impl World {
         let Some((store, then)) = lost.pop_front() else { return false };
         self.store = store;
         self.granted.clear();
+        self.left.clear();
         let mut oracle = std::mem::take(&mut self.oracle);
         oracle.went_back(self, &then);
         self.oracle = oracle;

@@ -11,7 +11,7 @@ use callsign::{
 };
 use callsign_store::ids::{NodeName, Position};
 
-use super::{Parts, name_of};
+use super::{NameId, Parts, is_member, name_of_id};
 use crate::oracle::Judged;
 
 /// Room for all that may come between two inputs.
@@ -45,11 +45,13 @@ impl Filter {
     }
 
     /// Whether a name is asked for that is held on this node.
-    pub(crate) fn has(&self, name: u8, node: &NodeName) -> bool {
+    pub(crate) fn has(&self, name: NameId, node: &NodeName) -> bool {
         match self {
+            // Nobody selects memberships.
+            _ if is_member(name) => false,
             Self::All => true,
             Self::Node(only) => only == node,
-            Self::Ones => name_of(name).starts_with("n1"),
+            Self::Ones => name_of_id(name).starts_with("n1"),
         }
     }
 }
@@ -186,7 +188,7 @@ impl Parts {
     }
 
     /// What the replica has, with where each name was changed last, and where it is held.
-    pub(crate) fn rows(&self) -> BTreeMap<u8, (Position, NodeName)> {
+    pub(crate) fn rows(&self) -> BTreeMap<NameId, (Position, NodeName)> {
         let rows = self.core.member().replica().rows();
         rows.map(|(name, row)| (super::number_of(name), (row.revision(), row.session.node.clone()))).collect()
     }

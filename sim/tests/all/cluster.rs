@@ -14,7 +14,7 @@ use callsign_elector::record::{
 use callsign_sim::{
     oracle::Outcome,
     schedule::{progress, until_next_wake},
-    world::{Action, CoreId, Fate, Frame, NodeId, Op, Request, Setup, Want, World, name_of},
+    world::{Action, CoreId, Fate, Frame, NodeId, Op, Request, Setup, Want, World, name_of, name_of_id},
 };
 use callsign_store::{
     Read, Transaction, Write,
@@ -181,7 +181,7 @@ impl Cluster {
                     && process.trusted(self.world.local(grant.node)) == Some(grant.session)
             });
             for member in self.world.ids().filter_map(|node| self.member(node)).filter(|_| is_its) {
-                let row = member.replica().row(&name_of(*name));
+                let row = member.replica().row(&name_of_id(*name));
                 let token = row.map(|row| row.position);
                 assert_eq!(token, Some(grant.token), "n{name}, granted as {grant:?}, on {}", member.me());
             }

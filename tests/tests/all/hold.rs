@@ -123,6 +123,26 @@ fn the_program_dies_with_its_guard_and_the_command_with_it() {
     holders.check();
 }
 
+/// By an operator, under a node that lives: its session is closed, and its rows are gone.
+#[test]
+fn a_program_whose_name_is_lost_is_killed_at_once_and_runs_again_under_a_greater_token() {
+    let holders = holders(&[], &["a"]);
+    let first = holders.wait_for_start(0);
+    let (store, cluster) = holders.place();
+    let wiped = Command::new(callsign())
+        .args(["wipe", "--force", "--store", store, "--cluster", cluster, "--registry", "default"])
+        .output()
+        .unwrap();
+    assert!(wiped.status.success(), "{wiped:?}");
+    holders.wait_for_end(&first);
+    let did = did(&holders, &first);
+    assert!(!did.contains(&Did::Asked) && !did.contains(&Did::End), "it had no time to end: {did:?}");
+    let next = holders.wait_for_start(1);
+    assert_eq!(next.member, "a");
+    assert!(next.epoch > first.epoch, "the token grows");
+    holders.check();
+}
+
 #[test]
 fn without_wait_a_name_that_is_held_ends_the_command() {
     let mut holders = holders(&[], &["a"]);

@@ -25,5 +25,6 @@ mod p9_bad_input;
 mod postgres;
 mod run;
 mod strangers;
+mod watching;
 mod went_back;
 mod wipe;

@@ -80,6 +80,8 @@ pub enum Frame<'a> {
     Piece { channel: &'a str, rest: u32, body: &'a [u8] },
     /// A message to an actor.
     Cast { to: u64, kind: u64, headers: Headers<'a>, variant: &'a str, args: &'a [u8] },
+    /// One message to many actors, which `to` has as a list in `MessagePack`.
+    CastAll { to: &'a [u8], kind: u64, headers: Headers<'a>, variant: &'a str, args: &'a [u8] },
     /// A message to an actor that is to be answered.
     Call {
         to: u64,
@@ -174,6 +176,9 @@ impl<'a> Frame<'a> {
                 Self::Cast { to, kind, headers, variant, args } => {
                     pack(out, &(to, kind, headers.packed(), variant, Blob::new(args)));
                 }
+                Self::CastAll { to, kind, headers, variant, args } => {
+                    pack(out, &(Blob::new(to), kind, headers.packed(), variant, Blob::new(args)));
+                }
                 Self::Call { to, kind, tag, timeout_ms, headers, variant, args } => {
                     pack(out, &(to, kind, tag, timeout_ms, headers.packed(), variant, Blob::new(args)));
                 }
@@ -236,6 +241,11 @@ impl<'a> Frame<'a> {
                 let (to, kind, how) = unpack(tag, body)?;
                 Self::Ended { to, kind, how }
             }
+            13 => {
+                let (to, kind, headers, variant, args): (&Blob, u64, Option<&Blob>, &str, &Blob) =
+                    unpack(tag, body)?;
+                Self::CastAll { to, kind, headers: read_headers(tag, headers)?, variant, args }
+            }
             tag => return Err(FrameError::UnknownTag(tag)),
         };
         // The payload is the last thing in its frame: bytes after it are not ours.
@@ -249,7 +259,7 @@ impl<'a> Frame<'a> {
     fn payload(&self) -> Option<&'a [u8]> {
         match self {
             Self::Message { body, .. } | Self::Piece { body, .. } | Self::Reply { body, .. } => Some(body),
-            Self::Cast { args, .. } | Self::Call { args, .. } => Some(args),
+            Self::Cast { args, .. } | Self::CastAll { args, .. } | Self::Call { args, .. } => Some(args),
             _ => None,
         }
     }
@@ -269,6 +279,7 @@ impl<'a> Frame<'a> {
             Self::Watch { .. } => 10,
             Self::Watching { .. } => 11,
             Self::Ended { .. } => 12,
+            Self::CastAll { .. } => 13,
         }
     }
 
@@ -278,6 +289,9 @@ impl<'a> Frame<'a> {
         const OVERHEAD: usize = 64;
         let text = match self {
             Self::Message { channel, .. } | Self::Piece { channel, .. } => channel.len(),
+            Self::CastAll { to, headers, variant, .. } => {
+                headers.packed().map_or(0, |packed| packed.len()) + variant.len() + to.len()
+            }
             Self::Cast { headers, variant, .. } | Self::Call { headers, variant, .. } => {
                 headers.packed().map_or(0, |packed| packed.len()) + variant.len()
             }

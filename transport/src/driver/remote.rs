@@ -47,6 +47,7 @@ use tokio::time::timeout;
 use crate::{core::peer::PeerId, driver::endpoint::Endpoint};
 
 mod address;
+mod broadcast;
 pub(crate) mod deliver;
 pub(crate) mod exports;
 mod kind;
@@ -57,6 +58,7 @@ mod swept;
 pub(crate) mod watcher;
 
 pub use address::{ActorAddress, ResolveError};
+pub use broadcast::{BroadcastError, Broadcasted};
 pub use kind::{Kind, P, RemoteMessage};
 use reference::{Gone, News, Reference};
 pub use watcher::Watches;

@@ -126,6 +126,7 @@ fn frames() -> Vec<(String, Frame<'static>)> {
         ("Message/empty", Frame::Message { channel, body: b"" }),
         ("Piece", Frame::Piece { channel, rest: 70_000, body }),
         ("Cast", Frame::Cast { to: 300, kind, headers, variant, args }),
+        ("CastAll", Frame::CastAll { to: b"\x92\x01\x02", kind, headers, variant, args }),
         ("Cast/with-headers", Frame::Cast { to: 300, kind, headers: TRACED, variant, args }),
         ("Call", call(Some(5000), headers)),
         ("Call/for-ever", call(None, headers)),

@@ -1,7 +1,10 @@
 //! Which registrations are undecided, of names for actors that are started, too, by the actor that they are for: an actor's end, and whether it is still needed, are
 //! found without a look at anybody else's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound::{Excluded, Unbounded},
+};
 
 use crate::core::{message::Wish, meta, table::RequestNumber};
 
@@ -40,9 +43,14 @@ impl Asking {
         self.by_actor.contains_key(&actor)
     }
 
-    /// The registrations for an actor.
-    pub(super) fn numbers_of(&self, actor: u64) -> impl Iterator<Item = RequestNumber> + '_ {
-        self.by_actor.get(&actor).into_iter().flatten().copied()
+    /// The registrations for an actor, behind a number.
+    pub(super) fn numbers_of(
+        &self,
+        actor: u64,
+        behind: RequestNumber,
+    ) -> impl Iterator<Item = RequestNumber> + '_ {
+        let numbers = self.by_actor.get(&actor).into_iter();
+        numbers.flat_map(move |numbers| numbers.range((Excluded(behind), Unbounded))).copied()
     }
 
     pub(super) fn is_empty(&self) -> bool {

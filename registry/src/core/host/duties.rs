@@ -5,6 +5,7 @@
 //! Lapsed --> Tell(Lapsed)    Resumed --> Tell(Resumed)    Opened        a call
 //! lost:  End --> Refuse      log lost: End --> AskAgain    leaving: Tell(Draining) --> TurnAway
 //! claims and log differ:     CompareRows --> CompareClaims
+//! ActorEnded                 ahead of all others
 //! ```
 //!
 //! While there are duties, no grant is passed on, nothing is asked of the leader, and what is called waits for its turn behind them. So
@@ -21,12 +22,13 @@ use std::{
 use callsign_store::planted;
 
 use super::{
-    Answer, Arc, Claim, Effect, Event, Host, Name, NotStarted, Notice, Now, OnLapse, Open, Queued,
+    Answer, Arc, Claim, Effect, Event, GivenUp, Host, Name, NotStarted, Notice, Now, OnLapse, Open, Queued,
     RegisterError, Replica, RequestNumber, SessionId, Table, Time, UnregisterError, UpdateError, Wish,
     digest, not_held, refuse,
     starts::{not_registered, refuse_start},
     takes::refuse_take,
 };
+use crate::core::group::Membership;
 
 /// Where telling is: behind this actor, or behind this one of its names.
 type Told = Option<(u64, Option<Name>)>;
@@ -67,6 +69,11 @@ pub(super) enum Duty {
     },
     CompareClaims {
         behind: Option<Name>,
+    },
+    /// The claims of an actor that has ended end, and are given up. What it still asks for is once that is decided: behind this number.
+    ActorEnded {
+        actor: u64,
+        behind: RequestNumber,
     },
     /// A call, in its turn.
     Call(Name, Queued),
@@ -144,6 +151,11 @@ impl Host {
         self.duties.push(duty);
     }
 
+    /// Before everything that is owed already. Not for calls.
+    pub(super) fn owes_first(&mut self, duty: Duty) {
+        self.duties.queue.push_front(duty);
+    }
+
     /// As somebody would who thinks that what comes next replaces what is under way.
     pub(super) fn forget_duties(&mut self) {
         self.duties = Duties::default();
@@ -167,7 +179,7 @@ impl Host {
             && let Some(duty) = self.duties.pop()
         {
             if let Some(rest) = self.perform(now, duty, &mut slice, replica, effects) {
-                self.duties.queue.push_front(rest);
+                self.owes_first(rest);
             }
         }
     }
@@ -217,6 +229,7 @@ impl Host {
             Duty::TurnAwayUnsent(behind) => self.turn_away_unsent(now, behind, slice, replica, effects),
             Duty::CompareRows { from } => Some(self.compare_rows(from, slice, replica, effects)),
             Duty::CompareClaims { behind } => self.compare_claims(behind.as_ref(), slice, replica, effects),
+            Duty::ActorEnded { actor, behind } => self.end_actor(actor, behind, slice, effects),
             Duty::Call(name, call) => {
                 slice.took(1);
                 self.call_now(now, name, call, replica, effects);
@@ -320,6 +333,42 @@ impl Host {
         is_rest.then_some(Duty::End { is_of_log })
     }
 
+    fn end_actor(
+        &mut self,
+        actor: u64,
+        behind: RequestNumber,
+        slice: &mut Slice,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Duty> {
+        let outlives =
+            |name: &Name| Membership::of(name).is_some() && planted!("membership-outlives-its-actor");
+        let names =
+            self.by_actor.get(&actor).into_iter().flatten().filter(|name| !outlives(name)).take(slice.left);
+        let names: Vec<Name> = names.cloned().collect();
+        let mut is_done = names.is_empty();
+        slice.took(names.len());
+        for name in names {
+            let Some(claim) = self.end_claim(&name, None, effects) else { continue };
+            match self.by_name.get(&name) {
+                None => self.give_up(name, claim.position, GivenUp::ActorEnded, None),
+                // It is given up once that is decided.
+                Some(number) => self.orphan(*number),
+            }
+        }
+        if self.by_actor.contains_key(&actor) && planted!("second-slice-of-an-end-forgotten") {
+            return None;
+        }
+        let asked: Vec<_> = self.asking.numbers_of(actor, behind).take(slice.left).collect();
+        slice.took(asked.len());
+        is_done &= asked.is_empty();
+        let behind = asked.last().copied().unwrap_or(behind);
+        for number in asked {
+            self.orphan(number);
+        }
+        // The next slice finds out whether there is more.
+        (!is_done && slice.is_over()).then_some(Duty::ActorEnded { actor, behind })
+    }
+
     fn refuse_waiting(&mut self, at: Time, slice: &mut Slice, effects: &mut Vec<Effect>) -> Option<Duty> {
         if planted!("foreign-session-verdict") {
             self.next_number = RequestNumber(1);
@@ -335,11 +384,14 @@ impl Host {
             }
             let (name, call) = self.queued.pop_any()?;
             match call {
-                Queued::Register { .. } | Queued::Start { .. } | Queued::Take { .. } => {
+                Queued::Register { .. }
+                | Queued::Join { .. }
+                | Queued::Start { .. }
+                | Queued::Take { .. } => {
                     let error = RegisterError::SessionLost { name: name.to_string() };
                     refuse_queued(&call, error, effects);
                 }
-                Queued::Unregister { caller } => {
+                Queued::Unregister { caller, .. } => {
                     let answer = not_held(&name, None);
                     effects.push(Effect::Answer { call: caller.call, answer });
                 }

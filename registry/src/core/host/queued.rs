@@ -5,16 +5,37 @@ use std::{
     ops::Bound,
 };
 
-use super::{Caller, Change, Name, Registrant, Starter, Wanted, meta};
+use super::{Caller, Change, GroupId, Name, Position, Registrant, Starter, Wanted, meta};
 
 /// A call that waits for another one on the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Queued {
-    Register { caller: Caller, registrant: Registrant },
-    Start { caller: Caller, starter: Box<Starter> },
-    Unregister { caller: Caller },
-    Update { caller: Caller, change: Change },
-    Take { caller: Caller, wanted: Wanted },
+    Register {
+        caller: Caller,
+        registrant: Registrant,
+    },
+    Start {
+        caller: Caller,
+        starter: Box<Starter>,
+    },
+    /// It waits for its turn only, and for no other call: what name it asks for its session will say.
+    Join {
+        caller: Caller,
+        group: GroupId,
+        registrant: Registrant,
+    },
+    Unregister {
+        caller: Caller,
+        token: Option<Position>,
+    },
+    Update {
+        caller: Caller,
+        change: Change,
+    },
+    Take {
+        caller: Caller,
+        wanted: Wanted,
+    },
 }
 
 impl Queued {
@@ -22,7 +43,8 @@ impl Queued {
         match self {
             Self::Register { caller, .. }
             | Self::Start { caller, .. }
-            | Self::Unregister { caller }
+            | Self::Join { caller, .. }
+            | Self::Unregister { caller, .. }
             | Self::Update { caller, .. }
             | Self::Take { caller, .. } => *caller,
         }
@@ -30,7 +52,9 @@ impl Queued {
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Register { registrant, .. } => meta::weight(registrant.meta.as_ref()),
+            Self::Register { registrant, .. } | Self::Join { registrant, .. } => {
+                meta::weight(registrant.meta.as_ref())
+            }
             Self::Start { starter, .. } => meta::weight(starter.meta.as_ref()),
             Self::Update { change, .. } => meta::weight(change.meta.as_ref()),
             Self::Unregister { .. } | Self::Take { .. } => 0,
@@ -109,7 +133,7 @@ impl Queues {
                     self.bytes -= call.bytes();
                     false
                 }
-                Queued::Unregister { .. } | Queued::Update { .. } => true,
+                Queued::Join { .. } | Queued::Unregister { .. } | Queued::Update { .. } => true,
             });
             if queue.is_empty() {
                 emptied.push(name.clone());
@@ -152,7 +176,8 @@ mod tests {
     use crate::core::input::CallId;
 
     fn call(id: u64) -> Queued {
-        Queued::Unregister { caller: Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1)) }
+        let caller = Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1));
+        Queued::Unregister { caller, token: None }
     }
 
     #[test]

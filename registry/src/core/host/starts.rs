@@ -293,6 +293,9 @@ impl Host {
 
     /// Many names are freed, or the table is another one: all that is waited for is to be looked at, some names at a time.
     pub(crate) fn many_changed(&mut self) {
+        if !planted!("place-of-the-dead-not-seen") {
+            self.places.changed();
+        }
         if self.starts.is_awaiting() && !planted!("start-awaited-of-the-dead") {
             self.owes(Duty::LookAtStarts(None));
         }

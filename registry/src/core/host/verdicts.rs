@@ -12,6 +12,13 @@ use crate::core::message::MESSAGE_BYTES;
 /// How many requests a message has at most. Fewer, if they bring much metadata.
 const REQUESTS_OF_A_MESSAGE: usize = 2048;
 
+/// How many requests are sent in a step. More: what comes meanwhile, such as a heartbeat, waits for longer.
+const SENT_IN_A_STEP: usize = REQUESTS_OF_A_MESSAGE;
+
+/// How many requests the leader may have from this host and not have answered. More: its queue grows in one long step. Fewer: hosts
+/// wait for each commit.
+const UNANSWERED: usize = 8 * SENT_IN_A_STEP;
+
 impl Host {
     /// The epoch changed: every undecided request is asked again in the new one.
     pub(crate) fn on_epoch(&mut self, effects: &mut Vec<Effect>) {
@@ -39,8 +46,9 @@ impl Host {
         }
     }
 
-    /// Sends what waits to be sent.
+    /// Sends of what waits to be sent as much as a step may: whether that was all, [`has_more_to_send`](Self::has_more_to_send) says.
     pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
+        self.has_more_to_send = false;
         let was_synced =
             std::mem::replace(&mut self.is_synced, around.is_synced || planted!("takes-without-a-base"));
         if self.is_synced && !was_synced && self.takes.count() > 0 {
@@ -53,12 +61,18 @@ impl Host {
         {
             return;
         }
-        let mut requests = Vec::with_capacity(self.outbox.len());
-        for number in std::mem::take(&mut self.outbox) {
+        let unanswered = self.undecided.len() - self.outbox.len();
+        let room = UNANSWERED.saturating_sub(unanswered);
+        let mut requests = Vec::with_capacity(self.outbox.len().min(room).min(SENT_IN_A_STEP));
+        while requests.len() < room.min(SENT_IN_A_STEP)
+            && let Some(number) = self.outbox.pop_first()
+        {
             let Some(open) = self.undecided.get_mut(&number) else { continue };
             open.sent = Some((epoch, now));
             requests.push(Request { number, name: open.name.clone(), wish: open.wish.clone() });
         }
+        // Where there is no room, a verdict makes some, or asking again does.
+        self.has_more_to_send = !self.outbox.is_empty() && requests.len() < room;
         let acknowledged = self.acknowledged();
         while !requests.is_empty() {
             let mut bytes = 0;
@@ -71,6 +85,11 @@ impl Host {
             let message = Message::Requests { epoch, session: session.clone(), acknowledged, requests };
             effects.push(Effect::send(leader.clone(), message));
         }
+    }
+
+    /// Whether there is more to send at once than a step sends.
+    pub(crate) fn has_more_to_send(&self) -> bool {
+        self.has_more_to_send
     }
 
     /// All below are decided, and their verdicts are here.
@@ -104,6 +123,11 @@ impl Host {
 
     /// Passes on the verdicts whose time has come: the replica has them, and the session is trusted.
     pub(crate) fn settle<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        self.settle_decided(now, replica, effects);
+        self.look_at_places(replica, effects);
+    }
+
+    fn settle_decided<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
         self.find_holders(now, replica, effects);
         if self.starts.is_due() {
             self.look_at_starts(now, replica, effects);
@@ -183,6 +207,7 @@ impl Host {
                 effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
                 let error = match verdict {
                     Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
+                    Verdict::OtherLimit { limit } => RegisterError::OtherLimit { limit },
                     // No answer to this question, so nothing is known by it.
                     _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };
@@ -245,8 +270,11 @@ impl Host {
                 Queued::Start { caller, starter } => {
                     self.start(now, caller, name.clone(), *starter, replica, effects);
                 }
-                Queued::Unregister { caller } => {
-                    self.unregister(caller, name.clone(), replica, effects);
+                Queued::Join { caller, group, registrant } => {
+                    self.join(now, caller, group, registrant, effects);
+                }
+                Queued::Unregister { caller, token } => {
+                    self.unregister(caller, name.clone(), token, replica, effects);
                 }
                 Queued::Update { caller, change } => {
                     self.update(now, caller, name.clone(), change, replica, effects);

@@ -53,7 +53,7 @@ impl Host {
             // Another request of this node on the same name is undecided.
             let (name, waited) = (name.to_string(), time.since(caller.began));
             let answer = match call {
-                Queued::Register { .. } => {
+                Queued::Register { .. } | Queued::Join { .. } => {
                     effects.push(Effect::Forget { claim: caller.call });
                     Answer::Registered(Err(RegisterError::Unknown { name, waited }))
                 }

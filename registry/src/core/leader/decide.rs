@@ -21,6 +21,12 @@ pub(super) fn decide<T: Table>(
     let row = replica.row(&pending.name);
     match (&pending.wish, row) {
         (Wish::Transfer { .. }, row) => takers.decide(pending, row, position, builder),
+        (Wish::Register { .. }, None)
+            if let Some(limit) = replica.other_limit(&pending.name)
+                && !planted!("limit-not-checked") =>
+        {
+            (None, Verdict::OtherLimit { limit })
+        }
         (Wish::Register { actor, kind, meta }, None) => {
             let op = Op::Register {
                 name: pending.name.clone(),

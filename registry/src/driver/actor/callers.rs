@@ -21,7 +21,7 @@ use callsign_store::{
 use ractor::{ActorCell, ActorRef};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Flag, Flagged, Kick, Parts, watched::Watched, watching::Watching};
+use super::{Flag, Kick, Parts, holding::Holding, watched::Watched, watching::Watching};
 use crate::{
     core::{
         caller::OnOutage,
@@ -47,6 +47,7 @@ pub(crate) type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
 /// What is kept for a claim, or for a request that may become one.
 struct Kept {
     actor: u64,
+    /// Shared by all handles of the claim.
     flag: Flag,
     listeners: Vec<Listener>,
     /// Of a name whose actor is yet to be started: how.
@@ -63,9 +64,9 @@ pub(crate) struct Keeps {
 }
 
 impl Kept {
-    fn new(actor: u64, keeps: Keeps, start: Option<Slot>) -> Self {
+    fn new(actor: u64, flag: Flag, keeps: Keeps, start: Option<Slot>) -> Self {
         let listeners = keeps.listener.into_iter().collect();
-        Self { actor, flag: Flag::default(), listeners, start, gives: keeps.gives }
+        Self { actor, flag, listeners, start, gives: keeps.gives }
     }
 }
 
@@ -98,6 +99,8 @@ pub(crate) struct Shared {
     yields: Mutex<HashMap<CallId, ActorCell>>,
     /// The readers of watches.
     pub(crate) watches: Watching,
+    /// Who waits for a place in a semaphore.
+    pub(crate) holding: Holding,
     /// The actors that hold a name or ask for one.
     pub(super) watched: Watched,
     pub(super) failure: OnceLock<NodeFailure>,
@@ -132,6 +135,7 @@ impl Shared {
             claims: Mutex::new(HashMap::new()),
             yields: Mutex::new(HashMap::new()),
             watches: Watching::default(),
+            holding: Holding::default(),
             watched: Watched::default(),
             failure: OnceLock::new(),
             next_call: AtomicU64::new(1),
@@ -169,6 +173,7 @@ impl Shared {
             kept.flag.end();
         }
         self.stop_yields();
+        self.holding.end();
         self.watches.end();
         self.changed.notify_waiters();
     }
@@ -212,6 +217,7 @@ impl Shared {
         // First: whoever asks from now on sees the end itself.
         self.has_ended.store(true, Ordering::SeqCst);
         let claims = std::mem::take(&mut *lock(&self.claims));
+        self.holding.end();
         let (mut told, mut known, mut actors) = (Vec::new(), HashSet::new(), HashSet::new());
         let mut claims: Vec<_> = claims.into_iter().collect();
         claims.sort_unstable_by_key(|(claim, _)| *claim);
@@ -265,9 +271,10 @@ impl Shared {
     }
 
     pub(super) fn forget(&self, claim: CallId) {
+        self.holding.forget(claim);
         let mut claims = lock(&self.claims);
         let Some(kept) = claims.remove(&claim) else { return };
-        let was_held = kept.flag.get() == Flagged::Ended;
+        let was_held = kept.flag.is_raised();
         // Listeners once belonged to actors.
         let mut lose = || {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
@@ -354,12 +361,24 @@ impl Shared {
         self.call_as(id, call, wait, wait).await
     }
 
-    /// Asks for a name, or for that of another actor. The listener is there before the claim is: a lapse right after the grant is told,
-    /// too.
-    pub(crate) async fn register(&self, call: Call, wait: Duration, keeps: Keeps) -> Option<Answer> {
+    /// Asks for a name, for that of another actor, or for a membership. The listener is there before the claim is: a lapse right after
+    /// the grant is told, too.
+    pub(crate) async fn register(
+        &self,
+        call: Call,
+        wait: Duration,
+        keeps: Keeps,
+        cell: ActorCell,
+    ) -> Option<Answer> {
         let id = self.next_call();
-        let (Call::Register { actor, .. } | Call::Take { actor, .. }) = call else { return None };
-        lock(&self.claims).insert(id, Kept::new(actor, keeps, None));
+        let (Call::Register { actor, .. } | Call::Join { actor, .. } | Call::Take { actor, .. }) = call
+        else {
+            return None;
+        };
+        if matches!(&call, Call::Join { group, .. } if group.is_semaphore()) {
+            self.holding.open(id);
+        }
+        lock(&self.claims).insert(id, Kept::new(actor, Flag::of(cell), keeps, None));
         let answer = self.call_as(id, call, wait, wait).await;
         if answer.is_none() {
             self.forget(id);
@@ -372,7 +391,7 @@ impl Shared {
         let id = self.next_call();
         let Call::Start { limit, patience, .. } = call else { return None };
         // The actor gets its number when it is started.
-        lock(&self.claims).insert(id, Kept::new(0, keeps, Some(slot)));
+        lock(&self.claims).insert(id, Kept::new(0, Flag::default(), keeps, Some(slot)));
         // It asks, waits for others, asks again, starts, and binds.
         let answer = self.call_as(id, call, wait, patience + limit + 3 * wait).await;
         if answer.is_none() {
@@ -390,6 +409,7 @@ impl Shared {
     pub(crate) fn yields(&self, claim: CallId, actor: u64, cell: ActorCell) {
         if let Some(kept) = lock(&self.claims).get_mut(&claim) {
             kept.actor = actor;
+            kept.flag.is_of(cell.clone());
         }
         lock(&self.yields).insert(claim, cell);
     }

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use callsign_elector::elector::{self, ElectorEvent};
-use callsign_store::{CommitOutcome, OPERATION_TIMEOUT, ids::NodeName};
+use callsign_store::{CommitOutcome, OPERATION_TIMEOUT, ids::NodeName, planted};
 use callsign_transport::{Lane, LinkId, PeerId, SendError};
 use ractor::ActorId;
 
@@ -76,6 +76,7 @@ impl Driver {
             Effect::Give { name, claim, consent, to } => {
                 take::give(&self.supervisor, &self.shared, name, (claim, consent), to);
             }
+            Effect::Holds { claim } => self.shared.holding.holds(claim),
             Effect::Same { claim, again } => self.shared.same(claim, again),
             Effect::Forget { claim } => self.shared.forget(claim),
             // Another core of this node has it already.
@@ -85,7 +86,9 @@ impl Driver {
     }
 
     fn send(&mut self, to: NodeName, link: Option<u64>, message: &Message) {
-        let Some(link) = link.map(LinkId) else { return };
+        let by_name = || self.endpoint.link_to(to.as_str()).map(|(link, _)| link);
+        let link = if planted!("sent-by-bare-name") { by_name() } else { link.map(LinkId) };
+        let Some(link) = link else { return };
         let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
         let bytes = message.encode();
         self.metrics.sent(message, bytes.len());

@@ -11,8 +11,7 @@ use callsign_election::{
 };
 use callsign_store::ids::{Ballot, Epoch, MemberId};
 use futures::stream::{self, BoxStream};
-use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
-use ractor_cluster_derive::RactorClusterMessage;
+use ractor::{ActorRef, ActorStatus};
 
 use crate::{
     core::{
@@ -24,26 +23,10 @@ use crate::{
     driver::{
         registration::Registration,
         registry::{RegisterOptions, Registry, WhenLapsed},
+        seat::{Never, seat},
     },
     error::{RegisterError, UnregisterError},
 };
-
-/// What holds the name takes no messages.
-#[derive(Debug, RactorClusterMessage)]
-enum Never {}
-callsign_transport::remote_message!(Never, "callsign.seat/1");
-
-struct Seat;
-
-impl Actor for Seat {
-    type Msg = Never;
-    type State = ();
-    type Arguments = ();
-
-    async fn pre_start(&self, _: ActorRef<Never>, (): ()) -> Result<(), ActorProcessingErr> {
-        Ok(())
-    }
-}
 
 /// Whoever holds a name of the registry leads.
 ///
@@ -89,8 +72,7 @@ impl RegistryOracle {
             // The same again, so that a registration whose outcome is unknown is found out about.
             Some(seat) if seat.get_status() < ActorStatus::Draining => Ok(seat.clone()),
             _ => {
-                let spawned = Actor::spawn(None, Seat, ()).await;
-                let (seat, _) = spawned.map_err(|error| transient(false, error))?;
+                let seat = seat().await.map_err(|error| transient(false, error))?;
                 Ok(self.seat.insert(seat).clone())
             }
         }

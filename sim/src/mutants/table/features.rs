@@ -7,6 +7,8 @@ const WATCH: &str = "DESIGN 10 (watch)";
 
 const START: &str = "DESIGN 10 (start if absent)";
 
+const GROUPS: &str = "DESIGN 10 (groups, locks and semaphores)";
+
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant("update-not-in-row", "registry/src/core/leader/decide.rs")
         .does("Does not recognise an update that is asked for again by the request in the row, and decides it anew.")
@@ -64,6 +66,39 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("bound-while-lapsed", "registry/src/core/host/starts.rs")
         .does("Binds what a start brought while the session is not trusted.")
         .found("standard", 20_000, START),
+    mutant("limit-not-checked", "registry/src/core/leader/decide.rs")
+        .does("Gives a place in a semaphore under another limit than the one in force.")
+        .found("standard", 5_000, GROUPS),
+    mutant("limit-of-the-dead", "registry/src/core/rows/groups.rs")
+        .does("Refuses a place for the limit of those whose session is gone.")
+        .found("crashes", 20_000, GROUPS),
+    mutant("own-limit-refused", "registry/src/core/rows/groups.rs")
+        .does("Refuses a place in a semaphore that has the limit which is asked for.")
+        .found("standard", 1_000, GROUPS),
+    mutant("two-places-in-a-batch", "registry/src/core/leader.rs")
+        .does("Gives two places of a semaphore one position, and so one token.")
+        .found("standard", 5_000, GROUPS),
+    mutant("everybody-holds", "registry/src/core/host/groups.rs")
+        .does("Tells whoever has a place in a semaphore that it holds.")
+        .found("standard", 1_000, GROUPS),
+    mutant("place-by-half-a-snapshot", "registry/src/core/replica.rs")
+        .does("Looks for those who stand before a place while a snapshot is put in place of the table.")
+        .found("snapshots", 20_000, GROUPS),
+    mutant("freed-place-not-seen", "registry/src/core/replica.rs")
+        .does("Does not tell who is first now that somebody has left a semaphore.")
+        .found("standard", 5_000, GROUPS),
+    mutant("place-of-the-dead-not-seen", "registry/src/core/host/starts.rs")
+        .does("Does not tell who is first now that the node of somebody in a semaphore is gone.")
+        .found("standard", 5_000, GROUPS),
+    mutant("any-membership-left", "registry/src/core/host.rs")
+        .does("Leaves a group by a token of another membership than the present one.")
+        .found("standard", 20_000, GROUPS),
+    mutant("snapshot-without-request", "registry/src/core/message.rs")
+        .does("Leaves out of a snapshot which request a row is of, so that members of one batch have no order.")
+        .found("bulk", 20_000, GROUPS),
+    mutant("membership-outlives-its-actor", "registry/src/core/host/duties.rs")
+        .does("Does not give up the memberships of an actor that has ended.")
+        .found("standard", 1_000, GROUPS),
     Mutant {
         name: "watch-passes-what-is-swept",
         file: "registry/src/core/watch/memory.rs",

@@ -217,6 +217,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("second-slice-of-a-loss-forgotten", "registry/src/core/host/duties.rs")
         .does("Ends the claims of the first slice of a loss, and of no other.")
         .found("claims", 1_000, "DESIGN 11 (a step is short)"),
+    mutant("second-slice-of-an-end-forgotten", "registry/src/core/host/duties.rs")
+        .does("Gives up the names of the first slice of an actor that has ended, and no other.")
+        .found("claims", 1_000, "DESIGN 11 (a step is short)"),
     mutant("left-amid-its-claims", "registry/src/core/member/behind.rs")
         .does("Says that it has left when the first slice of its claims has ended.")
         .found("draining", 1_000, "DESIGN 11 (a step is short)"),

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use callsign::{
     Kind,
-    cores::{Batch, CallId, GivenUp, Op, RequestNumber, Row, Slot},
+    cores::{Batch, CallId, GivenUp, Message, Op, RequestNumber, Row, Slot},
 };
 use callsign_elector::record::{Leader, LogEnd, Term};
 use callsign_store::{
@@ -113,6 +113,8 @@ fn good(cluster: &mut InCluster, registry: &mut InRegistry) {
     }
     registry.log.propose(&a, &place(1), Position(1), batch(1, 1, 1, "a", "desk"));
     registry.leaders.speaks(&a, &place(2), Epoch(1));
+    registry.messages.asked(a.clone(), b.clone(), &Message::HandoffDone { epoch: Epoch(1) });
+    registry.messages.came(a.clone(), b.clone(), &place(2), &Message::HandoffDone { epoch: Epoch(1) });
     registry.grants.grant(grant("desk", 1));
     registry.claims.claim("desk".into(), claim("a", 2, Some(4)));
     registry.claims.claim("desk".into(), claim("b", 4, None));
@@ -219,6 +221,23 @@ fn a_leader_that_nobody_elected_is_noticed() {
         registry.log.see(&process("c").node, &place(3), Position(1), &batch(1, 1, 1, "b", "desk"));
     });
     assert_eq!([speaks, commits], [["only the elected leads"], ["only the elected leads"]]);
+}
+
+#[test]
+fn a_message_at_another_incarnation_than_it_was_asked_for_is_noticed() {
+    let came = |incarnation, times| {
+        broken(|_, registry| {
+            let to = |incarnation| Process { incarnation: Incarnation(incarnation), ..process("b") };
+            let message = Message::HandoffDone { epoch: Epoch(1) };
+            registry.messages.asked(process("a"), to(1), &message);
+            for _ in 0..times {
+                registry.messages.came(process("a"), to(incarnation), &place(2), &message);
+            }
+        })
+    };
+    let noticed = ["a message reaches the process that it was asked for"];
+    assert_eq!((came(1, 0), came(1, 1)), (vec![], vec![]));
+    assert_eq!((came(2, 1), came(1, 2)), (noticed.to_vec(), noticed.to_vec()));
 }
 
 #[test]

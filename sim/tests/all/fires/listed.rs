@@ -29,6 +29,11 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::WatchPresent, "planted defects of features: watch-walks-ahead"),
     (Check::WatchLast, "planted defects of features: watch-forgets-what-was-missed"),
     (Check::WatchFirst, "planted defects of features: watch-after-the-answer"),
+    (Check::OneLimit, "planted defects of features: two-places-in-a-batch"),
+    (Check::LimitTold, "planted defects of features: own-limit-refused"),
+    (Check::AtMostLimit, "planted defects of features: everybody-holds"),
+    (Check::PlaceServed, "planted defects of features: freed-place-not-seen"),
+    (Check::GroupOrder, "planted defects of features: snapshot-without-request"),
     (Check::CountedOn, "not yet: where it is broken the cluster does not serve again, which is seen first"),
 ];
 

@@ -11,6 +11,7 @@ fn all() -> Vec<Frame<'static>> {
         Frame::Piece { channel: "snapshot", rest: 17, body: &[0; 300] },
         Frame::Cast { to: u64::MAX, kind: u64::MAX, headers: Headers::NONE, variant: "Add", args: b"1" },
         Frame::Cast { to: 1, kind: 2, headers: TRACED, variant: "Add", args: b"" },
+        Frame::CastAll { to: b"\x92\x01\x02", kind: 2, headers: TRACED, variant: "Add", args: b"1" },
         Frame::Call {
             to: 1,
             kind: u64::MAX,

@@ -9,6 +9,7 @@ use callsign_store::lock::lock;
 use ractor::{RpcReplyPort, message::SerializedMessage};
 use tokio::sync::oneshot;
 
+use super::broadcast;
 use crate::{
     core::{
         ends::{End, Input::Asked},
@@ -93,6 +94,9 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
                     send_back(link, &Frame::Undelivered { to, kind, why });
                 }
             }
+        }
+        Frame::CastAll { to, kind, headers: _, variant, args } => {
+            return broadcast::deliver(inner, to, kind, variant, args);
         }
         Frame::Call { to, kind, tag, timeout_ms, headers: _, variant, args } => {
             let cost = variant.len() + args.len() + CALL;

@@ -10,6 +10,7 @@ use crate::core::{
     host::{Caller, Registrant, Surroundings, Verdict},
     input::CallId,
     log::{BatchBuilder, Op},
+    message::{Message, Request},
     replica::Applied,
     table::Row,
 };
@@ -76,17 +77,19 @@ impl Alone {
 
     /// What is asked of the leader of epoch 1.
     fn flush(&mut self) -> Vec<RequestNumber> {
+        self.requests().into_iter().map(|request| request.number).collect()
+    }
+
+    fn requests(&mut self) -> Vec<Request> {
         let leader = NodeName::new("l").unwrap();
         let around = Surroundings { leader: Some((Epoch(1), &leader)), is_synced: true, has_leader: true };
         let mut effects = Vec::new();
         self.host.flush(self.now().time, around, &mut effects);
-        let numbers = effects.into_iter().flat_map(|effect| match effect {
-            Effect::Send { message: crate::core::message::Message::Requests { requests, .. }, .. } => {
-                requests.into_iter().map(|request| request.number).collect::<Vec<_>>()
-            }
+        let requests = effects.into_iter().flat_map(|effect| match effect {
+            Effect::Send { message: Message::Requests { requests, .. }, .. } => requests,
             other => panic!("{other:?}"),
         });
-        numbers.collect()
+        requests.collect()
     }
 
     /// These actors hold a name each, which is called as they are. The claims are the calls 1, 2, ...
@@ -150,6 +153,64 @@ fn an_actor_is_told_of_all_its_names_at_once_unless_a_slice_has_fewer() {
     alone.host.on_session_lapsed(session(1));
     assert_eq!(alone.slice(), [notify(5, &[1, 2], Notice::Lapsed)]);
     assert_eq!(alone.slices().concat(), [notify(5, &[3], Notice::Lapsed)]);
+}
+
+#[test]
+fn what_an_actor_held_is_given_up_some_names_at_a_time_ahead_of_calls_and_asked_for_again_only_then() {
+    let mut alone = Alone::holding(&[("w", 5), ("x", 5), ("y", 5), ("z", 6)], OnLapse::Suspend);
+    // Of these it is not known yet whether they are its own.
+    for name in ["t", "u", "v"] {
+        alone.register(name, 5, OnLapse::Stop);
+    }
+    let undecided = alone.flush();
+    alone.trusted = None;
+    alone.host.on_session_lapsed(session(1));
+    alone.host.on_actor_ended(5);
+    let ends = |names: &[u64]| -> Vec<Effect> {
+        let of =
+            |claim: &u64| [Effect::Flag { claim: CallId(*claim) }, Effect::Forget { claim: CallId(*claim) }];
+        names.iter().flat_map(of).collect()
+    };
+    assert_eq!(alone.slice(), ends(&[1, 2]), "ahead of the lapse");
+    alone.trusted = Some(SessionNumber(1));
+    alone.host.on_session_resumed(session(1));
+    alone.register("y", 9, OnLapse::Stop);
+    assert_eq!(alone.flush(), [], "nothing is asked before it is done");
+    let told = alone.slices().concat();
+    assert_eq!(told[..2], ends(&[3]));
+    assert_eq!(told[2..], [notify(6, &[4], Notice::Lapsed), notify(6, &[4], Notice::Resumed)], "{told:?}");
+    let of = |request: &Request| (request.name.to_string(), request.wish.clone());
+    let freed =
+        |name: &str| (name.to_owned(), Wish::Unregister { position: Position(7), why: GivenUp::ActorEnded });
+    let asked: Vec<_> = alone.requests().iter().map(of).collect();
+    assert_eq!(asked, [freed("w"), freed("x"), freed("y")], "the other actor waits for y");
+    // What is granted to it now is given up, too.
+    let verdicts = undecided.into_iter().map(|number| (number, granted())).collect();
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(7), verdicts);
+    alone.settle();
+    let asked: Vec<_> = alone.requests().iter().map(of).collect();
+    assert_eq!(asked, [freed("t"), freed("u"), freed("v")]);
+    assert_eq!(alone.host.claims().keys().map(|name| &**name).collect::<Vec<_>>(), ["z"]);
+}
+
+#[test]
+fn a_step_sends_no_more_than_one_message_has_and_the_leader_is_not_asked_for_everything_at_once() {
+    let mut alone = Alone::new();
+    for name in 0..20_000 {
+        alone.register(&format!("n{name}"), name, OnLapse::Stop);
+    }
+    let mut sent = Vec::new();
+    for message in 1..=8 {
+        sent.push(alone.flush());
+        assert_eq!((sent[message - 1].len(), alone.host.has_more_to_send()), (2048, message < 8));
+    }
+    assert_eq!(alone.flush(), [], "first it has to answer");
+    let verdicts = sent[0][..100].iter().map(|number| (*number, granted())).collect();
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(7), verdicts);
+    assert_eq!((alone.flush().len(), alone.host.has_more_to_send()), (100, false));
+    // What was asked of another leader is asked again.
+    alone.host.on_epoch(&mut Vec::new());
+    assert_eq!(alone.flush(), [&sent[0][100..], &sent[1][..100]].concat());
 }
 
 #[test]

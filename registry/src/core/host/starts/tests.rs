@@ -180,9 +180,8 @@ fn what_was_started_is_bound_under_its_token_and_a_second_caller_gets_it() {
     };
     assert_eq!((ours.token, ours.revision, ours.claim), (Position(1), Position(2), CallId(1)));
     // It is a claim as any other.
-    let mut effects = Vec::new();
-    alone.host.on_actor_ended(5, &mut effects);
-    assert_eq!(effects[0], Effect::Flag { claim: CallId(1) });
+    alone.host.on_actor_ended(5);
+    assert_eq!(alone.proceed()[0], Effect::Flag { claim: CallId(1) });
     gives_up(&mut alone, &GivenUp::ActorEnded);
 }
 
@@ -190,9 +189,8 @@ fn what_was_started_is_bound_under_its_token_and_a_second_caller_gets_it() {
 fn an_actor_that_ends_before_it_is_bound_is_unregistered_once_that_is_decided() {
     for verdict in [granted(1, 2), Verdict::NotHeld { holder: None }] {
         let (mut alone, number) = Alone::binding();
-        let mut effects = Vec::new();
-        alone.host.on_actor_ended(5, &mut effects);
-        assert_eq!(effects, [Effect::Flag { claim: CallId(1) }, Effect::Forget { claim: CallId(1) }]);
+        alone.host.on_actor_ended(5);
+        assert_eq!(alone.proceed(), [Effect::Flag { claim: CallId(1) }, Effect::Forget { claim: CallId(1) }]);
         assert_eq!(alone.flush(), [], "first it has to be decided");
         let is_granted = verdict.is_grant();
         let told = alone.decided(number, verdict);
@@ -354,7 +352,7 @@ fn what_is_being_started_here_is_taken_and_cannot_be_given_up_or_changed() {
     let caller = |call| Caller::new(alone.now.time, CallId(call), Duration::from_secs(5));
     let (second, third) = (caller(2), caller(3));
     let mut effects = Vec::new();
-    alone.host.unregister(second, "x".into(), &alone.replica, &mut effects);
+    alone.host.unregister(second, "x".into(), None, &alone.replica, &mut effects);
     let change = crate::core::host::Change { token: Position(1), revision: None, meta: None };
     alone.host.update(alone.now, third, "x".into(), change, &alone.replica, &mut effects);
     let no = |effect: &Effect| {

@@ -1,0 +1,134 @@
+//! Groups: keys with many members, as rows of the same table.
+//!
+//! A membership is a row under a name that no user can register, because it begins with a NUL character. The name says the group, its
+//! limit, the actor and the session; so two members are never under one name, joining twice is the same row, and whatever
+//! holds for names holds for memberships: requests, verdicts, claims, ends of actors and sessions, snapshots and digests.
+//!
+//! ```text
+//!  NUL g NAME NUL NUL ACTOR NUL SESSION NUL NODE              a member of a group
+//!  NUL s NAME NUL LIMIT NUL ACTOR NUL SESSION NUL NODE        a place in a semaphore, or in a lock: LIMIT of them hold
+//! ```
+//!
+//! The limit is that of the first row, because the leader refuses a row of another one while the group has rows. A batch has one
+//! new place of a semaphore at most: so each place has a position of its own, and the tokens of those who hold it one after the
+//! other grow.
+
+use std::sync::Arc;
+
+use callsign_store::ids::{Position, SessionId};
+use serde::{Deserialize, Serialize};
+
+use crate::core::{
+    name::{Name, RESERVED},
+    table::{RequestNumber, Row},
+};
+
+/// Which group, and how many of its members hold something by it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GroupId {
+    /// How the names of all its rows begin.
+    key: Name,
+    /// The first so many members, in order, hold what the group is for. None: it is no semaphore.
+    limit: Option<u32>,
+}
+
+impl GroupId {
+    /// A group of any number of members.
+    pub fn group(name: &str) -> Self {
+        Self { key: format!("{RESERVED}g{name}").into(), limit: None }
+    }
+
+    /// A semaphore that so many may hold.
+    pub fn semaphore(name: &str, limit: u32) -> Self {
+        Self { key: format!("{RESERVED}s{name}").into(), limit: Some(limit) }
+    }
+
+    pub fn is_semaphore(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// How the names of its rows begin. Of whatever limit the group is.
+    pub fn key(&self) -> &Name {
+        &self.key
+    }
+
+    /// The name of the row of an actor of a session.
+    pub fn member(&self, session: &SessionId, actor: u64) -> Name {
+        let limit = self.limit.map(|limit| limit.to_string()).unwrap_or_default();
+        let SessionId { node, number, .. } = session;
+        format!("{}\0{limit}\0{actor}\0{}\0{node}", self.key, number.0).into()
+    }
+}
+
+/// What the name of a membership says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership<'a> {
+    /// The [key](GroupId::key) of the group.
+    pub group: &'a str,
+    pub limit: Option<u32>,
+}
+
+impl<'a> Membership<'a> {
+    /// None: it is a name that users register.
+    pub fn of(name: &'a str) -> Option<Self> {
+        if !name.starts_with(RESERVED) {
+            return None;
+        }
+        // The name of the group is the only part that may have a NUL in it.
+        let mut parts = name.rsplitn(5, RESERVED);
+        let (_node, _session, _actor) = (parts.next()?, parts.next()?, parts.next()?);
+        let (limit, group) = (parts.next()?, parts.next()?);
+        let limit = if limit.is_empty() { None } else { Some(limit.parse().ok()?) };
+        Some(Self { group, limit })
+    }
+
+    /// The same, of a place in a semaphore.
+    pub fn of_place(name: &'a str) -> Option<(&'a str, u32)> {
+        let Self { group, limit } = Self::of(name)?;
+        limit.map(|limit| (group, limit))
+    }
+}
+
+/// Where a member stands among the others of its group: their order is the same on all nodes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Standing {
+    pub position: Position,
+    pub session: Arc<SessionId>,
+    pub request: RequestNumber,
+}
+
+impl Standing {
+    pub fn of(row: &Row) -> Self {
+        Self { position: row.position, session: row.session.clone(), request: row.request }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use callsign_store::ids::{Incarnation, NodeName, SessionNumber};
+
+    use super::*;
+    use crate::core::name::{BadName, check_name};
+
+    #[test]
+    fn the_name_of_a_membership_says_its_group_and_nobody_registers_it() {
+        let node = NodeName::new("berlin").unwrap();
+        let session = SessionId { node, incarnation: Incarnation(1), number: SessionNumber(7) };
+        for (group, limit) in [
+            (GroupId::group("room/7"), None),
+            (GroupId::group("a\0b"), None),
+            (GroupId::semaphore("gpu", 4), Some(4)),
+            (GroupId::semaphore("gpu\x001", 4), Some(4)),
+        ] {
+            let name = group.member(&session, 5);
+            assert_eq!(Membership::of(&name), Some(Membership { group: group.key(), limit }));
+            assert_eq!(check_name(&name), Err(BadName::Reserved));
+            assert_ne!(name, group.member(&session, 6));
+        }
+        assert_ne!(GroupId::group("x").key(), GroupId::semaphore("x", 1).key());
+        assert_eq!(GroupId::semaphore("x", 1).key(), GroupId::semaphore("x", 2).key());
+        for other in ["", "x", "g", "\0", "\0gx\0a\0b\0berlin", "\0sx\0many\0a\0b\0berlin"] {
+            assert_eq!(Membership::of(other), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Groups: keys with many members, and how they are reached.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use callsign_store::{
+    ids::{Position, SessionId},
+    random::splitmix,
+};
+use callsign_transport::{ActorAddress, BroadcastError, Broadcasted, PeerId, RemoteMessage};
+use ractor::ActorRef;
+
+use crate::{
+    core::{
+        entry::Entry,
+        group::{GroupId, Standing},
+        input::{Answer, Call, Granted},
+        meta::Meta,
+        name::{Name, check_name},
+        rows::digest,
+        table::Row,
+    },
+    driver::{
+        registration::{NotHeld, Registration},
+        registry::{RegisterOptions, Registry},
+        shared::Seat,
+    },
+    error::{GroupError, LookupError, RegisterError, UnregisterError, WhereisError},
+};
+
+/// A key with any number of members, each an actor of some node. Cheap to clone. See [`Registry::group`].
+pub struct Group<M> {
+    registry: Registry,
+    name: Name,
+    id: GroupId,
+    /// Where [`Strategy::RoundRobin`] is.
+    next: Arc<AtomicUsize>,
+    takes: PhantomData<fn() -> M>,
+}
+
+/// Which member [`Group::pick`] gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Strategy<'a> {
+    /// Members of this node in turn. Where there is none, all in turn.
+    LocalFirst,
+    /// All members in turn, as this handle and its clones count.
+    RoundRobin,
+    /// The same member for the same key on every node. When members come and go, few keys are another's than before (rendezvous).
+    Key(&'a str),
+}
+
+/// An actor's membership of a group. Dropped, the actor stays a member.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    registration: Registration,
+    group: Name,
+}
+
+impl Registry {
+    /// A group of actors, by its name: `registry.group::<Chat>("room/7")`. It need not exist before, and is nothing to anybody while it
+    /// has no members. Names of groups are not names of actors: the two may be the same.
+    ///
+    /// A membership is granted and kept as a name is: it ends when the actor leaves or ends, or when the node's session ends. All nodes
+    /// have the members in the same order, which is that of the log.
+    pub fn group<M: RemoteMessage>(&self, name: &str) -> Group<M> {
+        Group {
+            registry: self.clone(),
+            name: name.into(),
+            id: GroupId::group(name),
+            next: Arc::default(),
+            takes: PhantomData,
+        }
+    }
+}
+
+impl<M> Clone for Group<M> {
+    fn clone(&self) -> Self {
+        Self {
+            registry: self.registry.clone(),
+            name: self.name.clone(),
+            id: self.id.clone(),
+            next: self.next.clone(),
+            takes: PhantomData,
+        }
+    }
+}
+
+impl<M> fmt::Debug for Group<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// An error, of the group that was asked for in place of the row's name.
+pub(super) fn of_group(error: RegisterError, group: &Name) -> RegisterError {
+    let group = || group.to_string();
+    match error {
+        RegisterError::Taken { holder, .. } => RegisterError::Taken { name: group(), holder },
+        RegisterError::SessionLost { .. } => RegisterError::SessionLost { name: group() },
+        RegisterError::Unknown { waited, .. } => RegisterError::Unknown { name: group(), waited },
+        other => other,
+    }
+}
+
+/// The claim of a membership, by the name of its row.
+pub(super) fn registration(registry: &Registry, id: &GroupId, actor: u64, granted: Granted) -> Registration {
+    let (node, incarnation) = (registry.node.name.clone(), registry.node.incarnation);
+    let session = SessionId { node, incarnation, number: granted.session };
+    Registration::new(id.member(&session, actor), granted, registry.shared.clone())
+}
+
+/// Gives a membership up, if it is the one of this registration.
+pub(super) async fn withdraw(registry: &Registry, held: &Registration) -> Result<Position, UnregisterError> {
+    let shared = &registry.shared;
+    if let Some(lasting) = shared.calls.refused() {
+        return Err(UnregisterError::StoreUnavailable { lasting });
+    }
+    let call = Call::Withdraw { name: held.name().into(), token: held.token() };
+    match shared.call(call, shared.calls.timeout).await {
+        Some(Answer::Unregistered(result)) => result,
+        _ => Err(shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
+    }
+}
+
+impl<M: RemoteMessage> Group<M> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes a running actor of this node a member, which says this of itself. Joining again changes nothing, and returns the same token.
+    ///
+    /// When it returns `Ok`, this node's own [`members`](Self::members) has it. Costs one commit of the store, shared with whatever else
+    /// is asked for meanwhile. The actor is stopped when the session lapses; [`join_with`](Self::join_with) has it told instead.
+    ///
+    /// # Errors
+    /// As those of [`Registry::register`]; nobody else can have taken it. After `Unknown` join again, which is safe.
+    pub async fn join(&self, actor: &ActorRef<M>, meta: Option<Meta>) -> Result<Membership, RegisterError> {
+        let options = RegisterOptions::default();
+        self.join_with(actor, meta.into_iter().fold(options, RegisterOptions::meta)).await
+    }
+
+    /// As [`join`](Self::join), with options.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn join_with(
+        &self,
+        actor: &ActorRef<M>,
+        options: RegisterOptions,
+    ) -> Result<Membership, RegisterError> {
+        check_name(&self.name)?;
+        let (cell, ActorAddress { pid: actor, kind, .. }) = (actor.get_cell(), self.registry.local(actor)?);
+        let group = self.id.clone();
+        // Nobody takes a membership, whatever the options say.
+        let call = |on_lapse, _, meta| Call::Join { group, actor, kind, on_lapse, meta };
+        let granted = self.registry.ask_for(&self.name, cell, call, options).await;
+        let granted = granted.map_err(|error| of_group(error, &self.name))?;
+        let registration = registration(&self.registry, &self.id, actor, granted);
+        Ok(Membership { registration, group: self.name.clone() })
+    }
+
+    /// Gives a membership up. Returns the position from which it is no more. A membership that the same actor began later stays.
+    ///
+    /// # Errors
+    /// `NotHeldHere` if it is no more, as far as this node knows. See [`UnregisterError`].
+    pub async fn leave(&self, membership: &Membership) -> Result<Position, UnregisterError> {
+        withdraw(&self.registry, &membership.registration).await
+    }
+
+    /// The members, in the order in which they joined, by this node's own replica: no await, no I/O. Cost: their number.
+    ///
+    /// # Errors
+    /// As those of [`Registry::lookup`].
+    pub fn members(&self) -> Result<Vec<Entry>, LookupError> {
+        let table = &self.registry.shared.table;
+        let entry = |(_, seat): (Standing, Seat)| table.with(&seat.name, Row::entry);
+        Ok(self.seats()?.into_iter().filter_map(entry).collect())
+    }
+
+    /// The members of this node, in their order. One that has just ended is none.
+    ///
+    /// # Errors
+    /// As those of [`Registry::lookup`].
+    pub fn local(&self) -> Result<Vec<ActorRef<M>>, LookupError> {
+        let seats = self.seats()?.into_iter().filter(|(standing, _)| self.is_here(&standing.session));
+        Ok(seats.filter_map(|(standing, seat)| self.reach(&standing.session, seat.actor).ok()).collect())
+    }
+
+    /// One member, by a strategy: the first one of its order that can be reached from here.
+    ///
+    /// # Errors
+    /// `NotFound` if the group has no members. `Unreachable` if none of them can be reached.
+    pub fn pick(&self, strategy: Strategy<'_>) -> Result<ActorRef<M>, WhereisError> {
+        let seats = self.seats()?;
+        let mut order: Vec<&(Standing, Seat)> = seats.iter().collect();
+        match strategy {
+            Strategy::Key(key) => order.sort_by_cached_key(|(standing, seat)| {
+                let session = &standing.session;
+                let member = format!("{}/{}/{}/{key}", session.node, session.number.0, seat.actor);
+                std::cmp::Reverse(splitmix(digest(&member, Position(0))))
+            }),
+            Strategy::RoundRobin | Strategy::LocalFirst => {
+                let turn = self.next.fetch_add(1, Ordering::Relaxed);
+                let mut here = order.clone();
+                here.retain(|(standing, _)| self.is_here(&standing.session));
+                if strategy == Strategy::LocalFirst && !here.is_empty() {
+                    let count = here.len();
+                    here.rotate_left(turn % count);
+                    order.retain(|(standing, _)| !self.is_here(&standing.session));
+                    here.append(&mut order);
+                    order = here;
+                } else if !order.is_empty() {
+                    let count = order.len();
+                    order.rotate_left(turn % count);
+                }
+            }
+        }
+        let mut unreachable = None;
+        for (standing, seat) in order {
+            match self.reach(&standing.session, seat.actor) {
+                Ok(actor) => return Ok(actor),
+                Err(source) => unreachable = unreachable.or(Some((seat, source))),
+            }
+        }
+        let name = self.name.to_string();
+        let entry = |seat: &Seat| self.registry.shared.table.with(&seat.name, Row::entry);
+        match unreachable.and_then(|(seat, source)| Some((entry(seat)?, source))) {
+            Some((entry, source)) => Err(WhereisError::Unreachable { name, entry: Box::new(entry), source }),
+            None => Err(WhereisError::NotFound { name }),
+        }
+    }
+
+    /// Sends a message to all members, by this node's own replica. It travels once to each node, however many members are there. Nobody
+    /// says whether it arrives: a member that ends meanwhile, or whose node is cut off, does not get it.
+    ///
+    /// # Errors
+    /// `NotSent` if the message is one that is to be answered. `Lookup` as of [`Registry::lookup`].
+    pub fn broadcast(&self, message: M) -> Result<Broadcasted, GroupError> {
+        let mut nodes: BTreeMap<Arc<SessionId>, Vec<u64>> = BTreeMap::new();
+        for (standing, seat) in self.seats()? {
+            match nodes.get_mut(&standing.session) {
+                Some(actors) => actors.push(seat.actor),
+                None => _ = nodes.insert(standing.session, vec![seat.actor]),
+            }
+        }
+        let to = nodes.into_iter();
+        let to = to.map(|(of, actors)| (PeerId::new(of.node.as_str(), of.incarnation.0), actors));
+        let sent: Result<Broadcasted, BroadcastError> =
+            self.registry.node.endpoint.broadcast(message, to.collect());
+        Ok(sent?)
+    }
+
+    fn seats(&self) -> Result<Vec<(Standing, Seat)>, LookupError> {
+        check_name(&self.name)?;
+        self.registry.readable()?;
+        let seats = self.registry.shared.table.members(self.id.key());
+        // Who lapsed meanwhile may have seen members go one after the other.
+        self.registry.readable()?;
+        Ok(seats)
+    }
+
+    fn is_here(&self, session: &SessionId) -> bool {
+        let node = &self.registry.node;
+        session.incarnation == node.incarnation && session.node == node.name
+    }
+
+    fn reach(&self, of: &SessionId, pid: u64) -> Result<ActorRef<M>, callsign_transport::ResolveError> {
+        let (node, incarnation) = (of.node.as_str().into(), of.incarnation.0);
+        let address = ActorAddress { node, incarnation, pid, kind: M::kind() };
+        self.registry.node.endpoint.resolve(&address)
+    }
+}
+
+impl Membership {
+    /// The name of the group.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// Where in the log the actor joined.
+    pub fn token(&self) -> Position {
+        self.registration.token()
+    }
+
+    /// Whether the actor is a member still, as far as this node can say. As [`Registration::check`].
+    ///
+    /// # Errors
+    /// See [`NotHeld`].
+    pub fn check(&self) -> Result<(), NotHeld> {
+        self.registration.check()
+    }
+}

@@ -1,0 +1,77 @@
+//! The members of each group in their order, beside the map: written with it, and read by everyone.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use dashmap::DashMap;
+use foldhash::quality::FixedState;
+
+use super::{Row, TableReader};
+use crate::core::{
+    group::{Membership, Standing},
+    name::Name,
+};
+
+/// What is known of a member beside where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    /// The name of its row.
+    pub(crate) name: Name,
+    /// The actor, among those of its node.
+    pub(crate) actor: u64,
+}
+
+type Members = BTreeMap<Standing, Seat>;
+
+/// All groups that have members.
+#[derive(Debug)]
+pub(super) struct Groups(DashMap<Name, Members, FixedState>);
+
+impl Groups {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(DashMap::with_hasher(FixedState::with_seed(seed)))
+    }
+
+    /// A row is in the table. Nothing, if it is no membership.
+    pub(super) fn put(&self, name: &Name, row: &Row) {
+        let Some(membership) = Membership::of(name) else { return };
+        let seat = Seat { name: name.clone(), actor: row.actor };
+        let add = |members: &mut Members| members.insert(Standing::of(row), seat);
+        if let Some(mut members) = self.0.get_mut(membership.group) {
+            add(&mut members);
+            return;
+        }
+        add(&mut self.0.entry(membership.group.into()).or_default());
+    }
+
+    /// A row has left it.
+    pub(super) fn remove(&self, name: &str, row: &Row) {
+        let Some(membership) = Membership::of(name) else { return };
+        if let Some(mut members) = self.0.get_mut(membership.group) {
+            members.remove(&Standing::of(row));
+        }
+        self.0.remove_if(membership.group, |_, members| members.is_empty());
+    }
+
+    pub(super) fn visit(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>) {
+        let Some(members) = self.0.get(group) else { return };
+        let _ = members.iter().try_for_each(|(standing, seat)| see(&seat.name, standing));
+    }
+
+    /// How many groups there are.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl TableReader {
+    /// The members of a group, in their order. Cost: their number; what changes the group waits meanwhile.
+    pub(crate) fn members(&self, group: &str) -> Vec<(Standing, Seat)> {
+        let rows = &self.0;
+        let Some(members) = rows.groups.0.get(group) else { return Vec::new() };
+        let is_seen =
+            |(standing, _): &(&Standing, &Seat)| !rows.is_hidden(&standing.session, standing.position);
+        let seen = members.iter().filter(is_seen);
+        seen.map(|(standing, seat)| (standing.clone(), seat.clone())).collect()
+    }
+}

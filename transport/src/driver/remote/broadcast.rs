@@ -1,0 +1,113 @@
+//! One message for many actors: it travels once for each node.
+
+use ractor::message::SerializedMessage;
+
+use super::kind::{Kind, RemoteMessage};
+use crate::{
+    core::{frame::Frame, headers::Headers, peer::PeerId},
+    driver::{endpoint::Endpoint, inner::Inner},
+    error::SendError,
+};
+
+/// The most actors of one frame.
+const ACTORS_OF_A_FRAME: usize = 4096;
+
+/// The most bytes that one frame brings to all mailboxes together. More actors: another frame.
+const DELIVERED_BY_A_FRAME: usize = 8 << 20;
+
+/// What a message takes in a mailbox beside its content.
+const MAIL: usize = 128;
+
+/// How many actors a frame of such a message may be for.
+fn actors_of_a_frame(variant: &str, args: &[u8]) -> usize {
+    (DELIVERED_BY_A_FRAME / (variant.len() + args.len() + MAIL)).clamp(1, ACTORS_OF_A_FRAME)
+}
+
+/// What a broadcast came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Broadcasted {
+    /// To how many actors it is on its way, those of this node included. Whether it arrives nobody says.
+    pub sent: usize,
+    /// The nodes to which it is not: with them there is no link, or its queue is full.
+    pub unreached: Vec<String>,
+}
+
+/// Why a message was sent to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BroadcastError {
+    /// The message asks for an answer, and only one actor can give that.
+    #[error("a message that is to be answered cannot be sent to many actors")]
+    IsCall,
+    /// The message cannot be written.
+    #[error("the message cannot be written")]
+    NotWritable,
+}
+
+impl Endpoint {
+    /// Sends one message to many actors, which are given by their nodes: once to each node. Such messages of a node come in their order. They may
+    /// overtake what was sent to references before, which takes a step more.
+    pub fn broadcast<M: RemoteMessage>(
+        &self,
+        message: M,
+        to: Vec<(PeerId, Vec<u64>)>,
+    ) -> Result<Broadcasted, BroadcastError> {
+        let (variant, args) = match message.serialize() {
+            Ok(SerializedMessage::Cast { variant, args, .. }) => (variant, args),
+            Ok(_) => return Err(BroadcastError::IsCall),
+            Err(_) => return Err(BroadcastError::NotWritable),
+        };
+        let mut done = Broadcasted::default();
+        for (node, actors) in to {
+            if node == self.inner.me {
+                done.sent += cast_here(&self.inner, &actors, M::kind().0, &variant, &args);
+            } else if self.cast_there(&node, &actors, M::kind(), (&variant, &args)).is_ok() {
+                done.sent += actors.len();
+            } else {
+                done.unreached.push(node.node.to_string());
+            }
+        }
+        Ok(done)
+    }
+
+    fn cast_there(
+        &self,
+        node: &PeerId,
+        actors: &[u64],
+        kind: Kind,
+        (variant, args): (&str, &[u8]),
+    ) -> Result<(), SendError> {
+        let up = self.link_to(&node.node).filter(|(_, peer)| peer == node);
+        let handle = up.and_then(|(link, _)| self.inner.handles.get(&link).map(|handle| handle.clone()));
+        let Some(handle) = handle else { return Err(SendError::NotUp { link: crate::LinkId(0) }) };
+        for actors in actors.chunks(actors_of_a_frame(variant, args)) {
+            // Numbers are what MessagePack holds best.
+            let to = rmp_serde::to_vec(actors).expect("numbers can be written");
+            let frame = Frame::CastAll { to: &to, kind: kind.0, headers: Headers::NONE, variant, args };
+            handle.queue(|outbox| outbox.send_frame(&frame))?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts a message into the mailboxes of actors of this node. Returns how many there are: some may have ended.
+fn cast_here(inner: &Inner, actors: &[u64], kind: u64, variant: &str, args: &[u8]) -> usize {
+    let cast = |actor: &&u64| {
+        let message =
+            SerializedMessage::Cast { variant: variant.to_owned(), args: args.to_owned(), metadata: None };
+        inner.exports.find(**actor, kind).is_ok_and(|actor| actor.send_serialized(message).is_ok())
+    };
+    actors.iter().filter(cast).count()
+}
+
+/// Takes a frame for many actors. Those that have ended get nothing, and nobody is told: the sender knows of members of a group, and hears of
+/// their ends by the log. An error is what the peer did wrong.
+pub(super) fn deliver(inner: &Inner, to: &[u8], kind: u64, variant: &str, args: &[u8]) -> Result<(), String> {
+    let actors: Vec<u64> = rmp_serde::from_slice(to).map_err(|_| "a list of actors that is none")?;
+    if actors.len() > actors_of_a_frame(variant, args) {
+        return Err("a message for too many actors".into());
+    }
+    cast_here(inner, &actors, kind, variant, args);
+    Ok(())
+}
