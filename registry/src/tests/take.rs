@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_transport::P;
+use callsign_transport::{P, RemoteMessage};
 use ractor::{ActorProcessingErr, ActorRef, ActorStatus, call_t};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -13,8 +13,14 @@ use tokio::{
 };
 
 use crate::{
-    HandedTo, MAX_HANDED_BYTES, NotHeld, Notice, Position, Refusal, RegisterError, RegisterOptions,
+    BadName, HandedTo, MAX_HANDED_BYTES, NotHeld, Notice, Position, Refusal, RegisterError, RegisterOptions,
     Registration, Registry, Select, TakeError, TakeOptions, Taken, UpdateError, WatchEvent, WhenTaken, Why,
+    core::{
+        group::GroupId,
+        host::OnTake,
+        input::{Answer, Call, OnLapse},
+    },
+    driver::actor::Keeps,
     tests::driver::{Cluster, Counter, Other, TEST_DEADLINE, counter, until},
 };
 
@@ -405,4 +411,30 @@ async fn an_update_of_a_name_that_has_gone_says_so() {
     assert!(matches!(update, UpdateError::NotHeld { .. }), "{update}");
     assert!(unregister.await.unwrap().is_err());
     assert_eq!(taken.registration.check(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_membership_cannot_be_taken_whatever_its_options_say() {
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    let (member, other) = (counter().await, counter().await);
+    let options = RegisterOptions::default().give(|_| async { Given::Ok(Vec::new()) });
+    let held = a.group::<Counter>("room").join_with(&member, options).await.unwrap();
+    let rows = a.shared.table.members(GroupId::group("room").key());
+    let name = rows[0].1.name.clone();
+    let taken = take(&b, &name, &other, held.token()).await;
+    let reserved = RegisterError::BadName(BadName::Reserved);
+    assert!(matches!(taken, Err(TakeError::Register(error)) if error == reserved));
+    // A node that asks all the same is refused by the member's.
+    let call = Call::Take {
+        name,
+        token: held.token(),
+        actor: other.get_id().pid(),
+        kind: Counter::kind(),
+        on_lapse: OnLapse::Stop,
+        on_take: OnTake::Refuse,
+    };
+    let answer = b.shared.register(call, WAIT, Keeps::default(), other.get_cell()).await;
+    let Some(Answer::Taken(Err(TakeError::Refused { why, .. }))) = answer else { panic!("{answer:?}") };
+    assert_eq!((why, held.check()), (Refusal::NotGiven, Ok(())));
 }
