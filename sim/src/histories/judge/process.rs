@@ -153,7 +153,9 @@ impl Process {
                 let acts = claim.acts.get(&grant.token);
                 let trusted = acts.map_or(claim.asked, |acts| acts.last.0);
                 // An actor that is stopped because its session lapsed is not told any more that the session was lost.
-                let loss = (was_lost(grant.told) || is_stopped(grant.told)).then_some(trusted);
+                // Whose node lapsed since, and who has not acted since, may have lost the name and be told later (whole nodes, seed 2980375954).
+                let is_silent = self.lapsed_after(grant.told.max(acts.map_or(0, |acts| acts.last.1)));
+                let loss = (was_lost(grant.told) || is_stopped(grant.told) || is_silent).then_some(trusted);
                 grant.may_end = ends.into_iter().chain(loss).min();
             }
             let may_be_lost =
