@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What a user takes.
 #[derive(RactorClusterMessage)]
 enum Chat {
-    /// Who said it, and what.
+    /// A member says something: its name, and the text.
     Said(P<(String, String)>),
 }
 remote_message!(Chat, "example.chat/1");
@@ -64,7 +64,7 @@ async fn enter(
     Ok((user, membership, shown))
 }
 
-/// Who is in a room, in the order in which they came.
+/// The names of those in a room, in the order in which they came.
 fn who(room: &Group<Chat>) -> Result<Vec<String>, Box<dyn Error>> {
     let name = |member: &Entry| Ok(member.meta::<String>()?.unwrap_or_default());
     room.members()?.iter().map(name).collect()
@@ -89,7 +89,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     berlin.wait_for(bobs_place.token(), PATIENCE).await?;
     println!("in the room, as berlin has it: {:?}", who(&here)?);
 
-    // Who sets the topic holds its name, and says it there.
+    // The actor that sets the topic holds its name, and says it there.
     let topic = RegisterOptions::default().meta(Meta::new("fish")?);
     berlin.register_with("topic/room/7", &ann, topic).await?;
     let heard = async {

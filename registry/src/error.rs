@@ -244,7 +244,7 @@ fn nodes(ask: &[Elsewhere]) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// Who its members are cannot be said here now. Nothing was sent.
+    /// This node cannot say now which members the group has. Nothing was sent.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// The message cannot be sent to many. Nothing was sent.

@@ -262,7 +262,7 @@ impl<M: RemoteMessage> Group<M> {
         check_name(&self.name)?;
         self.registry.readable()?;
         let seats = self.registry.shared.table.members(self.id.key());
-        // Who lapsed meanwhile may have seen members go one after the other.
+        // A node that lapsed meanwhile may have seen members go one after the other.
         self.registry.readable()?;
         Ok(seats)
     }

@@ -381,7 +381,7 @@ impl Registry {
     pub fn select(&self, select: &Select) -> Result<Page, LookupError> {
         self.readable()?;
         let (names, has_more) = self.shared.table.select(select);
-        // Who lapsed meanwhile may have seen names go one after the other.
+        // A node that lapsed meanwhile may have seen names go one after the other.
         self.readable()?;
         let next = names.last().filter(|_| has_more).map(|(name, _)| name.clone());
         Ok(Page { names, next })

@@ -29,7 +29,7 @@ pub struct Semaphore {
     limit: u32,
 }
 
-/// Who holds a semaphore or a lock. Dropped, it is given up.
+/// A place in a semaphore, or a lock, that is held. It is given up when the guard is dropped.
 pub struct Guard {
     registry: Registry,
     place: Place,
@@ -83,8 +83,8 @@ impl Semaphore {
         &self.name
     }
 
-    /// Waits for a place, for as long as it takes: first come, first served, as the log has it. Who stops waiting (drops the future) gives
-    /// its place up.
+    /// Waits for a place, for as long as it takes: first come, first served, as the log has it. A caller that stops waiting (drops the future)
+    /// gives its place up.
     ///
     /// The place is asked for at once, in the time of any registration; then others are waited for. It is lost when this node's session
     /// is closed; [`Guard::check`] says so.

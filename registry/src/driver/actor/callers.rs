@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     yields: Mutex<HashMap<CallId, ActorCell>>,
     /// The readers of watches.
     pub(crate) watches: Watching,
-    /// Who waits for a place in a semaphore.
+    /// The callers that wait for a place in a semaphore.
     pub(crate) holding: Holding,
     /// The actors that hold a name or ask for one.
     pub(super) watched: Watched,

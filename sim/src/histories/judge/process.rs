@@ -153,7 +153,7 @@ impl Process {
                 let acts = claim.acts.get(&grant.token);
                 let trusted = acts.map_or(claim.asked, |acts| acts.last.0);
                 // An actor that is stopped because its session lapsed is not told any more that the session was lost.
-                // Whose node lapsed since, and who has not acted since, may have lost the name and be told later (whole nodes, seed 2980375954).
+                // An actor may have lost its name, and be told later, if its node lapsed since and it has not acted after that.
                 let is_silent = self.lapsed_after(grant.told.max(acts.map_or(0, |acts| acts.last.1)));
                 let loss = (was_lost(grant.told) || is_stopped(grant.told) || is_silent).then_some(trusted);
                 grant.may_end = ends.into_iter().chain(loss).min();

@@ -227,6 +227,20 @@ fn an_actor_that_the_registry_stops_may_have_lost_its_name_since_it_was_trusted_
     is_well([unknown, b().register((25, 30), 2, Taken(5)).register((40, 50), 1, Granted(9)).act(80, 1, 9)]);
 }
 
+/// Found by whole nodes, seed 2980375954: the session lapsed and was closed, and the client gave the name up before the node read that.
+#[test]
+fn a_name_that_is_given_up_after_a_lapse_may_have_been_lost_since_it_was_trusted_last() {
+    let held = || a().register((10, 20), 1, Granted(5)).act(30, 1, 5);
+    let given_up = |forger: Forger| forger.call((70, 80), 1, "n", Ask::Unregister, None);
+    let lapsed = |at: At| Event::Lapsed { at: at * MS };
+    let next = || b().register((40, 50), 1, Granted(9));
+    is_well([given_up(held().event(lapsed(35))), next()]);
+    is_breach("P4", [given_up(held()), next()]);
+    // It is trusted again: it has acted since.
+    is_breach("P4", [given_up(held().event(lapsed(35)).act(55, 1, 5)), next()]);
+    is_breach("P4", [given_up(a().register((10, 20), 1, Granted(5)).event(lapsed(15))), next()]);
+}
+
 #[test]
 fn a_token_of_two_actors_is_seen() {
     let once = a().register((10, 20), 1, Granted(5)).unregister((30, 40), 1);

@@ -6,7 +6,6 @@ use super::kind::{Kind, RemoteMessage};
 use crate::{
     core::{frame::Frame, headers::Headers, peer::PeerId},
     driver::{endpoint::Endpoint, inner::Inner},
-    error::SendError,
 };
 
 /// The most actors of one frame.
@@ -29,7 +28,7 @@ fn actors_of_a_frame(variant: &str, args: &[u8]) -> usize {
 pub struct Broadcasted {
     /// To how many actors it is on its way, those of this node included. Whether it arrives nobody says.
     pub sent: usize,
-    /// The nodes to which it is not: with them there is no link, or its queue is full.
+    /// The nodes to which it is not, or not for all of their actors: with them there is no link, or its queue is full.
     pub unreached: Vec<String>,
 }
 
@@ -62,32 +61,33 @@ impl Endpoint {
         for (node, actors) in to {
             if node == self.inner.me {
                 done.sent += cast_here(&self.inner, &actors, M::kind().0, &variant, &args);
-            } else if self.cast_there(&node, &actors, M::kind(), (&variant, &args)).is_ok() {
-                done.sent += actors.len();
-            } else {
+                continue;
+            }
+            let sent = self.cast_there(&node, &actors, M::kind(), (&variant, &args));
+            done.sent += sent;
+            if sent < actors.len() {
                 done.unreached.push(node.node.to_string());
             }
         }
         Ok(done)
     }
 
-    fn cast_there(
-        &self,
-        node: &PeerId,
-        actors: &[u64],
-        kind: Kind,
-        (variant, args): (&str, &[u8]),
-    ) -> Result<(), SendError> {
+    /// Returns to how many actors it is on its way. Fewer than all: there is no link, or its queue is full.
+    fn cast_there(&self, node: &PeerId, actors: &[u64], kind: Kind, (variant, args): (&str, &[u8])) -> usize {
         let up = self.link_to(&node.node).filter(|(_, peer)| peer == node);
         let handle = up.and_then(|(link, _)| self.inner.handles.get(&link).map(|handle| handle.clone()));
-        let Some(handle) = handle else { return Err(SendError::NotUp { link: crate::LinkId(0) }) };
+        let Some(handle) = handle else { return 0 };
+        let mut sent = 0;
         for actors in actors.chunks(actors_of_a_frame(variant, args)) {
-            // Numbers are what MessagePack holds best.
+            // Memory takes all that is written to it, and MessagePack has all numbers.
             let to = rmp_serde::to_vec(actors).expect("numbers can be written");
             let frame = Frame::CastAll { to: &to, kind: kind.0, headers: Headers::NONE, variant, args };
-            handle.queue(|outbox| outbox.send_frame(&frame))?;
+            if handle.queue(|outbox| outbox.send_frame(&frame)).is_err() {
+                break;
+            }
+            sent += actors.len();
         }
-        Ok(())
+        sent
     }
 }
 
