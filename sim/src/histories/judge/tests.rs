@@ -233,12 +233,12 @@ fn a_name_that_is_given_up_after_a_lapse_may_have_been_lost_since_it_was_trusted
     let held = || a().register((10, 20), 1, Granted(5)).act(30, 1, 5);
     let given_up = |forger: Forger| forger.call((70, 80), 1, "n", Ask::Unregister, None);
     let lapsed = |at: At| Event::Lapsed { at: at * MS };
-    let next = || b().register((40, 50), 1, Granted(9));
-    is_well([given_up(held().event(lapsed(35))), next()]);
-    is_breach("P4", [given_up(held()), next()]);
+    let next = |from| b().register((from, from + 5), 1, Granted(9));
+    is_well([given_up(held().event(lapsed(35))), next(40)]);
+    is_breach("P4", [given_up(held()), next(40)]);
     // It is trusted again: it has acted since.
-    is_breach("P4", [given_up(held().event(lapsed(35)).act(55, 1, 5)), next()]);
-    is_breach("P4", [given_up(a().register((10, 20), 1, Granted(5)).event(lapsed(15))), next()]);
+    is_breach("P4", [given_up(held().event(lapsed(35)).act(55, 1, 5)), next(60)]);
+    is_breach("P4", [given_up(a().register((10, 20), 1, Granted(5)).event(lapsed(15))), next(40)]);
 }
 
 #[test]
