@@ -62,13 +62,16 @@ impl<T: Table> Rows<T> {
 mod tests {
     use std::{collections::BTreeMap, sync::Arc};
 
-    use callsign_store::ids::{Incarnation, NodeName, SessionId, SessionNumber};
+    use callsign_elector::record::LogEnd;
+    use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, SessionId, SessionNumber};
     use callsign_transport::Kind;
 
     use super::*;
     use crate::core::{
         group::GroupId,
+        message::Chunk,
         name::Name,
+        replica::{Replica, Staged},
         table::{RequestNumber, Row, Slot},
     };
 
@@ -108,6 +111,27 @@ mod tests {
         assert_eq!(hold(&rows, &names, &at), [true, false, false, true]);
         assert!(!rows.holds(&names[0], Position(2)), "of another registration");
         assert!(!rows.holds("gpu", Position(3)), "no place at all");
+    }
+
+    #[test]
+    fn nobody_can_tell_who_stands_first_before_all_of_a_snapshot_is_in_its_place() {
+        let (rows, names) = rows(1, &[("a", 1), ("b", 2)]);
+        let mut chunk = Chunk::default();
+        names.iter().for_each(|name| chunk.push(name.clone(), rows.row(name)));
+        let mut staged = Staged::default();
+        staged.take(chunk).unwrap();
+        let mut replica = Replica::new(NodeName::new("c").unwrap(), BTreeMap::new());
+        let end = LogEnd { position: Position(2), nonce: Nonce(2) };
+        assert!(replica.install(staged, Epoch(1), end));
+        let second = |replica: &Replica<_>| replica.holds(&names[1], Position(2));
+        let mut is_alone = false;
+        while replica.is_installing() {
+            assert!(!second(&replica));
+            replica.proceed(1);
+            is_alone |= replica.row(&names[1]).is_some() && replica.row(&names[0]).is_none();
+        }
+        assert!(is_alone, "the second was there before the first");
+        assert!(replica.holds(&names[0], Position(1)) && !second(&replica));
     }
 
     #[test]
