@@ -117,7 +117,9 @@ mod tests {
     fn nobody_can_tell_who_stands_first_before_all_of_a_snapshot_is_in_its_place() {
         let (rows, names) = rows(1, &[("a", 1), ("b", 2)]);
         let mut chunk = Chunk::default();
-        names.iter().for_each(|name| chunk.push(name.clone(), rows.row(name)));
+        for name in &names {
+            chunk.push(name.clone(), rows.row(name));
+        }
         let mut staged = Staged::default();
         staged.take(chunk).unwrap();
         let mut replica = Replica::new(NodeName::new("c").unwrap(), BTreeMap::new());
