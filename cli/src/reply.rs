@@ -205,6 +205,9 @@ impl From<RegisterError> for Refusal {
             RegisterError::Taken { holder, .. } => {
                 Self::no(StatusCode::CONFLICT, "taken", text).with("holder", self::holder(&holder))
             }
+            RegisterError::NotPermitted { allowed, .. } => {
+                Self::no(StatusCode::FORBIDDEN, "not_permitted", text).with("allowed", allowed)
+            }
             RegisterError::NotLocal { node } => Self::usage("not_local", text).with("runs_on", node),
             RegisterError::ActorEnded => Self::no(StatusCode::GONE, "actor_ended", text),
             RegisterError::NotSynced => Self::unavailable("not_synced", text),

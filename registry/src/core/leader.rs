@@ -42,6 +42,7 @@ use crate::core::{
     log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, ONE_OPERATION, Op},
     message::{MESSAGE_BYTES, Message, Request, Verdict, Wish},
     name::Name,
+    permitted::Permitted,
     replica::{Applied, Replica},
     table::{RequestNumber, Table},
     tuning::Tuning,
@@ -66,9 +67,6 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 /// node's names, which keeps every replica busy for a moment. Shorter: a failover takes longer the more names the dead
 /// had. Longer: these are free later.
 const ASKED_AGAIN: Duration = Duration::from_millis(5);
-
-/// A verdict takes no more than 256 bytes: its number, and the entry of a holder, whose node has a name of 100 bytes at most.
-const VERDICTS_OF_A_MESSAGE: usize = MESSAGE_BYTES / 256;
 
 /// A request that waits to be decided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -390,7 +388,12 @@ impl Leader {
     }
 
     /// Begins what can begin. To be called when no more input waits, so that one batch takes all that came.
-    pub(crate) fn proceed<T: Table>(&mut self, turn: &mut Turn<'_>, replica: &Replica<T>) {
+    pub(crate) fn proceed<T: Table>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        replica: &Replica<T>,
+        permitted: &Permitted,
+    ) {
         let now = turn.now;
         self.rests_until = self.rests_until.filter(|at| now < *at);
         if !self.is_open || !self.is_settled() || self.rests_until.is_some() {
@@ -438,7 +441,13 @@ impl Leader {
                 later.push_back(pending);
                 continue;
             }
-            let (op, verdict) = decide(replica, &pending, position, &mut builder);
+            let Some((op, verdict)) = decide(replica, permitted, &pending, position, &mut builder) else {
+                // As if it had been lost on its way: its host asks again, and there is a link by then.
+                if let Some(host) = self.hosts.get_mut(&*pending.session) {
+                    host.waiting.remove(&pending.number);
+                }
+                continue;
+            };
             if let Some(op) = op {
                 names.insert(pending.name.clone());
                 places.extend(place.map(str::to_owned));
@@ -452,7 +461,7 @@ impl Leader {
         }
         if builder.is_empty() && decisions.is_empty() {
             // All of them wait for names of the dead.
-            return self.proceed(turn, replica);
+            return self.proceed(turn, replica, permitted);
         }
         self.requests_first |= planted!("freeing-starves");
         if builder.is_empty() && planted!("rider-without-fence") {
@@ -520,7 +529,15 @@ impl Leader {
         verdicts: &[(RequestNumber, Verdict)],
         effects: &mut Vec<Effect>,
     ) {
-        for verdicts in verdicts.chunks(VERDICTS_OF_A_MESSAGE) {
+        let mut rest = verdicts;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(_, verdict): &&(RequestNumber, Verdict)| {
+                bytes += verdict.weight();
+                bytes <= MESSAGE_BYTES
+            };
+            let (verdicts, others) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            rest = others;
             let (epoch, session, verdicts) = (self.epoch, session.clone(), verdicts.to_vec());
             let to = session.node.clone();
             effects.push(Effect::send(to, Message::Verdicts { epoch, session, position, verdicts }));

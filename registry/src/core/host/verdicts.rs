@@ -195,6 +195,9 @@ impl Host {
                 let error = match verdict {
                     Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
                     Verdict::OtherLimit { limit } => RegisterError::OtherLimit { limit },
+                    Verdict::NotPermitted { allowed } => {
+                        RegisterError::NotPermitted { name: open.name.to_string(), allowed: allowed.to_vec() }
+                    }
                     // No answer to this question, so nothing is known by it.
                     _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };
