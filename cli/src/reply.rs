@@ -294,6 +294,7 @@ impl From<NotReady> for Refusal {
             NotReady::Draining => "draining",
             NotReady::NotTrusted { .. } => "lapsed",
             NotReady::NotSynced { .. } => "not_synced",
+            NotReady::NobodyMayLead { .. } => "nobody_may_lead",
             NotReady::NoLeader { .. } => "no_leader",
             NotReady::Unanswered { .. } => "unanswered",
             _ => "other",

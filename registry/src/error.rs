@@ -663,6 +663,7 @@ pub enum LeaveError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemberInfo;
 
     #[test]
     fn a_node_that_does_not_serve_says_what_it_lacks_first() {
@@ -671,6 +672,21 @@ mod tests {
         let mut status = Status::joining(&NodeName::new("a").unwrap());
         let says = |status: &Status, is_trusted| NotReady::of(status, is_trusted, waited);
         assert_eq!(says(&status, false), NotReady::NotTrusted { waited });
+        assert_eq!(says(&status, true), NotReady::NotSynced { waited });
+        let member = |may_lead| MemberInfo {
+            node: node.clone(),
+            address: String::new(),
+            admin: None,
+            synced: true,
+            session_open: true,
+            leads: false,
+            draining: false,
+            may_lead,
+            linked: true,
+        };
+        status.members = vec![member(false), member(false)];
+        assert_eq!(says(&status, true), NotReady::NobodyMayLead { waited });
+        status.members[1].may_lead = true;
         assert_eq!(says(&status, true), NotReady::NotSynced { waited });
         status.synced = true;
         assert_eq!(says(&status, true), NotReady::NoLeader { elected: None, waited });
@@ -684,6 +700,14 @@ mod tests {
         let failure = NodeFailure { part: "a part".into(), reason: "panicked".into() };
         status.failed = Some(failure.clone());
         assert_eq!(says(&status, false), NotReady::Failed(failure));
+    }
+
+    #[test]
+    fn who_may_not_hold_a_name_is_told_which_ones_it_may() {
+        let allowed = vec!["jobs/".to_owned(), "shop/".to_owned()];
+        let text = RegisterError::NotPermitted { name: "x".into(), allowed }.to_string();
+        let said = "the certificate of this node does not let it hold \"x\", but names that begin with \"jobs/\" or \"shop/\"";
+        assert_eq!(text, said);
     }
 
     #[test]

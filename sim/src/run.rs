@@ -88,6 +88,7 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     for (node, permits) in (0..).zip(&profile.permits) {
         world.apply(&Action::Certify { node, permits: permits.clone() });
     }
+    world.begins_with_its_certificates();
     for (machine, start) in world.nodes.iter_mut().zip([70, 5000, 300, 12, 90_000, 2, 40, 800]) {
         machine.clock = NodeClock::new(Duration::from_secs(start));
     }

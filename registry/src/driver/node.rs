@@ -178,11 +178,7 @@ impl Node {
             joined: Mutex::new(BTreeMap::new()),
         });
         node.core.belongs_to(&node);
-        node.takes_permits();
-        let permits = node.endpoint.permits();
-        if permits != Permits::default() {
-            tracing::info!(node = %node.name, "by the certificate of this node, {permits}");
-        }
+        node.takes_permits(&Permits::default());
         failing::supervise(&node);
         Ok(node)
     }
@@ -320,13 +316,18 @@ impl Node {
     /// Replaces secrets and certificates. What this node may do by the new ones its registries hear before this returns.
     pub(crate) fn set_keys(self: &Arc<Self>, keys: Keys) -> Result<bool, KeysRefused> {
         let _alone = lock(&self.changing_keys); // so that nobody is told last of keys that were replaced before
+        let former = self.endpoint.permits();
         let has_changed = self.endpoint.set_keys(keys)?;
-        self.takes_permits();
+        self.takes_permits(&former);
         Ok(has_changed)
     }
 
-    fn takes_permits(self: &Arc<Self>) {
-        self.step(NodeInput::Permits(self.endpoint.permits()));
+    fn takes_permits(self: &Arc<Self>, former: &Permits) {
+        let permits = self.endpoint.permits();
+        if permits != *former {
+            tracing::info!(node = %self.name, "by the certificate of this node, {permits}");
+        }
+        self.step(NodeInput::Permits(permits));
     }
 
     /// Has the own member say what is to be set for all members of a registry.

@@ -10,11 +10,22 @@ use super::{Check, Inner, Oracle};
 use crate::world::{NodeId, World, name_of_id};
 
 impl Oracle {
-    /// A node has this certificate from now on.
-    pub(crate) fn certified(&mut self, node: &NodeName, permits: &Permits) {
+    /// A node has this certificate from now on, in place of the former one.
+    pub(crate) fn certified(&mut self, node: &NodeName, former: Permits, permits: &Permits) {
         if let Some(inner) = self.edit() {
-            inner.permits.entry(node.clone()).or_default().push(permits.clone());
+            inner.permits.entry(node.clone()).or_insert_with(|| vec![former]).push(permits.clone());
         }
+    }
+}
+
+impl World {
+    /// What the certificates were before does not count.
+    pub(crate) fn begins_with_its_certificates(&mut self) {
+        let mut oracle = std::mem::take(&mut self.oracle);
+        if let Some(inner) = oracle.edit() {
+            inner.forget_certificates(self);
+        }
+        self.oracle = oracle;
     }
 }
 

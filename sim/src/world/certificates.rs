@@ -20,9 +20,9 @@ impl World {
         if machine.permits == *permits || machine.process.as_ref().is_some_and(|process| process.paused) {
             return false;
         }
-        machine.permits = permits.clone();
+        let former = std::mem::replace(&mut machine.permits, permits.clone());
         let name = self.setup.names[usize::from(node)].clone();
-        self.oracle.certified(&name, permits);
+        self.oracle.certified(&name, former, permits);
         self.step_links(node, LinksInput::Renew);
         self.step_node(node, NodeInput::Permits(permits.clone()));
         self.settle(node);

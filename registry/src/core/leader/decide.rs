@@ -23,7 +23,7 @@ pub(super) fn decide<T: Table>(
     let row = replica.row(&pending.name);
     let is_grant = matches!((&pending.wish, &row), (Wish::Register { .. }, None))
         || (matches!(pending.wish, Wish::Register { .. }) && planted!("permits-before-the-row"));
-    if is_grant && !(planted!("permits-once-a-batch") && !builder.is_empty()) {
+    if is_grant && (builder.is_empty() || !planted!("permits-once-a-batch")) {
         match permitted.check(&pending.session, &pending.name) {
             Ok(()) => {}
             Err(NotPermitted::Unknown) => return None,
