@@ -75,10 +75,12 @@ impl<'a> Membership<'a> {
     }
 
     /// None: it is a name that users register.
+    #[inline]
     pub fn of(name: &'a str) -> Option<Self> {
-        if !name.starts_with(RESERVED) {
-            return None;
-        }
+        if name.starts_with(RESERVED) { Self::parse(name) } else { None }
+    }
+
+    fn parse(name: &'a str) -> Option<Self> {
         // The name of the group is the only part that may have a NUL in it.
         let mut parts = name.rsplitn(5, RESERVED);
         let (_node, _session, _actor) = (parts.next()?, parts.next()?, parts.next()?);

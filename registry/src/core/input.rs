@@ -184,28 +184,54 @@ pub enum Call {
 }
 
 impl Call {
-    /// What a caller is told whose member has not answered: it may have heard the call, and may still act on it.
-    pub fn unanswered(&self, waited: Duration, at: Position) -> Answer {
+    /// What its caller is told if the member does not answer.
+    pub fn silence(&self) -> Silence {
         match self {
-            Self::Register { name, .. } => {
-                Answer::Registered(Err(RegisterError::Unknown { name: name.to_string(), waited }))
-            }
-            Self::Join { group, .. } => {
-                let name = group.key().to_string();
-                Answer::Registered(Err(RegisterError::Unknown { name, waited }))
-            }
-            Self::Start { name, .. } => {
-                let error = RegisterError::Unknown { name: name.to_string(), waited };
-                Answer::Started(Err(error.into()))
-            }
+            Self::Register { name, .. } => Silence::Register { name: name.clone() },
+            Self::Join { group, .. } => Silence::Register { name: group.key().clone() },
+            Self::Start { name, .. } => Silence::Start { name: name.clone() },
             Self::Unregister { name } | Self::Withdraw { name, .. } => {
+                Silence::Unregister { name: name.clone() }
+            }
+            Self::Update { name, .. } => Silence::Update { name: name.clone() },
+            Self::Consistent { .. } => Silence::Consistent,
+            Self::WaitFor { .. } => Silence::WaitFor,
+            Self::Ready => Silence::Ready,
+            Self::Drain => Silence::Drain,
+            Self::Leave => Silence::Leave,
+        }
+    }
+}
+
+/// A call that the member may not answer: what its caller is told then is made when that happens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Silence {
+    Register { name: Name },
+    Start { name: Name },
+    Unregister { name: Name },
+    Update { name: Name },
+    Consistent,
+    WaitFor,
+    Ready,
+    Drain,
+    Leave,
+}
+
+impl Silence {
+    /// What a caller is told whose member has not answered: it may have heard the call, and may still act on it.
+    pub fn answer(&self, waited: Duration, at: Position) -> Answer {
+        let unknown = |name: &Name| RegisterError::Unknown { name: name.to_string(), waited };
+        match self {
+            Self::Register { name } => Answer::Registered(Err(unknown(name))),
+            Self::Start { name } => Answer::Started(Err(unknown(name).into())),
+            Self::Unregister { name } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
             }
-            Self::Update { name, .. } => {
+            Self::Update { name } => {
                 Answer::Updated(Err(UpdateError::Unknown { name: name.to_string(), waited }))
             }
-            Self::Consistent { .. } => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
-            Self::WaitFor { .. } => Answer::Reached(Err(at)),
+            Self::Consistent => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
+            Self::WaitFor => Answer::Reached(Err(at)),
             Self::Ready => Answer::Ready(false),
             Self::Drain => Answer::Drained(Drained::TimedOut),
             // It is going to.

@@ -100,7 +100,7 @@ pub enum Verdict {
     /// The name is the actor's, by the registration at `token`, changed last at `revision`.
     Granted { token: Position, revision: Position },
     /// Somebody holds it.
-    Taken { holder: Entry },
+    Taken { holder: Box<Entry> },
     /// The registration that was to be given up is not there, or not any more.
     Released,
     /// The metadata is what was asked for, by the change at `revision`.
@@ -108,7 +108,7 @@ pub enum Verdict {
     /// The metadata was changed before, at `revision`, which is not the one that was asked for.
     Moved { revision: Position },
     /// The registration that was to be changed is not there. Somebody else may hold the name.
-    NotHeld { holder: Option<Entry> },
+    NotHeld { holder: Option<Box<Entry>> },
     /// The semaphore in which a place was asked for has another limit, until nobody is in it.
     OtherLimit { limit: u32 },
     /// By its certificate the session's node may hold names only that begin with these.

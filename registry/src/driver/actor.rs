@@ -37,6 +37,7 @@ mod holding;
 mod pumps;
 mod recorders;
 mod repeated;
+mod trusted;
 mod watched;
 mod watching;
 

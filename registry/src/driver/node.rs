@@ -302,7 +302,7 @@ impl Node {
             }
             NodeEffect::Trusted(registry) => {
                 if let Some(shared) = self.shared_of(&registry) {
-                    shared.trusted.notify_waiters();
+                    shared.trusted.tell();
                 }
             }
             NodeEffect::Peers(peers) => {

@@ -424,7 +424,7 @@ impl Host {
             let (number, open) = self.decided.pop()?;
             slice.took(1);
             self.asking.ends(&open.wish, number);
-            self.ask(open);
+            self.ask(*open);
         }
         Some(Duty::AskAgain)
     }

@@ -161,13 +161,15 @@ impl Host {
         let Some(session) = self.session.clone() else { return };
         if open.starter.is_some() {
             match verdict {
-                Verdict::Granted { token, .. } => return self.run_start(now.time, open, token, effects),
-                Verdict::Taken { holder } => return self.start_refused(now, open, holder, replica, effects),
+                Verdict::Granted { token, .. } => return self.run_start(now.time, *open, token, effects),
+                Verdict::Taken { holder } => {
+                    return self.start_refused(now, *open, *holder, replica, effects);
+                }
                 _ => {}
             }
         }
         if let Wish::Bind { position, actor, .. } = open.wish {
-            return self.settle_bind(now.time, open, (position, actor), &verdict, effects);
+            return self.settle_bind(now.time, *open, (position, actor), &verdict, effects);
         }
         let waited = open.caller.map(|caller| now.time.since(caller.began)).unwrap_or_default();
         let (answer, orphaned) = match (open.wish, verdict) {
@@ -193,7 +195,9 @@ impl Host {
                 }
                 effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
                 let error = match verdict {
-                    Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
+                    Verdict::Taken { holder } => {
+                        RegisterError::Taken { name: open.name.to_string(), holder: *holder }
+                    }
                     Verdict::OtherLimit { limit } => RegisterError::OtherLimit { limit },
                     Verdict::NotPermitted { allowed } => {
                         RegisterError::NotPermitted { name: open.name.to_string(), allowed: allowed.to_vec() }
@@ -236,7 +240,9 @@ impl Host {
                 Ok(revision)
             }
             Verdict::Moved { revision } => Err(UpdateError::Changed { name, revision }),
-            Verdict::NotHeld { holder } => Err(UpdateError::NotHeld { name, holder }),
+            Verdict::NotHeld { holder } => {
+                Err(UpdateError::NotHeld { name, holder: holder.map(|holder| *holder) })
+            }
             // No answer to this question, so nothing is known by it.
             _ => Err(UpdateError::Unknown { name, waited }),
         }

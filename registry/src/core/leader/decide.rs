@@ -67,7 +67,7 @@ fn decide_by_row<T: Table>(
             if (is_same_session && is_same && !planted!("request-not-in-row")) || is_taken_for_one {
                 (None, Verdict::Granted { token: row.position, revision: row.revision() })
             } else {
-                (None, Verdict::Taken { holder: row.holder() })
+                (None, Verdict::Taken { holder: Box::new(row.holder()) })
             }
         }
         // Before the state is looked at: it is this request that changed it.
@@ -83,7 +83,9 @@ fn decide_by_row<T: Table>(
             let op = Op::Bind { name, position: row.position, request, actor: *actor, meta: meta.clone() };
             (Some(op), Verdict::Granted { token: row.position, revision: position })
         }
-        (Wish::Bind { .. }, row) => (None, Verdict::NotHeld { holder: row.map(|row| row.holder()) }),
+        (Wish::Bind { .. }, row) => {
+            (None, Verdict::NotHeld { holder: row.map(|row| Box::new(row.holder())) })
+        }
         // Before the token and the revision are looked at: it is this request that moved the revision.
         (Wish::Update { .. }, Some(row))
             if row.is_of(&pending.session, pending.number) && !planted!("update-not-in-row") =>
@@ -102,7 +104,9 @@ fn decide_by_row<T: Table>(
             let op = Op::Update { name, position: row.position, request, meta: meta.clone() };
             (Some(op), Verdict::Updated { revision: position })
         }
-        (Wish::Update { .. }, row) => (None, Verdict::NotHeld { holder: row.map(|row| row.holder()) }),
+        (Wish::Update { .. }, row) => {
+            (None, Verdict::NotHeld { holder: row.map(|row| Box::new(row.holder())) })
+        }
         (Wish::Unregister { position, why }, Some(row))
             if (row.position == *position && *row.session == *pending.session)
                 || planted!("unguarded-unregister") =>

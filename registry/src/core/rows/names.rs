@@ -32,7 +32,12 @@ impl Names {
     pub(super) fn push(&mut self, name: Name) {
         match self.pages.last_mut().filter(|page| page.len() < NAMES_PAGE) {
             Some(page) => page.push(name),
-            None => self.pages.push(vec![name]),
+            None => {
+                // Only the first page begins small.
+                let mut page = Vec::with_capacity(if self.pages.is_empty() { 1 } else { NAMES_PAGE });
+                page.push(name);
+                self.pages.push(page);
+            }
         }
     }
 
