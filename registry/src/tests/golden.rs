@@ -14,6 +14,7 @@ use crate::{
         log::{Batch, CorruptBatch, Op},
         message::{BadMessage, Chunk, ChunkHeld, ChunkRow, Message, Request, Verdict, Wish},
         meta::Meta,
+        name::Name,
         replica::Replica,
         table::RequestNumber,
         why::GivenUp,
@@ -34,12 +35,12 @@ fn meta() -> Meta {
     Meta::new(&BTreeMap::from([("zone", "eu")])).unwrap()
 }
 
-fn register(name: Arc<str>, request: RequestNumber, meta: Option<Meta>) -> Op {
+fn register(name: Name, request: RequestNumber, meta: Option<Meta>) -> Op {
     Op::Register { name, session: 0, request, actor: Some(40), kind: KIND, meta }
 }
 
 fn ops() -> Vec<(&'static str, Op)> {
-    let (name, request): (Arc<str>, _) = ("pricing".into(), RequestNumber(300));
+    let (name, request): (Name, _) = ("pricing".into(), RequestNumber(300));
     let bind = |name, meta| Op::Bind { name, position: Position(69_998), request, actor: 40, meta };
     let unregister = |why| Op::Unregister { name: name.clone(), position: Position(69_999), why };
     vec![
