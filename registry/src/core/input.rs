@@ -14,7 +14,7 @@ use callsign_store::{
     ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
     keys::RegistryKeys,
 };
-use callsign_transport::Kind;
+use callsign_transport::{Kind, Permits};
 
 use crate::{
     core::{
@@ -304,7 +304,10 @@ pub enum Input {
     /// The node is in another lineage of the store from now on, or has lost what it knew of this one.
     Lineage(LineageId),
     /// A link to a node is up. `link` is the transport's number for it: no two links of a process have the same.
-    LinkUp { node: NodeName, incarnation: Incarnation, link: u64 },
+    /// `permits`: what the node may do, by the certificate that it showed.
+    LinkUp { node: NodeName, incarnation: Incarnation, link: u64, permits: Permits },
+    /// What this node may do, by its own certificate. Until this is said, everything.
+    Permits(Permits),
     /// The link is down. Everything that came over it came before this.
     LinkDown { node: NodeName, incarnation: Incarnation },
     /// A message came over the link that is up.
@@ -340,7 +343,10 @@ pub enum Input {
 pub enum Tell {
     /// A message of the leader's member of this epoch arrived.
     LeaderContact(Epoch),
-    LinkUp(NodeName),
+    LinkUp {
+        node: NodeName,
+        may_lead: bool,
+    },
     LinkDown(NodeName),
     /// The replica holds the end of the log.
     Synced(Epoch, Position),
@@ -372,7 +378,7 @@ impl From<Tell> for elector::Notice {
     fn from(tell: Tell) -> Self {
         match tell {
             Tell::LeaderContact(epoch) => Self::LeaderContact { epoch },
-            Tell::LinkUp(node) => Self::LinkUp { node },
+            Tell::LinkUp { node, may_lead } => Self::LinkUp { node, may_lead },
             Tell::LinkDown(node) => Self::LinkDown { node },
             Tell::Synced(epoch, position) => Self::Synced { epoch, position },
             Tell::HandoffDone(epoch) => Self::HandoffDone { epoch },

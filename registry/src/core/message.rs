@@ -111,9 +111,18 @@ pub enum Verdict {
     NotHeld { holder: Option<Box<Entry>> },
     /// The semaphore in which a place was asked for has another limit, until nobody is in it.
     OtherLimit { limit: u32 },
+    /// By its certificate the session's node may hold names only that begin with these.
+    NotPermitted { allowed: Arc<[String]> },
 }
 
 impl Verdict {
+    /// About how many bytes it takes with its number, encoded; never less than it does. The entry of a holder has a node's name of
+    /// 100 bytes at most.
+    pub fn weight(&self) -> usize {
+        let prefixes = if let Self::NotPermitted { allowed } = self { &allowed[..] } else { &[] };
+        256 + prefixes.iter().map(|prefix| prefix.len() + 5).sum::<usize>()
+    }
+
     /// Whether the host may do, or go on with, something by it.
     pub fn is_grant(&self) -> bool {
         matches!(self, Self::Granted { .. } | Self::Updated { .. })

@@ -554,11 +554,12 @@ impl Registry {
     }
 
     /// Replaces the secrets and certificates of the node, for all links that are made from now on; those that are there stay.
-    /// Returns whether anything changed. An error changes nothing.
+    /// But if the certificate says something else of what this node may do, all its links are made again, and it goes by that for all that
+    /// is asked from now on. Returns whether anything changed. An error changes nothing.
     ///
     /// To change a secret on a living cluster without cutting it, each step on every node before the next: accept both
     /// (`[old, new]`), show the new one (`[new, old]`), accept only that (`[new]`). For authorities it is the same.
     pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
-        self.node.endpoint.set_keys(keys)
+        self.node.set_keys(keys)
     }
 }

@@ -146,6 +146,10 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("Verdicts/NotHeld", verdict(Verdict::NotHeld { holder: Some(Box::new(holder)) })),
         ("Verdicts/NotHeld/free", verdict(Verdict::NotHeld { holder: None })),
         ("Verdicts/OtherLimit", verdict(Verdict::OtherLimit { limit: 4 })),
+        (
+            "Verdicts/NotPermitted",
+            verdict(Verdict::NotPermitted { allowed: vec!["shop/".to_owned()].into() }),
+        ),
         ("Replicate", Message::Replicate { epoch, position, batch: Bytes::from_static(b"batch") }),
         ("ApplyNamesSnapshot", Message::ApplyNamesSnapshot { epoch, batches: batches.clone() }),
         ("Heartbeat", Message::Heartbeat { epoch, end: end(70_000) }),

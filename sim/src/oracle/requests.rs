@@ -115,6 +115,7 @@ impl Inner {
         for op in &batch.ops {
             let Op::Register { name, session, request, .. } = op else { continue };
             let session: &SessionId = &batch.sessions[*session as usize];
+            self.check_certificate_of_holder(&session.node, name);
             self.counts.add(Check::ReadOpen, 1);
             if self.closed.get(session).is_some_and(|step| *step < began) {
                 let what = format!(

@@ -199,6 +199,9 @@ impl Host {
                         RegisterError::Taken { name: open.name.to_string(), holder: *holder }
                     }
                     Verdict::OtherLimit { limit } => RegisterError::OtherLimit { limit },
+                    Verdict::NotPermitted { allowed } => {
+                        RegisterError::NotPermitted { name: open.name.to_string(), allowed: allowed.to_vec() }
+                    }
                     // No answer to this question, so nothing is known by it.
                     _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };

@@ -6,18 +6,40 @@ use super::Pending;
 use crate::core::{
     log::{BatchBuilder, Op},
     message::{Verdict, Wish},
+    permitted::{NotPermitted, Permitted},
     replica::Replica,
-    table::Table,
+    table::{Row, Table},
 };
 
-/// What a request comes to, on the table as it is: an operation to commit, or none, and the verdict.
+/// What a request comes to, on the table as it is: an operation to commit, or none, and the verdict. `None`: it is not known
+/// whether its session may hold the name.
 pub(super) fn decide<T: Table>(
     replica: &Replica<T>,
+    permitted: &Permitted,
+    pending: &Pending,
+    position: Position,
+    builder: &mut BatchBuilder,
+) -> Option<(Option<Op>, Verdict)> {
+    let row = replica.row(&pending.name);
+    let is_grant = matches!((&pending.wish, &row), (Wish::Register { .. }, None))
+        || (matches!(pending.wish, Wish::Register { .. }) && planted!("permits-before-the-row"));
+    if is_grant && (builder.is_empty() || !planted!("permits-once-a-batch")) {
+        match permitted.check(&pending.session, &pending.name) {
+            Ok(()) => {}
+            Err(NotPermitted::Unknown) => return None,
+            Err(NotPermitted::Others(allowed)) => return Some((None, Verdict::NotPermitted { allowed })),
+        }
+    }
+    Some(decide_by_row(replica, row, pending, position, builder))
+}
+
+fn decide_by_row<T: Table>(
+    replica: &Replica<T>,
+    row: Option<Row>,
     pending: &Pending,
     position: Position,
     builder: &mut BatchBuilder,
 ) -> (Option<Op>, Verdict) {
-    let row = replica.row(&pending.name);
     match (&pending.wish, row) {
         (Wish::Register { .. }, None)
             if let Some(limit) = replica.other_limit(&pending.name)
@@ -105,7 +127,9 @@ mod tests {
     use callsign_transport::Kind;
 
     use super::*;
-    use crate::core::{meta::Meta, name::Name, table::RequestNumber, table::Row};
+    use callsign_transport::Permits;
+
+    use crate::core::{meta::Meta, name::Name, table::RequestNumber};
 
     fn session(node: &str) -> Arc<SessionId> {
         let node = NodeName::new(node).unwrap();
@@ -133,11 +157,24 @@ mod tests {
         replica
     }
 
+    /// A leader on node a, which is linked to b.
+    fn permitted(a: &str, b: &str) -> Permitted {
+        let read =
+            |query: &str| if query.is_empty() { Permits::default() } else { Permits::read(query).unwrap() };
+        let mut permitted = Permitted::new(session("a").node.clone());
+        permitted.own(read(a));
+        permitted.linked(&session("b").node, read(b));
+        permitted
+    }
+
     fn asked(session: &Arc<SessionId>, number: u64, token: u64, revision: Option<u64>) -> (bool, Verdict) {
         let wish = Wish::Update { position: Position(token), revision: revision.map(Position), meta: None };
         let (session, number) = (session.clone(), RequestNumber(number));
         let pending = Pending { session, number, name: "x".into(), wish };
-        let (op, verdict) = decide(&replica(), &pending, Position(3), &mut BatchBuilder::default());
+        // Whatever its node may hold: it is held.
+        let permitted = permitted("names=y", "names=y");
+        let builder = &mut BatchBuilder::default();
+        let (op, verdict) = decide(&replica(), &permitted, &pending, Position(3), builder).unwrap();
         (op.is_some(), verdict)
     }
 
@@ -179,7 +216,7 @@ mod tests {
     ) -> (Option<Op>, Verdict) {
         let (session, number) = (session.clone(), RequestNumber(number));
         let pending = Pending { session, number, name: "x".into(), wish };
-        decide(replica, &pending, Position(3), &mut BatchBuilder::default())
+        decide(replica, &permitted("", ""), &pending, Position(3), &mut BatchBuilder::default()).unwrap()
     }
 
     #[test]
@@ -220,5 +257,31 @@ mod tests {
         assert!(matches!(decided(&replica, &a, 9, start()), (None, Verdict::Taken { .. })));
         let register = Wish::Register { actor: Some(5), kind: Kind(7), meta: None };
         assert_eq!(decided(&replica, &a, 9, register), (None, granted(3)));
+    }
+
+    #[test]
+    fn a_name_is_granted_to_a_session_whose_node_may_hold_it_and_what_was_decided_stays_so() {
+        let (a, b, c) = (session("a"), session("b"), session("c"));
+        let decided = |permitted: &Permitted, session: &Arc<SessionId>, number, name: &str, actor| {
+            let wish = Wish::Register { actor, kind: Kind(7), meta: None };
+            let (session, number) = (session.clone(), RequestNumber(number));
+            let pending = Pending { session, number, name: name.into(), wish };
+            let result = decide(&replica(), permitted, &pending, Position(3), &mut BatchBuilder::default());
+            result.map(|(op, verdict)| (op.is_some(), verdict))
+        };
+        let by = permitted("", "names=shop/");
+        let refused = Some((false, Verdict::NotPermitted { allowed: vec!["shop/".to_owned()].into() }));
+        let granted = |at| Verdict::Granted { token: Position(at), revision: Position(at) };
+        for actor in [Some(5), None] {
+            assert_eq!(decided(&by, &a, 1, "jobs/x", actor), Some((true, granted(3))));
+            assert_eq!(decided(&by, &b, 1, "shop/x", actor), Some((true, granted(3))));
+            assert_eq!(decided(&by, &b, 1, "jobs/x", actor), refused);
+            assert_eq!(decided(&by, &c, 1, "shop/x", actor), None, "it was never linked");
+        }
+        // Who holds it, and who held it before it was decided that it may not, is told so.
+        let by = permitted("names=shop/", "names=shop/");
+        let again = Verdict::Granted { token: Position(1), revision: Position(2) };
+        assert_eq!(decided(&by, &a, 7, "x", Some(5)), Some((false, again)));
+        assert!(matches!(decided(&by, &b, 1, "x", Some(5)), Some((false, Verdict::Taken { .. }))));
     }
 }
