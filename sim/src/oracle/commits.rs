@@ -299,6 +299,7 @@ impl Inner {
         }
         self.check_requests(world, &batch, author.0);
         self.apply(position, &batch);
+        self.watched.ends(batch.end());
     }
 
     /// What the log says now.

@@ -46,8 +46,6 @@ pub(super) struct Losses {
     unraised: u32,
     /// Processes that may know what was lost, and have not begun anew.
     stale: BTreeSet<Incarnation>,
-    /// Whether anything was ever lost.
-    has_lost: bool,
     /// Until when, by its own clock, a process trusted a session last.
     trusted_until: BTreeMap<Incarnation, Duration>,
     /// The greatest position that was ever committed.
@@ -133,7 +131,6 @@ impl Losses {
 
     /// Whatever the processes that run have is of another store, until they begin anew.
     fn nobody_has_looked(&mut self, world: &World) {
-        self.has_lost = true;
         self.stale.extend(world.ids().filter_map(|id| world.process(id)).map(|process| process.incarnation));
     }
 }
@@ -304,12 +301,6 @@ impl Inner {
             // Nobody knew what was lost, or nobody who knew could say it yet.
             self.losses.is_history_torn = true;
         }
-    }
-
-    /// Whether the store ever went back. What readers are given is not judged after that: the judge does not know which of the logs a
-    /// reader follows that began in between (`went-back`, seed 1223).
-    pub(super) fn has_lost(&self) -> bool {
-        self.losses.has_lost
     }
 
     /// Everybody has looked at the store: who has not begun anew did not know what was lost.

@@ -1,11 +1,12 @@
 //! What readers are given is what the log says under their filters, or they are told that it is not.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use callsign::{
     Change, Entry, WatchEvent, Why,
     cores::{Answer, Effect, Given, RegistryEffect},
 };
+use callsign_elector::record::LogEnd;
 use callsign_store::ids::{NodeName, Position};
 
 use super::{Check, Holder, Inner, Oracle};
@@ -66,8 +67,6 @@ pub struct Judged {
     is_lagging: bool,
     is_unsure: bool,
     is_lapsed: bool,
-    /// Something was lost in the store: whatever comes before it begins anew does not count.
-    is_void: bool,
     /// What the log says up to where the reader was last, by how many of its changes; and of which log.
     truth: BTreeMap<NameId, (Position, NodeName)>,
     folded: (u64, usize),
@@ -86,7 +85,6 @@ impl Judged {
             is_lagging: false,
             is_unsure: false,
             is_lapsed: false,
-            is_void: false,
             truth: BTreeMap::new(),
             folded: (0, 0),
         }
@@ -98,15 +96,15 @@ impl Judged {
 
     /// Up to where it was given everything.
     pub(crate) fn position(&self) -> Option<Position> {
-        (self.mode == Mode::Live && self.at > Position(0) && !self.is_void).then_some(self.at)
+        (self.mode == Mode::Live && self.at > Position(0)).then_some(self.at)
     }
 
     /// What the log says under the filter up to a position.
-    fn truth_at(&mut self, inner: &Inner, position: Position) -> Known {
-        let (log, changes) = (inner.watched.log, &inner.watched.changes);
+    fn truth_at(&mut self, log: &Log, position: Position) -> Known {
+        let changes = &log.changes;
         let is_ahead = changes.get(..self.folded.1).and_then(|done| done.last());
-        if self.folded.0 != log || is_ahead.is_some_and(|last| last.position > position) {
-            (self.truth, self.folded) = (BTreeMap::new(), (log, 0));
+        if self.folded.0 != log.number || is_ahead.is_some_and(|last| last.position > position) {
+            (self.truth, self.folded) = (BTreeMap::new(), (log.number, 0));
         }
         while let Some(next) = changes.get(self.folded.1).filter(|next| next.position <= position) {
             match &next.now {
@@ -122,11 +120,11 @@ impl Judged {
     /// Those of the log between two positions, the second one included, that it has to be given.
     fn between<'a>(
         &'a self,
-        inner: &'a Inner,
+        log: &'a Log,
         behind: Position,
         to: Position,
     ) -> impl Iterator<Item = &'a Logged> + 'a {
-        let changes = &inner.watched.changes;
+        let changes = &log.changes;
         let begin = changes.partition_point(|change| change.position <= behind);
         let end = changes.partition_point(|change| change.position <= to);
         changes[begin..end.max(begin)].iter().filter(|change| change.is_for(&self.filter))
@@ -139,15 +137,13 @@ impl Judged {
     /// Takes an event. An error: it must not be given now.
     fn take(
         &mut self,
-        inner: &Inner,
+        (log, replica): (&Log, Position),
         given: &Given,
         rows: &BTreeMap<NameId, (Position, NodeName)>,
-        (replica, is_stale): (Position, bool),
     ) -> Result<(), String> {
-        self.is_void |= is_stale;
-        if let Some(from) = self.from.take() {
-            self.knows = self.truth_at(inner, from);
-            self.is_void |= from > inner.position;
+        // While its node has less than that, it waits, and does not know yet what was so then.
+        if let Some(from) = self.from.take_if(|from| *from <= replica) {
+            self.knows = self.truth_at(log, from);
         }
         match &given.event {
             WatchEvent::Present { name, entry } => {
@@ -172,11 +168,11 @@ impl Judged {
                 (self.mode, self.at, self.due) = (Mode::Live, *position, (*position, Vec::new()));
                 (self.is_lagging, self.is_unsure) = (false, false);
             }
-            WatchEvent::Change(change) => self.take_change(inner, change)?,
+            WatchEvent::Change(change) => self.take_change(log, change)?,
             WatchEvent::Lagged => (self.is_lagging, self.is_unsure) = (true, true),
             WatchEvent::Reset => {
                 (self.mode, self.knows, self.due) = (Mode::Walk, Known::new(), (Position(0), Vec::new()));
-                (self.is_lagging, self.is_unsure, self.is_void) = (false, false, is_stale);
+                (self.is_lagging, self.is_unsure, self.from) = (false, false, None);
             }
             WatchEvent::Lapsed | WatchEvent::Resumed => {
                 let lapses = given.event == WatchEvent::Lapsed;
@@ -186,17 +182,17 @@ impl Judged {
             }
             _ => {}
         }
-        given.passes.map_or(Ok(()), |position| self.pass(inner, position))
+        given.passes.map_or(Ok(()), |position| self.pass(log, position))
     }
 
-    fn take_change(&mut self, inner: &Inner, change: &Change) -> Result<(), String> {
+    fn take_change(&mut self, log: &Log, change: &Change) -> Result<(), String> {
         let name = number_of(&change.name);
         let (was, now) = (self.of(change.was.as_ref(), name), self.of(change.now.as_ref(), name));
         let known = match now {
             Some(now) => self.knows.insert(name, now),
             None => self.knows.remove(&name),
         };
-        if self.is_void || (self.mode == Mode::Walk && change.why == Why::Unknown) {
+        if self.mode == Mode::Walk && change.why == Why::Unknown {
             return Ok(());
         }
         if self.mode == Mode::Live && known != was {
@@ -216,17 +212,17 @@ impl Judged {
                 && revision(&logged.now) == change.now.as_ref().map(Entry::revision)
         };
         if self.mode == Mode::Walk {
-            let is_logged = self.between(inner, Position(at.0 - 1), at).any(is_it);
+            let is_logged = self.between(log, Position(at.0 - 1), at).any(is_it);
             return if is_logged { Ok(()) } else { Err(format!("{change:?} is not in the log")) };
         }
         let (last, due) = &self.due;
         if at > *last.max(&self.at) {
             let behind = *last.max(&self.at);
-            let skipped = self.between(inner, behind, Position(at.0 - 1)).next().or(due.first());
+            let skipped = self.between(log, behind, Position(at.0 - 1)).next().or(due.first());
             if let Some(skipped) = skipped.filter(|_| !self.is_unsure) {
                 return Err(format!("{change:?} comes, and {skipped:?} did not"));
             }
-            let due = self.between(inner, Position(at.0 - 1), at).cloned().collect();
+            let due = self.between(log, Position(at.0 - 1), at).cloned().collect();
             self.due = (at, due);
         } else if at < *last.max(&self.at) {
             return Err(format!("{change:?} comes behind {last:?}"));
@@ -239,17 +235,13 @@ impl Judged {
     }
 
     /// Everything up to there was given.
-    fn pass(&mut self, inner: &Inner, position: Position) -> Result<(), String> {
-        if self.is_void {
-            self.at = position;
-            return Ok(());
-        }
+    fn pass(&mut self, log: &Log, position: Position) -> Result<(), String> {
         let (last, due) = &self.due;
-        let skipped = self.between(inner, (*last).max(self.at), position).next().or(due.first());
+        let skipped = self.between(log, (*last).max(self.at), position).next().or(due.first());
         if let Some(skipped) = skipped.filter(|_| !self.is_unsure) {
             return Err(format!("{position:?} is passed, and {skipped:?} was not given"));
         }
-        let truth = self.truth_at(inner, position);
+        let truth = self.truth_at(log, position);
         if self.knows != truth {
             return Err(format!("{position:?} is passed with {:?}, and it is {truth:?}", self.knows));
         }
@@ -259,28 +251,53 @@ impl Judged {
     }
 }
 
-/// What the log says, change by change.
+/// What a log says, change by change. Each has another number.
+#[derive(Clone, Debug, Default)]
+struct Log {
+    number: u64,
+    /// Where each of its batches is, and of which nonce.
+    ends: Vec<LogEnd>,
+    changes: Vec<Logged>,
+}
+
+/// What the log says, and what those said that were lost: whoever has not noticed that still follows one of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
-    /// Of which log: another one after each loss.
-    log: u64,
-    changes: Vec<Logged>,
+    present: Log,
+    lost: Vec<Arc<Log>>,
 }
 
 impl Watched {
     pub(super) fn add(&mut self, logged: Logged) {
-        self.changes.push(logged);
+        self.present.changes.push(logged);
+    }
+
+    /// A batch is in the log.
+    pub(super) fn ends(&mut self, end: LogEnd) {
+        self.present.ends.push(end);
     }
 
     /// The store went back.
     pub(super) fn roll_back(&mut self, before: &Self) {
-        (self.log, self.changes) = (self.log + 1, before.changes.clone());
+        self.lose(before.present.clone());
     }
 
     /// The log begins anew.
     pub(super) fn clear(&mut self) {
-        self.log += 1;
-        self.changes.clear();
+        self.lose(Log::default());
+    }
+
+    fn lose(&mut self, next: Log) {
+        let number = self.present.number + 1;
+        let lost = std::mem::replace(&mut self.present, Log { number, ..next });
+        self.lost.push(Arc::new(lost));
+    }
+
+    /// The log that a replica follows which ends there: behind a batch of one nonce there is one history. The present one, if it has nothing.
+    fn followed(&self, end: LogEnd) -> &Log {
+        let lost = self.lost.iter().rev().map(Arc::as_ref);
+        let mut logs = std::iter::once(&self.present).chain(lost);
+        logs.find(|log| log.ends.iter().rev().any(|other| *other == end)).unwrap_or(&self.present)
     }
 }
 
@@ -294,8 +311,7 @@ impl Oracle {
     ) {
         let Some(inner) = self.edit() else { return };
         let mut rows = None;
-        let replica = parts.core.member().replica().position();
-        let is_stale = inner.has_lost();
+        let end = parts.core.member().replica().end();
         for effect in effects {
             if let RegistryEffect::Member(Effect::Answer { answer, .. }) = effect
                 && !waits
@@ -315,11 +331,10 @@ impl Oracle {
                     _ => Check::WatchTrue,
                 };
                 inner.counts.add(check, 1);
-                if let Err(what) = reader.judged.take(inner, given, rows, (replica, is_stale)) {
+                let log = inner.watched.followed(end);
+                if let Err(what) = reader.judged.take((log, end.position), given, rows) {
                     let what = format!("a reader on node {node}: {what}");
-                    if !reader.judged.is_void {
-                        inner.fail(if check == Check::WatchPresent { check } else { Check::WatchTrue }, what);
-                    }
+                    inner.fail(if check == Check::WatchPresent { check } else { Check::WatchTrue }, what);
                 }
             }
         }
@@ -356,12 +371,13 @@ impl Inner {
         };
         for reader in parts.readers.all.iter().filter(|reader| reader.is_quick()) {
             let judged = &reader.judged;
-            if judged.mode != Mode::Live || judged.is_void || judged.from.is_some() {
+            if judged.mode != Mode::Live || judged.from.is_some() {
                 continue;
             }
             self.counts.add(Check::WatchFirst, 1);
             let last = judged.at.max(judged.due.0);
-            let late = judged.between(self, last, position).next().cloned();
+            let log = self.watched.followed(parts.core.member().replica().end());
+            let late = judged.between(log, last, position).next().cloned();
             if let Some(late) = late {
                 let what = format!("node {node} answers for {position:?} before {late:?} is given");
                 self.fail(Check::WatchFirst, what);
@@ -370,3 +386,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

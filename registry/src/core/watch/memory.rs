@@ -99,7 +99,8 @@ impl Memory {
     /// What comes is no continuation of what was.
     pub(crate) fn lose(&mut self) {
         if self.is_on && !planted!("watch-goes-on-over-a-gap") {
-            *self = Self { is_on: true, generation: self.generation + 1, ..Self::default() };
+            let generation = self.generation + u64::from(!planted!("watch-goes-on-in-a-lost-log"));
+            *self = Self { is_on: true, generation, ..Self::default() };
         }
     }
 

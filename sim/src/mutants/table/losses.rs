@@ -30,4 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("reset-spares-later-rows", "registry/src/core/replica.rs")
         .does("A reset that is read again, after a loss, spares the rows of what was applied after it.")
         .found("went-back", 10_000, "seed 551 of `went-back`"),
+    mutant("watch-goes-on-in-a-lost-log", "registry/src/core/watch/memory.rs")
+        .does("Takes a reader's place in the changes of a log that was lost for one in the next log.")
+        .found("went-back", 10_000, "DESIGN 10 (watch)"),
 ];
