@@ -155,6 +155,8 @@ pub(crate) struct Inner {
     losses: losses::Losses,
     /// Calls that were open when the registry began anew: whatever they are told is beside the history.
     voided: BTreeSet<CallId>,
+    /// For which actors they asked.
+    voided_of: BTreeSet<u64>,
 
     seen: Vec<Seen>,
     pub(crate) told: Vec<Told>,
@@ -251,6 +253,7 @@ impl Oracle {
             closed: BTreeMap::new(),
             losses: losses::Losses::default(),
             voided: BTreeSet::new(),
+            voided_of: BTreeSet::new(),
             seen: vec![Seen::default(); nodes],
             told: Vec::new(),
             open_calls: BTreeMap::new(),

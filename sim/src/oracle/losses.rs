@@ -275,8 +275,11 @@ impl Inner {
                 format!("the registry begins anew at {position:?}, and node {node} acts by what was lost"),
             );
         }
-        self.told.clear();
-        self.voided.extend(std::mem::take(&mut self.open_calls).into_keys());
+        let told = std::mem::take(&mut self.told);
+        for (call, at) in std::mem::take(&mut self.open_calls) {
+            self.voided.insert(call);
+            self.voided_of.insert(told[at].actor);
+        }
         self.spans.clear();
         self.watched.clear();
         self.updates.clear();

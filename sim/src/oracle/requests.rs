@@ -144,6 +144,11 @@ impl Inner {
         self.told.iter().filter(move |told| told.actor == actor && told.want.may_be(actor, name))
     }
 
+    /// Whether an actor asked for something before the registry began anew in another lineage, and may get it in that one.
+    fn asks_more(&self, actor: u64) -> bool {
+        self.voided_of.contains(&actor)
+    }
+
     /// P6: who was told that nothing was done finds nothing done.
     pub(super) fn check_granted(&mut self, name: NameId, actor: u64, position: Position) {
         self.counts.add(Check::NoMeansNo, 1);
@@ -154,7 +159,8 @@ impl Inner {
                 Some(Outcome::Refused | Outcome::Failed | Outcome::Taken { .. } | Outcome::OtherLimit { .. })
             )
         };
-        if self.asked_by(name, actor).next().is_some() && self.asked_by(name, actor).all(is_no) {
+        let is_asked = self.asked_by(name, actor).next().is_some();
+        if is_asked && !self.asks_more(actor) && self.asked_by(name, actor).all(is_no) {
             let told = format!("{:?}", self.asked_by(name, actor).last());
             self.fail(
                 Check::NoMeansNo,
@@ -166,7 +172,7 @@ impl Inner {
     /// The same, at the moment at which it is told.
     pub(super) fn check_refused(&mut self, at: usize, outcome: &Outcome) {
         let Told { want, name, actor, .. } = self.told[at].clone();
-        if actor == 0 || self.asked_by(name, actor).nth(1).is_some() {
+        if actor == 0 || self.asks_more(actor) || self.asked_by(name, actor).nth(1).is_some() {
             return;
         }
         self.counts.add(Check::NoMeansNo, 1);
