@@ -47,8 +47,8 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {
     metadata(setting, names, &mut figures)?;
     order(setting, names, &mut figures)?;
     figures.watches = watches::measure(setting, names)?;
-    figures.starts = starts::measure(setting)?;
-    figures.groups = groups::measure(setting)?;
+    figures.starts = starts::measure(setting, names)?;
+    figures.groups = groups::measure(setting, names)?;
     Ok(figures)
 }
 

@@ -87,7 +87,7 @@ pub(crate) enum Order {
     StartOneByOne { names: Names, store: String },
     /// Start each of the names by so many callers at once. Reports [`Starts`].
     StartTogether { names: Names, callers: u32 },
-    /// Spawn so many members of a group, and have them join. Reports the moments of the first request and of the last answer.
+    /// Spawn so many members of a group, and have them join. Reports, once all have, the moment of the first request.
     JoinGroup { members: u32, in_flight: u32 },
     /// Report the moment at which the node knows so many members.
     AwaitMembers { count: usize },

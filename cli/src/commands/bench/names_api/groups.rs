@@ -14,8 +14,8 @@ use super::{
 };
 use crate::measure::as_ms;
 
-/// Members, over all nodes.
-const MEMBERS: u32 = 10_000;
+/// Members, over all nodes: one for so many names of the bench.
+const NAMES_OF_A_MEMBER: u32 = 10;
 /// Broadcasts.
 const ROUNDS: u32 = 20;
 
@@ -29,25 +29,27 @@ pub(crate) struct Groups {
     broadcast_p50_ms: f64,
 }
 
-pub(super) fn measure(setting: &Setting) -> Result<Groups> {
-    progress(&format!("a group of {MEMBERS} members"));
-    let mut cluster = Cluster::start(setting, MEMBERS)?;
+pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
+    let members = names / NAMES_OF_A_MEMBER;
+    progress(&format!("a group of {members} members"));
+    let mut cluster = Cluster::start(setting, members)?;
     let nodes = u32::try_from(cluster.nodes.len())?;
     let in_flight = setting.in_flight;
-    let share = |index: u32| MEMBERS / nodes + u32::from(index < MEMBERS % nodes);
+    let share = |index: u32| members / nodes + u32::from(index < members % nodes);
     let mut given = Vec::new();
     for (index, node) in (0..).zip(&mut cluster.nodes) {
         given.push(node.give(Order::JoinGroup { members: share(index), in_flight })?);
     }
-    let known: Vec<u64> = cluster.on_all(|_| Order::AwaitMembers { count: MEMBERS as usize })?;
-    let (mut begin, mut end) = (u64::MAX, 0);
-    for ((node, given), known) in cluster.nodes.iter_mut().zip(&given).zip(known) {
-        let [first, last]: [u64; 2] = node.report(given)?;
-        (begin, end) = (begin.min(first), end.max(last).max(known));
+    let mut begin = u64::MAX;
+    for (node, given) in cluster.nodes.iter_mut().zip(&given) {
+        begin = begin.min(node.report(given)?);
     }
-    let joins_per_s = per_second(MEMBERS, end.saturating_sub(begin))?;
+    // Asked only now: to look at all members costs their number.
+    let known: Vec<u64> = cluster.on_all(|_| Order::AwaitMembers { count: members as usize })?;
+    let end = known.into_iter().max().context("there are no nodes")?;
+    let joins_per_s = per_second(members, end.saturating_sub(begin))?;
 
-    progress(&format!("broadcasts to {MEMBERS} members"));
+    progress(&format!("broadcasts to {members} members"));
     let mut took = Vec::new();
     for round in 1..=ROUNDS {
         let begin: u64 = cluster.nodes[0].order(Order::Broadcast)?;
@@ -58,9 +60,9 @@ pub(super) fn measure(setting: &Setting) -> Result<Groups> {
         }
         took.push(as_ms(std::time::Duration::from_nanos(last.saturating_sub(begin))));
     }
-    let names = per_second(MEMBERS, register_all(&mut cluster, MEMBERS)?)?;
+    let names = per_second(members, register_all(&mut cluster, members)?)?;
     Ok(Groups {
-        members: MEMBERS,
+        members,
         joins_per_s,
         joins_ratio: (joins_per_s / names * 100.0).round() / 100.0,
         broadcast_p50_ms: median(&took).context("nothing was sent")?,

@@ -15,8 +15,8 @@ use crate::commands::bench::orders::Starts as Started;
 
 /// Names that are started one after the other.
 const SAMPLES: u32 = 300;
-/// Names that are started by many, and by how many on each node.
-const TOGETHER: u32 = 1000;
+/// Names that are started by many: one for so many names of the bench; and by how many on each node.
+const NAMES_OF_A_START: u32 = 100;
 const CALLERS: u32 = 7;
 
 /// The figures.
@@ -29,7 +29,8 @@ pub(crate) struct Starts {
     callers: u32,
 }
 
-pub(super) fn measure(setting: &Setting) -> Result<Starts> {
+pub(super) fn measure(setting: &Setting, names: u32) -> Result<Starts> {
+    let together = names / NAMES_OF_A_START;
     progress("actors that are started one after the other");
     let mut cluster = Cluster::start(setting, SAMPLES)?;
     let leader = cluster.leader()?;
@@ -41,16 +42,16 @@ pub(super) fn measure(setting: &Setting) -> Result<Starts> {
 
     let nodes = u32::try_from(cluster.nodes.len())?;
     let callers = nodes * CALLERS;
-    progress(&format!("{TOGETHER} names that {callers} callers on {nodes} nodes start at once"));
+    progress(&format!("{together} names that {callers} callers on {nodes} nodes start at once"));
     let order = Order::StartTogether {
-        names: Names { prefix: "together/".into(), from: 0, to: TOGETHER },
+        names: Names { prefix: "together/".into(), from: 0, to: together },
         callers: CALLERS,
     };
     let all: Vec<Started> = cluster.on_all(|_| order.clone())?;
     let [spawned, ours] =
         [|of: &Started| of.spawned, |of: &Started| of.ours].map(|of| all.iter().map(of).sum::<u32>());
-    ensure!(ours >= TOGETHER, "only {ours} of {TOGETHER} names were started");
-    Ok(Starts { start_p50_us, two_commits_p50_us, started_names: TOGETHER, spawned, callers })
+    ensure!(ours >= together, "only {ours} of {together} names were started");
+    Ok(Starts { start_p50_us, two_commits_p50_us, started_names: together, spawned, callers })
 }
 
 /// The figures in rows, for people.
