@@ -1,0 +1,26 @@
+//! `callsign bench`: what it counts, apart from what it times.
+
+use std::process::Command;
+
+use callsign_tests::callsign;
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Value {
+    let output = Command::new(callsign()).args(["bench", "--json"]).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn each_name_is_started_once_however_many_ask_and_a_broadcast_reaches_all_members() {
+    let figures = bench(&["--names-api", "--names", "1000"]);
+    let starts = &figures["starts"];
+    assert_eq!((&starts["spawned"], &starts["callers"]), (&10.into(), &21.into()), "{figures}");
+    let groups = &figures["groups"];
+    assert_eq!(groups["members"], 100, "{figures}");
+    // The bench waits until all of them have heard it.
+    assert!(groups["broadcast_p50_ms"].as_f64().is_some_and(|took| took > 0.0), "{figures}");
+    let watches = &figures["watches"];
+    assert!(watches["with_10_watches_ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{figures}");
+}
