@@ -13,6 +13,7 @@ mod elections;
 mod groups;
 mod history;
 mod losses;
+mod moves;
 mod requests;
 mod states;
 mod told;
@@ -140,6 +141,7 @@ pub(crate) struct Inner {
     updates: Vec<(NameId, Position, Position)>,
     /// Of these, the ones by which an actor that was started came to hold a name.
     binds: Vec<(NameId, Position, Position)>,
+    moved: moves::Moves,
     watched: watches::Watched,
     requests: BTreeSet<(SessionId, u64)>,
     committers: BTreeMap<Epoch, (NodeId, Incarnation)>,
@@ -237,6 +239,7 @@ impl Oracle {
             spans: Vec::new(),
             updates: Vec::new(),
             binds: Vec::new(),
+            moved: moves::Moves::default(),
             watched: watches::Watched::default(),
             requests: BTreeSet::new(),
             committers: BTreeMap::new(),

@@ -17,6 +17,7 @@ mod faults;
 mod groups;
 mod leaving;
 mod links;
+mod moves;
 pub(crate) mod newer;
 mod process;
 mod starts;

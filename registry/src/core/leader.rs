@@ -16,6 +16,7 @@
 mod decide;
 mod flight;
 mod memory;
+mod takers;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -34,7 +35,7 @@ use callsign_store::{
     record::Record,
 };
 
-use self::decide::decide;
+use self::{decide::decide, takers::Takers};
 use crate::core::{
     fence::{Conditions, Fence},
     group::Membership,
@@ -176,6 +177,8 @@ pub(crate) struct Leader {
     queue: VecDeque<Pending>,
     hosts: BTreeMap<SessionId, HostState>,
     closed: BTreeSet<SessionId>,
+    /// Sessions that names are to go to.
+    takers: Takers,
     /// The nodes that the elector was told of, so that it reads their sessions.
     concerned: BTreeSet<NodeName>,
     flight: Flight,
@@ -222,6 +225,7 @@ impl Leader {
             queue: VecDeque::new(),
             hosts: BTreeMap::new(),
             closed: BTreeSet::new(),
+            takers: Takers::default(),
             concerned: BTreeSet::new(),
             flight: Flight::None,
             memory: VecDeque::new(),
@@ -298,6 +302,7 @@ impl Leader {
         }
         host.is_open |= view.sessions.is_open(&host.id);
         let mut again: BTreeMap<Position, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
+        let mut is_unread = false;
         for request in requests {
             // A number below is a late copy: its host knows the answer. One that waits is a copy, too.
             let is_copy = request.number < host.acknowledged || host.waiting.contains(&request.number);
@@ -317,14 +322,17 @@ impl Leader {
                 name: request.name,
                 wish: request.wish,
             };
-            if host.is_open {
+            if !host.is_open {
+                host.unread.push(pending);
+            } else if let Some(pending) = self.takers.admit(pending, view) {
                 self.queue.push_back(pending);
             } else {
-                host.unread.push(pending);
+                is_unread = !planted!("unread-taker-not-read");
             }
         }
         let session = host.id.clone();
-        if !host.unread.is_empty() && !planted!("unread-session-not-read") {
+        is_unread |= !host.unread.is_empty() && !planted!("unread-session-not-read");
+        if is_unread {
             self.name_concerned(view, replica, effects);
             effects.push(Effect::Tell(Tell::Refresh));
         }
@@ -345,9 +353,11 @@ impl Leader {
         for host in self.hosts.values_mut() {
             if !host.is_open && view.sessions.is_open(&host.id) {
                 host.is_open = true;
-                self.queue.extend(host.unread.drain(..));
+                let takers = &mut self.takers;
+                self.queue.extend(host.unread.drain(..).filter_map(|pending| takers.admit(pending, view)));
             }
         }
+        self.takers.on_view(view, &mut self.queue, &mut self.closed);
         self.hosts.retain(|id, _| {
             let is_closed = has_closed(id);
             if is_closed {
@@ -376,7 +386,8 @@ impl Leader {
     /// Names the nodes whose sessions decide here, and that are not read anyway: they ask, or have names, and are not
     /// members, or no longer.
     fn name_concerned<T: Table>(&mut self, view: &View, replica: &Replica<T>, effects: &mut Vec<Effect>) {
-        let here = self.hosts.keys().chain(replica.sessions().keys()).map(|id| &id.node);
+        let here = self.hosts.keys().chain(replica.sessions().keys()).chain(self.takers.sessions());
+        let here = here.map(|id| &id.node);
         let concerned: BTreeSet<_> = here.filter(|node| !view.members.contains_key(*node)).cloned().collect();
         if concerned != self.concerned && !planted!("concerned-not-named") {
             self.concerned.clone_from(&concerned);
@@ -438,7 +449,7 @@ impl Leader {
                 later.push_back(pending);
                 continue;
             }
-            let (op, verdict) = decide(replica, &pending, position, &mut builder);
+            let (op, verdict) = decide(replica, &pending, position, &self.takers, &mut builder);
             if let Some(op) = op {
                 names.insert(pending.name.clone());
                 places.extend(place.map(str::to_owned));

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Claimant, Op, Registered, Seen, Target, Unregistered, Updated, What};
+use super::{Claimant, Moved, Op, Registered, Seen, Target, Unregistered, Updated, What};
 
 /// What came of the search.
 pub(super) enum Ordered {
@@ -58,6 +58,7 @@ enum Act {
     Taken { token: u64, by: u32 },
     Found { token: u64, revision: Option<u64> },
     Change { token: u64, expected: Option<u64>, revision: u64 },
+    Move { from: u64, token: u64, by: u32 },
     Vacant,
     Release { token: u64 },
     Drop { by: u32 },
@@ -77,6 +78,7 @@ enum Effect {
     Release { token: u64 },
     Drop { by: u32 },
     Change { token: u64, expected: Option<u64> },
+    Move { from: u64, by: u32 },
 }
 
 /// How many calls on one name may overlap one that has not returned, and how many may be unknown.
@@ -157,6 +159,8 @@ impl Act {
             | Act::Taken { token, .. }
             | Act::Found { token, .. }
             | Act::Change { token, .. } => token,
+            // The hold that ends by it.
+            Act::Move { from, .. } => from,
             Act::Vacant | Act::Release { .. } | Act::Drop { .. } => NONE,
         }
     }
@@ -169,6 +173,13 @@ impl Act {
             }
             Act::Change { token, expected, revision } => {
                 state.changed(token, expected, revision).map_or(Fit::Wait, Fit::To)
+            }
+            Act::Move { from, token, by } => {
+                if state.holds(from) && from < token {
+                    Fit::To(State::granted(token, by))
+                } else {
+                    Fit::Wait
+                }
             }
             Act::Taken { token, by } => idle_if(state.holds(token) && state.holder != Some(by)),
             Act::Vacant => idle_if(state.holder.is_none()),
@@ -302,6 +313,14 @@ impl Order {
                         }
                     }
                 }
+                Effect::Move { from, by } if config.state.holds(from) => {
+                    let begin = self.loose.partition_point(|(token, _)| *token <= from);
+                    for (token, owner) in self.loose[begin..].iter().take_while(|(token, _)| *token <= need) {
+                        if owner.is_none_or(|owner| owner == by) {
+                            self.stack.push(next(State::granted(*token, by)));
+                        }
+                    }
+                }
                 Effect::Release { token } if config.state.holds(token) => {
                     self.stack.push(next(config.state.vacated()));
                 }
@@ -391,6 +410,18 @@ impl Order {
                         }
                         Updated::Unknown => may(Effect::Change { token, expected }),
                         Updated::Refused => {}
+                    }
+                }
+                What::Move { from, by, answer } => {
+                    let by = index_of(&mut self.claimants, by);
+                    self.loose.push((from, None));
+                    match answer {
+                        Moved::Done { token } => {
+                            must(Act::Move { from, token, by });
+                            self.loose.push((token, Some(by)));
+                        }
+                        Moved::Unknown => may(Effect::Move { from, by }),
+                        Moved::Refused => {}
                     }
                 }
                 What::Read { answer: Seen::Found { token, revision } } => {

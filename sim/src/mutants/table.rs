@@ -11,6 +11,7 @@ mod features;
 mod links;
 mod losses;
 mod members;
+mod moves;
 mod nodes;
 mod references;
 mod registry;
@@ -27,6 +28,7 @@ pub static MUTANTS: LazyLock<Vec<Mutant>> = LazyLock::new(|| {
         composition::MUTANTS,
         nodes::MUTANTS,
         features::MUTANTS,
+        moves::MUTANTS,
         references::MUTANTS,
     ]
     .concat()

@@ -43,7 +43,7 @@ impl Oracle {
         inner.check_nonce(node, &batch);
         inner.check_turns(node, &batch, view);
         for op in &batch.ops {
-            if let Op::Unregister { name, position, .. } = op {
+            if let Op::Unregister { name, position, .. } | Op::Transfer { name, position, .. } = op {
                 let freed = (number_of(name), *position);
                 let acts = |of: &NodeId| world.acting_on(*of, |acting| (acting.name, acting.token) == freed);
                 inner.counts.add(Check::FlaggedFirst, 1);
@@ -53,7 +53,9 @@ impl Oracle {
                     return inner.fail(Check::FlaggedFirst, what);
                 }
             }
-            let Op::Register { name, session, .. } = op else { continue };
+            let (Op::Register { name, session, .. } | Op::Transfer { name, session, .. }) = op else {
+                continue;
+            };
             let session = &batch.sessions[*session as usize];
             if view.sessions.is_closed(session) {
                 let what = format!("node {node} registers {name} for {session:?}, which it has read closed");
@@ -113,7 +115,11 @@ impl Inner {
     pub(super) fn check_requests(&mut self, world: &World, batch: &Batch, author: NodeId) {
         let began = self.epochs.get(&batch.epoch).map_or(0, |(step, _)| *step);
         for op in &batch.ops {
-            let Op::Register { name, session, request, .. } = op else { continue };
+            let (Op::Register { name, session, request, .. } | Op::Transfer { name, session, request, .. }) =
+                op
+            else {
+                continue;
+            };
             let session: &SessionId = &batch.sessions[*session as usize];
             self.counts.add(Check::ReadOpen, 1);
             if self.closed.get(session).is_some_and(|step| *step < began) {
@@ -123,7 +129,11 @@ impl Inner {
                 );
                 self.fail(Check::ReadOpen, what);
             }
-            if session.node == world.setup.names[usize::from(author)] {
+            if matches!(op, Op::Transfer { .. }) {
+                self.check_move(world, author, number_of(name), (session, *request));
+            }
+            // Of a transfer the request is that of the former holder, which the log does not say.
+            if session.node == world.setup.names[usize::from(author)] || matches!(op, Op::Transfer { .. }) {
                 continue;
             }
             self.counts.add(Check::OwnEpoch, 1);
@@ -146,13 +156,7 @@ impl Inner {
     /// P6: who was told that nothing was done finds nothing done.
     pub(super) fn check_granted(&mut self, name: NameId, actor: u64, position: Position) {
         self.counts.add(Check::NoMeansNo, 1);
-        let is_no = |told: &Told| {
-            let answer = told.answer.as_ref().map(|(_, outcome, _)| outcome);
-            matches!(
-                answer,
-                Some(Outcome::Refused | Outcome::Failed | Outcome::Taken { .. } | Outcome::OtherLimit { .. })
-            )
-        };
+        let is_no = |told: &Told| told.answer.as_ref().is_some_and(|(_, outcome, _)| outcome.says_no());
         if self.asked_by(name, actor).next().is_some() && self.asked_by(name, actor).all(is_no) {
             let told = format!("{:?}", self.asked_by(name, actor).last());
             self.fail(

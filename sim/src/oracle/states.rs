@@ -144,6 +144,10 @@ impl Inner {
                 continue;
             }
             for (held, actor, token) in parts.core.member().holds() {
+                // Nobody acts on one that is on its way to another actor.
+                if parts.core.member().is_suspended(held) {
+                    continue;
+                }
                 self.counts.add(Check::OneHolder, 1);
                 if let Some(other) = holders.insert(number_of(held), node) {
                     self.fail(
@@ -245,7 +249,7 @@ impl Oracle {
             let is_its = process.incarnation == grant.incarnation
                 && process.trusted(world.local(grant.node)) == Some(grant.session);
             // A reset that was in order, which is checked when it is written, means that every base is lost.
-            if !is_its || grant.token < inner.reset_at {
+            if !is_its || grant.token < inner.reset_at || inner.has_moved(*name, grant.token) {
                 continue;
             }
             inner.counts.add(Check::Kept, 1);

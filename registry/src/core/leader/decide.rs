@@ -2,7 +2,7 @@
 
 use callsign_store::{ids::Position, planted};
 
-use super::Pending;
+use super::{Pending, takers::Takers};
 use crate::core::{
     log::{BatchBuilder, Op},
     message::{Verdict, Wish},
@@ -15,10 +15,12 @@ pub(super) fn decide<T: Table>(
     replica: &Replica<T>,
     pending: &Pending,
     position: Position,
+    takers: &Takers,
     builder: &mut BatchBuilder,
 ) -> (Option<Op>, Verdict) {
     let row = replica.row(&pending.name);
     match (&pending.wish, row) {
+        (Wish::Transfer { .. }, row) => takers.decide(pending, row, position, builder),
         (Wish::Register { .. }, None)
             if let Some(limit) = replica.other_limit(&pending.name)
                 && !planted!("limit-not-checked") =>
@@ -133,7 +135,8 @@ mod tests {
         let wish = Wish::Update { position: Position(token), revision: revision.map(Position), meta: None };
         let (session, number) = (session.clone(), RequestNumber(number));
         let pending = Pending { session, number, name: "x".into(), wish };
-        let (op, verdict) = decide(&replica(), &pending, Position(3), &mut BatchBuilder::default());
+        let (op, verdict) =
+            decide(&replica(), &pending, Position(3), &Takers::default(), &mut BatchBuilder::default());
         (op.is_some(), verdict)
     }
 
@@ -175,7 +178,7 @@ mod tests {
     ) -> (Option<Op>, Verdict) {
         let (session, number) = (session.clone(), RequestNumber(number));
         let pending = Pending { session, number, name: "x".into(), wish };
-        decide(replica, &pending, Position(3), &mut BatchBuilder::default())
+        decide(replica, &pending, Position(3), &Takers::default(), &mut BatchBuilder::default())
     }
 
     #[test]

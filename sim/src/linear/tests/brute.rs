@@ -83,6 +83,13 @@ fn outcomes(what: &What, same: State, tokens: u64) -> Vec<State> {
         What::Update { token, answer: Updated::Changed { revision }, .. } => {
             if_so(held == Some(token) && at == revision, same)
         }
+        What::Move { from, by, answer: Moved::Done { token } } => {
+            if_so(held == Some(from) && from < token, (Some(token), Some((by, token)), token))
+        }
+        What::Move { from, by, answer: Moved::Unknown } => {
+            let tokens = (from + 1..tokens).filter(|_| held == Some(from));
+            tokens.map(|token| (Some(token), Some((by, token)), token)).chain([same]).collect()
+        }
         What::Read { answer: Seen::Found { token, revision } } => {
             if_so(held == Some(token) && revision.is_none_or(|revision| revision == at), same)
         }
@@ -90,6 +97,7 @@ fn outcomes(what: &What, same: State, tokens: u64) -> Vec<State> {
         What::Register { answer: Registered::Refused, .. }
         | What::Unregister { answer: Unregistered::Refused, .. }
         | What::Update { answer: Updated::Refused, .. }
+        | What::Move { answer: Moved::Refused, .. }
         | What::Read { answer: Seen::Refused } => vec![same],
     }
 }
@@ -99,6 +107,7 @@ fn optional(op: &Op) -> bool {
         What::Register { answer, .. } => matches!(answer, Registered::Unknown | Registered::Refused),
         What::Unregister { answer, .. } => answer != Unregistered::Done,
         What::Update { answer, .. } => matches!(answer, Updated::Unknown | Updated::Refused),
+        What::Move { answer, .. } => matches!(answer, Moved::Unknown | Moved::Refused),
         What::Read { answer } => answer == Seen::Refused,
         What::Free { .. } => op.ret.is_none(),
     }
@@ -117,6 +126,8 @@ fn token_of(what: &What) -> Option<u64> {
             };
             Some(token.max(expected.unwrap_or(0)).max(told))
         }
+        What::Move { answer: Moved::Done { token }, .. } => Some(token),
+        What::Move { from, .. } => Some(from),
         _ => None,
     }
 }
