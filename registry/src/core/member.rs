@@ -358,11 +358,16 @@ impl<T: Table> Member<T> {
             }
             Input::SessionLapsed(session) => {
                 self.watchers.lapsed();
-                self.host.on_session_lapsed(session);
+                if !self.drain.has_left() {
+                    self.host.on_session_lapsed(session);
+                }
             }
             Input::SessionResumed(session) => {
                 self.watchers.resumed();
-                self.host.on_session_resumed(session);
+                // Who has left says nothing more in its session: it does not know what becomes of what it asked for.
+                if !self.drain.has_left() {
+                    self.host.on_session_resumed(session);
+                }
             }
             Input::SessionLost => {
                 self.watchers.lapsed();

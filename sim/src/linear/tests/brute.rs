@@ -117,7 +117,8 @@ fn token_of(what: &What) -> Option<u64> {
     match *what {
         What::Register { answer: Registered::Granted { token } | Registered::Taken { token }, .. }
         | What::Unregister { target: Target::Token(token), .. }
-        | What::Free { token } => Some(token),
+        | What::Free { token }
+        | What::Move { answer: Moved::Done { token }, .. } => Some(token),
         What::Read { answer: Seen::Found { token, revision } } => Some(token.max(revision.unwrap_or(0))),
         What::Update { token, expected, answer } => {
             let told = match answer {
@@ -126,7 +127,6 @@ fn token_of(what: &What) -> Option<u64> {
             };
             Some(token.max(expected.unwrap_or(0)).max(told))
         }
-        What::Move { answer: Moved::Done { token }, .. } => Some(token),
         What::Move { from, .. } => Some(from),
         _ => None,
     }
