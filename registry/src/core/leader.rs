@@ -302,7 +302,6 @@ impl Leader {
         }
         host.is_open |= view.sessions.is_open(&host.id);
         let mut again: BTreeMap<Position, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
-        let mut is_unread = false;
         for request in requests {
             // A number below is a late copy: its host knows the answer. One that waits is a copy, too.
             let is_copy = request.number < host.acknowledged || host.waiting.contains(&request.number);
@@ -326,13 +325,12 @@ impl Leader {
                 host.unread.push(pending);
             } else if let Some(pending) = self.takers.admit(pending, view) {
                 self.queue.push_back(pending);
-            } else {
-                is_unread = !planted!("unread-taker-not-read");
             }
         }
         let session = host.id.clone();
-        is_unread |= !host.unread.is_empty() && !planted!("unread-session-not-read");
-        if is_unread {
+        let is_unread = !host.unread.is_empty() && !planted!("unread-session-not-read");
+        let is_taker_unread = self.takers.is_waiting() && !planted!("unread-taker-not-read");
+        if is_unread || is_taker_unread {
             self.name_concerned(view, replica, effects);
             effects.push(Effect::Tell(Tell::Refresh));
         }
@@ -345,6 +343,12 @@ impl Leader {
     #[cfg(feature = "cores")]
     pub(crate) fn has_read(&self, session: &SessionId) -> bool {
         self.closed.contains(session) || self.hosts.get(session).is_some_and(|host| host.is_open)
+    }
+
+    /// The same, of a session that a name is to go to.
+    #[cfg(feature = "cores")]
+    pub(crate) fn has_read_taker(&self, session: &SessionId) -> bool {
+        self.closed.contains(session) || self.takers.has_open(session)
     }
 
     /// Takes what the elector read: sessions that are open, and sessions that are closed.

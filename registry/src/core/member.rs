@@ -269,6 +269,12 @@ impl<T: Table> Member<T> {
         self.leader.as_ref().is_some_and(|leader| leader.has_read(session))
     }
 
+    /// The same, of a session that a name is to go to.
+    #[cfg(feature = "cores")]
+    pub fn leader_has_read_taker(&self, session: &callsign_store::ids::SessionId) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.has_read_taker(session))
+    }
+
     /// Whether its row says that its replica holds the end of the log.
     pub fn is_synced(&self) -> bool {
         self.row().is_some_and(|row| row.synced) && self.replica.is_based()
@@ -365,7 +371,7 @@ impl<T: Table> Member<T> {
             Input::SessionResumed(session) => {
                 self.watchers.resumed();
                 // Who has left says nothing more in its session: it does not know what becomes of what it asked for.
-                if !self.drain.has_left() {
+                if !self.drain.has_left() || planted!("speaks-after-it-left") {
                     self.host.on_session_resumed(session);
                 }
             }

@@ -317,6 +317,9 @@ impl Host {
 
         self.gives.bytes -= giving.bytes();
         giving.stage = Stage::Deciding;
+        if planted!("flag-taken-back-by-time") {
+            giving.until = now.time + Duration::from_millis(200);
+        }
         let Giving { token: position, actor, kind, .. } = *giving;
         let (to, number) = (taker.session.clone(), taker.number);
         let wish = Wish::Transfer { position, to, number, actor, kind };

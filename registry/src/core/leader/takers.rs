@@ -62,6 +62,17 @@ impl Takers {
         }
     }
 
+    /// Whether a request waits until the session of its taker is read.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Whether this session was read open, and not closed since.
+    #[cfg(feature = "cores")]
+    pub(super) fn has_open(&self, session: &SessionId) -> bool {
+        self.open.contains(session)
+    }
+
     /// All whose sessions have to be read.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &SessionId> {
         let awaited = self.unread.iter().filter_map(|pending| match &pending.wish {

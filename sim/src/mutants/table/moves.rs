@@ -20,18 +20,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("kept-and-still-flagged", "registry/src/core/host/gives.rs")
         .does("Does not take the flag back when the leader says that the name stays.")
         .found("lapses", 50_000, TRANSFER),
-    mutant("gone-taken-for-kept", "registry/src/core/leader/takers.rs")
-        .does("Says that the name stays where it is, though somebody else has it by now.")
-        .found("standard", 20_000, TRANSFER),
-    mutant("transfer-not-in-row", "registry/src/core/leader/takers.rs")
-        .does("Does not recognise a transfer that is asked for again by the request in the row.")
-        .found("standard", 20_000, TRANSFER),
     mutant("transfer-to-the-closed", "registry/src/core/leader/takers.rs")
         .does("Gives a name to a session that was read closed.")
         .found("lapses", 50_000, TRANSFER),
     mutant("unread-taker-not-read", "registry/src/core/leader.rs")
         .does("Waits for the session of a taker to be read, and does not have it read.")
-        .found("standard", 20_000, TRANSFER),
+        .found("parting", 2_000, TRANSFER),
     mutant("transfer-frees-the-name", "registry/src/core/replica.rs")
         .does("Frees the name when it goes to another actor.")
         .found("standard", 2_000, TRANSFER),
@@ -54,8 +48,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("standard", 20_000, TRANSFER),
     mutant("takes-without-a-base", "registry/src/core/host/verdicts.rs")
         .does("Lets a member take names that is not synced.")
-        .found("liars", 20_000, TRANSFER),
+        .found("parting", 20_000, TRANSFER),
     mutant("data-of-a-taker-not-kept", "registry/src/core/host/takes.rs")
         .does("Says that it has the data that go with a name, and has not kept them.")
         .found("standard", 2_000, TRANSFER),
+    mutant("speaks-after-it-left", "registry/src/core/member.rs")
+        .does("Takes its session up again after it left, and says of names what it does not know any more.")
+        .found("traces/refused-by-who-has-left", 1, TRANSFER),
 ];
