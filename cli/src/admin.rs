@@ -20,7 +20,7 @@
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
-//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, linked}], settings}` |
+//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, may_lead, linked}], settings}` |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` with `why`; also when it drains |
 //! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
@@ -43,6 +43,9 @@
 //!
 //! A node that drains answers whoever wants a new name with 503 `draining` and `ask: [{node, address}]`, whom to ask in its
 //! place, the leader first. Nothing was asked for then; the same request elsewhere is as good as the first.
+//!
+//! A node whose certificate does not let it hold a name answers 403 `not_permitted` and `allowed: [..]`, how the names begin that it
+//! may hold.
 
 mod access;
 mod events;

@@ -92,7 +92,10 @@ impl Drop for Asking<'_> {
             }
             // An answer of the registry: whatever was asked before for this actor is decided, too.
             Some(Err(
-                RegisterError::Taken { .. } | RegisterError::ActorEnded | RegisterError::SessionLost { .. },
+                RegisterError::Taken { .. }
+                | RegisterError::NotPermitted { .. }
+                | RegisterError::ActorEnded
+                | RegisterError::SessionLost { .. },
             )) => {
                 hosting.is_unknown = false;
             }

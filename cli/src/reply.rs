@@ -205,6 +205,9 @@ impl From<RegisterError> for Refusal {
             RegisterError::Taken { holder, .. } => {
                 Self::no(StatusCode::CONFLICT, "taken", text).with("holder", self::holder(&holder))
             }
+            RegisterError::NotPermitted { allowed, .. } => {
+                Self::no(StatusCode::FORBIDDEN, "not_permitted", text).with("allowed", allowed)
+            }
             RegisterError::NotLocal { node } => Self::usage("not_local", text).with("runs_on", node),
             RegisterError::ActorEnded => Self::no(StatusCode::GONE, "actor_ended", text),
             RegisterError::NotSynced => Self::unavailable("not_synced", text),
@@ -291,6 +294,7 @@ impl From<NotReady> for Refusal {
             NotReady::Draining => "draining",
             NotReady::NotTrusted { .. } => "lapsed",
             NotReady::NotSynced { .. } => "not_synced",
+            NotReady::NobodyMayLead { .. } => "nobody_may_lead",
             NotReady::NoLeader { .. } => "no_leader",
             NotReady::Unanswered { .. } => "unanswered",
             _ => "other",

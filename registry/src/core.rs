@@ -16,6 +16,7 @@ pub(crate) mod message;
 pub(crate) mod meta;
 pub(crate) mod name;
 pub(crate) mod node;
+pub(crate) mod permitted;
 pub(crate) mod reads;
 pub(crate) mod registry;
 pub(crate) mod replica;

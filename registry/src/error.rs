@@ -185,6 +185,17 @@ pub enum RegisterError {
         /// The limit in force.
         limit: u32,
     },
+    /// By its certificate this node may not hold the name. So it was at a moment after the call began.
+    #[error(
+        "the certificate of this node does not let it hold {name:?}, but names that begin with {}",
+        quoted(allowed)
+    )]
+    NotPermitted {
+        /// The name asked for; of a membership, the name of the group.
+        name: String,
+        /// How the names begin that it may hold, as the leader knows.
+        allowed: Vec<String>,
+    },
     /// The session that asked was closed. The name is not, and will not be, held by this request's session.
     #[error("the session ended while {name:?} was being registered")]
     SessionLost {
@@ -271,6 +282,11 @@ pub struct Elsewhere {
 
 fn of(node: Option<&NodeName>) -> String {
     node.map_or_else(|| "another node".to_owned(), |node| format!("node {node}"))
+}
+
+fn quoted(prefixes: &[String]) -> String {
+    let prefixes: Vec<_> = prefixes.iter().map(|prefix| format!("{prefix:?}")).collect();
+    prefixes.join(" or ")
 }
 
 fn nodes(ask: &[Elsewhere]) -> String {
@@ -589,6 +605,14 @@ pub enum NotReady {
         /// How long was waited.
         waited: Duration,
     },
+    /// Nobody leads, and no member may: its certificate says so, or its priority is 0. So it stays until a member comes that may.
+    #[error(
+        "no member of the registry may lead: by their certificates or priorities they never do (waited for {waited:?})"
+    )]
+    NobodyMayLead {
+        /// How long was waited.
+        waited: Duration,
+    },
     /// No member leads that has opened its epoch and can be reached.
     #[error("no leader serves, after {waited:?}")]
     NoLeader {
@@ -614,6 +638,7 @@ impl NotReady {
             Some(failure) => Self::Failed(failure),
             None if status.draining => Self::Draining,
             None if !is_trusted => Self::NotTrusted { waited },
+            None if status.nobody_may_lead() => Self::NobodyMayLead { waited },
             None if !status.synced => Self::NotSynced { waited },
             None if !serving => {
                 let elected = status.leader.as_ref().map(|leader| leader.node.clone());
@@ -676,6 +701,7 @@ pub enum LeaveError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemberInfo;
 
     #[test]
     fn a_node_that_does_not_serve_says_what_it_lacks_first() {
@@ -684,6 +710,21 @@ mod tests {
         let mut status = Status::joining(&NodeName::new("a").unwrap());
         let says = |status: &Status, is_trusted| NotReady::of(status, is_trusted, waited);
         assert_eq!(says(&status, false), NotReady::NotTrusted { waited });
+        assert_eq!(says(&status, true), NotReady::NotSynced { waited });
+        let member = |may_lead| MemberInfo {
+            node: node.clone(),
+            address: String::new(),
+            admin: None,
+            synced: true,
+            session_open: true,
+            leads: false,
+            draining: false,
+            may_lead,
+            linked: true,
+        };
+        status.members = vec![member(false), member(false)];
+        assert_eq!(says(&status, true), NotReady::NobodyMayLead { waited });
+        status.members[1].may_lead = true;
         assert_eq!(says(&status, true), NotReady::NotSynced { waited });
         status.synced = true;
         assert_eq!(says(&status, true), NotReady::NoLeader { elected: None, waited });
@@ -697,6 +738,14 @@ mod tests {
         let failure = NodeFailure { part: "a part".into(), reason: "panicked".into() };
         status.failed = Some(failure.clone());
         assert_eq!(says(&status, false), NotReady::Failed(failure));
+    }
+
+    #[test]
+    fn who_may_not_hold_a_name_is_told_which_ones_it_may() {
+        let allowed = vec!["jobs/".to_owned(), "shop/".to_owned()];
+        let text = RegisterError::NotPermitted { name: "x".into(), allowed }.to_string();
+        let said = "the certificate of this node does not let it hold \"x\", but names that begin with \"jobs/\" or \"shop/\"";
+        assert_eq!(text, said);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use callsign_store::{
     mvcc::Mvcc,
     record::Record,
 };
-use callsign_transport::Kind;
+use callsign_transport::{Kind, Permits};
 
 use crate::core::{
     host::OnTake,
@@ -94,7 +94,7 @@ pub fn messages(bytes: &[u8]) {
             5 => {
                 let (node, incarnation) = (node(usize::from(first)), Incarnation(7));
                 world.step(Input::LinkDown { node: node.clone(), incarnation });
-                world.step(Input::LinkUp { node, incarnation, link: 1 });
+                world.step(Input::LinkUp { node, incarnation, link: 1, permits: Permits::default() });
             }
             6 => world.call(&String::from_utf8_lossy(piece), true),
             7 => world.call(&String::from_utf8_lossy(piece), false),
@@ -156,7 +156,12 @@ impl World {
         world.store.apply(&all);
         world.step(Input::SessionOpened(session(1)));
         for nth in [0, 2] {
-            world.step(Input::LinkUp { node: node(nth), incarnation: Incarnation(7), link: 1 });
+            world.step(Input::LinkUp {
+                node: node(nth),
+                incarnation: Incarnation(7),
+                link: 1,
+                permits: Permits::default(),
+            });
         }
         world
     }

@@ -86,9 +86,10 @@ pub use callsign_transport::BadSecret;
 #[cfg(feature = "tls")]
 pub use callsign_transport::BadTls;
 pub use callsign_transport::{
-    ActorAddress, BroadcastError, Broadcasted, Keys, KeysRefused, Kind, LinkId, LinkLimits, LinkStatus,
-    LinkTiming, MAX_SECRETS, MemoryNetwork, Network, P, PeerId, RactorClusterMessage, RactorMessage,
-    RefusalCounts, RemoteMessage, ResolveError, Secret, Security, StartError, Tls, remote_message,
+    ActorAddress, BadPermits, BroadcastError, Broadcasted, CertificateFault, Keys, KeysRefused, Kind, LinkId,
+    LinkLimits, LinkStatus, LinkTiming, MAX_SECRETS, MemoryNetwork, Network, P, PeerId, Permits,
+    RactorClusterMessage, RactorMessage, RefusalCounts, RemoteMessage, ResolveError, Secret, Security,
+    StartError, Tls, remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]

@@ -28,8 +28,16 @@ pub struct MemberInfo {
     pub leads: bool,
     /// Whether it is about to leave.
     pub draining: bool,
+    /// Whether it may lead: not by a certificate that says `lead=no`, and not with a priority of 0.
+    #[serde(default = "yes")]
+    pub may_lead: bool,
     /// Whether this node has a link to it. Itself, always.
     pub linked: bool,
+}
+
+/// What is known of a member of a version that does not say so.
+fn yes() -> bool {
+    true
 }
 
 /// Who leads.
@@ -75,6 +83,12 @@ pub struct Status {
 }
 
 impl Status {
+    /// Whether nobody leads, and nobody is a member who may.
+    pub(crate) fn nobody_may_lead(&self) -> bool {
+        let has_members = !self.members.is_empty();
+        self.leader.is_none() && has_members && self.members.iter().all(|member| !member.may_lead)
+    }
+
     /// What is left of it once the node has failed.
     pub(crate) fn of_failed(self, failure: NodeFailure) -> Self {
         let leader = self.leader.map(|leader| LeaderInfo { serving: false, ..leader });
@@ -115,6 +129,7 @@ impl Status {
             session_open: view.sessions.is_open(&row.session),
             leads: elected == Some(node),
             draining: row.draining,
+            may_lead: row.priority != 0,
             linked: node == me || member.is_linked(node),
         });
         Self {

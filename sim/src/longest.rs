@@ -149,7 +149,12 @@ impl Follower {
             );
             let incarnation = world.process(leads).expect("it was started").incarnation;
             it.step(Input::View(Arc::new(formed.view().clone())));
-            it.step(Input::LinkUp { node: it.leader.clone(), incarnation, link: 1 });
+            it.step(Input::LinkUp {
+                node: it.leader.clone(),
+                incarnation,
+                link: 1,
+                permits: callsign_transport::Permits::default(),
+            });
         }
         it
     }

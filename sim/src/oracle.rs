@@ -5,6 +5,7 @@
 //! check counts how often its premise held: a check that was never exercised proves nothing.
 
 mod answers;
+mod certificates;
 mod commits;
 mod counts;
 mod draining;
@@ -35,6 +36,7 @@ use callsign_store::{
     ids::{Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
     keys::RegistryKeys,
 };
+use callsign_transport::Permits;
 
 pub(crate) use self::duties::owed;
 pub use self::watches::Judged;
@@ -205,6 +207,8 @@ pub(crate) struct Inner {
     woken: BTreeMap<(NodeId, CoreId), (Duration, u32)>,
     /// How many batches in a row a leader asked the store for while names of the dead waited.
     passed_over: BTreeMap<NodeId, u32>,
+    /// The certificates that a node has had, if any restricts it.
+    permits: BTreeMap<NodeName, Vec<Permits>>,
     /// The actors of each node that are to be stopped or told.
     to_tell: BTreeMap<NodeId, told::ToTell>,
 }
@@ -277,6 +281,7 @@ impl Oracle {
             trusted_since: BTreeMap::new(),
             woken: BTreeMap::new(),
             passed_over: BTreeMap::new(),
+            permits: BTreeMap::new(),
             to_tell: BTreeMap::new(),
         })))
     }

@@ -85,6 +85,10 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     setup.watches = true;
     setup.seed = 1000 + kind;
     let mut world = World::new(setup);
+    for (node, permits) in (0..).zip(&profile.permits) {
+        world.apply(&Action::Certify { node, permits: permits.clone() });
+    }
+    world.begins_with_its_certificates();
     for (machine, start) in world.nodes.iter_mut().zip([70, 5000, 300, 12, 90_000, 2, 40, 800]) {
         machine.clock = NodeClock::new(Duration::from_secs(start));
     }
@@ -291,6 +295,9 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
     let Some(leader) = term.as_ref().and_then(|term| term.leader.as_ref()) else {
         return Some(format!("nobody leads: {term:?}"));
     };
+    if world.setup.id(leader.node.as_str()).is_some_and(|id| !world.permits(id).may_lead()) {
+        return Some(format!("{} leads, and must not", leader.node));
+    }
     let epoch = term.as_ref().map(|term| term.epoch);
     let mut is_serving = false;
     let end = world.oracle.end();

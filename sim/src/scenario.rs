@@ -2,11 +2,15 @@
 
 mod family;
 mod mixes;
+mod permits;
 mod standard;
 
 use std::collections::BTreeSet;
 
+use callsign_transport::Permits;
+
 pub use self::family::Scenario;
+pub(crate) use self::permits::drawn_permits;
 use crate::world::NodeId;
 
 /// Weights of what clients do.
@@ -94,6 +98,8 @@ pub struct Faults {
     pub back: u64,
     /// A part of a node panics: the node closes its session, and ends.
     pub fail: u64,
+    /// A node gets another certificate.
+    pub certify: u64,
 }
 
 /// What the store does to commits, in thousandths.
@@ -187,6 +193,8 @@ pub struct Profile {
     pub drag: Drag,
     /// How many operations a batch may have for the store to take it.
     pub most_ops: usize,
+    /// What the nodes may do by their certificates; those for which nothing is said, everything.
+    pub permits: Vec<Permits>,
     /// How many names of its own actors a member goes over at a time.
     pub own_names: usize,
 }

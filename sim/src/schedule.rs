@@ -10,7 +10,7 @@ use callsign_elector::settings::{Preset, Settings};
 use self::drag::Dragging;
 use crate::{
     rng::Rng,
-    scenario::Profile,
+    scenario::{Profile, drawn_permits},
     shared::Shared,
     world::{Action, CoreId, Fate, NodeId, Request, Want, World},
 };
@@ -506,6 +506,7 @@ impl Scheduler {
             faults.renew,
             faults.fail,
             faults.back,
+            faults.certify,
         ];
         if weights.iter().sum::<u64>() == 0 {
             return None;
@@ -578,6 +579,10 @@ impl Scheduler {
             19 => {
                 let most = [2, 6, 30][self.rng.index(3)];
                 Some(Action::GoBack { by: 1 + u8::try_from(self.rng.below(most)).unwrap_or(0) })
+            }
+            20 => {
+                let permits = drawn_permits(&mut self.rng, usize::from(node));
+                Some(Action::Certify { node, permits })
             }
             18 => world.process(node).map(|_| Action::Fail { node, of_session: self.rng.below(3) == 0 }),
             _ => {

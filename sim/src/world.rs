@@ -12,6 +12,7 @@ mod action;
 mod callers;
 mod calls;
 mod carry;
+mod certificates;
 mod clock;
 mod faults;
 mod groups;
@@ -39,7 +40,7 @@ use callsign_store::{
     keys::{ClusterKeys, RegistryKeys},
     mvcc::Mvcc,
 };
-use callsign_transport::LinkTiming;
+use callsign_transport::{LinkTiming, Permits};
 
 pub(crate) use self::groups::{group_of_id, is_member, limit_of};
 pub use self::{
@@ -175,6 +176,8 @@ impl Setup {
 pub struct Machine {
     /// What runs on it.
     pub process: Option<Shared<Process>>,
+    /// What it may do by the certificate that is on it.
+    pub permits: Permits,
     /// Its clock.
     pub clock: NodeClock,
     /// It cannot reach the store.
@@ -271,7 +274,8 @@ impl Eq for World {}
 impl World {
     /// Machines on which nothing runs yet, and an empty store.
     pub fn new(setup: Setup) -> Self {
-        let machine = Machine { process: None, clock: NodeClock::default(), outage: false };
+        let permits = Permits::default();
+        let machine = Machine { process: None, permits, clock: NodeClock::default(), outage: false };
         Self {
             now: Duration::from_secs(100),
             nodes: vec![machine; setup.names.len()],
@@ -379,6 +383,7 @@ impl World {
             Action::Configure { node, change } => self.configure(*node, *change),
             Action::Leave { node } => self.leave(*node),
             Action::Drain { node } => self.drain(*node),
+            Action::Certify { node, permits } => self.certify(*node, permits),
         }
     }
 }

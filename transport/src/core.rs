@@ -14,6 +14,7 @@ pub(crate) mod link;
 pub(crate) mod links;
 pub(crate) mod outbox;
 pub(crate) mod peer;
+pub(crate) mod permits;
 pub(crate) mod refusals;
 pub(crate) mod variant;
 pub(crate) mod versions;

@@ -8,6 +8,7 @@ use crate::{
     core::{
         agreed::{Carrier, Security},
         peer::LinkId,
+        permits::BadPermits,
         versions::Versions,
     },
     driver::secret::MAX_SECRETS,
@@ -321,6 +322,14 @@ pub enum CertificateFault {
         said: String,
         /// What it is for, `callsign://CLUSTER/NODE` each.
         certified: Vec<String>,
+    },
+    /// What it says that a node may do cannot be read.
+    #[error("says of {name} what cannot be read: {why}")]
+    Permits {
+        /// The node, `callsign://CLUSTER/NODE`.
+        name: String,
+        /// What is wrong with it.
+        why: BadPermits,
     },
     /// Something else.
     #[error("cannot be used: {0}")]

@@ -19,6 +19,7 @@ use crate::{
         link::{self, Link},
         outbox::Outbox,
         peer::{LinkId, PeerId, is_valid_name},
+        permits::Permits,
         versions::Versions,
     },
     driver::{
@@ -94,7 +95,7 @@ fn over_a_connection(hello: Hello, security: Security, dials: bool, bytes: &[u8]
         &callsign_store::Entropy::default(),
         |_| Ok(()),
     ));
-    if let Ok(peer) = peer {
+    if let Ok((peer, _)) = peer {
         assert!(keys.secrets.is_empty(), "{peer} was accepted without the secret");
         must_be_welcome(&peer);
         take_frames(&mut read);
@@ -111,8 +112,9 @@ fn of_the_core(mut hello: Hello, security: Security, mut bytes: &[u8]) {
             match effect {
                 Effect::NoiseRead(_) => next.push(Input::NoiseDone),
                 Effect::Tls { .. } => {
-                    let certified = Certified { cluster: "prod".into(), node: "a".into() };
-                    next.push(Input::TlsDone { names: vec![certified], binding: vec![7; 32] });
+                    let (cluster, node, permits) = ("prod".into(), "a".into(), Permits::default());
+                    let certified = Certified { cluster, node, permits };
+                    next.push(Input::TlsDone { names: Ok(vec![certified]), binding: vec![7; 32] });
                 }
                 Effect::Check(peer) => {
                     must_be_welcome(&peer);
@@ -123,7 +125,7 @@ fn of_the_core(mut hello: Hello, security: Security, mut bytes: &[u8]) {
                         Input::Welcome
                     });
                 }
-                Effect::Accept(peer) => {
+                Effect::Accept(peer, _) => {
                     must_be_welcome(&peer);
                     assert!(
                         !security.has_certificates() || &*peer.node == "a",

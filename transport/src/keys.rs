@@ -1,7 +1,7 @@
 //! What nodes know each other by: secrets that a cluster shares, certificates that name a node, or both.
 
 use crate::{
-    core::agreed::Security,
+    core::{agreed::Security, permits::Permits},
     driver::{secret::Secret, tls::Tls},
 };
 
@@ -25,6 +25,11 @@ impl Keys {
             (true, true) => Security::Certified,
             (false, true) => Security::Both,
         }
+    }
+
+    /// What a node may do by these: by its certificate, or everything without one.
+    pub fn permits(&self, cluster: &str, node: &str) -> Permits {
+        self.tls.as_ref().and_then(|tls| tls.permits(cluster, node)).unwrap_or_default()
     }
 }
 

@@ -54,6 +54,7 @@ mod tuning;
 pub use config::EndpointConfig;
 pub use core::agreed::{Carrier, Security};
 pub use core::peer::{Lane, LinkId, MAX_NAME, PeerId};
+pub use core::permits::{BadPermits, Permits};
 pub use core::refusals::{Refusal, RefusalCounts};
 #[doc(hidden)]
 pub use core::variant::VariantName;

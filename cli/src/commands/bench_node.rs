@@ -20,9 +20,12 @@ use crate::{
     output::LossyLines,
 };
 
+mod groups;
 mod lookups;
 mod registrations;
 mod sequential;
+mod starts;
+mod watches;
 
 /// How long a condition is waited for. The bench itself does not wait longer.
 const CONDITION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(100);
@@ -37,6 +40,11 @@ struct Node {
     registry: Registry,
     others: Vec<Registry>,
     actor: ActorRef<Echo>,
+    name: String,
+    /// What its readers of watches have seen.
+    seen: Arc<watches::Seen>,
+    /// What its members of groups have heard.
+    ears: Arc<groups::Ears>,
 }
 
 /// Runs the command.
@@ -131,6 +139,17 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
             });
             report(measured.await??)
         }
+        Order::Watch { readers } => report(watches::watch(node, readers)?),
+        Order::Watched { changes } => report(watches::watched(node, changes).await?),
+        Order::Note { prefix } => report(watches::note(node, &prefix)?),
+        Order::Noted { count } => report(watches::noted(node, count).await?),
+        Order::Acknowledged { names } => report(watches::acknowledged(node, names).await?),
+        Order::StartOneByOne { names, store } => report(starts::one_by_one(node, names, &store).await?),
+        Order::StartTogether { names, callers } => report(starts::together(node, names, callers).await?),
+        Order::JoinGroup { members, in_flight } => report(groups::join(node, members, in_flight).await?),
+        Order::AwaitMembers { count } => report(groups::await_members(node, count).await?),
+        Order::Broadcast => report(groups::broadcast(node)?),
+        Order::Heard { count } => report(groups::heard(node, count).await?),
         Order::RegisterAtLast { name } => report(registrations::register_at_last(node, &name).await?),
     }
 }
@@ -163,7 +182,8 @@ async fn join(name: &str, config: Config, registries: u32, count: Option<usize>)
         until(|| registry.count() == Ok(count), "the names").await?;
     }
     let took = Took { ns: now_ns() - start };
-    Ok((Node { registry, others, actor: echo::spawn(name).await? }, took))
+    let (actor, name) = (echo::spawn(name).await?, name.to_owned());
+    Ok((Node { registry, others, actor, name, seen: Arc::default(), ears: Arc::default() }, took))
 }
 
 /// Looks at a condition each millisecond until it holds.
@@ -176,4 +196,9 @@ async fn until(mut holds: impl FnMut() -> bool, what: &str) -> Result<()> {
     tokio::time::timeout(CONDITION_TIMEOUT, waiting)
         .await
         .with_context(|| format!("waited in vain for {what}"))
+}
+
+#[expect(clippy::cast_precision_loss)] // of a sample, not of a date
+fn micros(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e3
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Result;
-use callsign::{SharedStore, open_store};
+use callsign::{Permits, SharedStore, open_store};
 use callsign_store::{
     CommitOutcome, Proof,
     examine::{Finding, Verdict, examine},
@@ -125,9 +125,12 @@ fn keys(args: &Args, report: &mut Report) {
     }
     let names = if tls.names().is_empty() { "no node".to_owned() } else { tls.names().join(", ") };
     let days = tls.expires_in().map(|left| left.as_secs() / 86_400);
+    let of_node = args.name.as_ref().and_then(|name| tls.permits(&args.cluster, name));
+    let permits = of_node.filter(|permits| *permits != Permits::default());
     let said = format!(
-        "a certificate for {names}, good for {} days more",
-        days.map_or("many".into(), |d| d.to_string())
+        "a certificate for {names}, good for {} days more{}",
+        days.map_or("many".into(), |d| d.to_string()),
+        permits.map_or(String::new(), |permits| format!("; {permits}")),
     );
     report.push(if tls.names().is_empty() {
         Finding::new("certificate", Verdict::No, said)

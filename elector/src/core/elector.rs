@@ -20,6 +20,7 @@
 //! ```
 
 mod act;
+mod barred;
 mod handoff;
 mod lineage;
 mod plan;
@@ -42,6 +43,7 @@ use callsign_store::{
 
 use self::{
     act::Action,
+    barred::Barred,
     handoff::{Answer, Handoff},
     lineage::Known,
     reading::Reading,
@@ -138,6 +140,7 @@ pub struct Elector {
     leaving: Leaving,
     /// The last epoch in which this member led.
     led: Option<Epoch>,
+    barred: Barred,
     silence: Silence,
     handoff: Handoff,
     walk: Walk,
@@ -188,6 +191,7 @@ impl Elector {
             configure: None,
             leaving: Leaving::No,
             led: None,
+            barred: Barred::default(),
             handoff: Handoff::default(),
             walk: Walk::default(),
             reading: None,
@@ -283,7 +287,16 @@ impl Elector {
             Notice::Changed => self.stale = true,
             Notice::LeaderContact { epoch } => self.stale |= self.silence.contact(now, epoch),
             Notice::LinkDown { node } => self.silence.link(node, false),
-            Notice::LinkUp { node } => self.silence.link(node, true),
+            Notice::LinkUp { node, may_lead } => {
+                self.barred.other(&node, may_lead);
+                self.silence.link(node, true);
+            }
+            Notice::MayLead(may_lead) => {
+                // The row says whether it may: another join says it otherwise, and gives up the seat.
+                if self.barred.own(may_lead) && !planted!("bar-not-said-anew") {
+                    self.forget_join();
+                }
+            }
             Notice::Synced { epoch, position } => self.synced = Some((epoch, position)),
             Notice::HandoffDone { epoch } => self.handoff.answered(epoch, Answer::Done),
             Notice::HandoffFailed { epoch } => self.handoff.answered(epoch, Answer::Failed),

@@ -68,6 +68,8 @@ pub struct Facts {
     /// The nodes that the proposer has lost its links to. Of several that may be elected it prefers the others: who hangs keeps
     /// its session open for a while, and not its links.
     pub unlinked: BTreeSet<NodeName>,
+    /// The nodes that must not lead, by certificates that the proposer knows.
+    pub barred: BTreeSet<NodeName>,
 }
 
 impl Facts {
@@ -485,13 +487,16 @@ impl<'a> Transition<'a> {
     }
 
     fn candidates(&self) -> BTreeMap<NodeName, Candidate> {
-        let candidate = |row: &MemberRow| Candidate {
-            synced: row.synced,
-            alive: self.facts.is_open(&row.session),
-            priority: row.priority,
-            draining: row.draining,
+        let candidate = |(node, row): (&NodeName, &MemberRow)| {
+            let candidate = Candidate {
+                synced: row.synced,
+                alive: self.facts.is_open(&row.session),
+                priority: if self.facts.barred.contains(node) { 0 } else { row.priority },
+                draining: row.draining,
+            };
+            (node.clone(), candidate)
         };
-        self.after.members.iter().map(|(node, row)| (node.clone(), candidate(row))).collect()
+        self.after.members.iter().map(candidate).collect()
     }
 
     fn decide(&mut self, accuser: Option<&NodeName>) {

@@ -69,11 +69,18 @@ pub struct Membership<'a> {
 }
 
 impl<'a> Membership<'a> {
+    /// The name of the group, as users say it.
+    pub fn name(self) -> &'a str {
+        self.group.get(2..).unwrap_or_default()
+    }
+
     /// None: it is a name that users register.
+    #[inline]
     pub fn of(name: &'a str) -> Option<Self> {
-        if !name.starts_with(RESERVED) {
-            return None;
-        }
+        if name.starts_with(RESERVED) { Self::parse(name) } else { None }
+    }
+
+    fn parse(name: &'a str) -> Option<Self> {
         // The name of the group is the only part that may have a NUL in it.
         let mut parts = name.rsplitn(5, RESERVED);
         let (_node, _session, _actor) = (parts.next()?, parts.next()?, parts.next()?);
@@ -122,6 +129,7 @@ mod tests {
         ] {
             let name = group.member(&session, 5);
             assert_eq!(Membership::of(&name), Some(Membership { group: group.key(), limit }));
+            assert_eq!(group.key()[2..], *Membership::of(&name).unwrap().name());
             assert_eq!(check_name(&name), Err(BadName::Reserved));
             assert_ne!(name, group.member(&session, 6));
         }

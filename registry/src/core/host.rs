@@ -159,7 +159,8 @@ pub(crate) struct Host {
     claims: BTreeMap<Name, Claim>,
     claims_digest: u64,
     by_actor: BTreeMap<u64, BTreeSet<Name>>,
-    undecided: BTreeMap<RequestNumber, Open>,
+    /// Boxed: these maps move what they hold.
+    undecided: BTreeMap<RequestNumber, Box<Open>>,
     decided: AllDecided,
     /// Of both, the registrations.
     asking: Asking,
@@ -323,7 +324,11 @@ impl Host {
     ) {
         if let Some(number) = self.by_name.get(&name) {
             // It is being given up already, because its actor ended: whoever asks for just that waits for the same verdict.
-            let open = self.undecided.get_mut(number).or_else(|| self.decided.get_mut(*number));
+            let open = self
+                .undecided
+                .get_mut(number)
+                .map(|open| &mut **open)
+                .or_else(|| self.decided.get_mut(*number));
             if !self.queued.is_waiting(&name)
                 && let Some(open) = open
                 && open.caller.is_none()
@@ -476,7 +481,7 @@ impl Host {
         self.by_name.insert(open.name.clone(), number);
         self.outbox.insert(number);
         self.asking.begins(&open.wish, number);
-        self.undecided.insert(number, open);
+        self.undecided.insert(number, Box::new(open));
     }
 
     fn claim(&mut self, name: Name, claim: Claim) {
@@ -544,7 +549,8 @@ impl Host {
 
     /// The actor of an undecided request has ended.
     fn orphan(&mut self, number: RequestNumber) {
-        let open = self.undecided.get_mut(&number).or_else(|| self.decided.get_mut(number));
+        let open =
+            self.undecided.get_mut(&number).map(|open| &mut **open).or_else(|| self.decided.get_mut(number));
         if let Some(open) = open {
             open.is_orphan = !planted!("actor-end-forgotten");
         }

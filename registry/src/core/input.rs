@@ -15,7 +15,7 @@ use callsign_store::{
     ids::{Epoch, Incarnation, NodeName, Position, SessionId, SessionNumber},
     keys::RegistryKeys,
 };
-use callsign_transport::Kind;
+use callsign_transport::{Kind, Permits};
 
 use crate::{
     core::{
@@ -199,32 +199,57 @@ pub enum Call {
 }
 
 impl Call {
-    /// What a caller is told whose member has not answered: it may have heard the call, and may still act on it.
-    pub fn unanswered(&self, waited: Duration, at: Position) -> Answer {
+    /// What its caller is told if the member does not answer.
+    pub fn silence(&self) -> Silence {
         match self {
-            Self::Register { name, .. } => {
-                Answer::Registered(Err(RegisterError::Unknown { name: name.to_string(), waited }))
-            }
-            Self::Join { group, .. } => {
-                let name = group.key().to_string();
-                Answer::Registered(Err(RegisterError::Unknown { name, waited }))
-            }
-            Self::Start { name, .. } => {
-                let error = RegisterError::Unknown { name: name.to_string(), waited };
-                Answer::Started(Err(error.into()))
-            }
-            Self::Take { name, .. } => {
-                let error = RegisterError::Unknown { name: name.to_string(), waited };
-                Answer::Taken(Err(error.into()))
-            }
+            Self::Register { name, .. } => Silence::Register { name: name.clone() },
+            Self::Join { group, .. } => Silence::Register { name: group.key().clone() },
+            Self::Start { name, .. } => Silence::Start { name: name.clone() },
+            Self::Take { name, .. } => Silence::Take { name: name.clone() },
             Self::Unregister { name } | Self::Withdraw { name, .. } => {
+                Silence::Unregister { name: name.clone() }
+            }
+            Self::Update { name, .. } => Silence::Update { name: name.clone() },
+            Self::Consistent { .. } => Silence::Consistent,
+            Self::WaitFor { .. } => Silence::WaitFor,
+            Self::Ready => Silence::Ready,
+            Self::Drain => Silence::Drain,
+            Self::Leave => Silence::Leave,
+        }
+    }
+}
+
+/// A call that the member may not answer: what its caller is told then is made when that happens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Silence {
+    Register { name: Name },
+    Start { name: Name },
+    Take { name: Name },
+    Unregister { name: Name },
+    Update { name: Name },
+    Consistent,
+    WaitFor,
+    Ready,
+    Drain,
+    Leave,
+}
+
+impl Silence {
+    /// What a caller is told whose member has not answered: it may have heard the call, and may still act on it.
+    pub fn answer(&self, waited: Duration, at: Position) -> Answer {
+        let unknown = |name: &Name| RegisterError::Unknown { name: name.to_string(), waited };
+        match self {
+            Self::Register { name } => Answer::Registered(Err(unknown(name))),
+            Self::Start { name } => Answer::Started(Err(unknown(name).into())),
+            Self::Take { name } => Answer::Taken(Err(unknown(name).into())),
+            Self::Unregister { name } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
             }
-            Self::Update { name, .. } => {
+            Self::Update { name } => {
                 Answer::Updated(Err(UpdateError::Unknown { name: name.to_string(), waited }))
             }
-            Self::Consistent { .. } => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
-            Self::WaitFor { .. } => Answer::Reached(Err(at)),
+            Self::Consistent => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
+            Self::WaitFor => Answer::Reached(Err(at)),
             Self::Ready => Answer::Ready(false),
             Self::Drain => Answer::Drained(Drained::TimedOut),
             // It is going to.
@@ -305,7 +330,10 @@ pub enum Input {
     /// The node is in another lineage of the store from now on, or has lost what it knew of this one.
     Lineage(LineageId),
     /// A link to a node is up. `link` is the transport's number for it: no two links of a process have the same.
-    LinkUp { node: NodeName, incarnation: Incarnation, link: u64 },
+    /// `permits`: what the node may do, by the certificate that it showed.
+    LinkUp { node: NodeName, incarnation: Incarnation, link: u64, permits: Permits },
+    /// What this node may do, by its own certificate. Until this is said, everything.
+    Permits(Permits),
     /// The link is down. Everything that came over it came before this.
     LinkDown { node: NodeName, incarnation: Incarnation },
     /// A message came over the link that is up.
@@ -343,7 +371,10 @@ pub enum Input {
 pub enum Tell {
     /// A message of the leader's member of this epoch arrived.
     LeaderContact(Epoch),
-    LinkUp(NodeName),
+    LinkUp {
+        node: NodeName,
+        may_lead: bool,
+    },
     LinkDown(NodeName),
     /// The replica holds the end of the log.
     Synced(Epoch, Position),
@@ -375,7 +406,7 @@ impl From<Tell> for elector::Notice {
     fn from(tell: Tell) -> Self {
         match tell {
             Tell::LeaderContact(epoch) => Self::LeaderContact { epoch },
-            Tell::LinkUp(node) => Self::LinkUp { node },
+            Tell::LinkUp { node, may_lead } => Self::LinkUp { node, may_lead },
             Tell::LinkDown(node) => Self::LinkDown { node },
             Tell::Synced(epoch, position) => Self::Synced { epoch, position },
             Tell::HandoffDone(epoch) => Self::HandoffDone { epoch },

@@ -13,6 +13,7 @@
 //!                 '--- one op per name and batch |  unknown:  the same batch again, with the same nonce
 //! ```
 
+mod answering;
 mod decide;
 mod flight;
 mod memory;
@@ -43,6 +44,7 @@ use crate::core::{
     log::{Batch, BatchBuilder, LEAST_BATCH_BYTES, ONE_OPERATION, Op},
     message::{MESSAGE_BYTES, Message, Request, Verdict, Wish},
     name::Name,
+    permitted::Permitted,
     replica::{Applied, Replica},
     table::{RequestNumber, Table},
     tuning::Tuning,
@@ -67,9 +69,6 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 /// node's names, which keeps every replica busy for a moment. Shorter: a failover takes longer the more names the dead
 /// had. Longer: these are free later.
 const ASKED_AGAIN: Duration = Duration::from_millis(5);
-
-/// A verdict takes no more than 256 bytes: its number, and the entry of a holder, whose node has a name of 100 bytes at most.
-const VERDICTS_OF_A_MESSAGE: usize = MESSAGE_BYTES / 256;
 
 /// A request that waits to be decided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -405,7 +404,12 @@ impl Leader {
     }
 
     /// Begins what can begin. To be called when no more input waits, so that one batch takes all that came.
-    pub(crate) fn proceed<T: Table>(&mut self, turn: &mut Turn<'_>, replica: &Replica<T>) {
+    pub(crate) fn proceed<T: Table>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        replica: &Replica<T>,
+        permitted: &Permitted,
+    ) {
         let now = turn.now;
         self.rests_until = self.rests_until.filter(|at| now < *at);
         if !self.is_open || !self.is_settled() || self.rests_until.is_some() {
@@ -453,7 +457,14 @@ impl Leader {
                 later.push_back(pending);
                 continue;
             }
-            let (op, verdict) = decide(replica, &pending, position, &self.takers, &mut builder);
+            let decided = decide(replica, permitted, &pending, position, &self.takers, &mut builder);
+            let Some((op, verdict)) = decided else {
+                // As if it had been lost on its way: its host asks again, and there is a link by then.
+                if let Some(host) = self.hosts.get_mut(&*pending.session) {
+                    host.waiting.remove(&pending.number);
+                }
+                continue;
+            };
             if let Some(op) = op {
                 names.insert(pending.name.clone());
                 places.extend(place.map(str::to_owned));
@@ -467,7 +478,7 @@ impl Leader {
         }
         if builder.is_empty() && decisions.is_empty() {
             // All of them wait for names of the dead.
-            return self.proceed(turn, replica);
+            return self.proceed(turn, replica, permitted);
         }
         self.requests_first |= planted!("freeing-starves");
         if builder.is_empty() && planted!("rider-without-fence") {
@@ -506,39 +517,6 @@ impl Leader {
         if self.is_open {
             let message = Message::Heartbeat { epoch: self.epoch, end: replica.end() };
             effects.push(Effect::send(member.clone(), message));
-        }
-    }
-
-    fn answer(&mut self, position: Position, decisions: Vec<Decision>, effects: &mut Vec<Effect>) {
-        let mut by_host: BTreeMap<Arc<SessionId>, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
-        for Decision { pending: Pending { session, number, .. }, verdict } in decisions {
-            let Some(host) = self.hosts.get_mut(&*session) else { continue };
-            host.waiting.remove(&number);
-            host.decided.insert(number, (position, verdict.clone()));
-            match by_host.get_mut(&session) {
-                Some(verdicts) => verdicts.push((number, verdict)),
-                None => {
-                    by_host.insert(session, vec![(number, verdict)]);
-                }
-            }
-        }
-        for (session, verdicts) in by_host {
-            self.send_verdicts(&session, position, &verdicts, effects);
-        }
-    }
-
-    /// In as many messages as they fill.
-    fn send_verdicts(
-        &self,
-        session: &Arc<SessionId>,
-        position: Position,
-        verdicts: &[(RequestNumber, Verdict)],
-        effects: &mut Vec<Effect>,
-    ) {
-        for verdicts in verdicts.chunks(VERDICTS_OF_A_MESSAGE) {
-            let (epoch, session, verdicts) = (self.epoch, session.clone(), verdicts.to_vec());
-            let to = session.node.clone();
-            effects.push(Effect::send(to, Message::Verdicts { epoch, session, position, verdicts }));
         }
     }
 

@@ -45,6 +45,7 @@ use crate::core::{
     leader::{Leader, Outcome},
     log::CorruptBatch,
     message::Message,
+    permitted::Permitted,
     reads::{Reads, WentBack},
     replica::{Applied, Replica},
     snapshot::Walks,
@@ -118,6 +119,7 @@ pub struct Member<T> {
     told: Told,
     view: Arc<View>,
     links: BTreeMap<NodeName, Linked>,
+    permitted: Permitted,
     /// Members that are linked, without this one.
     linked: Vec<NodeName>,
     /// The leader that this member had contact with last, and its epoch. It has opened that epoch.
@@ -157,6 +159,7 @@ impl<T: Table> Member<T> {
             told: Told::default(),
             view: Arc::new(nothing_known()),
             links: BTreeMap::new(),
+            permitted: Permitted::new(config.me.clone()),
             linked: Vec::new(),
             following: None,
             ahead: Ahead::default(),
@@ -380,7 +383,11 @@ impl<T: Table> Member<T> {
                 self.host.on_session_lost(now.time);
             }
             Input::Lineage(lineage) => self.begin_lineage(now, lineage, effects),
-            Input::LinkUp { node, incarnation, link } => {
+            Input::Permits(permits) => self.permitted.own(permits),
+            Input::LinkUp { node, incarnation, link, permits } => {
+                let may_lead = permits.may_lead();
+                self.permitted.linked(&node, permits);
+                effects.push(Effect::Tell(Tell::LinkUp { node: node.clone(), may_lead }));
                 self.on_link_up(&node, Linked { incarnation, number: link }, effects);
             }
             Input::LinkDown { node, incarnation } => self.on_link_down(now, &node, incarnation, effects),
@@ -479,7 +486,6 @@ impl<T: Table> Member<T> {
         self.links.insert(node.clone(), linked);
         self.find_linked();
         self.redirect_requests();
-        effects.push(Effect::Tell(Tell::LinkUp(node.clone())));
         if let Some(leader) = &self.leader {
             leader.welcome(&self.replica, node, effects);
         }
@@ -518,6 +524,9 @@ impl<T: Table> Member<T> {
         }
         self.to_run.remove(node);
         self.ahead.forget(node);
+        if !self.view.members.contains_key(node) {
+            self.permitted.forget(node);
+        }
     }
 
     // ---- the store's answers
@@ -685,6 +694,7 @@ impl<T: Table> Member<T> {
             leader.proceed(
                 &mut Turn::new(now.time, &self.config.keys, &mut self.next_op, effects),
                 &self.replica,
+                &self.permitted,
             );
         }
         // A leader's own commit brings it to its end. Whoever took that from the log before the commit has answered

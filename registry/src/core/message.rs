@@ -109,7 +109,7 @@ pub enum Verdict {
     /// The name is the actor's, by the registration at `token`, changed last at `revision`.
     Granted { token: Position, revision: Position },
     /// Somebody holds it.
-    Taken { holder: Entry },
+    Taken { holder: Box<Entry> },
     /// The registration that was to be given up is not there, or not any more.
     Released,
     /// The metadata is what was asked for, by the change at `revision`.
@@ -117,21 +117,34 @@ pub enum Verdict {
     /// The metadata was changed before, at `revision`, which is not the one that was asked for.
     Moved { revision: Position },
     /// The registration that was to be changed is not there. Somebody else may hold the name.
-    NotHeld { holder: Option<Entry> },
-    /// The name is the other actor's, by the registration at `token`.
-    Transferred { token: Position },
-    /// The name is held as before: whoever was to have it has lost its session. It will never have it by this request.
-    Kept,
-    /// The registration that was to go to another actor is not there.
-    Gone,
+    NotHeld { holder: Option<Box<Entry>> },
     /// The semaphore in which a place was asked for has another limit, until nobody is in it.
     OtherLimit { limit: u32 },
+    /// By its certificate the session's node may hold names only that begin with these.
+    NotPermitted { allowed: Arc<[String]> },
+    /// The name is the other actor's, by the registration at `token`.
+    Transferred { token: Position },
+    /// The name is held as before, and the other actor will never have it by this request: its session is lost; or, by its
+    /// certificate, its node may hold names only that begin with these.
+    Kept { allowed: Option<Arc<[String]>> },
+    /// The registration that was to go to another actor is not there.
+    Gone,
 }
 
 impl Verdict {
+    /// About how many bytes it takes with its number, encoded; never less than it does. The entry of a holder has a node's name of
+    /// 100 bytes at most.
+    pub fn weight(&self) -> usize {
+        let prefixes = match self {
+            Self::NotPermitted { allowed } | Self::Kept { allowed: Some(allowed) } => &allowed[..],
+            _ => &[],
+        };
+        256 + prefixes.iter().map(|prefix| prefix.len() + 5).sum::<usize>()
+    }
+
     /// Whether the host may do, or go on with, something by it.
     pub fn is_grant(&self) -> bool {
-        matches!(self, Self::Granted { .. } | Self::Updated { .. } | Self::Kept)
+        matches!(self, Self::Granted { .. } | Self::Updated { .. } | Self::Kept { .. })
     }
 }
 

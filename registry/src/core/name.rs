@@ -1,11 +1,9 @@
 //! Names of actors.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 /// A registered name: 1 to [`MAX_NAME_BYTES`] bytes of UTF-8 that do not begin with a NUL character, compared byte by byte.
-pub type Name = Arc<str>;
+pub type Name = arcstr::ArcStr;
 
 /// The longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 512;

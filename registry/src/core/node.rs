@@ -19,18 +19,25 @@
 //!
 //! Promises: a registry hears everything that the session says from its joining on, and first how the session is then; the session
 //! hears that the node leads while it leads some registry; the node is linked to the members of all its registries; a node that
-//! leaves, or has failed, closes its session, and is gone when that is confirmed.
+//! leaves, or has failed, closes its session, and is gone when that is confirmed; a registry knows what the node may do by its
+//! certificate before it joins, and hears of each change.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use callsign_elector::session::{self, Session, SessionConfig, SessionEvent, TimingError};
+use callsign_elector::{
+    elector,
+    session::{self, Session, SessionConfig, SessionEvent, TimingError},
+};
 use callsign_store::{
     Time,
     ids::{NodeName, RegistryName},
     planted,
 };
 
+use callsign_transport::Permits;
+
 use super::{
+    input::Input,
     leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},
     registry::Told,
 };
@@ -46,6 +53,8 @@ pub enum NodeInput {
     Tells(RegistryName, session::Input),
     /// The members of a registry, and where they are.
     Members(RegistryName, Vec<(NodeName, String)>),
+    /// What it may do, by its certificate. Until this is said, everything.
+    Permits(Permits),
     /// Something that matters to a node that leaves.
     Leaving(LeavingInput),
 }
@@ -76,6 +85,7 @@ pub struct NodeCore {
     /// What the session is told to be closed.
     closes: session::Input,
     leaving: Leaving,
+    permits: Permits,
     joined: BTreeSet<RegistryName>,
     /// The registries that it leads.
     leads: BTreeSet<RegistryName>,
@@ -94,6 +104,7 @@ impl NodeCore {
             told: VecDeque::new(),
             closes: session::Input::Leave,
             leaving: Leaving::new(times),
+            permits: Permits::default(),
             joined: BTreeSet::new(),
             leads: BTreeSet::new(),
             members: BTreeMap::new(),
@@ -128,6 +139,10 @@ impl NodeCore {
             return true;
         }
         self.joined.insert(registry.clone());
+        // Before it can say that it joins.
+        if self.permits != Permits::default() {
+            Self::tell_permits(registry, &self.permits, effects);
+        }
         for event in current.iter().filter(|_| !planted!("joiner-not-told")) {
             Self::pass_on(registry, event, effects);
         }
@@ -156,8 +171,20 @@ impl NodeCore {
                 self.members.insert(registry, members);
                 effects.push(NodeEffect::Peers(self.peers()));
             }
+            NodeInput::Permits(permits) if permits != self.permits => {
+                self.permits = permits;
+                self.joined.iter().for_each(|registry| Self::tell_permits(registry, &self.permits, effects));
+            }
+            NodeInput::Permits(_) => {}
             NodeInput::Leaving(input) => self.step_leaving(now, input, effects),
         }
+    }
+
+    fn tell_permits(registry: &RegistryName, permits: &Permits, effects: &mut Vec<NodeEffect>) {
+        let may_lead = elector::Notice::MayLead(permits.may_lead());
+        let told =
+            [Told::Elector(elector::Input::Notice(may_lead)), Told::Member(Input::Permits(permits.clone()))];
+        effects.extend(told.map(|told| NodeEffect::ToRegistry(registry.clone(), told)));
     }
 
     fn step_session(&mut self, now: Time, input: session::Input, effects: &mut Vec<NodeEffect>) {

@@ -89,4 +89,10 @@ pub enum Refusal {
     /// Whoever was to have the name has lost its session, or does not want it any more.
     #[error("whoever was to have it is gone")]
     TakerGone,
+    /// By its certificate, the node that was to have it may hold names only that begin with these.
+    #[error("by its certificate the node may hold only names that begin with {}", .allowed.join(" or "))]
+    NotPermitted {
+        /// The beginnings.
+        allowed: Vec<String>,
+    },
 }

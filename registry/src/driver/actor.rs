@@ -38,6 +38,7 @@ mod holding;
 mod pumps;
 mod recorders;
 mod repeated;
+mod trusted;
 mod watched;
 mod watching;
 
@@ -277,7 +278,12 @@ impl Driver {
         if **self.shared.term.load() != *term {
             self.shared.term.store(Arc::new(term.clone()));
         }
-        if **self.shared.status.load() != status {
+        let former = self.shared.status.load();
+        if **former != status {
+            if status.nobody_may_lead() && !former.nobody_may_lead() {
+                let (registry, node) = (&self.channel, &status.node);
+                tracing::warn!(registry, %node, "nobody leads, and by their certificates or priorities no member may");
+            }
             self.metrics.status(&status, self.shared.table.count());
             self.shared.status.store(Arc::new(status));
             self.shared.changed.notify_waiters();

@@ -105,6 +105,7 @@ pub(super) fn of_group(error: RegisterError, group: &Name) -> RegisterError {
     match error {
         RegisterError::Taken { holder, .. } => RegisterError::Taken { name: group(), holder },
         RegisterError::SessionLost { .. } => RegisterError::SessionLost { name: group() },
+        RegisterError::NotPermitted { allowed, .. } => RegisterError::NotPermitted { name: group(), allowed },
         RegisterError::Unknown { waited, .. } => RegisterError::Unknown { name: group(), waited },
         other => other,
     }

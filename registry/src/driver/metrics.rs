@@ -341,6 +341,7 @@ fn refusal(error: &RegisterError) -> &'static str {
         RegisterError::Draining { .. } => "draining",
         RegisterError::Left => "left",
         RegisterError::OtherLimit { .. } => "other_limit",
+        RegisterError::NotPermitted { .. } => "not_permitted",
         RegisterError::Failed(_) => "failed",
     }
 }

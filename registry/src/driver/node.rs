@@ -18,7 +18,7 @@ use callsign_store::{
     lock::lock,
     supervision::{Part, Supervisor},
 };
-use callsign_transport::{Endpoint, EndpointConfig, Tasks};
+use callsign_transport::{Endpoint, EndpointConfig, Keys, KeysRefused, Permits, Tasks};
 use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
@@ -85,6 +85,8 @@ pub(crate) struct Node {
     joined: Mutex<BTreeMap<RegistryName, Joined>>,
     core: Arc<Stepped>,
     leaves: Leaves,
+    /// One at a time.
+    changing_keys: Mutex<()>,
 }
 
 impl Node {
@@ -163,6 +165,7 @@ impl Node {
             name,
             core,
             leaves: Leaves::default(),
+            changing_keys: Mutex::new(()),
             incarnation,
             cluster,
             store,
@@ -175,6 +178,7 @@ impl Node {
             joined: Mutex::new(BTreeMap::new()),
         });
         node.core.belongs_to(&node);
+        node.takes_permits(&Permits::default());
         failing::supervise(&node);
         Ok(node)
     }
@@ -298,7 +302,7 @@ impl Node {
             }
             NodeEffect::Trusted(registry) => {
                 if let Some(shared) = self.shared_of(&registry) {
-                    shared.trusted.notify_waiters();
+                    shared.trusted.tell();
                 }
             }
             NodeEffect::Peers(peers) => {
@@ -307,6 +311,23 @@ impl Node {
             }
             NodeEffect::Leaving(effect) => self.carry_out_leaving(effect),
         }
+    }
+
+    /// Replaces secrets and certificates. What this node may do by the new ones its registries hear before this returns.
+    pub(crate) fn set_keys(self: &Arc<Self>, keys: Keys) -> Result<bool, KeysRefused> {
+        let _alone = lock(&self.changing_keys); // so that nobody is told last of keys that were replaced before
+        let former = self.endpoint.permits();
+        let has_changed = self.endpoint.set_keys(keys)?;
+        self.takes_permits(&former);
+        Ok(has_changed)
+    }
+
+    fn takes_permits(self: &Arc<Self>, former: &Permits) {
+        let permits = self.endpoint.permits();
+        if permits != *former {
+            tracing::info!(node = %self.name, "by the certificate of this node, {permits}");
+        }
+        self.step(NodeInput::Permits(permits));
     }
 
     /// Has the own member say what is to be set for all members of a registry.

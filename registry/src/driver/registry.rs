@@ -9,6 +9,7 @@ use callsign_store::{
     supervision::NodeFailure,
 };
 use callsign_transport::{ActorAddress, Endpoint, Keys, KeysRefused, RemoteMessage};
+use futures::FutureExt;
 use ractor::{ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorStatus};
 
 use crate::{
@@ -220,8 +221,14 @@ impl Registry {
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
         let ask = |wait| {
-            let asked = self.ask_once(call.clone(), wait, keeps.clone(), cell.clone());
-            async { ControlFlow::<Infallible, _>::Continue(asked.await) }
+            let answer = self.shared.register(call.clone(), wait, keeps.clone(), cell.clone());
+            // Mapped, as an `async` block would keep the future twice.
+            answer.map(|answer| {
+                ControlFlow::<Infallible, _>::Continue(match answer {
+                    Some(Answer::Registered(answer)) => answer,
+                    _ => Err(self.unasked()),
+                })
+            })
         };
         let ControlFlow::Continue(granted) = self.ask_by_core(caller, ask).await;
         granted
@@ -251,19 +258,18 @@ impl Registry {
     where
         F: Future<Output = ControlFlow<B, Result<Granted, RegisterError>>>,
     {
-        let mut trusted = Box::pin(self.shared.trusted.notified());
+        let mut trusted = 0;
         let mut input = CallerInput::Begin;
         while let Some(effect) = caller.step(self.shared.now(), self.node.outage.lasting(), input) {
             input = match effect {
                 CallerEffect::Ask(wait) => {
                     // Before the call: trust that comes back while it is being refused is not missed.
-                    trusted.set(self.shared.trusted.notified());
-                    trusted.as_mut().enable();
+                    trusted = self.shared.trusted.times();
                     CallerInput::Answered(ask(wait).await?)
                 }
                 CallerEffect::AwaitTrust(until) => tokio::select! {
                     biased;
-                    () = trusted.as_mut() => CallerInput::Trusted,
+                    () = self.shared.trusted.more_than(trusted) => CallerInput::Trusted,
                     () = self.clock().sleep_until(until) => CallerInput::Wake,
                 },
                 CallerEffect::Done(how) => return ControlFlow::Continue(how),
@@ -276,19 +282,6 @@ impl Registry {
     /// What a call is told that the member did not answer.
     pub(super) fn unasked(&self) -> RegisterError {
         self.shared.failure().cloned().map_or(RegisterError::Left, RegisterError::Failed)
-    }
-
-    async fn ask_once(
-        &self,
-        call: Call,
-        wait: Duration,
-        keeps: Keeps,
-        cell: ActorCell,
-    ) -> Result<Granted, RegisterError> {
-        match self.shared.register(call, wait, keeps, cell).await {
-            Some(Answer::Registered(answer)) => answer,
-            _ => Err(self.unasked()),
-        }
     }
 
     /// Gives up a name that an actor of this node holds. Returns the position from which it is free.
@@ -577,11 +570,12 @@ impl Registry {
     }
 
     /// Replaces the secrets and certificates of the node, for all links that are made from now on; those that are there stay.
-    /// Returns whether anything changed. An error changes nothing.
+    /// But if the certificate says something else of what this node may do, all its links are made again, and it goes by that for all that
+    /// is asked from now on. Returns whether anything changed. An error changes nothing.
     ///
     /// To change a secret on a living cluster without cutting it, each step on every node before the next: accept both
     /// (`[old, new]`), show the new one (`[new, old]`), accept only that (`[new]`). For authorities it is the same.
     pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
-        self.node.endpoint.set_keys(keys)
+        self.node.set_keys(keys)
     }
 }

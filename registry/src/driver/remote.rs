@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_transport::{ActorAddress, LinkStatus, RefusalCounts, RemoteMessage, ResolveError};
+use callsign_transport::{ActorAddress, LinkStatus, Permits, RefusalCounts, RemoteMessage, ResolveError};
 use ractor::ActorRef;
 
 use crate::driver::{node::Node, registry::Registry};
@@ -71,6 +71,11 @@ impl Remote {
     /// peers cannot reach were refused, as `no-such-actor`, and calls, as `too-many-calls`.
     pub fn refusal_counts(&self) -> RefusalCounts {
         self.node.endpoint.refusal_counts()
+    }
+
+    /// What this node may do, by its certificate.
+    pub fn permits(&self) -> Permits {
+        self.node.endpoint.permits()
     }
 
     /// For how long the node's certificate is still valid. `None`: it has none, or that cannot be told.

@@ -395,8 +395,10 @@ fn an_answer_to_one_incarnation_is_never_for_the_next_although_both_come_in_one_
         tuning: Tuning::default(),
     };
     let mut registry = RegistryCore::of_member(config, BTreeMap::<Name, Row>::new());
-    let up =
-        |incarnation, link| Input::LinkUp { node: name("b"), incarnation: Incarnation(incarnation), link };
+    let up = |incarnation, link| {
+        let permits = callsign_transport::Permits::default();
+        Input::LinkUp { node: name("b"), incarnation: Incarnation(incarnation), link, permits }
+    };
     let asks = || Input::Message { from: name("b"), message: Message::SnapshotWanted { id: 1 } };
     let mut effects = Vec::new();
     let down = Input::LinkDown { node: name("b"), incarnation: Incarnation(2) };

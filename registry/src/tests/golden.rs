@@ -14,6 +14,7 @@ use crate::{
         log::{Batch, CorruptBatch, Op},
         message::{BadMessage, Chunk, ChunkHeld, ChunkRow, Message, Request, Verdict, Wish},
         meta::Meta,
+        name::Name,
         replica::Replica,
         table::RequestNumber,
         taking::{Refusal, Taker, Taking},
@@ -35,12 +36,12 @@ fn meta() -> Meta {
     Meta::new(&BTreeMap::from([("zone", "eu")])).unwrap()
 }
 
-fn register(name: Arc<str>, request: RequestNumber, meta: Option<Meta>) -> Op {
+fn register(name: Name, request: RequestNumber, meta: Option<Meta>) -> Op {
     Op::Register { name, session: 0, request, actor: Some(40), kind: KIND, meta }
 }
 
 fn ops() -> Vec<(&'static str, Op)> {
-    let (name, request): (Arc<str>, _) = ("pricing".into(), RequestNumber(300));
+    let (name, request): (Name, _) = ("pricing".into(), RequestNumber(300));
     let bind = |name, meta| Op::Bind { name, position: Position(69_998), request, actor: 40, meta };
     let unregister = |why| Op::Unregister { name: name.clone(), position: Position(69_999), why };
     vec![
@@ -169,17 +170,22 @@ fn messages() -> Vec<(&'static str, Message)> {
             }),
         ),
         ("Verdicts/Transferred", verdict(Verdict::Transferred { token: position })),
-        ("Verdicts/Kept", verdict(Verdict::Kept)),
+        ("Verdicts/Kept", verdict(Verdict::Kept { allowed: None })),
+        ("Verdicts/Kept/permits", verdict(Verdict::Kept { allowed: Some(vec!["shop/".to_owned()].into()) })),
         ("Verdicts/Gone", verdict(Verdict::Gone)),
         ("Verdicts/Granted", verdict(Verdict::Granted { token: Position(69_998), revision: position })),
-        ("Verdicts/Taken", verdict(Verdict::Taken { holder: holder.clone() })),
-        ("Verdicts/Taken/starting", verdict(Verdict::Taken { holder: starting })),
+        ("Verdicts/Taken", verdict(Verdict::Taken { holder: Box::new(holder.clone()) })),
+        ("Verdicts/Taken/starting", verdict(Verdict::Taken { holder: Box::new(starting) })),
         ("Verdicts/Released", verdict(Verdict::Released)),
         ("Verdicts/Updated", verdict(Verdict::Updated { revision: position })),
         ("Verdicts/Moved", verdict(Verdict::Moved { revision: position })),
-        ("Verdicts/NotHeld", verdict(Verdict::NotHeld { holder: Some(holder) })),
+        ("Verdicts/NotHeld", verdict(Verdict::NotHeld { holder: Some(Box::new(holder)) })),
         ("Verdicts/NotHeld/free", verdict(Verdict::NotHeld { holder: None })),
         ("Verdicts/OtherLimit", verdict(Verdict::OtherLimit { limit: 4 })),
+        (
+            "Verdicts/NotPermitted",
+            verdict(Verdict::NotPermitted { allowed: vec!["shop/".to_owned()].into() }),
+        ),
         ("Replicate", Message::Replicate { epoch, position, batch: Bytes::from_static(b"batch") }),
         ("ApplyNamesSnapshot", Message::ApplyNamesSnapshot { epoch, batches: batches.clone() }),
         ("Heartbeat", Message::Heartbeat { epoch, end: end(70_000) }),

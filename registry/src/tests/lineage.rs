@@ -375,7 +375,15 @@ fn in_lineage_1() -> (RegistryCore<BTreeMap<Name, Row>>, LineageId) {
         MemberConfig { me: node("a"), incarnation: Incarnation(1), keys, seed: 1, tuning: Tuning::default() };
     let mut member = RegistryCore::of_member(config, BTreeMap::new());
     let lineage = LineageId { number: LineageNumber(1), nonce: Nonce(7) };
-    step(&mut member, Input::LinkUp { node: node("b"), incarnation: Incarnation(2), link: 1 });
+    step(
+        &mut member,
+        Input::LinkUp {
+            node: node("b"),
+            incarnation: Incarnation(2),
+            link: 1,
+            permits: callsign_transport::Permits::default(),
+        },
+    );
     step(&mut member, Input::Lineage(lineage));
     (member, lineage)
 }

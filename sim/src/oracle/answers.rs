@@ -177,6 +177,11 @@ impl Oracle {
             return inner.fail(Check::AnswerOnce, format!("call {id:?} was not open: {answer:?}"));
         };
         inner.told[at].name = name.unwrap_or(inner.told[at].name);
+        if let Answer::Registered(Err(error)) | Answer::Started(Err(NotStarted::Register(error))) = &answer
+            && matches!(error, RegisterError::NotPermitted { .. })
+        {
+            inner.check_not_permitted(at);
+        }
         let outcome = match answer {
             Answer::Registered(Err(RegisterError::OtherLimit { limit })) => Outcome::OtherLimit { limit },
             Answer::Registered(Ok(granted)) => Outcome::Granted { token: granted.token },

@@ -206,8 +206,13 @@ impl Inner {
         }
         let Some(new) = after.leader() else { return };
         let Some(row) = after.members.get(new) else { return };
+        self.check_certificate_of_leader(new);
         self.counts.add(Check::Electable, 1);
-        let may_lead = |row: &MemberRow| row.synced && row.priority != 0 && self.is_open(&row.session);
+        // Whoever has a certificate that bars it may be passed over, whatever its row says.
+        let is_barred = |row: &MemberRow| self.is_barred(&row.session.node);
+        let may_lead = |row: &MemberRow| {
+            row.synced && row.priority != 0 && self.is_open(&row.session) && !is_barred(row)
+        };
         let others = after.members.iter().filter(|(node, row)| *node != new && may_lead(row)).count();
         let former = before.leader().filter(|_| gives_up);
         let stays = |(node, other): (&NodeName, &MemberRow)| {

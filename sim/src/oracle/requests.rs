@@ -117,6 +117,7 @@ impl Inner {
                 continue;
             };
             let session: &SessionId = &batch.sessions[*session as usize];
+            self.check_certificate_of_holder(&session.node, name);
             self.counts.add(Check::ReadOpen, 1);
             if self.closed.get(session).is_some_and(|step| *step < began) {
                 let what = format!(

@@ -231,6 +231,7 @@ impl Oracle {
     pub(crate) fn at_rest(&mut self, world: &World) {
         let Some(inner) = self.edit() else { return };
         inner.all_have_looked();
+        inner.forget_certificates(world);
         for node in world.ids() {
             inner.check_node(world, node);
         }

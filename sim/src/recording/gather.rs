@@ -1,6 +1,6 @@
 //! Takes out of each step what is to be held against the other recordings.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path};
 
 use bytes::Bytes;
 use callsign::{
@@ -320,7 +320,7 @@ impl<'a> OfMember<'a> {
         let mut former = self.claims.iter().peekable();
         for (name, _, token) in core.holds().filter(|(name, ..)| !core.is_suspended(name)) {
             // Mostly it is the very same name, of which only the address is looked at.
-            let is_same = |held: &Name| Arc::ptr_eq(held, name) || held == name;
+            let is_same = |held: &Name| Name::ptr_eq(held, name) || held == name;
             while let Some((gone, _)) = former.next_if(|(held, _)| !is_same(held) && *held < name) {
                 ended.push(gone.clone());
             }

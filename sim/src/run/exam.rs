@@ -7,11 +7,14 @@ use super::{act, come_to_rest};
 use crate::{
     oracle::{Check, Outcome},
     schedule::Scheduler,
-    world::{Action, NodeId, Want, World},
+    world::{Action, NodeId, Want, World, name_of},
 };
 
 /// What is refused was not done, and is asked again: a process that was not scheduled for long can lapse at rest, too.
 const EXAM_ATTEMPTS: usize = 6;
+
+/// Names from this one on are in no certificate.
+const NOBODYS: u8 = 40;
 
 /// Asks for every name that clients used, and for one that nobody used. False: it came to no good end.
 pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>) -> bool {
@@ -28,9 +31,18 @@ pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut 
             } else {
                 let node = scheduler.rng().below(world.nodes.len() as u64);
                 let want = Want::Register { name: *name, stops: false };
-                Action::Call { node: NodeId::try_from(node).unwrap_or(0), want }
+                let node = NodeId::try_from(node).unwrap_or(0);
+                // The first one may hold all names.
+                let may = world.permits(node).allows(&name_of(*name));
+                Action::Call { node: if may { node } else { 0 }, want }
             };
             act(world, trace, action);
+        }
+        // Who may not have a name is told so, by the certificate that it has now.
+        let restricted: Vec<_> = world.ids().filter(|id| world.permits(*id).names().is_some()).collect();
+        for node in restricted {
+            let want = Want::Register { name: NOBODYS + node, stops: false };
+            act(world, trace, Action::Call { node, want });
         }
         for node in &readers {
             act(world, trace, Action::Call { node: *node, want: Want::Consistent { name: 0 } });

@@ -67,6 +67,8 @@ pub enum Scenario {
     WentBack,
     /// Nodes of which a part panics, that of the session too.
     Failing,
+    /// Nodes whose certificates say which names they may hold, and whether they lead; and certificates that are replaced.
+    Permitted,
     /// Clocks that drift apart faster than was promised. Must break P1.
     Drift,
 }
@@ -91,6 +93,7 @@ impl Scenario {
             Check::BuiltOnNewer => self == Self::Versions,
             Check::Configured | Check::RankedFirst => self == Self::Configured,
             Check::AskedAgain => self == Self::Callers,
+            Check::Permitted | Check::NotPermitted | Check::MayLead => self == Self::Permitted,
             Check::FailedClosed => self == Self::Failing,
             Check::RaisedForALoss | Check::CountedOn | Check::WaitedOut | Check::WentBack => {
                 self == Self::WentBack

@@ -1,6 +1,6 @@
 //! What each scenario makes of the standard mix.
 
-use super::Drag;
+use super::{Drag, permits::drawn_permits};
 use super::{Faults, Profile, Scenario, StoreFaults, Work, standard::standard};
 use crate::rng::Rng;
 
@@ -403,6 +403,32 @@ impl Scenario {
                 profile.aim = rng.below(3) * 300;
                 profile.proof = rng.below(2) == 0;
                 profile.steps = 300;
+            }
+            Self::Permitted => {
+                profile.nodes = 2 + rng.index(4);
+                profile.names = 4;
+                // As new nodes, so that they join with what their certificates say.
+                profile.from_nothing = true;
+                let drawn = (0..profile.nodes).map(|node| drawn_permits(rng, node)).collect();
+                profile.permits = drawn;
+                profile.work =
+                    Work { register: 25, unregister: 15, join: 6, acquire: 6, start: 8, ..profile.work };
+                profile.work.resign = 3 + rng.below(3) * 6;
+                profile.faults = Faults {
+                    certify: [0, 6, 20][rng.index(3)],
+                    crash: rng.below(6),
+                    start: 8,
+                    cut: 3,
+                    block: rng.below(4),
+                    land: 4,
+                    pause: rng.below(3),
+                    ..Faults::default()
+                };
+                profile.fault = 30;
+                profile.budget = 16;
+                profile.call = 150;
+                profile.aim = rng.below(3) * 300;
+                profile.steps = 400;
             }
             Self::Drift => {
                 profile.faults = Faults { pause: 6, outage: 12, ..Faults::default() };

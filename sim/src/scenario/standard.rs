@@ -75,6 +75,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         sweep: 3000,
         drag: Drag::Nothing,
         most_ops: usize::MAX,
+        permits: Vec::new(),
         own_names: 64,
     }
 }

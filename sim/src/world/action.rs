@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use callsign::cores::Queue;
 use callsign_elector::settings::Settings;
+use callsign_transport::Permits;
 use serde::{Deserialize, Serialize};
 
 use super::{NodeId, Want};
@@ -265,6 +266,13 @@ pub enum Action {
         /// Which.
         node: NodeId,
     },
+    /// A node gets another certificate.
+    Certify {
+        /// Which.
+        node: NodeId,
+        /// What it may do by it.
+        permits: Permits,
+    },
 }
 
 impl Action {
@@ -343,6 +351,7 @@ impl Action {
             Self::Configure { .. } => "configure",
             Self::Leave { .. } => "leave",
             Self::Drain { .. } => "drain",
+            Self::Certify { .. } => "another certificate",
         }
     }
 }

@@ -6,7 +6,7 @@ use callsign::cores::{Input, Message, Queue};
 use callsign_elector::record::LogEnd;
 use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position};
 use callsign_transport::{
-    DownReason, LinkId, PeerId,
+    DownReason, LinkId, PeerId, Permits,
     cores::{Effect, Farewell, Input as LinksInput, Link, LinkEffect, LinkInput},
 };
 
@@ -51,6 +51,8 @@ pub struct End {
     pub incarnation: Incarnation,
     /// Its number for the link.
     pub link: LinkId,
+    /// What it may do by the certificate that it shows.
+    pub permits: Permits,
     /// The core.
     pub core: Link,
     /// It neither sends nor takes anything any more.
@@ -109,7 +111,7 @@ impl World {
         self.conns.retain(|conn| !(conn.ends[0].is_closed && conn.ends[1].is_closed));
     }
 
-    fn link_end(&self, node: NodeId, link: LinkId) -> Option<(usize, usize)> {
+    pub(super) fn link_end(&self, node: NodeId, link: LinkId) -> Option<(usize, usize)> {
         self.conns.iter().enumerate().find_map(|(at, conn)| {
             // A successor counts from the beginning again, while the other end may not know that this one is closed.
             let is_it = |end: &End| end.node == node && end.link == link && !end.is_closed;
@@ -136,7 +138,8 @@ impl World {
                 Effect::Up { link, peer } => {
                     let Ok(name) = NodeName::new(&peer.node) else { continue };
                     let incarnation = Incarnation(peer.incarnation);
-                    let up = Input::LinkUp { node: name, incarnation, link: link.0 };
+                    let permits = self.shown(node, link);
+                    let up = Input::LinkUp { node: name, incarnation, link: link.0, permits };
                     self.tell_member(node, Queue::OfLinks, up);
                 }
                 Effect::Down { peer, .. } => {
@@ -172,7 +175,8 @@ impl World {
         process.last_link += 1;
         let link = LinkId(process.last_link);
         let incarnation = process.incarnation;
-        Some(End { node, incarnation, link, core: Link::new(now, timing), is_closed: false })
+        let permits = self.permits(node).clone();
+        Some(End { node, incarnation, link, permits, core: Link::new(now, timing), is_closed: false })
     }
 
     fn dial(&mut self, node: NodeId, to: &str) {
@@ -209,7 +213,7 @@ impl World {
 
     // ---- one link
 
-    fn step_end(&mut self, at: usize, end: usize, input: LinkInput) {
+    pub(super) fn step_end(&mut self, at: usize, end: usize, input: LinkInput) {
         let Some(conn) = self.conns.get(at) else { return };
         if conn.ends[end].is_closed {
             return;
@@ -343,11 +347,14 @@ impl World {
         }
         let is_leaving = self.process(node).is_some_and(|process| process.node.leaving().has_begun());
         self.step_links(node, LinksInput::Authenticated { link, peer: peer.clone(), via });
+        let is_up = self.process(node).is_some_and(|process| process.links.is_up(link));
         if !is_leaving {
-            let is_up = self.process(node).is_some_and(|process| process.links.is_up(link));
             let mut oracle = std::mem::take(&mut self.oracle);
             oracle.authenticated(self, node, peer, is_up);
             self.oracle = oracle;
+        }
+        if is_up {
+            self.look_at_what_was_shown(node, link);
         }
     }
 

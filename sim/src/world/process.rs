@@ -7,7 +7,8 @@ use std::{
 };
 
 use callsign::cores::{
-    CallId, CallerInput, Input, LeavingTimes, MemberConfig, NodeCore, QUEUES, Queue, RegistryCore, Row, Told,
+    CallId, CallerInput, Input, LeavingTimes, MemberConfig, NodeCore, NodeInput, QUEUES, Queue, RegistryCore,
+    Row, Told,
 };
 use callsign_elector::{
     elector::{ElectorConfig, Input as ElectorInput},
@@ -203,7 +204,10 @@ impl World {
             return false;
         }
         let incarnation = self.incarnation();
-        let Ok(core) = NodeCore::new(self.session_config(node, incarnation), LEAVING) else { return false };
+        let config = self.session_config(node, incarnation);
+        let Ok(mut core) = NodeCore::new(config, LEAVING) else { return false };
+        // It has joined nothing that is to be told.
+        core.step(Time(self.local(node)), NodeInput::Permits(self.permits(node).clone()), &mut Vec::new());
         let seed = self.seed_of(incarnation, 2);
         let process = Process {
             incarnation,
@@ -303,7 +307,9 @@ impl World {
         for (link, peer) in up {
             let Ok(name) = NodeName::new(&peer.node) else { continue };
             let incarnation = Incarnation(peer.incarnation);
-            self.tell_member(node, Queue::OfLinks, Input::LinkUp { node: name, incarnation, link: link.0 });
+            let permits = self.shown(node, link);
+            let up = Input::LinkUp { node: name, incarnation, link: link.0, permits };
+            self.tell_member(node, Queue::OfLinks, up);
         }
         self.step_told(node, Told::Elector(ElectorInput::Wake));
         self.carry_node(node, effects);

@@ -542,7 +542,7 @@ fn trap_8_checks_of_answers_fire() {
     let mut scene = Scene::new();
     let holder = scene.cluster.holder(scene.host, 1).unwrap().holder();
     scene.asks(scene.host, Want::Start { name: 5, stops: false });
-    scene.decide(scene.host, Verdict::Taken { holder });
+    scene.decide(scene.host, Verdict::Taken { holder: Box::new(holder) });
     scene.fires(Check::StartTold);
 
     // It is said to be gone, and is held.

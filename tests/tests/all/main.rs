@@ -2,6 +2,7 @@
 //! and some for stores: what an outage does, what `doctor` and `wipe` do.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod certificates;
 mod chaos;
 mod configuring;
 mod doctor;

@@ -19,9 +19,9 @@ use authority::{Authority, Wish};
 
 #[path = "../../../transport/tests/all/support/authority.rs"]
 #[allow(unreachable_pub)] // as it is there
-mod authority;
+pub(crate) mod authority;
 
-const LEASE: Duration = Duration::from_secs(10);
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
 /// How long the strangers are there at least: for longer than any handshake may take, and than a link may be silent.
 const SIEGE: Duration = Duration::from_secs(8);
 
@@ -111,7 +111,7 @@ fn with_files(files: &Path, arguments: &[&str], fill: impl Fn(&str, &Path)) -> C
     cluster
 }
 
-fn started_with(arguments: &[&str], directory: &Path) -> StartOptions {
+pub(crate) fn started_with(arguments: &[&str], directory: &Path) -> StartOptions {
     let argument = |text: &&str| match text.strip_prefix("--") {
         Some(_) => OsString::from(text),
         None => directory.join(text).into(),
@@ -183,12 +183,12 @@ fn a_secret_changes_on_three_living_nodes_and_no_link_is_lost() {
 }
 
 /// Puts a certificate for a node, its key, and the authorities that it believes into its directory.
-fn equip(authority: &Authority, uri: &str, believed: &[&Authority], directory: &Path) {
+pub(crate) fn equip(authority: &Authority, uri: &str, believed: &[&Authority], directory: &Path) {
     certify(authority, uri, directory);
     believe(believed, directory);
 }
 
-fn certify(authority: &Authority, uri: &str, directory: &Path) {
+pub(crate) fn certify(authority: &Authority, uri: &str, directory: &Path) {
     let (certificate, key) = authority.issue(&Wish::of(&[uri]));
     write(directory.join("cert.pem"), certificate);
     write(directory.join("key.pem"), key);
@@ -200,7 +200,7 @@ fn believe(authorities: &[&Authority], directory: &Path) {
 
 const TLS: [&str; 6] = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-ca", "ca.pem"];
 /// The same, and looks at them all the time.
-const LOOKING: [&str; 7] =
+pub(crate) const LOOKING: [&str; 7] =
     ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-ca", "ca.pem", "--tls-look=100ms"];
 
 #[test]
@@ -301,6 +301,10 @@ fn doctor_looks_at_the_keys_that_a_node_would_be_started_with() {
     let (code, said) = doctor(&["--name", "a"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("2 secrets") && said.contains("for callsign://default/a, good for"), "{said}");
+    equip(&authority, "callsign://default/a?names=shop/&lead=no", &[&authority], files.path());
+    let (code, said) = doctor(&["--name", "a"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("it may hold names that begin with \"shop/\", and never leads"), "{said}");
     let (code, said) = doctor(&["--name", "b"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("the certificate is for callsign://default/a, not for callsign://default/b"));

@@ -39,6 +39,7 @@ use crate::{
     core::{
         agreed::{Carrier, Security},
         peer::{PeerId, is_valid_name},
+        permits::Permits,
         variant::VariantName,
         versions::Versions,
     },
@@ -67,6 +68,8 @@ pub(crate) struct Me {
 pub(crate) struct Certified {
     pub(crate) cluster: String,
     pub(crate) node: String,
+    /// What it may do.
+    pub(crate) permits: Permits,
 }
 
 /// What a name in a certificate begins with.
@@ -94,8 +97,9 @@ pub(crate) enum Input {
     Start,
     /// A frame came; opened, once Noise is done.
     Frame(Vec<u8>),
-    /// TLS is done: the peer's certificate is believed, and is for these. `binding` is this connection's alone.
-    TlsDone { names: Vec<Certified>, binding: Vec<u8> },
+    /// TLS is done: the peer's certificate is believed, and is for these, unless it says what cannot be read. `binding` is
+    /// this connection's alone.
+    TlsDone { names: Result<Vec<Certified>, CertificateFault>, binding: Vec<u8> },
     /// TLS failed. The peer was told as far as can be.
     TlsFailed(Refused),
     /// The asked for Noise step went well.
@@ -124,8 +128,8 @@ pub(crate) enum Effect {
     NoiseRead(Vec<u8>),
     /// Ask whether the peer may link up; answer with `Welcome` or `Unwelcome`.
     Check(PeerId),
-    /// The link is up.
-    Accept(PeerId),
+    /// The link is up, to a peer that may do so much.
+    Accept(PeerId, Permits),
     /// Close. What was sent is to be flushed before.
     Refuse(Refused),
 }
@@ -205,15 +209,16 @@ impl Hello {
             (Input::Frame(frame), Phase::Preamble) => self.on_preamble(&frame, effects),
             (Input::Frame(frame), phase) => self.on_word(&frame, phase, effects),
             (Input::TlsDone { names, binding }, Phase::Tls) => {
-                self.certified = names;
                 self.prologue.extend(binding);
-                match self.check_certificate(|_| true) {
+                let checked = names.and_then(|names| {
+                    self.certified = names;
+                    let cluster = self.me.cluster.clone();
+                    self.check_certificate(|_| true)
+                        .map_err(|certified| CertificateFault::OtherCluster { cluster, certified })
+                });
+                match checked {
                     Ok(()) => self.show_secret(effects),
-                    Err(certified) => {
-                        let cluster = self.me.cluster.clone();
-                        let why = CertificateFault::OtherCluster { cluster, certified };
-                        refuse(Refused::Certificate { of: Whose::Theirs, why }, effects);
-                    }
+                    Err(why) => refuse(Refused::Certificate { of: Whose::Theirs, why }, effects),
                 }
             }
             (Input::TlsFailed(why), Phase::Tls) => effects.push(Effect::Refuse(why)),
@@ -234,7 +239,7 @@ impl Hello {
             (Input::Welcome, Phase::Checking(peer)) => {
                 if self.dialled() {
                     effects.push(Effect::Send(word(&Word::Ready)));
-                    effects.push(Effect::Accept(peer));
+                    effects.push(self.accept(peer));
                 } else {
                     effects.push(Effect::Send(self.hello()));
                     self.phase = Phase::Ready(peer);
@@ -302,6 +307,13 @@ impl Hello {
         if is_good { Ok(()) } else { Err(shown()) }
     }
 
+    fn accept(&self, peer: PeerId) -> Effect {
+        let is_it = |name: &&Certified| name.cluster == self.me.cluster && name.node == *peer.node;
+        // Without certificates nothing is kept from anybody. With them, this node's name was looked for before.
+        let permits = self.certified.iter().find(is_it).map(|name| name.permits.clone());
+        Effect::Accept(peer, permits.unwrap_or_default())
+    }
+
     fn compare(&self, theirs: &Preamble) -> Result<(), Refused> {
         if theirs.cluster != self.me.cluster {
             return Err(Refused::Cluster { ours: self.me.cluster.clone(), theirs: theirs.cluster.clone() });
@@ -334,7 +346,7 @@ impl Hello {
                 }
                 Err(why) => refuse(why, effects),
             },
-            (Word::Ready, Phase::Ready(peer)) => effects.push(Effect::Accept(peer)),
+            (Word::Ready, Phase::Ready(peer)) => effects.push(self.accept(peer)),
             _ => effects.push(Effect::Refuse(Refused::Malformed("a frame out of turn".into()))),
         }
     }

@@ -46,6 +46,8 @@ pub enum Input {
     Ended { link: LinkId, reason: DownReason },
     /// End the link to a node and forget all of it.
     Forget(Arc<str>),
+    /// End all links: they are to be made again.
+    Renew,
     /// Who knows for sure says that this is the node's present incarnation.
     Confirm(PeerId),
     /// This node leaves: dial and admit nobody any more.
@@ -174,6 +176,12 @@ impl Links {
             Input::Forget(node) => {
                 self.dismiss(now, &node, Farewell::Forgotten, &DownReason::Forgotten, effects);
                 self.nodes.remove(&node);
+            }
+            Input::Renew => {
+                let linked: Vec<_> = self.up.values().map(|peer| peer.node.clone()).collect();
+                for node in linked {
+                    self.dismiss(now, &node, Farewell::Forgotten, &DownReason::Forgotten, effects);
+                }
             }
             Input::Confirm(peer) => self.on_confirm(now, &peer, effects),
             Input::Leave => {

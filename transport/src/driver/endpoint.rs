@@ -23,6 +23,7 @@ use crate::{
         links::Input,
         outbox::Outbox,
         peer::{Lane, LinkId, PeerId, is_valid_name},
+        permits::Permits,
         refusals::{Refusal, RefusalCounts},
     },
     driver::{
@@ -136,8 +137,15 @@ impl Endpoint {
         (*self.inner.keys()).clone()
     }
 
+    /// What this node may do, by the certificate that is in force.
+    pub fn permits(&self) -> Permits {
+        self.inner.permits()
+    }
+
     /// Replaces the keys, for all handshakes that begin from now on. Links that are up stay, whatever they were made with;
-    /// [`Endpoint::forget`] ends one, and it is made again. Returns whether anything changed. An error changes nothing.
+    /// [`Endpoint::forget`] ends one, and it is made again. But if the certificate says something else of what this node may do,
+    /// all its links end and are made again, so that its peers see that. Returns whether anything changed. An error changes
+    /// nothing.
     ///
     /// To change a secret on a living cluster without cutting it, each step on every node before the next: accept both
     /// (`[old, new]`), show the new one (`[new, old]`), accept only that (`[new]`). For authorities it is the same: believe
@@ -153,7 +161,14 @@ impl Endpoint {
         if **current == keys {
             return Ok(false);
         }
+        let permits = self.inner.permits_by(&current);
+        let are_others = permits != self.inner.permits_by(&keys);
         *current = Arc::new(keys);
+        // No lock is held over another. A link that is made meanwhile looks at these keys when it is up.
+        drop(current);
+        if are_others {
+            let _ = self.inner.apply(Input::Renew); // nothing in it can be refused
+        }
         Ok(true)
     }
 

@@ -28,7 +28,10 @@ impl LinkEvents {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = write(&inner.state);
         for (link, peer) in state.links.up() {
-            let event = LinkEvent::Up { peer: peer.clone(), link };
+            let Some(permits) = inner.handles.get(&link).map(|handle| handle.permits.clone()) else {
+                continue;
+            };
+            let event = LinkEvent::Up { peer: peer.clone(), link, permits };
             let _ = sender.send(Queued { event, permits: 0 });
         }
         // Under the same lock, so that what comes after these is all of what comes after these.

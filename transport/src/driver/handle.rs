@@ -22,6 +22,7 @@ use crate::{
         link::{Effect, Input, Link},
         outbox::Outbox,
         peer::{LinkId, PeerId},
+        permits::Permits,
     },
     driver::remote::side::RemoteSide,
     error::DownReason,
@@ -31,6 +32,8 @@ use crate::{
 pub(crate) struct LinkHandle {
     pub(crate) id: LinkId,
     pub(crate) peer: PeerId,
+    /// What the peer may do.
+    pub(crate) permits: Permits,
     pub(crate) address: SocketAddr,
     pub(crate) remote: RemoteSide,
     pub(crate) outbox: Mutex<Outbox>,
@@ -50,7 +53,7 @@ pub(crate) struct LinkHandle {
 impl LinkHandle {
     pub(crate) fn new(
         id: LinkId,
-        (peer, address): (PeerId, SocketAddr),
+        (peer, permits, address): (PeerId, Permits, SocketAddr),
         remote: RemoteSide,
         outbox: Outbox,
         core: Link,
@@ -58,6 +61,7 @@ impl LinkHandle {
         Self {
             id,
             peer,
+            permits,
             address,
             remote,
             outbox: Mutex::new(outbox),

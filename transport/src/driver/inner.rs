@@ -34,6 +34,7 @@ use crate::{
         link,
         links::{Effect, Input, Links},
         peer::{LinkId, PeerId},
+        permits::Permits,
         refusals::Refusals,
         versions::Versions,
     },
@@ -140,6 +141,16 @@ impl Inner {
         read(&self.keys).clone()
     }
 
+    /// What this node may do.
+    pub(crate) fn permits(&self) -> Permits {
+        self.permits_by(&self.keys())
+    }
+
+    /// What it may do by these keys.
+    pub(crate) fn permits_by(&self, keys: &Keys) -> Permits {
+        keys.permits(&self.config.cluster, &self.me.node)
+    }
+
     pub(crate) fn myself(&self, keys: &Keys) -> Me {
         Me {
             cluster: self.config.cluster.clone(),
@@ -216,7 +227,10 @@ impl Inner {
                 Effect::Up { link, peer } => {
                     tracing::info!(%peer, %link, "up");
                     self.told_of_ends(ends::Input::LinkUp { link });
-                    state.subscribers.tell_all(&LinkEvent::Up { peer, link });
+                    // It was put there before the table was asked.
+                    if let Some(permits) = self.handles.get(&link).map(|handle| handle.permits.clone()) {
+                        state.subscribers.tell_all(&LinkEvent::Up { peer, link, permits });
+                    }
                 }
                 Effect::Down { link, peer, reason } => {
                     log_down(&peer, link, &reason);

@@ -9,7 +9,10 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    core::peer::{LinkId, PeerId},
+    core::{
+        peer::{LinkId, PeerId},
+        permits::Permits,
+    },
     error::DownReason,
 };
 
@@ -23,6 +26,8 @@ pub enum LinkEvent {
         peer: PeerId,
         /// The link.
         link: LinkId,
+        /// What the peer may do, by the certificate that it showed.
+        permits: Permits,
     },
     /// A message of the channel came.
     Message {

@@ -3,7 +3,8 @@
 //! A certificate names nodes by URIs among its subject alternative names: `callsign://CLUSTER/NODE`. Not by DNS names:
 //! names of nodes and clusters may be longer than a label, differ in case only, and have `_`; the characters that they may
 //! have are exactly those that a URI takes as they are, so a name is compared byte by byte, and there are no wildcards. A
-//! certificate may have several names; each must be of a node that its key is meant for. A node is client and server, so
+//! certificate may have several names; each must be of a node that its key is meant for, and may say what that node may do
+//! ([`Permits`]). A node is client and server, so
 //! a certificate that says what it may be used for says both.
 //!
 //! TLS 1.3 only. Sessions are never resumed: a resumed one would skip the look at the certificate.
@@ -34,6 +35,7 @@ use crate::{
     core::{
         hello::{Certified, SCHEME},
         peer::is_valid_name,
+        permits::{BadPermits, Permits},
     },
     error::{CertificateFault, KeysRefused},
 };
@@ -111,6 +113,7 @@ impl Tls {
             roots.add(authority).map_err(|error| malformed("authorities", &error))?;
         }
         let names = names(&chain[0]).map_err(|error| malformed("certificate", &error))?;
+        let names = names.map_err(BadTls::NotGood)?;
         let believer = Believer { roots: Arc::new(roots), provider: Arc::new(ring::default_provider()) };
         let now = UnixTime::now();
         believer.check(&chain, now).map_err(BadTls::NotGood)?;
@@ -137,11 +140,18 @@ impl Tls {
 
     /// Refuses a certificate that is not for this node.
     pub fn check_node(&self, cluster: &str, node: &str) -> Result<(), KeysRefused> {
-        if self.0.names.iter().any(|name| name.cluster == cluster && name.node == node) {
+        if self.permits(cluster, node).is_some() {
             return Ok(());
         }
-        let wanted = Certified { cluster: cluster.to_owned(), node: node.to_owned() };
+        let (cluster, node, permits) = (cluster.to_owned(), node.to_owned(), Permits::default());
+        let wanted = Certified { cluster, node, permits };
         Err(KeysRefused::NotThisNode { wanted: wanted.to_string(), certified: self.names() })
+    }
+
+    /// What a node may do by the certificate. `None`: it is not for that node.
+    pub fn permits(&self, cluster: &str, node: &str) -> Option<Permits> {
+        let is_it = |name: &&Certified| name.cluster == cluster && name.node == node;
+        self.0.names.iter().find(is_it).map(|name| name.permits.clone())
     }
 
     pub(crate) fn client(&self) -> &ClientConfig {
@@ -193,15 +203,38 @@ fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
     if found.is_empty() { Err(malformed(what, &"no certificate is in it")) } else { Ok(found) }
 }
 
-/// The nodes that a certificate names.
-pub(crate) fn names(certificate: &CertificateDer<'_>) -> Result<Vec<Certified>, webpki::Error> {
+/// The nodes that a certificate names, and what each may do; unless that cannot be read, of whichever of them.
+pub(crate) fn names(
+    certificate: &CertificateDer<'_>,
+) -> Result<Result<Vec<Certified>, CertificateFault>, webpki::Error> {
     let certificate = EndEntityCert::try_from(certificate)?;
-    let certified = certificate.valid_uri_names().filter_map(|uri| {
-        let (cluster, node) = uri.strip_prefix(SCHEME)?.split_once('/')?;
-        let is_ours = is_valid_name(cluster) && is_valid_name(node);
-        is_ours.then(|| Certified { cluster: cluster.to_owned(), node: node.to_owned() })
-    });
-    Ok(certified.take(NAMES).collect())
+    let mut names: Vec<Certified> = Vec::new();
+    for uri in certificate.valid_uri_names() {
+        let (name, query) = uri.split_once('?').map_or((uri, None), |(name, query)| (name, Some(query)));
+        let Some((cluster, node)) = name.strip_prefix(SCHEME).and_then(|name| name.split_once('/')) else {
+            continue;
+        };
+        if !is_valid_name(cluster) || !is_valid_name(node) {
+            continue;
+        }
+        let is_same = |known: &&Certified| known.cluster == cluster && known.node == node;
+        let known = names.iter().find(is_same).map(|known| &known.permits);
+        let permits = query.map_or_else(|| Ok(Permits::default()), Permits::read);
+        match permits {
+            Ok(permits) if known.is_none_or(|known| *known == permits) => {
+                let (cluster, node) = (cluster.to_owned(), node.to_owned());
+                names.push(Certified { cluster, node, permits });
+            }
+            said => {
+                let why = said.err().unwrap_or(BadPermits::SaidTwice);
+                return Ok(Err(CertificateFault::Permits { name: name.to_owned(), why }));
+            }
+        }
+        if names.len() == NAMES {
+            break;
+        }
+    }
+    Ok(Ok(names))
 }
 
 /// Believes whatever the authorities vouch for. Who it is that they vouch for is asked by the handshake's core.

@@ -5,6 +5,7 @@ use callsign_golden::{Golden, seed};
 
 use crate::{
     Secret, Versions,
+    core::permits::BadPermits,
     core::{
         agreed::{Carrier, Security},
         frame::{self, Farewell, Frame, FrameError, How, NotDelivered},
@@ -55,6 +56,7 @@ fn faults() -> Vec<CertificateFault> {
         CertificateFault::Purpose,
         CertificateFault::OtherCluster { cluster: text(), certified: vec![text()] },
         CertificateFault::OtherNode { said: text(), certified: vec![text()] },
+        CertificateFault::Permits { name: text(), why: BadPermits::Unknown { part: text() } },
         CertificateFault::Other(text()),
     ]
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::support::*;
 use callsign_transport::{
-    BadTls, Carrier, CertificateFault, Endpoint, Keys, KeysRefused, Refused, Secret, Security, StartError,
-    Tls, Whose,
+    BadPermits, BadTls, Carrier, CertificateFault, DownReason, Endpoint, Keys, KeysRefused, LinkEvent,
+    LinkEvents, Permits, Refused, Secret, Security, StartError, Tls, Whose,
 };
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use tokio::{
@@ -327,6 +327,70 @@ async fn certificates_change_on_living_nodes_and_no_link_is_lost(carrier: Carrie
     until("the link comes back", || b.link_to("a").filter(|(link, _)| *link != first)).await;
 }
 
+/// A certificate says what its node may do; a peer knows it with the link, and a certificate that says something else makes all
+/// links anew.
+async fn what_a_node_may_do_its_peers_learn_with_each_link(carrier: Carrier) {
+    let authority = Authority::new("ours");
+    let by = |query: &str| {
+        let (certificate, key) = authority.issue(&Wish::of(&[&format!("callsign://prod/b{query}")]));
+        Tls::from_pem(certificate, key, &authority.pem).unwrap()
+    };
+    let (_, network) = memory(carrier);
+    let a = start(certified("a", 1, &network, authority.tls("a"))).await;
+    let b = start(certified("b", 2, &network, by("?names=shop/&names=a%26b&lead=no"))).await;
+    let (mut on_a, mut on_b) = (a.subscribe(CHANNEL), b.subscribe(CHANNEL));
+    dial(&b, &[&a]);
+    assert_eq!(permits(&mut on_b).await, Permits::default());
+    let first = permits(&mut on_a).await;
+    assert_eq!(first, b.permits());
+    assert!(first.allows("shop/x") && first.allows("a&b") && !first.allows("jobs/x") && !first.may_lead());
+    // Whoever subscribes later hears the same of the links that are there.
+    assert_eq!(permits(&mut a.subscribe(CHANNEL)).await, first);
+    // The same said by another certificate changes nothing.
+    let (before, _) = b.link_to("a").unwrap();
+    assert!(b.set_keys(only(by("?lead=no&names=a%26b&names=shop/"))).unwrap());
+    assert_eq!(b.link_to("a").map(|(link, _)| link), Some(before));
+    assert!(b.set_keys(only(by("?names=jobs/"))).unwrap());
+    assert_eq!(down(&mut on_a).await.2, DownReason::Forgotten);
+    let second = permits(&mut on_a).await;
+    assert!(second == b.permits() && second.allows("jobs/x") && !second.allows("shop/x"), "{second}");
+    assert_eq!(down(&mut on_b).await.2, DownReason::Forgotten);
+    assert_eq!(permits(&mut on_b).await, Permits::default());
+}
+
+async fn permits(events: &mut LinkEvents) -> Permits {
+    match next(events).await {
+        LinkEvent::Up { permits, .. } => permits,
+        event => panic!("not up: {event:?}"),
+    }
+}
+
+async fn a_certificate_that_says_what_is_not_understood_is_refused_on_both_sides(carrier: Carrier) {
+    let authority = Authority::new("ours");
+    let uris = ["callsign://prod/b", "callsign://prod/c?names=x&rank=3"];
+    let (certificate, key) = authority.issue(&Wish::of(&uris));
+    let why = BadPermits::Unknown { part: "rank=3".into() };
+    let fault = CertificateFault::Permits { name: "callsign://prod/c".into(), why };
+    let Err(BadTls::NotGood(why)) = Tls::from_pem(&certificate, &key, &authority.pem) else {
+        panic!("taken")
+    };
+    assert_eq!(why, fault);
+    let said = "says of callsign://prod/c what cannot be read: \"rank=3\" is none of `names=PREFIX`, `lead=yes` and `lead=no`";
+    assert_eq!(why.to_string(), said);
+    // What a node does that holds it nevertheless: of a version that knows more.
+    let a = start(certified("a", 1, &tcp(carrier), authority.tls("a"))).await;
+    let mut stream = tls_by_hand(carrier, &a, Some(&(certificate, key)), true).await.unwrap();
+    assert_eq!(stream.read_u8().await.unwrap(), 1, "the certificate itself is believed");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.windows(7).any(|bytes| bytes == b"Permits"), "{}", answer.escape_ascii());
+    assert_eq!(refused(&a, is_certificate).await, theirs(fault));
+    let two = ["callsign://prod/b?lead=no", "callsign://prod/b"];
+    let (certificate, key) = authority.issue(&Wish::of(&two));
+    let error = Tls::from_pem(&certificate, &key, &authority.pem).unwrap_err().to_string();
+    assert!(error.ends_with("it says two things of one node"), "{error}");
+}
+
 #[test]
 fn files_that_do_not_belong_together_are_refused_each_with_its_reason() {
     let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
@@ -370,6 +434,7 @@ suite! {
         certificates_on_one_side_only_are_refused_on_both_sides,
         a_wrong_secret_is_a_wrong_secret_with_certificates_too,
         certificates_change_on_living_nodes_and_no_link_is_lost,
+        what_a_node_may_do_its_peers_learn_with_each_link,
     ];
     real: [
         nothing_that_is_said_with_certificates_is_in_the_clear,
@@ -378,6 +443,7 @@ suite! {
         a_certificate_that_runs_out_is_refused_and_says_when,
         a_certificate_that_is_not_for_clients_too_is_refused,
         nobody_gets_in_without_a_certificate,
+        a_certificate_that_says_what_is_not_understood_is_refused_on_both_sides,
         a_preamble_that_was_changed_on_the_way_is_noticed_by_both_sides,
         bytes_before_tls_are_not_taken_for_bytes_inside_it,
     ];

@@ -1,5 +1,9 @@
 //! What names can do besides being there: each figure beside a plain one of the same run.
 
+mod groups;
+mod starts;
+mod watches;
+
 use anyhow::{Context, Result};
 use serde::Serialize;
 
@@ -32,6 +36,9 @@ pub(crate) struct NamesApi {
     bytes_per_name_ordered: f64,
     page_us: f64,
     page_ordered_us: f64,
+    watches: watches::Watches,
+    starts: starts::Starts,
+    groups: groups::Groups,
 }
 
 /// Measures all of it.
@@ -39,6 +46,9 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {
     let mut figures = NamesApi::default();
     metadata(setting, names, &mut figures)?;
     order(setting, names, &mut figures)?;
+    figures.watches = watches::measure(setting, names)?;
+    figures.starts = starts::measure(setting)?;
+    figures.groups = groups::measure(setting)?;
     Ok(figures)
 }
 
@@ -101,27 +111,28 @@ fn order(setting: &Setting, names: u32, figures: &mut NamesApi) -> Result<()> {
     Ok(())
 }
 
+fn row(what: &str, value: String, beside: &str) -> Vec<String> {
+    vec![what.to_owned(), value, beside.to_owned()]
+}
+
 /// The figures in rows, for people.
 pub(super) fn rows(figures: &NamesApi) -> Vec<Vec<String>> {
-    let row = |what: &str, value: String, beside: String| vec![what.to_owned(), value, beside];
-    vec![
-        row(
-            "registrations, visible everywhere",
-            format!("{:.0} /s", figures.registrations_per_s),
-            "1 x".into(),
-        ),
+    let ratio = format!("{} x", figures.with_100_bytes_ratio);
+    let more = format!("{:.0} bytes more", figures.bytes_per_name_ordered - figures.bytes_per_name);
+    let mut rows = vec![
+        row("registrations, visible everywhere", format!("{:.0} /s", figures.registrations_per_s), "1 x"),
         row(
             "  with 100 bytes of metadata",
             format!("{:.0} /s", figures.registrations_with_100_bytes_per_s),
-            format!("{} x", figures.with_100_bytes_ratio),
+            &ratio,
         ),
-        row("memory per name on an observer", format!("{:.0} bytes", figures.bytes_per_name), String::new()),
-        row(
-            "  that keeps names in order",
-            format!("{:.0} bytes", figures.bytes_per_name_ordered),
-            format!("{:.0} bytes more", figures.bytes_per_name_ordered - figures.bytes_per_name),
-        ),
-        row("select: a page of 100 names", format!("{} us", figures.page_us), String::new()),
-        row("  where names are kept in order", format!("{} us", figures.page_ordered_us), String::new()),
-    ]
+        row("memory per name on an observer", format!("{:.0} bytes", figures.bytes_per_name), ""),
+        row("  that keeps names in order", format!("{:.0} bytes", figures.bytes_per_name_ordered), &more),
+        row("select: a page of 100 names", format!("{} us", figures.page_us), ""),
+        row("  where names are kept in order", format!("{} us", figures.page_ordered_us), ""),
+    ];
+    rows.extend(watches::rows(&figures.watches));
+    rows.extend(starts::rows(&figures.starts));
+    rows.extend(groups::rows(&figures.groups));
+    rows
 }

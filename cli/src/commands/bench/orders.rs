@@ -73,6 +73,28 @@ pub(crate) enum Order {
     Sequential { names: Names, store: String },
     /// Look names up, and in a bare map in between. Reports [`Lookups`].
     LookUp { local: Names, remote: Names, rounds: u32, each: u32 },
+    /// Begin so many watches of all names. Reports nothing.
+    Watch { readers: u32 },
+    /// Wait until each of their readers has seen so many changes. Reports nothing.
+    Watched { changes: u64 },
+    /// Begin a watch that notes when each name of a prefix comes. Reports nothing.
+    Note { prefix: String },
+    /// Report the moments at which so many names came.
+    Noted { count: usize },
+    /// Register one name after the other. Reports the moments at which they were acknowledged.
+    Acknowledged { names: Names },
+    /// Start one name after the other, and commit to the same store twice in between. Reports the medians, in microseconds.
+    StartOneByOne { names: Names, store: String },
+    /// Start each of the names by so many callers at once. Reports [`Starts`].
+    StartTogether { names: Names, callers: u32 },
+    /// Spawn so many members of a group, and have them join. Reports the moments of the first request and of the last answer.
+    JoinGroup { members: u32, in_flight: u32 },
+    /// Report the moment at which the node knows so many members.
+    AwaitMembers { count: usize },
+    /// Send 32 bytes to all members of the group. Reports the moment of the call.
+    Broadcast,
+    /// Report the moment at which the members here have heard so much, all together.
+    Heard { count: u32 },
     /// Register a name, again and again until it is granted. Reports the moment.
     RegisterAtLast { name: String },
 }
@@ -132,4 +154,13 @@ pub(crate) struct Lookups {
     pub(crate) local: f64,
     pub(crate) remote: f64,
     pub(crate) bare: f64,
+}
+
+/// What came of starts.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Starts {
+    /// How many actors were spawned here.
+    pub(crate) spawned: u32,
+    /// How many callers were told that the actor is this node's, and that they started it.
+    pub(crate) ours: u32,
 }

@@ -3,7 +3,7 @@
 use std::{hint::black_box, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
-use callsign::{Entry, Incarnation, Kind, NodeName, Position, Registry, Select, SessionNumber};
+use callsign::{Entry, Incarnation, Kind, Name, NodeName, Position, Registry, Select, SessionNumber};
 use callsign_store::ids::SessionId;
 use dashmap::DashMap;
 
@@ -23,7 +23,7 @@ struct Row {
 }
 
 /// Of the same hasher as the registry's.
-type Bare = DashMap<Arc<str>, Row, foldhash::quality::RandomState>;
+type Bare = DashMap<Name, Row, foldhash::quality::RandomState>;
 
 /// Measures in rounds, each of all kinds, so that all see the same machine.
 pub(super) fn measure(
@@ -78,7 +78,7 @@ pub(super) fn pages(registry: &Registry, names: &Names, limit: usize, pages: u32
     Ok((now_ns() - start) / u64::from(pages.max(1)))
 }
 
-fn listed(names: &Names) -> Vec<Arc<str>> {
+fn listed(names: &Names) -> Vec<Name> {
     (names.from..names.to).map(|number| names.name(number).into()).collect()
 }
 
@@ -140,7 +140,7 @@ impl From<&Entry> for Copied {
 }
 
 /// Nanoseconds for each of so many lookups of random names.
-fn time<T>(names: &[Arc<str>], lookups: u32, random: &mut u64, look_up: impl Fn(&str) -> T) -> f64 {
+fn time<T>(names: &[Name], lookups: u32, random: &mut u64, look_up: impl Fn(&str) -> T) -> f64 {
     let start = now_ns();
     for _ in 0..lookups {
         // Lehmer's generator: a multiplication, next to what is measured.

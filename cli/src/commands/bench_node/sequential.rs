@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use callsign::open_store;
 
-use super::Node;
+use super::{Node, micros};
 use crate::{
     commands::bench::orders::{Names, Sequential},
     fenced::FencedCommits,
@@ -31,9 +31,4 @@ pub(super) async fn measure(node: &Node, names: Names, store: &str) -> Result<Se
         register_p99: of(&mut register, 0.99)?,
         commit_p50: of(&mut commit, 0.5)?,
     })
-}
-
-#[expect(clippy::cast_precision_loss)] // of a sample, not of a date
-fn micros(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e3
 }

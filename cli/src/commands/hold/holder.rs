@@ -98,7 +98,11 @@ impl Holder<'_> {
                         self.registry.until_gone(&self.args.name, LOOK_AT_HOLDER).await
                     {}
                 }
-                RegisterError::Taken { .. } => {
+                RegisterError::NotPermitted { .. } if self.args.wait => {
+                    say_once(format!("{error}; waits for another certificate"));
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+                RegisterError::Taken { .. } | RegisterError::NotPermitted { .. } => {
                     say_once(format!("{error}"));
                     return Ok(None);
                 }

@@ -379,7 +379,7 @@ impl Elector {
             Action::Join => say(MembershipEvent::Join {
                 address: self.config.address.clone(),
                 admin: self.config.admin.clone(),
-                priority: self.config.priority,
+                priority: self.barred.priority(self.config.priority),
                 empty: self.empty,
             }),
             Action::Say(event) => say(event.clone()),
@@ -423,6 +423,7 @@ impl Elector {
             proposer: session.clone(),
             nonce,
             unlinked: self.silence.unlinked().clone(),
+            barred: self.barred.all(&self.config.node),
         }
     }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 use self::harness::{Manner, Sim, node};
 use super::*;
 
+mod barred;
 mod checks;
 mod configuring;
 mod harness;

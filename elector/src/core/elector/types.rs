@@ -70,7 +70,11 @@ pub enum Notice {
     LinkUp {
         /// The other node.
         node: NodeName,
+        /// Whether it may lead, by the certificate that it showed.
+        may_lead: bool,
     },
+    /// Whether the own node may lead, by its certificate. Until this is said, it may.
+    MayLead(bool),
     /// The own replica holds the log's end. Counts in the epoch it names only: to be said again while the
     /// [`View`] shows another epoch and the own row unsynced.
     Synced {

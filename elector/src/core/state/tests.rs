@@ -36,6 +36,7 @@ impl World {
             proposer: session("nobody", 1),
             nonce: Nonce(1),
             unlinked: BTreeSet::new(),
+            barred: BTreeSet::new(),
         };
         Self { state: ElectionState::default(), facts, sequence: 0 }
     }

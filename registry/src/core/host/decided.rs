@@ -7,7 +7,7 @@ use super::{Open, Position, RequestNumber, Verdict};
 /// A verdict whose time has not come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Decided {
-    pub(super) open: Open,
+    pub(super) open: Box<Open>,
     pub(super) verdict: Verdict,
     pub(super) position: Position,
 }
@@ -32,11 +32,11 @@ impl AllDecided {
     }
 
     pub(super) fn get_mut(&mut self, number: RequestNumber) -> Option<&mut Open> {
-        self.by_number.get_mut(&number).map(|one| &mut one.open)
+        self.by_number.get_mut(&number).map(|one| &mut *one.open)
     }
 
     pub(super) fn opens_mut(&mut self) -> impl Iterator<Item = &mut Open> {
-        self.by_number.values_mut().map(|one| &mut one.open)
+        self.by_number.values_mut().map(|one| &mut *one.open)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -48,7 +48,7 @@ impl AllDecided {
     }
 
     /// Takes the one of the least number.
-    pub(super) fn pop(&mut self) -> Option<(RequestNumber, Open)> {
+    pub(super) fn pop(&mut self) -> Option<(RequestNumber, Box<Open>)> {
         let (number, one) = self.by_number.pop_first()?;
         self.in_order.remove(&(one.is_refusal(), one.position, number));
         Some((number, one.open))

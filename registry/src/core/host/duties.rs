@@ -443,7 +443,7 @@ impl Host {
                 continue;
             }
             self.asking.ends(&open.wish, number);
-            self.ask(open);
+            self.ask(*open);
         }
         Some(Duty::AskAgain)
     }

@@ -413,11 +413,13 @@ impl Host {
         let giving = self.gives.by_name.get(&name).filter(|giving| giving.stage == Stage::Deciding);
         let is_giving = giving.is_some_and(|it| it.token == token && it.taker.number == number);
         let giving = if is_giving { self.gives.end(&name) } else { None };
-        if *verdict == Verdict::Kept {
+        if let Verdict::Kept { allowed } = verdict {
             if let Some(giving) = giving.as_ref().filter(|_| !planted!("kept-and-still-flagged")) {
                 self.unflag(&name, giving, effects);
             }
-            self.refuse_taker(Taker { session: to, number }, Refusal::TakerGone, effects);
+            let refused = |allowed: &Arc<[String]>| Refusal::NotPermitted { allowed: allowed.to_vec() };
+            let why = allowed.as_ref().map_or(Refusal::TakerGone, refused);
+            self.refuse_taker(Taker { session: to, number }, why, effects);
             if open.is_orphan {
                 self.give_up(name, token, GivenUp::ActorEnded, None);
             }
@@ -465,7 +467,7 @@ impl Open {
     /// A request that nobody waits for.
     pub(super) fn of(wish: Wish) -> Self {
         Self {
-            name: Arc::from(""),
+            name: Name::default(),
             wish,
             on_lapse: OnLapse::Stop,
             on_take: OnTake::Refuse,

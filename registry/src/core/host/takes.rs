@@ -330,6 +330,7 @@ impl Host {
         let (starter, sent) = (None, None);
         let open =
             Open { name, wish, on_lapse, on_take, claim, caller, starter, sent, is_orphan, takes: true };
+        let open = Box::new(open);
         self.decided.insert(number, Decided { open, verdict, position });
     }
 

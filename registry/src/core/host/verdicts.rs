@@ -163,7 +163,7 @@ impl Host {
         let Decided { open, verdict, position } = one;
         self.asking.ends(&open.wish, number);
         if open.takes {
-            return self.settle_take(now.time, number, open, &verdict, effects);
+            return self.settle_take(now.time, number, *open, &verdict, effects);
         }
         if self.by_name.get(&open.name) == Some(&number) {
             self.by_name.remove(&open.name);
@@ -171,16 +171,18 @@ impl Host {
         let Some(session) = self.session.clone() else { return };
         if open.starter.is_some() {
             match verdict {
-                Verdict::Granted { token, .. } => return self.run_start(now.time, open, token, effects),
-                Verdict::Taken { holder } => return self.start_refused(now, open, holder, replica, effects),
+                Verdict::Granted { token, .. } => return self.run_start(now.time, *open, token, effects),
+                Verdict::Taken { holder } => {
+                    return self.start_refused(now, *open, *holder, replica, effects);
+                }
                 _ => {}
             }
         }
         if matches!(open.wish, Wish::Transfer { .. }) {
-            return self.settle_transfer(open, &verdict, effects);
+            return self.settle_transfer(*open, &verdict, effects);
         }
         if let Wish::Bind { position, actor, .. } = open.wish {
-            return self.settle_bind(now.time, open, (position, actor), &verdict, effects);
+            return self.settle_bind(now.time, *open, (position, actor), &verdict, effects);
         }
         let waited = open.caller.map(|caller| now.time.since(caller.began)).unwrap_or_default();
         let (answer, orphaned) = match (open.wish, verdict) {
@@ -206,8 +208,13 @@ impl Host {
                 }
                 effects.extend(open.claim.map(|claim| Effect::Forget { claim }));
                 let error = match verdict {
-                    Verdict::Taken { holder } => RegisterError::Taken { name: open.name.to_string(), holder },
+                    Verdict::Taken { holder } => {
+                        RegisterError::Taken { name: open.name.to_string(), holder: *holder }
+                    }
                     Verdict::OtherLimit { limit } => RegisterError::OtherLimit { limit },
+                    Verdict::NotPermitted { allowed } => {
+                        RegisterError::NotPermitted { name: open.name.to_string(), allowed: allowed.to_vec() }
+                    }
                     // No answer to this question, so nothing is known by it.
                     _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };
@@ -248,7 +255,9 @@ impl Host {
                 Ok(revision)
             }
             Verdict::Moved { revision } => Err(UpdateError::Changed { name, revision }),
-            Verdict::NotHeld { holder } => Err(UpdateError::NotHeld { name, holder }),
+            Verdict::NotHeld { holder } => {
+                Err(UpdateError::NotHeld { name, holder: holder.map(|holder| *holder) })
+            }
             // No answer to this question, so nothing is known by it.
             _ => Err(UpdateError::Unknown { name, waited }),
         }

@@ -6,21 +6,49 @@ use super::{Pending, takers::Takers};
 use crate::core::{
     log::{BatchBuilder, Op},
     message::{Verdict, Wish},
+    permitted::{NotPermitted, Permitted},
     replica::Replica,
-    table::Table,
+    table::{Row, Table},
 };
 
-/// What a request comes to, on the table as it is: an operation to commit, or none, and the verdict.
+/// An operation to commit, or none, and the verdict.
+pub(super) type Decided = (Option<Op>, Verdict);
+
+/// What a request comes to, on the table as it is. `None`: it is not known whether the session that is to have the name may hold it.
 pub(super) fn decide<T: Table>(
     replica: &Replica<T>,
+    permitted: &Permitted,
     pending: &Pending,
     position: Position,
     takers: &Takers,
     builder: &mut BatchBuilder,
-) -> (Option<Op>, Verdict) {
+) -> Option<Decided> {
     let row = replica.row(&pending.name);
+    if matches!(pending.wish, Wish::Transfer { .. }) {
+        return takers.decide(permitted, pending, row, position, builder);
+    }
+    let is_grant = matches!((&pending.wish, &row), (Wish::Register { .. }, None))
+        || (matches!(pending.wish, Wish::Register { .. }) && planted!("permits-before-the-row"));
+    if is_grant && (builder.is_empty() || !planted!("permits-once-a-batch")) {
+        match permitted.check(&pending.session, &pending.name) {
+            Ok(()) => {}
+            Err(NotPermitted::Unknown) => return None,
+            Err(NotPermitted::Others(allowed)) => return Some((None, Verdict::NotPermitted { allowed })),
+        }
+    }
+    Some(decide_by_row(replica, row, pending, position, builder))
+}
+
+fn decide_by_row<T: Table>(
+    replica: &Replica<T>,
+    row: Option<Row>,
+    pending: &Pending,
+    position: Position,
+    builder: &mut BatchBuilder,
+) -> Decided {
     match (&pending.wish, row) {
-        (Wish::Transfer { .. }, row) => takers.decide(pending, row, position, builder),
+        // It has rules of its own, above.
+        (Wish::Transfer { .. }, _) => (None, Verdict::Gone),
         (Wish::Register { .. }, None)
             if let Some(limit) = replica.other_limit(&pending.name)
                 && !planted!("limit-not-checked") =>
@@ -47,7 +75,7 @@ pub(super) fn decide<T: Table>(
             if (is_same_session && is_same && !planted!("request-not-in-row")) || is_taken_for_one {
                 (None, Verdict::Granted { token: row.position, revision: row.revision() })
             } else {
-                (None, Verdict::Taken { holder: row.holder() })
+                (None, Verdict::Taken { holder: Box::new(row.holder()) })
             }
         }
         // Before the state is looked at: it is this request that changed it.
@@ -63,7 +91,9 @@ pub(super) fn decide<T: Table>(
             let op = Op::Bind { name, position: row.position, request, actor: *actor, meta: meta.clone() };
             (Some(op), Verdict::Granted { token: row.position, revision: position })
         }
-        (Wish::Bind { .. }, row) => (None, Verdict::NotHeld { holder: row.map(|row| row.holder()) }),
+        (Wish::Bind { .. }, row) => {
+            (None, Verdict::NotHeld { holder: row.map(|row| Box::new(row.holder())) })
+        }
         // Before the token and the revision are looked at: it is this request that moved the revision.
         (Wish::Update { .. }, Some(row))
             if row.is_of(&pending.session, pending.number) && !planted!("update-not-in-row") =>
@@ -82,7 +112,9 @@ pub(super) fn decide<T: Table>(
             let op = Op::Update { name, position: row.position, request, meta: meta.clone() };
             (Some(op), Verdict::Updated { revision: position })
         }
-        (Wish::Update { .. }, row) => (None, Verdict::NotHeld { holder: row.map(|row| row.holder()) }),
+        (Wish::Update { .. }, row) => {
+            (None, Verdict::NotHeld { holder: row.map(|row| Box::new(row.holder())) })
+        }
         (Wish::Unregister { position, why }, Some(row))
             if (row.position == *position && *row.session == *pending.session)
                 || planted!("unguarded-unregister") =>
@@ -103,7 +135,9 @@ mod tests {
     use callsign_transport::Kind;
 
     use super::*;
-    use crate::core::{meta::Meta, name::Name, table::RequestNumber, table::Row};
+    use callsign_transport::Permits;
+
+    use crate::core::{meta::Meta, name::Name, table::RequestNumber};
 
     fn session(node: &str) -> Arc<SessionId> {
         let node = NodeName::new(node).unwrap();
@@ -131,12 +165,24 @@ mod tests {
         replica
     }
 
+    /// A leader on node a, which is linked to b.
+    fn permitted(a: &str, b: &str) -> Permitted {
+        let read =
+            |query: &str| if query.is_empty() { Permits::default() } else { Permits::read(query).unwrap() };
+        let mut permitted = Permitted::new(session("a").node.clone());
+        permitted.own(read(a));
+        permitted.linked(&session("b").node, read(b));
+        permitted
+    }
+
     fn asked(session: &Arc<SessionId>, number: u64, token: u64, revision: Option<u64>) -> (bool, Verdict) {
         let wish = Wish::Update { position: Position(token), revision: revision.map(Position), meta: None };
         let (session, number) = (session.clone(), RequestNumber(number));
         let pending = Pending { session, number, name: "x".into(), wish };
-        let (op, verdict) =
-            decide(&replica(), &pending, Position(3), &Takers::default(), &mut BatchBuilder::default());
+        // Whatever its node may hold: it is held.
+        let permitted = permitted("names=y", "names=y");
+        let (takers, builder) = (Takers::default(), &mut BatchBuilder::default());
+        let (op, verdict) = decide(&replica(), &permitted, &pending, Position(3), &takers, builder).unwrap();
         (op.is_some(), verdict)
     }
 
@@ -178,7 +224,8 @@ mod tests {
     ) -> (Option<Op>, Verdict) {
         let (session, number) = (session.clone(), RequestNumber(number));
         let pending = Pending { session, number, name: "x".into(), wish };
-        decide(replica, &pending, Position(3), &Takers::default(), &mut BatchBuilder::default())
+        let (permitted, takers) = (permitted("", ""), Takers::default());
+        decide(replica, &permitted, &pending, Position(3), &takers, &mut BatchBuilder::default()).unwrap()
     }
 
     #[test]
@@ -219,5 +266,38 @@ mod tests {
         assert!(matches!(decided(&replica, &a, 9, start()), (None, Verdict::Taken { .. })));
         let register = Wish::Register { actor: Some(5), kind: Kind(7), meta: None };
         assert_eq!(decided(&replica, &a, 9, register), (None, granted(3)));
+    }
+
+    #[test]
+    fn a_name_is_granted_to_a_session_whose_node_may_hold_it_and_what_was_decided_stays_so() {
+        let (a, b, c) = (session("a"), session("b"), session("c"));
+        let decided = |permitted: &Permitted, session: &Arc<SessionId>, number, name: &str, actor| {
+            let wish = Wish::Register { actor, kind: Kind(7), meta: None };
+            let (session, number) = (session.clone(), RequestNumber(number));
+            let pending = Pending { session, number, name: name.into(), wish };
+            let result = decide(
+                &replica(),
+                permitted,
+                &pending,
+                Position(3),
+                &Takers::default(),
+                &mut BatchBuilder::default(),
+            );
+            result.map(|(op, verdict)| (op.is_some(), verdict))
+        };
+        let by = permitted("", "names=shop/");
+        let refused = Some((false, Verdict::NotPermitted { allowed: vec!["shop/".to_owned()].into() }));
+        let granted = |at| Verdict::Granted { token: Position(at), revision: Position(at) };
+        for actor in [Some(5), None] {
+            assert_eq!(decided(&by, &a, 1, "jobs/x", actor), Some((true, granted(3))));
+            assert_eq!(decided(&by, &b, 1, "shop/x", actor), Some((true, granted(3))));
+            assert_eq!(decided(&by, &b, 1, "jobs/x", actor), refused);
+            assert_eq!(decided(&by, &c, 1, "shop/x", actor), None, "it was never linked");
+        }
+        // Who holds it, and who held it before it was decided that it may not, is told so.
+        let by = permitted("names=shop/", "names=shop/");
+        let again = Verdict::Granted { token: Position(1), revision: Position(2) };
+        assert_eq!(decided(&by, &a, 7, "x", Some(5)), Some((false, again)));
+        assert!(matches!(decided(&by, &b, 1, "x", Some(5)), Some((false, Verdict::Taken { .. }))));
     }
 }

@@ -8,10 +8,11 @@ use callsign_store::{
     planted,
 };
 
-use super::Pending;
+use super::{Pending, decide::Decided};
 use crate::core::{
     log::{BatchBuilder, Op},
     message::{Verdict, Wish},
+    permitted::{NotPermitted, Permitted},
     table::Row,
 };
 
@@ -82,25 +83,34 @@ impl Takers {
         self.open.iter().chain(awaited)
     }
 
-    /// What a request that a name goes to another actor comes to.
+    /// What a request that a name goes to another actor comes to. `None`: it is not known whether the taker may hold the name.
     pub(super) fn decide(
         &self,
+        permitted: &Permitted,
         pending: &Pending,
         row: Option<Row>,
         position: Position,
         builder: &mut BatchBuilder,
-    ) -> (Option<Op>, Verdict) {
+    ) -> Option<Decided> {
         let Wish::Transfer { position: token, to, number, actor, kind } = &pending.wish else {
-            return (None, Verdict::Gone);
+            return Some((None, Verdict::Gone));
         };
-        match row {
+        let decided = match row {
             // Before the token is looked at: it is this request that moved it.
             Some(row) if row.is_of(to, *number) && !planted!("transfer-not-in-row") => {
                 (None, Verdict::Transferred { token: row.position })
             }
             Some(row) if row.position == *token && *row.session == *pending.session && !row.is_starting() => {
                 if !self.open.contains(&**to) && !planted!("transfer-to-the-closed") {
-                    return (None, Verdict::Kept);
+                    return Some((None, Verdict::Kept { allowed: None }));
+                }
+                match permitted.check(to, &pending.name) {
+                    Ok(()) => {}
+                    Err(_) if planted!("take-ignores-permits") => {}
+                    Err(NotPermitted::Unknown) => return None,
+                    Err(NotPermitted::Others(allowed)) => {
+                        return Some((None, Verdict::Kept { allowed: Some(allowed) }));
+                    }
                 }
                 let name = pending.name.clone();
                 let (request, actor, kind) = (*number, *actor, *kind);
@@ -108,9 +118,10 @@ impl Takers {
                 let op = Op::Transfer { name, position: row.position, session, request, actor, kind };
                 (Some(op), Verdict::Transferred { token: position })
             }
-            Some(_) if planted!("gone-taken-for-kept") => (None, Verdict::Kept),
+            Some(_) if planted!("gone-taken-for-kept") => (None, Verdict::Kept { allowed: None }),
             _ => (None, Verdict::Gone),
-        }
+        };
+        Some(decided)
     }
 }
 
@@ -119,7 +130,7 @@ mod tests {
     use std::{collections::BTreeMap, sync::Arc};
 
     use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, SessionNumber};
-    use callsign_transport::Kind;
+    use callsign_transport::{Kind, Permits};
 
     use super::*;
     use crate::core::{name::Name, replica::Replica, table::RequestNumber};
@@ -153,12 +164,23 @@ mod tests {
     fn asked(
         replica: &Replica<BTreeMap<Name, Row>>,
         takers: &Takers,
-        (of, number, token): (&str, u64, u64),
+        asked: (&str, u64, u64),
     ) -> (Option<Op>, Verdict) {
+        let mut permitted = Permitted::new(session("a").node.clone());
+        permitted.linked(&session("b").node, Permits::default());
+        asked_where(&permitted, replica, takers, asked).unwrap()
+    }
+
+    fn asked_where(
+        permitted: &Permitted,
+        replica: &Replica<BTreeMap<Name, Row>>,
+        takers: &Takers,
+        (of, number, token): (&str, u64, u64),
+    ) -> Option<(Option<Op>, Verdict)> {
         let (position, to, number) = (Position(token), session("b"), RequestNumber(number));
         let wish = Wish::Transfer { position, to, number, actor: 9, kind: Kind(7) };
         let pending = Pending { session: session(of), number: RequestNumber(40), name: "x".into(), wish };
-        takers.decide(&pending, replica.row("x"), Position(2), &mut BatchBuilder::default())
+        takers.decide(permitted, &pending, replica.row("x"), Position(2), &mut BatchBuilder::default())
     }
 
     #[test]
@@ -168,7 +190,7 @@ mod tests {
         let (op, verdict) = asked(&held, &open, ("a", 3, 1));
         assert_eq!(verdict, Verdict::Transferred { token: Position(2) });
         // A taker that is closed, or that nobody has read open.
-        assert_eq!(asked(&held, &Takers::default(), ("a", 3, 1)), (None, Verdict::Kept));
+        assert_eq!(asked(&held, &Takers::default(), ("a", 3, 1)), (None, Verdict::Kept { allowed: None }));
         for (of, token) in [("a", 2), ("c", 1)] {
             assert_eq!(asked(&held, &open, (of, 3, token)), (None, Verdict::Gone));
         }
@@ -183,6 +205,33 @@ mod tests {
         let same = Verdict::Transferred { token: Position(2) };
         assert_eq!(asked(&moved, &Takers::default(), ("a", 3, 1)), (None, same));
         assert_eq!(asked(&moved, &open, ("a", 4, 1)), (None, Verdict::Gone));
+    }
+
+    #[test]
+    fn a_name_goes_only_to_a_node_whose_certificate_lets_it_hold_that() {
+        let open = Takers { open: [SessionId::clone(&session("b"))].into(), unread: Vec::new() };
+        let held = replica(Some(5));
+        // Whatever the giver may hold.
+        let mut permitted = Permitted::new(session("a").node.clone());
+        permitted.own(Permits::read("names=x").unwrap());
+        assert_eq!(asked_where(&permitted, &held, &open, ("a", 3, 1)), None, "the taker was never linked");
+        permitted.linked(&session("b").node, Permits::read("names=shop/").unwrap());
+        let stays = Verdict::Kept { allowed: Some(vec!["shop/".to_owned()].into()) };
+        assert_eq!(asked_where(&permitted, &held, &open, ("a", 3, 1)), Some((None, stays)));
+        // One that is closed has none by any certificate, and what is not there goes nowhere.
+        let kept = Verdict::Kept { allowed: None };
+        assert_eq!(asked_where(&permitted, &held, &Takers::default(), ("a", 3, 1)), Some((None, kept)));
+        assert_eq!(asked_where(&permitted, &held, &open, ("a", 3, 2)), Some((None, Verdict::Gone)));
+        permitted.linked(&session("b").node, Permits::read("names=x").unwrap());
+        let goes = Verdict::Transferred { token: Position(2) };
+        let (op, verdict) = asked_where(&permitted, &held, &open, ("a", 3, 1)).unwrap();
+        assert_eq!(verdict, goes);
+
+        // What was decided stays so.
+        let mut moved = held;
+        apply(&mut moved, op.unwrap(), "b");
+        permitted.linked(&session("b").node, Permits::read("names=shop/").unwrap());
+        assert_eq!(asked_where(&permitted, &moved, &open, ("a", 3, 1)), Some((None, goes)));
     }
 
     #[test]

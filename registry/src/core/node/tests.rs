@@ -260,3 +260,39 @@ fn a_session_that_is_over_already_is_not_waited_for() {
     let asked = node.step(NodeInput::Leaving(LeavingInput::Failed));
     assert_eq!(asked, [LeavingEffect::Close, LeavingEffect::Part].map(NodeEffect::Leaving));
 }
+
+#[test]
+fn a_registry_hears_what_its_node_may_do_before_it_joins_and_at_each_change() {
+    let mut node = Node::new();
+    let told = |effects: Vec<NodeEffect>| {
+        let of = |effect| match effect {
+            NodeEffect::ToRegistry(
+                registry,
+                Told::Elector(ElectorInput::Notice(Notice::MayLead(may_lead))),
+            ) => Some((registry, Some(may_lead), None)),
+            NodeEffect::ToRegistry(registry, Told::Member(Input::Permits(permits))) => {
+                Some((registry, None, Some(permits)))
+            }
+            _ => None,
+        };
+        effects.into_iter().map(of).collect::<Vec<_>>()
+    };
+    let permits = |query| Permits::read(query).unwrap();
+    let both = |name: &str, permits: Permits| {
+        [(registry(name), Some(permits.may_lead()), None), (registry(name), None, Some(permits))].map(Some)
+    };
+    node.step(NodeInput::Session(session::Input::Start));
+    let join = |node: &mut Node, name| {
+        let mut effects = Vec::new();
+        assert!(node.core.join(&registry(name), &mut effects));
+        told(effects)
+    };
+    assert!(!join(&mut node, "x").iter().any(Option::is_some), "it may do everything");
+    let first = permits("names=shop/&lead=no");
+    assert_eq!(told(node.step(NodeInput::Permits(first.clone()))), both("x", first.clone()));
+    assert!(told(node.step(NodeInput::Permits(first.clone()))).is_empty(), "that is nothing new");
+    assert_eq!(join(&mut node, "y")[..2], both("y", first));
+    let all = Permits::default();
+    let again = told(node.step(NodeInput::Permits(all.clone())));
+    assert_eq!(again, [both("x", all.clone()), both("y", all)].concat());
+}

@@ -30,10 +30,14 @@ impl Names {
     }
 
     pub(super) fn push(&mut self, name: Name) {
-        match self.pages.last_mut().filter(|page| page.len() < NAMES_PAGE) {
-            Some(page) => page.push(name),
-            None => self.pages.push(vec![name]),
+        if let Some(page) = self.pages.last_mut().filter(|page| page.len() < NAMES_PAGE) {
+            page.push(name);
+            return;
         }
+        // Only the first page begins small.
+        let mut page = Vec::with_capacity(if self.pages.is_empty() { 1 } else { NAMES_PAGE });
+        page.push(name);
+        self.pages.push(page);
     }
 
     pub(super) fn pop(&mut self) -> Option<Name> {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    future::Future,
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -21,7 +22,7 @@ use callsign_store::{
 use ractor::{ActorCell, ActorRef};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Flag, Kick, Parts, holding::Holding, watched::Watched, watching::Watching};
+use super::{Flag, Kick, Parts, holding::Holding, trusted::Trusted, watched::Watched, watching::Watching};
 use crate::{
     core::{
         caller::OnOutage,
@@ -37,6 +38,9 @@ use crate::{
     },
     status::Status,
 };
+
+// Calls count from 1 and are no secret: the default hasher, against strangers who choose keys, costs three times as much.
+type ByCall<V> = HashMap<CallId, V, foldhash::fast::FixedState>;
 
 /// How much longer than it may take a member's answer is waited for. Shorter: a busy member is taken for one that hangs.
 const HANGS: Duration = Duration::from_secs(1);
@@ -92,11 +96,11 @@ pub(crate) struct Shared {
     pub(crate) trust: TrustHandle,
     pub(crate) status: ArcSwap<Status>,
     actor: Mutex<Option<ActorRef<Kick>>>,
-    answers: Mutex<HashMap<CallId, oneshot::Sender<Answer>>>,
+    answers: Mutex<ByCall<oneshot::Sender<Answer>>>,
     /// By the call that asked first. The member says when to forget one.
-    claims: Mutex<HashMap<CallId, Kept>>,
+    claims: Mutex<ByCall<Kept>>,
     /// Actors that were started for a name, by its claim, until the member has heard of it.
-    yields: Mutex<HashMap<CallId, ActorCell>>,
+    yields: Mutex<ByCall<ActorCell>>,
     /// The readers of watches.
     pub(crate) watches: Watching,
     /// The callers that wait for a place in a semaphore.
@@ -108,7 +112,7 @@ pub(crate) struct Shared {
     is_synced: AtomicBool,
     has_ended: AtomicBool,
     /// The session is trusted, again or for the first time.
-    pub(crate) trusted: Notify,
+    pub(crate) trusted: Trusted,
     /// Something that [`Status`] shows is another than before: what the replica holds, say, or a link.
     pub(crate) changed: Notify,
     /// Who leads the registry, as this node last read.
@@ -131,9 +135,9 @@ impl Shared {
             trust: parts.trust.clone(),
             status: ArcSwap::from_pointee(Status::joining(&parts.config.me)),
             actor: Mutex::new(None),
-            answers: Mutex::new(HashMap::new()),
-            claims: Mutex::new(HashMap::new()),
-            yields: Mutex::new(HashMap::new()),
+            answers: Mutex::default(),
+            claims: Mutex::default(),
+            yields: Mutex::default(),
             watches: Watching::default(),
             holding: Holding::default(),
             watched: Watched::default(),
@@ -141,7 +145,7 @@ impl Shared {
             next_call: AtomicU64::new(1),
             is_synced: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-            trusted: Notify::new(),
+            trusted: Trusted::default(),
             changed: Notify::new(),
             term: ArcSwap::from_pointee(Term::vacant()),
             registry: parts.registry.clone(),
@@ -363,27 +367,24 @@ impl Shared {
 
     /// Asks for a name, for that of another actor, or for a membership. The listener is there before the claim is: a lapse right after
     /// the grant is told, too.
-    pub(crate) async fn register(
+    pub(crate) fn register(
         &self,
         call: Call,
         wait: Duration,
         keeps: Keeps,
         cell: ActorCell,
-    ) -> Option<Answer> {
+    ) -> impl Future<Output = Option<Answer>> {
         let id = self.next_call();
-        let (Call::Register { actor, .. } | Call::Join { actor, .. } | Call::Take { actor, .. }) = call
-        else {
-            return None;
-        };
-        if matches!(&call, Call::Join { group, .. } if group.is_semaphore()) {
+        if let Call::Join { group, .. } = &call
+            && group.is_semaphore()
+        {
             self.holding.open(id);
         }
-        lock(&self.claims).insert(id, Kept::new(actor, Flag::of(cell), keeps, None));
-        let answer = self.call_as(id, call, wait, wait).await;
-        if answer.is_none() {
-            self.forget(id);
+        // One that asks for no name keeps nothing.
+        if let Call::Register { actor, .. } | Call::Join { actor, .. } | Call::Take { actor, .. } = call {
+            lock(&self.claims).insert(id, Kept::new(actor, Flag::of(cell), keeps, None));
         }
-        answer
+        self.call_as(id, call, wait, wait)
     }
 
     /// Asks for a name whose actor is yet to be started. Each of its requests may be undecided for `wait`.
@@ -393,11 +394,7 @@ impl Shared {
         // The actor gets its number when it is started.
         lock(&self.claims).insert(id, Kept::new(0, Flag::default(), keeps, Some(slot)));
         // It asks, waits for others, asks again, starts, and binds.
-        let answer = self.call_as(id, call, wait, patience + limit + 3 * wait).await;
-        if answer.is_none() {
-            self.forget(id);
-        }
-        answer
+        self.call_as(id, call, wait, patience + limit + 3 * wait).await
     }
 
     /// How the actor of a claim is started.
@@ -432,23 +429,39 @@ impl Shared {
         CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// `within`: when it has answered at the latest, if it does not hang.
-    async fn call_as(&self, id: CallId, call: Call, wait: Duration, within: Duration) -> Option<Answer> {
+    /// Hands a call to the member at once, and returns its answer. `within`: when it has answered at the latest, if it does not hang.
+    ///
+    /// The future is small, as many of them wait at a time: what is handed over is no part of it.
+    fn call_as(
+        &self,
+        id: CallId,
+        call: Call,
+        wait: Duration,
+        within: Duration,
+    ) -> impl Future<Output = Option<Answer>> {
         let clock = self.trust.clock();
-        let began = clock.now();
-        let at = self.status.load().position;
-        let unanswered = call.unanswered(within, at);
+        let (until, at) = (clock.now() + within + HANGS, self.status.load().position);
+        let silence = call.silence();
         let (answer, answered) = oneshot::channel();
         lock(&self.answers).insert(id, answer);
         self.push(Input::Call { id, call, wait });
         // After the answer is awaited for: either this sees the end, or the end sees the answer that is awaited.
-        if self.has_ended() {
-            return None;
-        }
-        tokio::select! {
-            biased;
-            answer = answered => answer.ok(),
-            () = clock.sleep_until(began + within + HANGS) => Some(unanswered),
+        let has_ended = self.has_ended();
+        async move {
+            let answer = if has_ended {
+                None
+            } else {
+                tokio::select! {
+                    biased;
+                    answer = answered => answer.ok(),
+                    () = clock.sleep_until(until) => Some(silence.answer(within, at)),
+                }
+            };
+            // The member, which would say when to forget it, has ended.
+            if answer.is_none() {
+                self.forget(id);
+            }
+            answer
         }
     }
 }

@@ -18,7 +18,7 @@ impl Shared {
             }
         }
         self.answers_nobody();
-        self.trusted.notify_waiters();
+        self.trusted.tell();
     }
 
     /// How the node has failed, if it has.

@@ -42,7 +42,9 @@ pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: 
             let node = NodeName::new(&peer.node).ok()?;
             let incarnation = Incarnation(peer.incarnation);
             match event {
-                LinkEvent::Up { link, .. } => Some(Input::LinkUp { node, incarnation, link: link.0 }),
+                LinkEvent::Up { link, permits, .. } => {
+                    Some(Input::LinkUp { node, incarnation, link: link.0, permits })
+                }
                 LinkEvent::Down { .. } => Some(Input::LinkDown { node, incarnation }),
                 LinkEvent::Message { body, .. } => match Message::decode(&body) {
                     Ok(message) => Some(Input::Message { from: node, message }),

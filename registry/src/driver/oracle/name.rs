@@ -163,6 +163,7 @@ impl Oracle for RegistryOracle {
                 let why = if here && lives { Refusal::DuplicateIdentity } else { Refusal::Held };
                 Ok(denial(why, Some(&holder)))
             }
+            Err(RegisterError::NotPermitted { .. }) => Ok(denial(Refusal::Ineligible, None)),
             Err(error @ RegisterError::BadName(_)) => Err(Fault::Fatal(error.to_string())),
             Err(error @ (RegisterError::Unknown { .. } | RegisterError::SessionLost { .. })) => {
                 Err(transient(true, error))

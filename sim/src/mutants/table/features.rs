@@ -7,6 +7,8 @@ const WATCH: &str = "DESIGN 10 (watch)";
 
 const START: &str = "DESIGN 10 (start if absent)";
 
+const PERMITS: &str = "DESIGN 6 (what a node may register)";
+
 const GROUPS: &str = "DESIGN 10 (groups, locks and semaphores)";
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -168,4 +170,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         scenario: "standard",
         within: 500,
     },
+    mutant("permits-once-a-batch", "registry/src/core/leader/decide.rs")
+        .does("Looks for the first grant of a batch whether its session may hold the name, and for no other.")
+        .found("permitted", 5_000, PERMITS),
+    mutant("permits-of-the-leader", "registry/src/core/permitted.rs")
+        .does("Goes by the leader's own certificate in place of that of the node that will hold the name.")
+        .found("permitted", 5_000, PERMITS),
+    mutant("permits-before-the-row", "registry/src/core/leader/decide.rs")
+        .does("Refuses what was granted before, when it is asked again by a node that may not hold it any more.")
+        .found("permitted", 50_000, PERMITS),
+    mutant("memberships-not-checked", "registry/src/core/permitted.rs")
+        .does("Lets everybody join each group, and have places in each semaphore.")
+        .found("permitted", 5_000, PERMITS),
+    mutant("first-permits-kept", "registry/src/core/permitted.rs")
+        .does("Goes by the first certificate that a node has shown, whatever it shows later.")
+        .found("permitted", 5_000, PERMITS),
+    mutant("own-bar-ignored", "elector/src/core/elector/barred.rs")
+        .does("Takes the seat, and says in its row that it may, though its certificate says that it must not lead.")
+        .found("permitted", 5_000, PERMITS),
+    mutant("bar-not-said-anew", "elector/src/core/elector.rs")
+        .does("Does not join again when its certificate says from now on that it must not lead, so that it keeps the seat.")
+        .found("permitted", 5_000, PERMITS),
 ];

@@ -23,6 +23,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("transfer-to-the-closed", "registry/src/core/leader/takers.rs")
         .does("Gives a name to a session that was read closed.")
         .found("lapses", 50_000, TRANSFER),
+    mutant("take-ignores-permits", "registry/src/core/leader/takers.rs")
+        .does("Gives a name to a node whose certificate does not let it hold that.")
+        .found("permitted", 5_000, TRANSFER),
     mutant("unread-taker-not-read", "registry/src/core/leader.rs")
         .does("Waits for the session of a taker to be read, and does not have it read.")
         .found("parting", 2_000, TRANSFER),

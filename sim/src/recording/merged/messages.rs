@@ -49,7 +49,7 @@ impl Ways {
     /// Takes a step of its member.
     pub fn step(&mut self, place: &Place, input: &Input, effects: &[Effect], messages: &mut Messages) {
         match input {
-            Input::LinkUp { node, incarnation, link } => {
+            Input::LinkUp { node, incarnation, link, .. } => {
                 self.links.insert(node.clone(), *incarnation);
                 self.ends.insert(*link, Process { node: node.clone(), incarnation: *incarnation });
             }

@@ -10,7 +10,7 @@ fn me(node: &str) -> Me {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     Open,
-    Up(PeerId),
+    Up(PeerId, Permits),
     Refused(Refused),
 }
 
@@ -56,7 +56,7 @@ impl Pair {
                             inputs.push_back((
                                 at,
                                 if first == second {
-                                    Input::TlsDone { names, binding: vec![42; 32] }
+                                    Input::TlsDone { names: Ok(names), binding: vec![42; 32] }
                                 } else {
                                     Input::TlsFailed(Refused::Tls("changed".into()))
                                 },
@@ -76,7 +76,7 @@ impl Pair {
                         at,
                         self.unwelcome.clone().filter(|_| at == 1).map_or(Input::Welcome, Input::Unwelcome),
                     )),
-                    Effect::Accept(peer) => self.ends[at] = End::Up(peer),
+                    Effect::Accept(peer, permits) => self.ends[at] = End::Up(peer, permits),
                     Effect::Refuse(why) => self.ends[at] = End::Refused(why),
                 }
             }
@@ -86,7 +86,7 @@ impl Pair {
 }
 
 fn certified(cluster: &str, node: &str) -> Vec<Certified> {
-    vec![Certified { cluster: cluster.into(), node: node.into() }]
+    vec![Certified { cluster: cluster.into(), node: node.into(), permits: Permits::default() }]
 }
 
 /// Two nodes with certificates, and with a secret too or without.
@@ -94,6 +94,10 @@ fn certified_pair(security: Security) -> Pair {
     let (mut a, mut b) = (me("b"), me("a"));
     (a.security, b.security) = (security, security);
     Pair::new(a, b)
+}
+
+fn up(node: &str, incarnation: u64) -> End {
+    End::Up(PeerId::new(node, incarnation), Permits::default())
 }
 
 fn both(why: Refused) -> [End; 2] {
@@ -108,7 +112,7 @@ fn two_nodes_that_belong_together_learn_who_the_other_is() {
         (a.security, b.security) = (security, security);
         b.peer.incarnation = 8;
         let ends = Pair::new(a, b).run();
-        assert_eq!(ends, [End::Up(PeerId::new("a", 8)), End::Up(PeerId::new("b", 7))]);
+        assert_eq!(ends, [up("a", 8), up("b", 7)]);
     }
 }
 
@@ -188,7 +192,7 @@ fn a_node_with_the_certificate_of_another_is_refused_and_told_so() {
 fn one_of_the_names_of_a_certificate_is_enough() {
     let mut pair = certified_pair(Security::Certified);
     pair.certificates[0] = [certified("prod", "c"), certified("prod", "b")].concat();
-    assert_eq!(pair.run(), [End::Up(PeerId::new("a", 7)), End::Up(PeerId::new("b", 7))]);
+    assert_eq!(pair.run(), [up("a", 7), up("b", 7)]);
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn noise_is_bound_to_the_tls_that_it_runs_in() {
     let preambles = [preamble(&Me { security: Security::Both, ..me("b") }), theirs].concat();
     assert_eq!(effects, [Effect::Tls { preambles: preambles.clone() }], "nothing is said before it");
     effects.clear();
-    hello.step(Input::TlsDone { names: certified("prod", "a"), binding: vec![9; 32] }, &mut effects);
+    hello.step(Input::TlsDone { names: Ok(certified("prod", "a")), binding: vec![9; 32] }, &mut effects);
     let prologue = [&preambles[..], &[9; 32]].concat();
     assert_eq!(effects, [Effect::NoiseBegin { prologue }, Effect::NoiseWrite]);
 }
@@ -213,8 +217,8 @@ fn a_certificate_with_many_long_names_is_refused_in_a_frame_of_a_handshake() {
     let mut effects = Vec::new();
     hello.step(Input::Frame(preamble(&Me { security: Security::Certified, ..me("b") })), &mut effects);
     let long = "x".repeat(100);
-    let names = vec![Certified { cluster: long.clone(), node: long }; 64];
-    hello.step(Input::TlsDone { names, binding: vec![] }, &mut effects);
+    let names = vec![Certified { cluster: long.clone(), node: long, permits: Permits::default() }; 64];
+    hello.step(Input::TlsDone { names: Ok(names), binding: vec![] }, &mut effects);
     let said =
         effects.iter().filter_map(|effect| if let Effect::Send(said) = effect { Some(said) } else { None });
     assert!(
@@ -307,7 +311,7 @@ fn the_newest_common_version_is_spoken_on_both_sides() {
             assert_eq!(hello.version(), Some(common));
         }
         let ends = Pair::new(sides[0].me.clone(), sides[1].me.clone()).run();
-        assert!(ends.iter().all(|end| matches!(end, End::Up(_))), "{ends:?}");
+        assert!(ends.iter().all(|end| matches!(end, End::Up(..))), "{ends:?}");
     }
 }
 
@@ -369,7 +373,7 @@ fn frames_out_of_turn_and_garbage_end_the_handshake_once() {
         let effects = listener_gets(vec![preamble(&me("b")), second.clone(), second]);
         let refused = effects.iter().filter(|e| matches!(e, Effect::Refuse(Refused::Malformed(_)))).count();
         assert_eq!(refused, 1, "{effects:?}");
-        assert!(!effects.iter().any(|e| matches!(e, Effect::Accept(_) | Effect::Check(_))));
+        assert!(!effects.iter().any(|e| matches!(e, Effect::Accept(..) | Effect::Check(_))));
     }
 }
 
@@ -386,7 +390,32 @@ fn the_listener_accepts_nobody_before_the_dialler_is_ready() {
     ] {
         listener.step(input, &mut effects);
     }
-    assert!(!effects.iter().any(|e| matches!(e, Effect::Accept(_))));
+    assert!(!effects.iter().any(|e| matches!(e, Effect::Accept(..))));
     listener.step(Input::Frame(word(&Word::Ready)), &mut effects);
-    assert_eq!(effects.last(), Some(&Effect::Accept(PeerId::new("b", 7))));
+    assert_eq!(effects.last(), Some(&Effect::Accept(PeerId::new("b", 7), Permits::default())));
+}
+
+#[test]
+fn each_side_learns_what_the_other_may_do() {
+    let mut pair = certified_pair(Security::Certified);
+    let restricted = Permits::read("names=shop/&lead=no").unwrap();
+    let elsewhere = Certified { cluster: "test".into(), node: "a".into(), permits: Permits::default() };
+    let mut of_a = vec![elsewhere];
+    of_a.extend(certified("prod", "c").into_iter().chain(certified("prod", "a")));
+    of_a[2].permits = restricted.clone();
+    pair.certificates[1] = of_a;
+    assert_eq!(pair.run(), [End::Up(PeerId::new("a", 7), restricted), up("b", 7)]);
+}
+
+#[test]
+fn a_certificate_that_says_what_cannot_be_read_is_refused_and_told_so() {
+    let mut hello = Hello::new(Me { security: Security::Certified, ..me("a") }, Side::Listener);
+    let mut effects = Vec::new();
+    hello.step(Input::Frame(preamble(&Me { security: Security::Certified, ..me("b") })), &mut effects);
+    effects.clear();
+    let why = Permits::read("lead=maybe").unwrap_err();
+    let why = CertificateFault::Permits { name: "callsign://prod/b".into(), why };
+    hello.step(Input::TlsDone { names: Err(why.clone()), binding: vec![] }, &mut effects);
+    let why = Refused::Certificate { of: Whose::Theirs, why };
+    assert_eq!(effects, [Effect::Send(word(&Word::Refused(why.clone()))), Effect::Refuse(why)]);
 }

@@ -267,3 +267,24 @@ fn a_connection_that_needs_the_place_of_the_former_has_it_dismissed_unless_it_is
     assert_eq!(world.step(way(1)), [], "it gave way to another");
     assert!(world.links.link_to("b").is_some());
 }
+
+#[test]
+fn links_that_are_to_be_made_again_end_and_what_is_known_of_incarnations_stays() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    world.links_up("z", 6, None);
+    world.links_up("z", 7, None);
+    world.links_up("a", 1, Some("a:1"));
+    let forgotten = |link, node, incarnation| {
+        let reason = DownReason::Forgotten;
+        [down(link, node, incarnation, reason.clone()), dismiss(link, Farewell::Forgotten, reason)]
+    };
+    let ended = [forgotten(3, "a", 1), forgotten(2, "z", 7)].concat();
+    let mut done = world.step(Input::Renew);
+    done.sort_by_key(|effect| {
+        matches!(effect, Effect::Down { link: LinkId(2), .. } | Effect::Dismiss { link: LinkId(2), .. })
+    });
+    assert_eq!(done, ended);
+    assert_eq!(world.wake().1, [dial("a", "a:1")]);
+    assert_eq!(world.links_up("z", 6, None), [Effect::Refuse { link: LinkId(4), why: Refused::Superseded }]);
+}

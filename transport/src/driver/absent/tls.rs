@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use crate::error::KeysRefused;
+use crate::{core::permits::Permits, error::KeysRefused};
 
 /// A node's certificate. There is none in a build without the feature `tls`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,11 @@ impl Tls {
     /// # Errors
     /// Never: there is no certificate.
     pub fn check_node(&self, _: &str, _: &str) -> Result<(), KeysRefused> {
+        match self.never {}
+    }
+
+    /// What a node may do by it.
+    pub fn permits(&self, _: &str, _: &str) -> Option<Permits> {
         match self.never {}
     }
 }

@@ -19,12 +19,13 @@ use super::{
 use crate::{
     core::{
         bucket::Bucket,
-        frame::{Assembly, Frame},
+        frame::{Assembly, Farewell, Frame},
         hello::{Hello, Side},
         link::{Input, Link},
         links,
         outbox::{BATCH, Next, Outbox},
         peer::{LinkId, PeerId},
+        permits::Permits,
     },
     driver::{
         handle::LinkHandle,
@@ -85,6 +86,8 @@ type Below = ();
 /// A connection whose peer is known.
 struct Ready {
     peer: PeerId,
+    /// What the peer may do, and what this node may do by the certificate that it showed.
+    permits: (Permits, Permits),
     address: SocketAddr,
     read: WireRead,
     write: WireWrite,
@@ -108,9 +111,10 @@ async fn establish(
         let hello = Hello::new(inner.myself(&keys), side);
         let check = |peer: &PeerId| inner.check(peer);
         let entropy = &inner.config.entropy;
-        let peer = handshake::shake(&mut read, &mut write, hello, &keys, initiator, entropy, check).await?;
+        let (peer, theirs) =
+            handshake::shake(&mut read, &mut write, hello, &keys, initiator, entropy, check).await?;
         let (read, write, below) = carry(inner, initiator, &peer, address, (read, write)).await?;
-        Ok((peer, address, read, write, below))
+        Ok((peer, (theirs, inner.permits_by(&keys)), address, read, write, below))
     };
     // A panic in here would be our own bug; it must not leave a dial under way for ever.
     let shaking = AssertUnwindSafe(shaking).catch_unwind();
@@ -122,9 +126,9 @@ async fn establish(
             biased;
             shaken = &mut shaking => {
                 let panicked = |_| Err(Refused::Malformed("the handshake panicked".into()));
-                let (peer, address, read, write, below) = shaken.unwrap_or_else(panicked)?;
+                let (peer, permits, address, read, write, below) = shaken.unwrap_or_else(panicked)?;
                 core.step(inner.now(), Input::Established, &mut effects);
-                return Ok(Ready { peer, address, read, write, core, below });
+                return Ok(Ready { peer, permits, address, read, write, core, below });
             }
             () = sleep_until(at) => core.step(inner.now(), Input::Wake, &mut effects),
         }
@@ -163,7 +167,7 @@ async fn carry(
 
 /// Has the link admitted, and runs it to its end.
 async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
-    let Ready { peer, address, read, write, core, below: _below } = ready;
+    let Ready { peer, permits: (theirs, ours), address, read, write, core, below: _below } = ready;
     let remote = match RemoteSide::new(inner.config.tasks.clone(), inner.config.limits.references).await {
         Ok(remote) => remote,
         Err(error) => {
@@ -173,7 +177,7 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
         }
     };
     let outbox = Outbox::new(id, inner.config.limits);
-    let handle = Arc::new(LinkHandle::new(id, (peer, address), remote, outbox, core));
+    let handle = Arc::new(LinkHandle::new(id, (peer, theirs, address), remote, outbox, core));
     if let Err(why) = inner.admit(&handle, via) {
         handle.remote.close("the link was refused");
         handle.abandon();
@@ -181,6 +185,10 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
         return;
     }
     let _ended = Ended(&inner, &handle);
+    // The peer goes by a certificate that was replaced while it was shown. Asked now that whoever replaces one finds this link.
+    if inner.permits() != ours {
+        inner.step_link(&handle, Input::Dismiss(Farewell::Forgotten, DownReason::Forgotten));
+    }
     tokio::join!(write_loop(&inner, &handle, write), read_loop(&inner, &handle, read));
 }
 

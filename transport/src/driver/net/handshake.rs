@@ -15,12 +15,13 @@ use crate::{
         frame,
         hello::{Effect, Hello, Input, noise_frame},
         peer::PeerId,
+        permits::Permits,
     },
     error::Refused,
     keys::Keys,
 };
 
-/// Runs one side of a handshake to its end. `check` says whether a peer is welcome.
+/// Runs one side of a handshake to its end: who the peer is, and what it may do. `check` says whether a peer is welcome.
 ///
 /// Has no deadline of its own: the caller drops it.
 pub(crate) async fn shake(
@@ -31,7 +32,7 @@ pub(crate) async fn shake(
     initiator: bool,
     entropy: &Entropy,
     check: impl Fn(&PeerId) -> Result<(), Refused>,
-) -> Result<PeerId, Refused> {
+) -> Result<(PeerId, Permits), Refused> {
     let mut noise = Noise::new(&keys.secrets, initiator, entropy);
     let mut inputs = VecDeque::from([Input::Start]);
     let mut effects = Vec::new();
@@ -70,10 +71,10 @@ pub(crate) async fn shake(
                     Ok(()) => Input::Welcome,
                     Err(why) => Input::Unwelcome(why),
                 }),
-                Effect::Accept(peer) => {
+                Effect::Accept(peer, permits) => {
                     read.trust();
                     tracing::debug!(%peer, version = hello.version(), "authenticated");
-                    return Ok(peer);
+                    return Ok((peer, permits));
                 }
                 Effect::Refuse(why) => {
                     write.shutdown().await;

@@ -20,7 +20,7 @@ const BELIEVED: u8 = 1;
 /// What is known after it.
 pub(crate) struct Encrypted {
     /// The nodes that the peer's certificate is for.
-    pub(crate) names: Vec<Certified>,
+    pub(crate) names: Result<Vec<Certified>, CertificateFault>,
     /// Of this connection alone, the same on both sides.
     pub(crate) binding: [u8; 32],
 }

@@ -178,7 +178,7 @@ pub async fn next(events: &mut LinkEvents) -> LinkEvent {
 
 pub async fn up(events: &mut LinkEvents) -> (PeerId, LinkId) {
     match next(events).await {
-        LinkEvent::Up { peer, link } => (peer, link),
+        LinkEvent::Up { peer, link, .. } => (peer, link),
         event => panic!("not up: {event:?}"),
     }
 }

@@ -36,6 +36,7 @@ fn facts(sim: &Sim, proposer: &str) -> Facts {
         proposer: sim.hosts[&node(proposer)].session.clone(),
         nonce: Nonce(5),
         unlinked: std::collections::BTreeSet::new(),
+        barred: std::collections::BTreeSet::new(),
     }
 }
 

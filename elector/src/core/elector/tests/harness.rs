@@ -203,7 +203,11 @@ impl Sim {
 
     pub(super) fn heal(&mut self) {
         for (a, b) in std::mem::take(&mut self.cuts) {
-            self.later(Duration::from_millis(1), &a, Due::Input(Input::Notice(Notice::LinkUp { node: b })));
+            self.later(
+                Duration::from_millis(1),
+                &a,
+                Due::Input(Input::Notice(Notice::LinkUp { node: b, may_lead: true })),
+            );
         }
     }
 

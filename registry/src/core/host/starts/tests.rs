@@ -282,7 +282,7 @@ fn a_caller_that_is_refused_waits_until_the_row_that_was_in_its_way_is_held_or_g
         alone.start(1);
         let number = alone.flush()[0].number;
         let holder = alone.replica.row("x").unwrap().holder();
-        assert_eq!(alone.decided(number, Verdict::Taken { holder }), [], "it waits");
+        assert_eq!(alone.decided(number, Verdict::Taken { holder: Box::new(holder) }), [], "it waits");
     };
     let bind = |position| {
         let (request, meta) = (RequestNumber(2), None);
@@ -307,7 +307,7 @@ fn a_caller_that_is_refused_waits_until_the_row_that_was_in_its_way_is_held_or_g
         assert_eq!((again.len(), again[0].wish.starts()), (1, true), "it asks again");
         alone.starting("c", 1);
         let holder = alone.replica.row("x").unwrap().holder();
-        assert_eq!(alone.decided(again[0].number, Verdict::Taken { holder }), []);
+        assert_eq!(alone.decided(again[0].number, Verdict::Taken { holder: Box::new(holder) }), []);
         let told = alone.apply("c", bind(3));
         assert!(matches!(&told[..], [_, Effect::Answer { answer: Answer::Started(Ok(_)), .. }]), "{told:?}");
     }

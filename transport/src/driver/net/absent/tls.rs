@@ -1,11 +1,15 @@
 //! In place of TLS where it is left out: nobody has a certificate then, and nobody is asked for one.
 
 use super::wire::{WireRead, WireWrite};
-use crate::{core::hello::Certified, driver::tls::Tls, error::Refused};
+use crate::{
+    core::hello::Certified,
+    driver::tls::Tls,
+    error::{CertificateFault, Refused},
+};
 
 /// What would be known after it.
 pub(crate) struct Encrypted {
-    pub(crate) names: Vec<Certified>,
+    pub(crate) names: Result<Vec<Certified>, CertificateFault>,
     pub(crate) binding: [u8; 32],
 }
 

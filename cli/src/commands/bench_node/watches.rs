@@ -1,0 +1,86 @@
+//! Readers of watches, which count what changes.
+
+use std::{
+    mem::take,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use anyhow::Result;
+use callsign::{Select, WatchEvent};
+
+use super::{Node, until};
+use crate::{commands::bench::orders::Names, measure::now_ns};
+
+/// What the readers of a node have seen.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// By each reader.
+    counts: Mutex<Vec<Arc<AtomicU64>>>,
+    /// When each name came, if that is wanted.
+    moments: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Seen {
+    fn counts(&self) -> Vec<Arc<AtomicU64>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn moments(&self) -> Vec<u64> {
+        take(&mut *self.moments.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Begins so many watches of all names, each with a reader.
+pub(super) fn watch(node: &Node, readers: u32) -> Result<()> {
+    for _ in 0..readers {
+        let (mut watch, count) = (node.registry.watch(Select::all())?, Arc::new(AtomicU64::new(0)));
+        node.seen.counts.lock().unwrap_or_else(PoisonError::into_inner).push(count.clone());
+        tokio::spawn(async move {
+            while let Some(event) = watch.next().await {
+                if let WatchEvent::Change(_) = event {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Waits until each reader has seen so many changes.
+pub(super) async fn watched(node: &Node, changes: u64) -> Result<()> {
+    let counts = node.seen.counts();
+    until(|| counts.iter().all(|count| count.load(Ordering::Relaxed) >= changes), "changes").await
+}
+
+/// Begins a watch that notes when each name comes.
+pub(super) fn note(node: &Node, prefix: &str) -> Result<()> {
+    let (mut watch, moments) = (node.registry.watch(Select::prefix(prefix))?, node.seen.moments.clone());
+    tokio::spawn(async move {
+        while let Some(event) = watch.next().await {
+            if let WatchEvent::Change(_) = event {
+                moments.lock().unwrap_or_else(PoisonError::into_inner).push(now_ns());
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The moments at which so many names came, in their order.
+pub(super) async fn noted(node: &Node, count: usize) -> Result<Vec<u64>> {
+    let has_all = || node.seen.moments.lock().unwrap_or_else(PoisonError::into_inner).len() >= count;
+    until(has_all, "names that are watched").await?;
+    Ok(node.seen.moments())
+}
+
+/// Registers one name after the other. Returns the moments at which they were acknowledged.
+pub(super) async fn acknowledged(node: &Node, names: Names) -> Result<Vec<u64>> {
+    let mut moments = Vec::new();
+    for number in names.from..names.to {
+        node.registry.register(&names.name(number), &node.actor).await?;
+        moments.push(now_ns());
+    }
+    Ok(moments)
+}

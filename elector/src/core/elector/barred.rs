@@ -1,0 +1,44 @@
+//! Who must not lead, by what certificates say.
+//!
+//! What this node must not do is in its row, as the priority 0, so that no elector elects it; and this elector elects it by no row
+//! that is older. What the certificate of another node says is known from the latest link to it. An elector elects none that it
+//! knows to be barred, whatever is in that node's row. This only takes candidates away, so whoever is elected was one before.
+
+use std::collections::BTreeSet;
+
+use callsign_store::{ids::NodeName, planted};
+
+/// Who must not lead, as one elector knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Barred {
+    is_own: bool,
+    others: BTreeSet<NodeName>,
+}
+
+impl Barred {
+    /// What this node may do by its own certificate. Says whether that is another than before.
+    pub(super) fn own(&mut self, may_lead: bool) -> bool {
+        let is_own = !may_lead && !planted!("own-bar-ignored");
+        std::mem::replace(&mut self.is_own, is_own) != is_own
+    }
+
+    /// What another node may do, by the certificate that it showed.
+    pub(super) fn other(&mut self, node: &NodeName, may_lead: bool) {
+        if may_lead {
+            self.others.remove(node);
+        } else {
+            self.others.insert(node.clone());
+        }
+    }
+
+    /// The priority that the own row says.
+    pub(super) fn priority(&self, configured: u32) -> u32 {
+        if self.is_own { 0 } else { configured }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self, me: &NodeName) -> BTreeSet<NodeName> {
+        let own = self.is_own.then_some(me);
+        own.into_iter().chain(&self.others).cloned().collect()
+    }
+}

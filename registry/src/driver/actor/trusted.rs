@@ -1,0 +1,38 @@
+//! Callers that wait until the session is trusted.
+
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use tokio::sync::Notify;
+
+/// Says that the session is trusted, again or for the first time. It costs nothing to those who do not wait for it.
+#[derive(Default)]
+pub(crate) struct Trusted {
+    times: AtomicU64,
+    told: Notify,
+}
+
+impl Trusted {
+    /// It is.
+    pub(crate) fn tell(&self) {
+        self.times.fetch_add(1, Ordering::SeqCst);
+        self.told.notify_waiters();
+    }
+
+    /// How often that was said so far.
+    pub(crate) fn times(&self) -> u64 {
+        self.times.load(Ordering::SeqCst)
+    }
+
+    /// Returns once it was said more often than so.
+    pub(crate) async fn more_than(&self, times: u64) {
+        let mut told = pin!(self.told.notified());
+        // What is said from here on is not missed; what was said before is counted.
+        told.as_mut().enable();
+        if self.times() <= times {
+            told.await;
+        }
+    }
+}
