@@ -23,7 +23,7 @@
 //! | update | done | the name was held under the token, at the expected revision if there is one, and has this new revision |
 //! | | changed | it was held under the token, and at this revision, which is not the expected one |
 //! | | unknown | it was done at any time after the call, or never |
-//! | move | done | the name was held under the former token, and is held by the claimant under this new one |
+//! | move | done | the name was held under the former token, and is held by the claimant under this new one; or the claimant held it already, under this token |
 //! | | unknown | it was done at any time after the call, or never |
 //! | read | found, free | so it was, at that revision if it says one |
 //! | free | | the system ended the hold of that token, or it had ended; without a return: at any time after, or never |

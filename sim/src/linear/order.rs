@@ -10,6 +10,8 @@
 //! - A call of unknown outcome goes next only where it has an effect: if it has none, its absence does as well. A
 //!   registration of unknown outcome takes only tokens that somebody saw, and that nobody else was granted: under an
 //!   unseen one it could only stand in the way.
+//! - So does a move of unknown outcome. It may take an unseen token, too, if its claimant gives up whatever it has: then the name is
+//!   free without anybody having seen that token. The smallest one leaves the most room for what follows.
 //! - An update of unknown outcome takes only revisions that somebody saw, or relied on: under an unseen one it only stands in the way.
 //! - Of two such calls with the same effect, the one called first goes first.
 
@@ -41,6 +43,8 @@ pub(super) struct Order {
     /// Revisions that an update of unknown outcome may have got.
     loose_revisions: Vec<u64>,
     claimants: Vec<Claimant>,
+    /// Those who give up whatever they have.
+    droppers: Vec<u32>,
     stack: Vec<Config>,
     seen: BTreeSet<Config>,
 }
@@ -173,6 +177,10 @@ impl Act {
             }
             Act::Change { token, expected, revision } => {
                 state.changed(token, expected, revision).map_or(Fit::Wait, Fit::To)
+            }
+            // The claimant has it already.
+            Act::Move { from, token, by } if from == token => {
+                idle_if(state.holds(token) && state.holder == Some(by))
             }
             Act::Move { from, token, by } => {
                 if state.holds(from) && from < token {
@@ -320,6 +328,15 @@ impl Order {
                             self.stack.push(next(State::granted(*token, by)));
                         }
                     }
+                    if self.droppers.contains(&by) {
+                        let mut unseen = from + 1;
+                        for (token, _) in &self.loose[begin..] {
+                            unseen += u64::from(*token == unseen);
+                        }
+                        if unseen < need {
+                            self.stack.push(next(State::granted(unseen, by)));
+                        }
+                    }
                 }
                 Effect::Release { token } if config.state.holds(token) => {
                     self.stack.push(next(config.state.vacated()));
@@ -359,6 +376,7 @@ impl Order {
         self.loose.clear();
         self.loose_revisions.clear();
         self.claimants.clear();
+        self.droppers.clear();
         for op in ops {
             let mut must = |act| {
                 self.must.push(Must { call: op.call, ret: op.ret.map_or(NONE, |ret| ret.max(op.call)), act });
@@ -396,8 +414,9 @@ impl Order {
                     match answer {
                         Unregistered::Done => must(Act::Drop { by }),
                         Unregistered::Unknown => may(Effect::Drop { by }),
-                        Unregistered::Refused => {}
+                        Unregistered::Refused => continue,
                     }
+                    self.droppers.push(by);
                 }
                 What::Update { token, expected, answer } => {
                     self.loose.push((token, None));

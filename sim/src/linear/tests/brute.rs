@@ -84,6 +84,9 @@ fn outcomes(what: &What, same: State, tokens: u64) -> Vec<State> {
             if_so(held == Some(token) && at == revision, same)
         }
         What::Move { from, by, answer: Moved::Done { token } } => {
+            if from == token {
+                return if_so(holder == Some((by, token)), same);
+            }
             if_so(held == Some(from) && from < token, (Some(token), Some((by, token)), token))
         }
         What::Move { from, by, answer: Moved::Unknown } => {
