@@ -7,7 +7,7 @@ use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber}
 use callsign::Meta;
 
 use super::{Check, Holder, Inner, Oracle, Seen};
-use crate::world::{Action, NameId, NodeId, World, number_of};
+use crate::world::{Acting, Action, NameId, NodeId, World, number_of};
 
 /// A digest of a row; the digest of a table is the exclusive or of all of them.
 pub(super) fn digest(name: NameId, holder: (Position, Position, u64), meta: Option<&Meta>) -> u64 {
@@ -159,6 +159,19 @@ impl Inner {
         }
     }
 
+    /// What a node holds may be acted on there, unless the name is on its way to another actor.
+    fn check_suspended(&mut self, world: &World, node: NodeId) {
+        let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else { return };
+        let member = parts.core.member();
+        for (held, _, token) in member.holds() {
+            let is_it = |acting: &&Acting| acting.name == number_of(held) && acting.token == token;
+            let is_flagged = parts.suspended.values().flatten().any(|acting| is_it(&acting));
+            if is_flagged && !member.is_suspended(held) {
+                self.fail(Check::Kept, format!("{held} stays on node {node}, and nobody may act on it"));
+            }
+        }
+    }
+
     /// P5: the replica is what the log says at its position, and only goes forward.
     fn check_node(&mut self, world: &World, node: NodeId) {
         let Some(process) = world.process(node) else { return };
@@ -234,6 +247,7 @@ impl Oracle {
         inner.forget_certificates(world);
         for node in world.ids() {
             inner.check_node(world, node);
+            inner.check_suspended(world, node);
         }
         inner.check_groups(world);
         inner.counts.add(Check::Quiescent, 1);

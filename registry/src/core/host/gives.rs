@@ -480,3 +480,6 @@ impl Open {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("standard", 2_000, TRANSFER),
     mutant("kept-and-still-flagged", "registry/src/core/host/gives.rs")
         .does("Does not take the flag back when the leader says that the name stays.")
-        .found("lapses", 50_000, TRANSFER),
+        .found("permitted", 5_000, TRANSFER),
     mutant("transfer-to-the-closed", "registry/src/core/leader/takers.rs")
         .does("Gives a name to a session that was read closed.")
         .found("lapses", 50_000, TRANSFER),
