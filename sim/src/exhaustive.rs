@@ -74,7 +74,7 @@ const fn free(limits: Limits) -> Limits {
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
     small(limits("small-crash-restart", [1, 1, 0, 0], 300, (281_833, 309_336))),
-    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (194_839, 214_950))),
+    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (195_991, 216_080))),
     small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (513_719, 636_117))),
     small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (318_450, 383_058))),
     limits("crash-restart", [1, 1, 0, 0], 1000, (2_840_313, 3_041_683)),
