@@ -1,4 +1,4 @@
-//! Who holds and leads what, by the certificates of nodes.
+//! Nodes hold and lead what their certificates let them.
 //!
 //! A certificate that was replaced may still be gone by for what was under way. So until a cluster is at rest, whatever one of the
 //! certificates of a node let it do is in order; from then on, only what the last one does.

@@ -208,7 +208,7 @@ impl Inner {
         let Some(row) = after.members.get(new) else { return };
         self.check_certificate_of_leader(new);
         self.counts.add(Check::Electable, 1);
-        // Whoever has a certificate that bars it may be passed over, whatever its row says.
+        // A node whose certificate bars it may be passed over, whatever its row says.
         let is_barred = |row: &MemberRow| self.is_barred(&row.session.node);
         let may_lead = |row: &MemberRow| {
             row.synced && row.priority != 0 && self.is_open(&row.session) && !is_barred(row)

@@ -38,7 +38,7 @@ pub(super) fn examine(world: &mut World, scheduler: &mut Scheduler, trace: &mut 
             };
             act(world, trace, action);
         }
-        // Who may not have a name is told so, by the certificate that it has now.
+        // A node that may not have a name, by the certificate that it has now, is told so.
         let restricted: Vec<_> = world.ids().filter(|id| world.permits(*id).names().is_some()).collect();
         for node in restricted {
             let want = Want::Register { name: NOBODYS + node, stops: false };

@@ -344,7 +344,7 @@ async fn what_a_node_may_do_its_peers_learn_with_each_link(carrier: Carrier) {
     let first = permits(&mut on_a).await;
     assert_eq!(first, b.permits());
     assert!(first.allows("shop/x") && first.allows("a&b") && !first.allows("jobs/x") && !first.may_lead());
-    // Whoever subscribes later hears the same of the links that are there.
+    // A later subscriber hears the same of the links that are there.
     assert_eq!(permits(&mut a.subscribe(CHANNEL)).await, first);
     // The same said by another certificate changes nothing.
     let (before, _) = b.link_to("a").unwrap();

@@ -1,4 +1,4 @@
-//! Who must not lead, by what certificates say.
+//! Some nodes must not lead: their certificates say so.
 //!
 //! What this node must not do is in its row, as the priority 0, so that no elector elects it; and this elector elects it by no row
 //! that is older. What the certificate of another node says is known from the latest link to it. An elector elects none that it
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use callsign_store::{ids::NodeName, planted};
 
-/// Who must not lead, as one elector knows.
+/// The nodes that must not lead, as one elector knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Barred {
     is_own: bool,

@@ -278,7 +278,7 @@ mod tests {
             assert_eq!(decided(&by, &b, 1, "jobs/x", actor), refused);
             assert_eq!(decided(&by, &c, 1, "shop/x", actor), None, "it was never linked");
         }
-        // Who holds it, and who held it before it was decided that it may not, is told so.
+        // A node that holds the name already is told so, though its certificate does not let it hold it any more.
         let by = permitted("names=shop/", "names=shop/");
         let again = Verdict::Granted { token: Position(1), revision: Position(2) };
         assert_eq!(decided(&by, &a, 7, "x", Some(5)), Some((false, again)));
