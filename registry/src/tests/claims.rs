@@ -245,6 +245,18 @@ fn asks_for(name: &str, actor: u64) -> Call {
     Call::Register { name: name.into(), actor, kind: Kind(1), on_lapse: OnLapse::Stop, meta: None }
 }
 
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_a_call_that_a_member_which_has_ended_does_not_answer() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let actor = counter().await;
+    node.clone().leave().await.unwrap();
+    until("the member has ended", || node.shared.has_ended()).await;
+    let register = asks_for("x", actor.get_id().pid());
+    assert_eq!(node.shared.register(register, TEST_DEADLINE, None, actor.get_cell()).await, None);
+    assert_eq!(node.shared.kept().0, 0);
+}
+
 /// Takes its time to end.
 struct Lingering(Arc<tokio::sync::Notify>);
 

@@ -36,3 +36,26 @@ impl Trusted {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_said_while_a_call_is_refused_is_not_missed() {
+        let trusted = Trusted::default();
+        let seen = trusted.times();
+        trusted.tell();
+        let wait = Duration::from_secs(1);
+        timeout(wait, trusted.more_than(seen)).await.unwrap();
+        let seen = trusted.times();
+        timeout(wait, trusted.more_than(seen)).await.expect_err("it was not said since");
+        let later = async { trusted.tell() };
+        let (heard, ()) = tokio::join!(timeout(wait, trusted.more_than(seen)), later);
+        heard.unwrap();
+    }
+}
