@@ -3,9 +3,10 @@
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
     group::{GroupId, Membership, Standing},
+    host::OnTake,
     input::{
-        Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, Tell,
-        Yielded,
+        Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, TakenAs,
+        Tell, Yielded,
     },
     leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},
     log::{Batch, Op},
@@ -16,6 +17,7 @@ pub use crate::core::{
     replica::Replica,
     rows::Held,
     table::{More, RequestNumber, Row, Slot, Table},
+    taking::{Refusal, Taker, Taking},
     tuning::Tuning,
     watch::{Given, WatchId},
     why::GivenUp,

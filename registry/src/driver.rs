@@ -18,4 +18,5 @@ pub(crate) mod shared;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;
 pub(crate) mod start;
+pub(crate) mod take;
 pub(crate) mod watch;

@@ -13,7 +13,7 @@ use callsign_store::{
 use callsign_transport::{ResolveError, StartError};
 
 use crate::{
-    core::{entry::Entry, meta::MetaError, name::BadName},
+    core::{entry::Entry, meta::MetaError, name::BadName, taking::Refusal},
     status::Status,
 };
 
@@ -230,6 +230,44 @@ pub enum RegisterError {
     /// node's session.
     #[error("the node has failed: {0}")]
     Failed(NodeFailure),
+}
+
+/// Why a name was not taken from its holder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum TakeError {
+    /// The name was not asked for, or was asked for and it is not known what became of it: as when it is registered. After `Unknown`
+    /// the name may come to the actor yet; then what its holder handed over is lost.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The holder's node said no. The holder keeps the name, and this call will not get it.
+    #[error("{name:?} was not given: {why}")]
+    Refused {
+        /// The name asked for.
+        name: String,
+        /// Why.
+        why: Refusal,
+    },
+    /// Nobody holds the name under that token, or not any more: it was given up, lost, or given to somebody else.
+    #[error("{name:?} is not held under token {token} any more")]
+    Gone {
+        /// The name asked for.
+        name: String,
+        /// The token that was expected.
+        token: Position,
+    },
+    /// This node's replica is not as far as the token. Nothing was asked.
+    #[error("this node is at {at} after {waited:?}, and does not know the holder of {name:?} under {wanted}")]
+    Behind {
+        /// The name asked for.
+        name: String,
+        /// Where the replica is.
+        at: Position,
+        /// The token that was expected.
+        wanted: Position,
+        /// How long was waited.
+        waited: Duration,
+    },
 }
 
 /// A node that can be asked in another's place.

@@ -27,6 +27,7 @@ use callsign_store::{
 use callsign_transport::{Kind, Permits};
 
 use crate::core::{
+    host::OnTake,
     input::{Call, CallId, Effect, Event, Input, Now, OnLapse},
     log::Batch,
     member::MemberConfig,
@@ -266,7 +267,14 @@ impl World {
         self.calls += 1;
         let name: Name = name.into();
         let call = if registers {
-            Call::Register { name, actor: self.calls % 4, kind: Kind(1), on_lapse: OnLapse::Stop, meta: None }
+            Call::Register {
+                name,
+                actor: self.calls % 4,
+                kind: Kind(1),
+                on_lapse: OnLapse::Stop,
+                on_take: OnTake::default(),
+                meta: None,
+            }
         } else {
             Call::Consistent { name }
         };

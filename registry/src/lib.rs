@@ -108,6 +108,7 @@ pub use crate::{
         meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name, check_name},
         select::Select,
+        taking::{MAX_HANDED_BYTES, Refusal},
         watch::{Change, WatchEvent},
         why::Why,
     },
@@ -119,12 +120,13 @@ pub use crate::{
         remote::Remote,
         semaphore::{Guard, Semaphore},
         start::{StartOptions, Started, Starting},
+        take::{HandedTo, TakeOptions, Taken, WhenTaken},
         watch::Watch,
     },
     error::{
         AcquireError, ConfigureError, ConsistentError, Elsewhere, GroupError, JoinError, LeaveError,
-        LookupError, NotReady, NotStarted, RegisterError, UnregisterError, UntilError, UpdateError,
-        WaitError, WatchError, WhereisError,
+        LookupError, NotReady, NotStarted, RegisterError, TakeError, UnregisterError, UntilError,
+        UpdateError, WaitError, WatchError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

@@ -21,4 +21,5 @@ mod node_server;
 mod singleton;
 mod start;
 mod status;
+mod take;
 mod watching;

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, time::Duration};
 use callsign::{
     Kind, Name,
     cores::{
-        Answer, Call, CallId, Effect, Input, Now, OnLapse, QUEUES, RegistryCore, RegistryEffect, Row, Told,
-        Tuning,
+        Answer, Call, CallId, Effect, Input, Now, OnLapse, OnTake, QUEUES, RegistryCore, RegistryEffect, Row,
+        Told, Tuning,
     },
 };
 use callsign_store::{CommitOutcome, StoreError, Time, ids::SessionNumber, mvcc::Mvcc};
@@ -134,7 +134,14 @@ impl Alone {
     fn register(&mut self, name: u32) {
         let actor = self.actor.unwrap_or(u64::from(name));
         let name = Self::name(name);
-        self.call(Call::Register { name, actor, kind: Kind(1), on_lapse: OnLapse::Stop, meta: None });
+        self.call(Call::Register {
+            name,
+            actor,
+            kind: Kind(1),
+            on_lapse: OnLapse::Stop,
+            on_take: OnTake::default(),
+            meta: None,
+        });
     }
 
     fn unregister(&mut self, name: u32) {

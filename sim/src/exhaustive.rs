@@ -37,6 +37,8 @@ pub struct Budget {
     pub cuts: u8,
     /// Commits of members or electors whose outcome is unknown.
     pub unknowns: u8,
+    /// Takes by node c of n0, which node b holds from the beginning.
+    pub takes: u8,
 }
 
 /// A space to be searched to its end.
@@ -58,8 +60,13 @@ pub struct Limits {
 
 const fn limits(name: &'static str, budget: [u8; 4], horizon: u64, counts: (usize, usize)) -> Limits {
     let [crashes, restarts, cuts, unknowns] = budget;
-    let budget = Budget { claims: 2, crashes, restarts, cuts, unknowns };
+    let budget = Budget { claims: 2, crashes, restarts, cuts, unknowns, takes: 0 };
     Limits { name, budget, horizon, free_electors: false, is_small: false, counts }
+}
+
+/// One take in place of the claims.
+const fn take(limits: Limits) -> Limits {
+    Limits { budget: Budget { claims: 0, takes: 1, ..limits.budget }, ..limits }
 }
 
 const fn small(limits: Limits) -> Limits {
@@ -70,13 +77,16 @@ const fn free(limits: Limits) -> Limits {
     Limits { free_electors: true, ..limits }
 }
 
-/// The spaces: three members, two names, two concurrent claims, and each pair of faults. The counts are exact: an action
+/// The spaces: three members, two names, two concurrent claims or one take, and each pair of faults. The counts are exact: an action
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
     small(limits("small-crash-restart", [1, 1, 0, 0], 300, (281_833, 309_336))),
     small(limits("small-crash-cut", [1, 0, 1, 0], 30, (195_991, 216_080))),
     small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (513_719, 636_117))),
     small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (318_450, 383_058))),
+    small(take(limits("take-crash", [1, 0, 0, 0], 700, (12_027, 12_413)))),
+    small(take(limits("take-crash-unknown", [1, 0, 0, 1], 300, (15_217, 17_362)))),
+    small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (24_970, 28_028)))),
     limits("crash-restart", [1, 1, 0, 0], 1000, (2_840_313, 3_041_683)),
     limits("crash-cut", [1, 0, 1, 0], 500, (5_396_011, 5_668_861)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_783_836, 8_535_418))),
@@ -106,7 +116,16 @@ impl Cluster {
         let mut setup = Setup::new(3);
         setup.tuning = Tuning { cut_worth: 1000, ..setup.tuning };
         setup.window = 8;
-        let begin = formed_of(World::new(setup), 1);
+        let mut begin = formed_of(World::new(setup), 1);
+        if limits.budget.takes > 0 {
+            begin.apply(&Action::Call { node: 1, want: Want::Register { name: 0, stops: false } });
+            loop {
+                let mut own = Vec::new();
+                progress(&begin, &mut own);
+                let Some(action) = own.first() else { break };
+                begin.apply(action);
+            }
+        }
         let end = begin.now + Duration::from_millis(limits.horizon);
         Self { limits, begin, end }
     }
@@ -172,6 +191,9 @@ impl Space for Cluster {
             actions.push(Action::Land { nth });
         }
         faults(world, *left, actions);
+        if left.takes > 0 {
+            actions.push(Action::Call { node: 2, want: Want::Take { name: 0, stops: false } });
+        }
         if left.claims > 0 {
             // The first on node b for n0, the second on node c for either name.
             let is_first = left.claims == self.limits.budget.claims;
@@ -190,6 +212,7 @@ impl Space for Cluster {
         }
         let left = &mut next.left;
         match action {
+            Action::Call { want: Want::Take { .. }, .. } => left.takes -= 1,
             Action::Call { .. } => left.claims -= 1,
             Action::Crash { .. } => left.crashes -= 1,
             Action::Start { .. } => left.restarts -= 1,

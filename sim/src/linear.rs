@@ -23,6 +23,8 @@
 //! | update | done | the name was held under the token, at the expected revision if there is one, and has this new revision |
 //! | | changed | it was held under the token, and at this revision, which is not the expected one |
 //! | | unknown | it was done at any time after the call, or never |
+//! | move | done | the name was held under the former token, and is held by the claimant under this new one; or the claimant held it already, under this token |
+//! | | unknown | it was done at any time after the call, or never |
 //! | read | found, free | so it was, at that revision if it says one |
 //! | free | | the system ended the hold of that token, or it had ended; without a return: at any time after, or never |
 //! | any | refused | nothing happened, and nothing was learned |
@@ -84,6 +86,15 @@ pub enum What {
         expected: Option<u64>,
         /// What the caller was told.
         answer: Updated,
+    },
+    /// What is held under a token goes to another claimant.
+    Move {
+        /// The hold that ends.
+        from: u64,
+        /// Who gets the name.
+        by: Claimant,
+        /// What the caller was told.
+        answer: Moved,
     },
     /// A consistent read.
     Read {
@@ -148,6 +159,20 @@ pub enum Updated {
     Changed {
         /// Its revision.
         revision: u64,
+    },
+    /// No answer, or none that says.
+    Unknown,
+    /// It had no effect and will have none.
+    Refused,
+}
+
+/// The answer to `Move`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Moved {
+    /// The name is the claimant's.
+    Done {
+        /// Its fencing token from then on.
+        token: u64,
     },
     /// No answer, or none that says.
     Unknown,
@@ -304,6 +329,14 @@ impl Display for What {
                     Updated::Changed { revision } => write!(f, ": changed before, {revision}"),
                     Updated::Unknown => f.write_str(": unknown"),
                     Updated::Refused => f.write_str(": refused"),
+                }
+            }
+            What::Move { from, by, answer } => {
+                write!(f, "{from} to {by}: ")?;
+                match answer {
+                    Moved::Done { token } => write!(f, "done, {token}"),
+                    Moved::Unknown => f.write_str("unknown"),
+                    Moved::Refused => f.write_str("refused"),
                 }
             }
             What::Read { answer: Seen::Found { token, revision: Some(revision) } } => {

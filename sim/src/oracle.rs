@@ -14,6 +14,7 @@ mod elections;
 mod groups;
 mod history;
 mod losses;
+mod moves;
 mod requests;
 mod states;
 mod told;
@@ -142,6 +143,7 @@ pub(crate) struct Inner {
     updates: Vec<(NameId, Position, Position)>,
     /// Of these, the ones by which an actor that was started came to hold a name.
     binds: Vec<(NameId, Position, Position)>,
+    moved: moves::Moves,
     watched: watches::Watched,
     requests: BTreeSet<(SessionId, u64)>,
     committers: BTreeMap<Epoch, (NodeId, Incarnation)>,
@@ -243,6 +245,7 @@ impl Oracle {
             spans: Vec::new(),
             updates: Vec::new(),
             binds: Vec::new(),
+            moved: moves::Moves::default(),
             watched: watches::Watched::default(),
             requests: BTreeSet::new(),
             committers: BTreeMap::new(),

@@ -346,6 +346,9 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
         if claims != rows {
             return Some(format!("node {node} claims {claims:?}, the log has {rows:?}"));
         }
+        if member.moves() > 0 {
+            return Some(format!("{} names are on their way from or to node {node}", member.moves()));
+        }
         if let Some(actor) = world.stray_of(node) {
             return Some(format!("actor {actor} of node {node} was started, holds no name, and runs"));
         }

@@ -50,6 +50,8 @@ pub struct Work {
     pub acquire: u64,
     /// A membership is given up.
     pub withdraw: u64,
+    /// A name of another actor.
+    pub take: u64,
 }
 
 /// Weights of what is done to the cluster.

@@ -376,6 +376,7 @@ impl Scheduler {
             work.join,
             work.acquire,
             work.withdraw,
+            work.take,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -397,7 +398,8 @@ impl Scheduler {
             13 => Want::Start { name, stops: self.rng.below(4) == 0 },
             14 => Want::Join { group: name % 2, again: self.rng.below(2) == 0 },
             15 => Want::Acquire { semaphore: 0, limit: [1, 1, 1, 2][self.rng.index(4)] },
-            _ => Want::Withdraw { stale: self.rng.below(4) == 0 },
+            16 => Want::Withdraw { stale: self.rng.below(4) == 0 },
+            _ => Want::Take { name, stops: self.rng.below(4) == 0 },
         };
         Action::Call { node, want }
     }

@@ -18,6 +18,7 @@ mod faults;
 mod groups;
 mod leaving;
 mod links;
+mod moves;
 pub(crate) mod newer;
 mod process;
 mod starts;

@@ -235,10 +235,14 @@ impl CatchUp {
         }
     }
 
-    /// The replica is the leader's own from here on: what was asked for is not wanted any more.
+    /// The replica is the leader's own from here on: what was asked for is not wanted any more. If the log had more than the replica
+    /// has, the leader could not open its epoch: whoever said so spoke of a log that was lost.
     pub(crate) fn stop(&mut self) {
         self.asked = Asked::Nothing;
         self.read.clear();
+        if !planted!("leader-wants-what-was-lost") {
+            self.wanted = Position(0);
+        }
     }
 
     /// A node cannot be asked any more.

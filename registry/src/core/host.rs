@@ -13,11 +13,13 @@ mod asking;
 mod away;
 mod decided;
 mod duties;
+mod gives;
 mod groups;
 mod queued;
 mod reconcile;
 mod session;
 mod starts;
+mod takes;
 mod verdicts;
 mod waiting;
 
@@ -34,15 +36,18 @@ use callsign_store::{
 };
 use callsign_transport::Kind;
 
-pub(crate) use self::starts::Starter;
+pub use self::gives::OnTake;
 use self::{
     asking::Asking,
     decided::AllDecided,
     duties::{Duties, Duty},
+    gives::Gives,
     groups::Places,
     queued::{Queued, Queues},
     starts::Starts,
+    takes::Takes,
 };
+pub(crate) use self::{starts::Starter, takes::Wanted};
 use crate::{
     core::{
         entry::Entry,
@@ -80,6 +85,7 @@ pub(crate) struct Claim {
     /// Where its last change is.
     pub(crate) revision: Position,
     on_lapse: OnLapse,
+    on_take: OnTake,
 }
 
 /// A client that waits.
@@ -103,6 +109,7 @@ pub(crate) struct Registrant {
     pub(crate) actor: u64,
     pub(crate) kind: Kind,
     pub(crate) on_lapse: OnLapse,
+    pub(crate) on_take: OnTake,
     pub(crate) meta: Option<Meta>,
 }
 
@@ -121,6 +128,7 @@ struct Open {
     name: Name,
     wish: Wish,
     on_lapse: OnLapse,
+    on_take: OnTake,
     /// The call that asked for a name, also when it does not wait any more: what is granted is its claim.
     claim: Option<CallId>,
     caller: Option<Caller>,
@@ -130,6 +138,8 @@ struct Open {
     sent: Option<(Epoch, Time)>,
     /// Its actor ended: what is granted is given up.
     is_orphan: bool,
+    /// It takes a name from another actor, and is among the takes, too.
+    takes: bool,
 }
 
 /// What a host needs to know of its surroundings.
@@ -162,6 +172,11 @@ pub(crate) struct Host {
     has_more_to_send: bool,
     starts: Starts,
     places: Places,
+    takes: Takes,
+    gives: Gives,
+    /// Whether this member's row said that it is synced, when it was last looked at. Otherwise it takes no name: the others may find
+    /// that nobody has a base, and begin with an empty table.
+    is_synced: bool,
     is_lapsed: bool,
     differ_since: Option<Time>,
     /// Set when the node is about to leave: who is to be asked for new names.
@@ -186,6 +201,9 @@ impl Host {
             has_more_to_send: false,
             starts: Starts::default(),
             places: Places::default(),
+            takes: Takes::default(),
+            gives: Gives::default(),
+            is_synced: false,
             is_lapsed: false,
             differ_since: None,
             turned_away: None,
@@ -197,10 +215,10 @@ impl Host {
         &self.claims
     }
 
-    /// Differs whenever the claims do.
+    /// Differs whenever the claims do that may be acted on.
     #[cfg(feature = "cores")]
     pub(crate) fn claims_digest(&self) -> u64 {
-        self.claims_digest
+        self.gives.tokens().fold(self.claims_digest, |sum, (name, token)| sum ^ digest(name, token))
     }
 
     pub(crate) fn session(&self) -> Option<&SessionId> {
@@ -246,10 +264,10 @@ impl Host {
         if let Some(pending) = self.overload(registrant.meta.as_ref()) {
             return refuse(call, RegisterError::Overloaded { pending }, effects);
         }
-        if self.by_name.contains_key(&name) {
+        if self.is_asked(&name) {
             return self.queued.push(name, Queued::Register { caller, registrant });
         }
-        let Registrant { actor, kind, on_lapse, meta } = registrant;
+        let Registrant { actor, kind, on_lapse, on_take, meta } = registrant;
         // What this node holds while it is trusted nobody else can hold: no need to ask.
         if let Some(claim) = self.claims.get(&name) {
             if claim.actor == Some(actor) && claim.kind == kind {
@@ -270,11 +288,13 @@ impl Host {
             name,
             wish: Wish::Register { actor: Some(actor), kind, meta },
             on_lapse,
+            on_take,
             claim: Some(call),
             caller: Some(caller),
             starter: None,
             sent: None,
             is_orphan: false,
+            takes: false,
         };
         self.ask(open);
     }
@@ -317,6 +337,10 @@ impl Host {
                 open.caller = Some(caller);
                 return;
             }
+            return self.queued.push(name, Queued::Unregister { caller, token });
+        }
+        // It may be another's soon.
+        if self.is_asked(&name) {
             return self.queued.push(name, Queued::Unregister { caller, token });
         }
         // What is started here is not held yet.
@@ -374,24 +398,12 @@ impl Host {
         };
         if let Some(error) = refused {
             effects.push(Effect::Answer { call: caller.call, answer: Answer::Updated(Err(error)) });
-        } else if self.by_name.contains_key(&name) {
+        } else if self.is_asked(&name) {
             self.queued.push(name, Queued::Update { caller, change });
         } else {
             let Change { token: position, revision, meta } = change;
             let wish = Wish::Update { position, revision, meta };
-            let on_lapse = OnLapse::Stop;
-            let caller = Some(caller);
-            let starter = None;
-            self.ask(Open {
-                name,
-                wish,
-                on_lapse,
-                claim: None,
-                caller,
-                starter,
-                sent: None,
-                is_orphan: false,
-            });
+            self.ask(Open { name, caller: Some(caller), ..Open::of(wish) });
         }
     }
 
@@ -420,14 +432,39 @@ impl Host {
             Queued::Update { caller, change } => {
                 self.update_now(now, caller, name, change, replica, effects);
             }
+            Queued::Take { caller, wanted } => self.take_now(now, caller, name, wanted, replica, effects),
         }
+    }
+
+    /// Whether something of a name is undecided, or on its way: what is called waits for that.
+    fn is_asked(&self, name: &Name) -> bool {
+        self.by_name.contains_key(name) || self.takes.is_taking(name) || self.gives.is_giving(name)
+    }
+
+    /// The names of this node that may be on their way to other actors: nobody acts on their claims.
+    #[cfg(feature = "cores")]
+    pub(crate) fn is_suspended(&self, name: &Name) -> bool {
+        self.gives.is_giving(name)
+    }
+
+    /// Whether a take of this number has the data that go with its name.
+    #[cfg(feature = "cores")]
+    pub(crate) fn has_data(&self, number: RequestNumber) -> bool {
+        self.takes.has_data(number)
+    }
+
+    /// How many names are taken, or given.
+    #[cfg(feature = "cores")]
+    pub(crate) fn moves(&self) -> usize {
+        self.takes.count() + self.gives.count()
     }
 
     /// How many requests are undecided, or wait for one that is, if no more may be; or if they bring too much metadata.
     fn overload(&self, meta: Option<&Meta>) -> Option<usize> {
         let asked = self.undecided.len() + self.decided.len();
         let pending = asked + self.queued.count() + self.duties.calls() + self.starts.count();
-        let waiting = self.queued.bytes() + self.duties.bytes() + self.starts.bytes();
+        let pending = pending + self.takes.count();
+        let waiting = self.queued.bytes() + self.duties.bytes() + self.starts.bytes() + self.takes.bytes();
         let bytes = self.asking.bytes() + waiting + meta::weight(meta);
         (pending >= MAX_UNDECIDED || bytes > MAX_UNDECIDED_BYTES).then_some(pending)
     }
@@ -435,9 +472,7 @@ impl Host {
     /// Asks the leader to free a name whose claim is dropped already.
     fn give_up(&mut self, name: Name, position: Position, why: GivenUp, caller: Option<Caller>) {
         let wish = Wish::Unregister { position, why };
-        let on_lapse = OnLapse::Stop;
-        let starter = None;
-        self.ask(Open { name, wish, on_lapse, claim: None, caller, starter, sent: None, is_orphan: false });
+        self.ask(Open { name, caller, ..Open::of(wish) });
     }
 
     fn ask(&mut self, open: Open) {
@@ -483,6 +518,7 @@ impl Host {
                 OnLapse::Suspend => Effect::Notify { actor, claims: vec![claim.id], notice },
             });
         }
+        self.end_giving(name, effects);
         self.claims_digest ^= digest(name, claim.position);
         if let Some(actor) = claim.actor
             && let Some(names) = self.by_actor.get_mut(&actor)
@@ -518,11 +554,12 @@ impl Host {
         if let Some(open) = open {
             open.is_orphan = !planted!("actor-end-forgotten");
         }
+        self.takes.orphan(number);
     }
 
     /// Whether time has to pass for something to happen.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.is_asking() || self.starts.is_waiting()
+        self.is_asking() || self.starts.is_waiting() || self.takes.count() + self.gives.count() > 0
     }
 
     /// Whether something is undecided, or waits for what is.

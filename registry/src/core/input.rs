@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use callsign_elector::{
@@ -20,13 +21,14 @@ use crate::{
     core::{
         entry::Entry,
         group::GroupId,
+        host::OnTake,
         message::Message,
         meta::Meta,
         name::Name,
         select::Select,
         watch::{Given, WatchId},
     },
-    error::{ConsistentError, NotStarted, RegisterError, UnregisterError, UpdateError},
+    error::{ConsistentError, NotStarted, RegisterError, TakeError, UnregisterError, UpdateError},
 };
 
 /// A reading of the node's clock, and of its session at the same moment.
@@ -118,6 +120,8 @@ pub enum Notice {
     Lapsed,
     /// The session is trusted again, with all its names.
     Resumed,
+    /// The name is another actor's, which has taken it as the policy of the registration allows.
+    Transferred,
     /// The names are lost: the session was closed, or the log does not have them.
     Lost,
     /// The node is about to leave. The names are held as before, and lost soon: time to give them up, and to leave them to
@@ -133,7 +137,17 @@ pub enum Call {
         actor: u64,
         kind: Kind,
         on_lapse: OnLapse,
+        on_take: OnTake,
         meta: Option<Meta>,
+    },
+    /// To take a name from the actor that holds it under the token, if that gives it.
+    Take {
+        name: Name,
+        token: Position,
+        actor: u64,
+        kind: Kind,
+        on_lapse: OnLapse,
+        on_take: OnTake,
     },
     /// To hold a name, and then start the actor that holds it: unless somebody else does. `limit`: how long that may take.
     /// `patience`: how long others may take.
@@ -141,6 +155,7 @@ pub enum Call {
         name: Name,
         kind: Kind,
         on_lapse: OnLapse,
+        on_take: OnTake,
         meta: Option<Meta>,
         limit: Duration,
         patience: Duration,
@@ -190,6 +205,7 @@ impl Call {
             Self::Register { name, .. } => Silence::Register { name: name.clone() },
             Self::Join { group, .. } => Silence::Register { name: group.key().clone() },
             Self::Start { name, .. } => Silence::Start { name: name.clone() },
+            Self::Take { name, .. } => Silence::Take { name: name.clone() },
             Self::Unregister { name } | Self::Withdraw { name, .. } => {
                 Silence::Unregister { name: name.clone() }
             }
@@ -208,6 +224,7 @@ impl Call {
 pub enum Silence {
     Register { name: Name },
     Start { name: Name },
+    Take { name: Name },
     Unregister { name: Name },
     Update { name: Name },
     Consistent,
@@ -224,6 +241,7 @@ impl Silence {
         match self {
             Self::Register { name } => Answer::Registered(Err(unknown(name))),
             Self::Start { name } => Answer::Started(Err(unknown(name).into())),
+            Self::Take { name } => Answer::Taken(Err(unknown(name).into())),
             Self::Unregister { name } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
             }
@@ -245,6 +263,7 @@ impl Silence {
 pub enum Answer {
     Registered(Result<Granted, RegisterError>),
     Started(Result<StartedAs, NotStarted>),
+    Taken(Result<TakenAs, TakeError>),
     Unregistered(Result<Position, UnregisterError>),
     /// The position of the change.
     Updated(Result<Position, UpdateError>),
@@ -253,6 +272,13 @@ pub enum Answer {
     Ready(bool),
     Drained(Drained),
     Left,
+}
+
+/// A name that was taken from another actor, and what that one had to say.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TakenAs {
+    pub granted: Granted,
+    pub data: Bytes,
 }
 
 /// The holder of a name whose actor was to be started.
@@ -324,6 +350,8 @@ pub enum Input {
     Call { id: CallId, call: Call, wait: Duration },
     /// What this node started for a name, by this claim, came to this.
     StartEnded { name: Name, claim: CallId, yielded: Yielded },
+    /// What goes with a name that is to be given away, by this consent; or why it is not given.
+    Given { name: Name, consent: u64, data: Result<Bytes, String> },
     /// A watched actor has ended.
     ActorEnded { actor: u64 },
     /// Somebody watches, and has room for so many events.
@@ -419,6 +447,12 @@ pub enum Effect {
     Notify { actor: u64, claims: Vec<CallId>, notice: Notice },
     /// The claim that began with this call ends. Nobody may act on it from here on, so this comes before whatever else ends it.
     Flag { claim: CallId },
+    /// The name of the claim may be another's soon. Nobody may act on the claim, unless this is taken back.
+    Suspend { claim: CallId },
+    /// The name stays where it is: whoever has the claim may act on it.
+    Unflag { claim: CallId },
+    /// Have the holder of this name say what goes with it, to an actor of that node: once.
+    Give { name: Name, claim: CallId, consent: u64, to: NodeName },
     /// The second call found what it asked for held by the claim of the first: whoever listens for it listens for that one.
     Same { claim: CallId, again: CallId },
     /// The claim that began with this call, of a place in a semaphore, holds it from here on, until it ends.
@@ -498,6 +532,18 @@ pub enum Event {
     Orphan {
         /// The name.
         name: Name,
+    },
+    /// A name of this node went to another actor.
+    GivenAway {
+        /// The name.
+        name: Name,
+    },
+    /// A name of another actor came to this node.
+    Taken {
+        /// The name.
+        name: Name,
+        /// Its new fencing token.
+        token: Position,
     },
     /// The store did not take a batch, for its size. What was asked for is decided anew, in smaller ones.
     BatchTooLarge {

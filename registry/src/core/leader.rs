@@ -17,6 +17,7 @@ mod answering;
 mod decide;
 mod flight;
 mod memory;
+mod takers;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -35,7 +36,7 @@ use callsign_store::{
     record::Record,
 };
 
-use self::decide::decide;
+use self::{decide::decide, takers::Takers};
 use crate::core::{
     fence::{Conditions, Fence},
     group::Membership,
@@ -175,6 +176,8 @@ pub(crate) struct Leader {
     queue: VecDeque<Pending>,
     hosts: BTreeMap<SessionId, HostState>,
     closed: BTreeSet<SessionId>,
+    /// Sessions that names are to go to.
+    takers: Takers,
     /// The nodes that the elector was told of, so that it reads their sessions.
     concerned: BTreeSet<NodeName>,
     flight: Flight,
@@ -221,6 +224,7 @@ impl Leader {
             queue: VecDeque::new(),
             hosts: BTreeMap::new(),
             closed: BTreeSet::new(),
+            takers: Takers::default(),
             concerned: BTreeSet::new(),
             flight: Flight::None,
             memory: VecDeque::new(),
@@ -316,14 +320,16 @@ impl Leader {
                 name: request.name,
                 wish: request.wish,
             };
-            if host.is_open {
-                self.queue.push_back(pending);
-            } else {
+            if !host.is_open {
                 host.unread.push(pending);
+            } else if let Some(pending) = self.takers.admit(pending, view) {
+                self.queue.push_back(pending);
             }
         }
         let session = host.id.clone();
-        if !host.unread.is_empty() && !planted!("unread-session-not-read") {
+        let is_unread = !host.unread.is_empty() && !planted!("unread-session-not-read");
+        let is_taker_unread = self.takers.is_waiting() && !planted!("unread-taker-not-read");
+        if is_unread || is_taker_unread {
             self.name_concerned(view, replica, effects);
             effects.push(Effect::Tell(Tell::Refresh));
         }
@@ -338,15 +344,23 @@ impl Leader {
         self.closed.contains(session) || self.hosts.get(session).is_some_and(|host| host.is_open)
     }
 
+    /// The same, of a session that a name is to go to.
+    #[cfg(feature = "cores")]
+    pub(crate) fn has_read_taker(&self, session: &SessionId) -> bool {
+        self.closed.contains(session) || self.takers.has_open(session)
+    }
+
     /// Takes what the elector read: sessions that are open, and sessions that are closed.
     pub(crate) fn on_view<T: Table>(&mut self, view: &View, replica: &Replica<T>, effects: &mut Vec<Effect>) {
         let has_closed = |id: &SessionId| view.sessions.is_closed(id);
         for host in self.hosts.values_mut() {
             if !host.is_open && view.sessions.is_open(&host.id) {
                 host.is_open = true;
-                self.queue.extend(host.unread.drain(..));
+                let takers = &mut self.takers;
+                self.queue.extend(host.unread.drain(..).filter_map(|pending| takers.admit(pending, view)));
             }
         }
+        self.takers.on_view(view, &mut self.queue, &mut self.closed);
         self.hosts.retain(|id, _| {
             let is_closed = has_closed(id);
             if is_closed {
@@ -375,7 +389,8 @@ impl Leader {
     /// Names the nodes whose sessions decide here, and that are not read anyway: they ask, or have names, and are not
     /// members, or no longer.
     fn name_concerned<T: Table>(&mut self, view: &View, replica: &Replica<T>, effects: &mut Vec<Effect>) {
-        let here = self.hosts.keys().chain(replica.sessions().keys()).map(|id| &id.node);
+        let here = self.hosts.keys().chain(replica.sessions().keys()).chain(self.takers.sessions());
+        let here = here.map(|id| &id.node);
         let concerned: BTreeSet<_> = here.filter(|node| !view.members.contains_key(*node)).cloned().collect();
         if concerned != self.concerned && !planted!("concerned-not-named") {
             self.concerned.clone_from(&concerned);
@@ -442,7 +457,8 @@ impl Leader {
                 later.push_back(pending);
                 continue;
             }
-            let Some((op, verdict)) = decide(replica, permitted, &pending, position, &mut builder) else {
+            let decided = decide(replica, permitted, &pending, position, &self.takers, &mut builder);
+            let Some((op, verdict)) = decided else {
                 // As if it had been lost on its way: its host asks again, and there is a link by then.
                 if let Some(host) = self.hosts.get_mut(&*pending.session) {
                     host.waiting.remove(&pending.number);

@@ -32,7 +32,7 @@ pub const ONE_OPERATION: usize = 1;
 
 /// What an operation takes beside its name and its metadata; and what one more session of a batch takes.
 const OP_BYTES: usize = 56;
-const SESSION_BYTES: usize = 160;
+pub(crate) const SESSION_BYTES: usize = 160;
 
 /// One change of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,6 +48,9 @@ pub enum Op {
     },
     /// The actor of a name was started, if its registration is the one at `position` and has none.
     Bind { name: Name, position: Position, request: RequestNumber, actor: u64, meta: Option<Meta> },
+    /// A name goes to another actor, which says nothing of itself yet, if its registration is the one at `position`. `session` is an
+    /// index into the batch's sessions, and `request` is that of the new holder.
+    Transfer { name: Name, position: Position, session: u32, request: RequestNumber, actor: u64, kind: Kind },
     /// The metadata of a name is replaced, if its registration is the one at `position`.
     Update { name: Name, position: Position, request: RequestNumber, meta: Option<Meta> },
     /// A name is freed, if its registration is the one at `position`.
@@ -68,6 +71,7 @@ impl Op {
             | Self::Bind { name, meta, .. }
             | Self::Update { name, meta, .. } => Self::weight_of(name, meta.as_ref()),
             Self::Unregister { name, why, .. } => Self::weight_of(name, None) + why.weight(),
+            Self::Transfer { name, .. } => Self::weight_of(name, None),
             Self::HostGone { .. } | Self::Open | Self::Reset => OP_BYTES,
         }
     }
@@ -153,7 +157,9 @@ impl Batch {
         })?;
         let known = |session: &u32| (*session as usize) < batch.sessions.len();
         let sound = batch.ops.iter().all(|op| match op {
-            Op::Register { session, .. } | Op::HostGone { session } => known(session),
+            Op::Register { session, .. } | Op::Transfer { session, .. } | Op::HostGone { session } => {
+                known(session)
+            }
             Op::Bind { .. } | Op::Update { .. } | Op::Unregister { .. } | Op::Open | Op::Reset => true,
         });
         if sound {

@@ -40,7 +40,7 @@ use self::{ahead::Ahead, behind::Behind, drain::Drain, lineage::Told};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Caller, Change, Host, Registrant, Starter, Surroundings},
+    host::{Caller, Change, Host, OnTake, Registrant, Starter, Surroundings, Wanted},
     input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
     leader::{Leader, Outcome},
     log::CorruptBatch,
@@ -225,6 +225,24 @@ impl<T: Table> Member<T> {
         (self.host.claims().len(), self.host.claims_digest())
     }
 
+    /// Whether the name of a claim is on its way to another actor: the claim is flagged.
+    #[cfg(feature = "cores")]
+    pub fn is_suspended(&self, name: &crate::core::name::Name) -> bool {
+        self.host.is_suspended(name)
+    }
+
+    /// Whether a take of this number has the data that go with its name.
+    #[cfg(feature = "cores")]
+    pub fn has_data(&self, number: crate::core::table::RequestNumber) -> bool {
+        self.host.has_data(number)
+    }
+
+    /// How many names are on their way, from here or to here.
+    #[cfg(feature = "cores")]
+    pub fn moves(&self) -> usize {
+        self.host.moves()
+    }
+
     /// The session that they belong to.
     #[cfg(feature = "cores")]
     pub fn session(&self) -> Option<&callsign_store::ids::SessionId> {
@@ -252,6 +270,12 @@ impl<T: Table> Member<T> {
     #[cfg(feature = "cores")]
     pub fn leader_has_read(&self, session: &callsign_store::ids::SessionId) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.has_read(session))
+    }
+
+    /// The same, of a session that a name is to go to.
+    #[cfg(feature = "cores")]
+    pub fn leader_has_read_taker(&self, session: &callsign_store::ids::SessionId) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.has_read_taker(session))
     }
 
     /// Whether its row says that its replica holds the end of the log.
@@ -343,11 +367,16 @@ impl<T: Table> Member<T> {
             }
             Input::SessionLapsed(session) => {
                 self.watchers.lapsed();
-                self.host.on_session_lapsed(session);
+                if !self.drain.has_left() {
+                    self.host.on_session_lapsed(session);
+                }
             }
             Input::SessionResumed(session) => {
                 self.watchers.resumed();
-                self.host.on_session_resumed(session);
+                // Who has left says nothing more in its session: it does not know what becomes of what it asked for.
+                if !self.drain.has_left() || planted!("speaks-after-it-left") {
+                    self.host.on_session_resumed(session);
+                }
             }
             Input::SessionLost => {
                 self.watchers.lapsed();
@@ -378,6 +407,9 @@ impl<T: Table> Member<T> {
             Input::Call { id, call, wait } => self.on_call(now, id, call, wait, effects),
             Input::StartEnded { name, claim, yielded } => {
                 self.host.on_start_ended(now, name, claim, yielded, effects);
+            }
+            Input::Given { name, consent, data } => {
+                self.host.on_given(now, (name, consent), data, &self.replica, effects);
             }
             Input::ActorEnded { actor } => self.host.on_actor_ended(actor),
             Input::OpenWatch { id, select, from, room } => {
@@ -477,6 +509,7 @@ impl<T: Table> Member<T> {
         self.redirect_requests();
         effects.push(Effect::Tell(Tell::LinkDown(node.clone())));
         effects.push(Effect::Suspect { node: node.clone(), incarnation });
+        self.host.on_peer_lost(now, node, &self.replica, effects);
         self.walks.drop_node(&mut self.replica, node);
         let leader = self.view.term.leader.as_ref().map(|leader| &leader.node);
         self.catchup.lost(node, leader);
@@ -558,7 +591,10 @@ impl<T: Table> Member<T> {
     fn on_call(&mut self, now: Now, id: CallId, call: Call, wait: Duration, effects: &mut Vec<Effect>) {
         if self.drain.is_closing() {
             // Its claims are gone, or will be, and why: no caller may be told that it never held a name.
-            if matches!(call, Call::Register { .. } | Call::Join { .. } | Call::Start { .. }) {
+            if matches!(
+                call,
+                Call::Register { .. } | Call::Join { .. } | Call::Start { .. } | Call::Take { .. }
+            ) {
                 effects.push(Effect::Forget { claim: id });
             }
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
@@ -566,16 +602,24 @@ impl<T: Table> Member<T> {
         }
         let caller = Caller::new(now.time, id, wait);
         match call {
-            Call::Register { name, actor, kind, on_lapse, meta } => {
-                self.host.register(now, caller, name, Registrant { actor, kind, on_lapse, meta }, effects);
+            Call::Register { name, actor, kind, on_lapse, on_take, meta } => {
+                let registrant = Registrant { actor, kind, on_lapse, on_take, meta };
+                self.host.register(now, caller, name, registrant, effects);
             }
-            Call::Start { name, kind, on_lapse, meta, limit, patience } => {
+            Call::Take { name, token, actor, kind, on_lapse, on_take } => {
+                let wanted = Wanted { token, actor, kind, on_lapse, on_take };
+                self.host.take(now, caller, name, wanted, &self.replica, effects);
+            }
+            Call::Start { name, kind, on_lapse, on_take, meta, limit, patience } => {
                 let until = now.time + patience;
-                let starter = Starter { kind, on_lapse, meta, limit, wait, until };
+                let starter = Starter { kind, on_lapse, on_take, meta, limit, wait, until };
                 self.host.start(now, caller, name, starter, &self.replica, effects);
             }
             Call::Join { group, actor, kind, on_lapse, meta } => {
-                self.host.join(now, caller, group, Registrant { actor, kind, on_lapse, meta }, effects);
+                // A membership is nobody else's.
+                let on_take = OnTake::Refuse;
+                let registrant = Registrant { actor, kind, on_lapse, on_take, meta };
+                self.host.join(now, caller, group, registrant, effects);
             }
             Call::Unregister { name } => self.host.unregister(caller, name, None, &self.replica, effects),
             Call::Withdraw { name, token } => {

@@ -18,10 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::{
     entry::Entry,
-    log::Op,
+    log::{Op, SESSION_BYTES},
     meta::Meta,
     name::Name,
     table::{RequestNumber, Row},
+    taking::Taking,
     why::GivenUp,
 };
 
@@ -39,6 +40,9 @@ pub enum Wish {
     Register { actor: Option<u64>, kind: Kind, meta: Option<Meta> },
     /// To hold it with this actor from now on, if the registration is the one at `position` and has none.
     Bind { position: Position, actor: u64, meta: Option<Meta> },
+    /// To have it go to an actor of another session, or of this one, which asks for it by this number of its own; if the registration
+    /// is the one at `position`.
+    Transfer { position: Position, to: Arc<SessionId>, number: RequestNumber, actor: u64, kind: Kind },
     /// To give it up, if the registration is the one at `position`.
     Unregister { position: Position, why: GivenUp },
     /// To say something else of itself, if the registration is the one at `position`, and was changed last at `revision` if that is
@@ -52,14 +56,19 @@ impl Wish {
         match self {
             Self::Register { actor, .. } => *actor,
             Self::Bind { actor, .. } => Some(*actor),
-            Self::Unregister { .. } | Self::Update { .. } => None,
+            // That of a transfer is another's.
+            Self::Unregister { .. } | Self::Update { .. } | Self::Transfer { .. } => None,
         }
     }
 
     /// About how many bytes it takes with its name, as a request and as an operation; never less than it does.
     pub fn weight(&self, name: &Name) -> usize {
-        let why = if let Self::Unregister { why, .. } = self { why.weight() } else { 0 };
-        Op::weight_of(name, self.meta()) + why
+        let more = match self {
+            Self::Unregister { why, .. } => why.weight(),
+            Self::Transfer { .. } => SESSION_BYTES,
+            _ => 0,
+        };
+        Op::weight_of(name, self.meta()) + more
     }
 
     /// Whether it asks for a name whose actor is yet to be started.
@@ -73,7 +82,7 @@ impl Wish {
             Self::Register { meta, .. } | Self::Bind { meta, .. } | Self::Update { meta, .. } => {
                 meta.as_ref()
             }
-            Self::Unregister { .. } => None,
+            Self::Unregister { .. } | Self::Transfer { .. } => None,
         }
     }
 }
@@ -113,19 +122,29 @@ pub enum Verdict {
     OtherLimit { limit: u32 },
     /// By its certificate the session's node may hold names only that begin with these.
     NotPermitted { allowed: Arc<[String]> },
+    /// The name is the other actor's, by the registration at `token`.
+    Transferred { token: Position },
+    /// The name is held as before, and the other actor will never have it by this request: its session is lost; or, by its
+    /// certificate, its node may hold names only that begin with these.
+    Kept { allowed: Option<Arc<[String]>> },
+    /// The registration that was to go to another actor is not there.
+    Gone,
 }
 
 impl Verdict {
     /// About how many bytes it takes with its number, encoded; never less than it does. The entry of a holder has a node's name of
     /// 100 bytes at most.
     pub fn weight(&self) -> usize {
-        let prefixes = if let Self::NotPermitted { allowed } = self { &allowed[..] } else { &[] };
+        let prefixes = match self {
+            Self::NotPermitted { allowed } | Self::Kept { allowed: Some(allowed) } => &allowed[..],
+            _ => &[],
+        };
         256 + prefixes.iter().map(|prefix| prefix.len() + 5).sum::<usize>()
     }
 
     /// Whether the host may do, or go on with, something by it.
     pub fn is_grant(&self) -> bool {
-        matches!(self, Self::Granted { .. } | Self::Updated { .. })
+        matches!(self, Self::Granted { .. } | Self::Updated { .. } | Self::Kept { .. })
     }
 }
 
@@ -239,6 +258,9 @@ pub enum Message {
     RunHandoff { epoch: Epoch },
     /// The answer: the epoch is open.
     HandoffDone { epoch: Epoch },
+
+    /// Between the node that takes a name and the one that gives it.
+    Take(Taking),
 }
 
 /// Why a message could not be read. Nothing of it was acted on.
@@ -322,11 +344,12 @@ impl Message {
             Self::Transferred { .. } => "transferred",
             Self::RunHandoff { .. } => "run_handoff",
             Self::HandoffDone { .. } => "handoff_done",
+            Self::Take(_) => "take",
         }
     }
 
     /// Whether it may take the lane that cannot delay the others.
     pub fn is_bulk(&self) -> bool {
-        matches!(self, Self::SnapshotChunk { .. } | Self::Fetched { .. })
+        matches!(self, Self::SnapshotChunk { .. } | Self::Fetched { .. } | Self::Take(Taking::Data { .. }))
     }
 }

@@ -44,6 +44,12 @@ pub struct Applied {
     pub gone: Vec<(SessionId, u64)>,
     /// Names whose actor was being started, and is not any more: it was, or the name is free.
     pub starts: Vec<Name>,
+    /// Names of this node that went to another actor, as this node held them.
+    pub given: Vec<(Name, Row)>,
+    /// Names that went to an actor of this node, as it holds them.
+    pub taken: Vec<(Name, Row)>,
+    /// Registrations that have ended, by their tokens.
+    pub ended: Vec<(Name, Position)>,
     /// Any number of names may be free that none of the others names.
     pub is_of_many: bool,
     /// A place of a semaphore is free.
@@ -56,6 +62,9 @@ impl Applied {
         self.own_gone.append(&mut other.own_gone);
         self.gone.append(&mut other.gone);
         self.starts.append(&mut other.starts);
+        self.given.append(&mut other.given);
+        self.taken.append(&mut other.taken);
+        self.ended.append(&mut other.ended);
         self.is_of_many |= other.is_of_many;
         self.frees_places |= other.frees_places;
     }
@@ -403,6 +412,20 @@ impl<T: Table> Replica<T> {
                         self.rows.change(name, now);
                     }
                 }
+                Op::Transfer { name, position, session, request, actor, kind } => {
+                    if let Some(was) = self.row(name).filter(|row| row.position == *position) {
+                        let now = Row {
+                            position: batch.position,
+                            session: sessions[*session as usize].clone(),
+                            request: *request,
+                            actor: *actor,
+                            kind: *kind,
+                            more: None,
+                            slot: Slot::default(),
+                        };
+                        self.transfer(name, was, now, &mut applied);
+                    }
+                }
                 Op::Update { name, position, request, meta } => {
                     if let Some(row) = self.row(name).filter(|row| row.position == *position) {
                         let more = More::of_actor(row.actor(), *position, batch.position, meta.clone());
@@ -457,12 +480,31 @@ impl<T: Table> Replica<T> {
         self.changed(name, position, (former.as_ref(), now.as_ref()), why);
     }
 
+    /// A name goes from one holder to the next, and is free at no moment.
+    fn transfer(&mut self, name: &Name, was: Row, now: Row, applied: &mut Applied) {
+        self.touch(name);
+        self.changed(name, now.position, (Some(&was), Some(&now)), || Why::Transferred);
+        if planted!("transfer-frees-the-name") {
+            self.rows.take(name);
+            return;
+        }
+        self.rows.put(name, now.clone());
+        applied.ended.push((name.clone(), was.position));
+        if was.session.node == self.me {
+            applied.given.push((name.clone(), was));
+        }
+        if now.session.node == self.me {
+            applied.taken.push((name.clone(), now));
+        }
+    }
+
     fn free(&mut self, name: &Name, at: Position, why: &GivenUp, applied: &mut Applied) {
         let Some(row) = self.rows.take(name) else { return };
         self.touch(name);
         applied.starts.extend(row.is_starting().then(|| name.clone()));
         applied.frees_places |= Membership::of_place(name).is_some() && !planted!("freed-place-not-seen");
         self.changed(name, at, (Some(&row), None), || why.into());
+        applied.ended.push((name.clone(), row.position));
         if row.session.node == self.me {
             applied.own_freed.push((name.clone(), row));
         }

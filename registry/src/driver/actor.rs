@@ -33,6 +33,7 @@ use crate::{
 mod callers;
 mod effects;
 mod failing;
+mod flag;
 mod holding;
 mod pumps;
 mod recorders;
@@ -41,7 +42,8 @@ mod trusted;
 mod watched;
 mod watching;
 
-pub(crate) use callers::{Calls, Flag, Listener, Shared};
+pub(crate) use callers::{Calls, Keeps, Listener, Shared};
+pub(crate) use flag::{Flag, Flagged};
 pub(crate) use recorders::Recorders;
 use repeated::Repeated;
 

@@ -161,7 +161,8 @@ impl<M: RemoteMessage> Group<M> {
         check_name(&self.name)?;
         let (cell, ActorAddress { pid: actor, kind, .. }) = (actor.get_cell(), self.registry.local(actor)?);
         let group = self.id.clone();
-        let call = |on_lapse, meta| Call::Join { group, actor, kind, on_lapse, meta };
+        // Nobody takes a membership, whatever the options say.
+        let call = |on_lapse, _, meta| Call::Join { group, actor, kind, on_lapse, meta };
         let granted = self.registry.ask_for(&self.name, cell, call, options).await;
         let granted = granted.map_err(|error| of_group(error, &self.name))?;
         let registration = registration(&self.registry, &self.id, actor, granted);

@@ -22,14 +22,14 @@ use crate::{
         input::{Answer, Event, StartedAs},
         message::{BadMessage, Message},
     },
-    error::{ConsistentError, NotStarted, RegisterError, UnregisterError, UpdateError},
+    error::{ConsistentError, NotStarted, RegisterError, TakeError, UnregisterError, UpdateError},
     status::Status,
 };
 
 /// What this crate counts itself.
 const OWN: &[Metric] = &[
     Metric::counter("callsign_registry_calls_total", &["registry", "call", "outcome"])
-        .of("register, start, update, unregister and consistent reads that this node's member answered, by outcome"),
+        .of("register, start, take, update, unregister and consistent reads that this node's member answered, by outcome"),
     Metric::histogram("callsign_registry_batch_operations", &["registry"], Unit::Count)
         .of("operations of each batch that this node sent to the store, as leader"),
     Metric::histogram("callsign_registry_batch_bytes", &["registry"], Unit::Bytes)
@@ -49,7 +49,7 @@ const OWN: &[Metric] = &[
         .of("from being asked to take over to serving, on the node that did"),
     Metric::counter("callsign_registry_events_total", &["registry", "event"])
         .of("term, serving, deposed, draining, drained, synced, snapshot_installed, host_gone, \
-             claim_lost, batch_too_large, lock_broken, ..."),
+             claim_lost, given_away, taken, batch_too_large, lock_broken, ..."),
     Metric::counter("callsign_registry_messages_total", &["registry", "direction", "kind"])
         .of("messages between members, by direction (sent, received) and kind"),
     Metric::counter("callsign_registry_message_bytes_total", &["registry", "direction"])
@@ -147,6 +147,8 @@ impl OfRegistry {
             Answer::Started(Ok(StartedAs::Ours(_))) => ("start", "ours"),
             Answer::Started(Ok(StartedAs::Theirs(_))) => ("start", "theirs"),
             Answer::Started(Err(error)) => ("start", not_started(error)),
+            Answer::Taken(Ok(_)) => ("take", "taken"),
+            Answer::Taken(Err(error)) => ("take", not_taken(error)),
             Answer::Unregistered(Ok(_)) => ("unregister", "freed"),
             Answer::Unregistered(Err(error)) => ("unregister", not_freed(error)),
             Answer::Updated(Ok(_)) => ("update", "updated"),
@@ -191,6 +193,8 @@ impl OfRegistry {
             Event::HostGone { .. } => "host_gone",
             Event::ClaimLost { .. } => "claim_lost",
             Event::Orphan { .. } => "orphan",
+            Event::GivenAway { .. } => "given_away",
+            Event::Taken { .. } => "taken",
             Event::BatchTooLarge { .. } => "batch_too_large",
             Event::Corrupt { .. } => "corrupt",
         };
@@ -382,6 +386,15 @@ fn not_updated(error: &UpdateError) -> &'static str {
         UpdateError::Overloaded { .. } => "overloaded",
         UpdateError::Left => "left",
         UpdateError::Failed(_) => "failed",
+    }
+}
+
+fn not_taken(error: &TakeError) -> &'static str {
+    match error {
+        TakeError::Register(error) => refusal(error),
+        TakeError::Refused { .. } => "refused",
+        TakeError::Gone { .. } => "gone",
+        TakeError::Behind { .. } => "behind",
     }
 }
 

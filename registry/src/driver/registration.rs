@@ -10,7 +10,7 @@ use crate::{
         meta::Meta,
         name::Name,
     },
-    driver::actor::{Flag, Shared},
+    driver::actor::{Flag, Flagged, Shared},
     error::UpdateError,
 };
 
@@ -23,7 +23,8 @@ pub struct Registration {
     revision: Position,
     session: SessionNumber,
     shared: Arc<Shared>,
-    flag: Arc<Flag>,
+    /// Shared by all handles of the same claim.
+    flag: Flag,
 }
 
 /// Why an actor may not act under its name now: the name may be another's by now.
@@ -34,7 +35,11 @@ pub enum NotHeld {
     /// [`Notice::Resumed`](crate::Notice::Resumed) says.
     #[error("the session of this registration is not trusted")]
     NotTrusted,
-    /// The registration has ended: the name was given up or lost, its actor has ended, or its session was closed. It
+    /// The name is being handed to another actor, as the policy of this registration allows. It is held again if that does not
+    /// come about.
+    #[error("the name of this registration is being handed to another actor")]
+    Moving,
+    /// The registration has ended: the name was given up, handed over or lost, its actor has ended, or its session was closed. It
     /// never holds again.
     #[error("this registration has ended")]
     Ended,
@@ -70,13 +75,15 @@ impl Registration {
     /// Asks before an act whether the name can still be held by nobody else. Five atomic loads and a reading of the
     /// clock: no lock, no I/O.
     ///
-    /// It fails as soon as the session is not trusted, and for good from the moment at which this node begins to give the
+    /// It fails as soon as the session is not trusted, while the name is handed to another actor, and for good from the moment at which this node begins to give the
     /// name up or finds it lost, or its actor has ended. All handles of the same registration fail together.
     pub fn check(&self) -> Result<(), NotHeld> {
         let trusted = self.shared.trust.check_session(self.session);
         // After the trust: a flag that is not raised now was not raised then either, so there was a moment at which both held.
-        if self.flag.has_ended() {
-            return Err(NotHeld::Ended);
+        match self.flag.get() {
+            Flagged::No => {}
+            Flagged::Suspended => return Err(NotHeld::Moving),
+            Flagged::Ended => return Err(NotHeld::Ended),
         }
         trusted.map_err(|lapsed| match lapsed.session {
             Some(other) if other > self.session => NotHeld::Ended,

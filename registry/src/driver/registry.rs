@@ -10,22 +10,24 @@ use callsign_store::{
 };
 use callsign_transport::{ActorAddress, Endpoint, Keys, KeysRefused, RemoteMessage};
 use futures::FutureExt;
-use ractor::{ActorCell, ActorId, ActorRef, ActorStatus};
+use ractor::{ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorStatus};
 
 use crate::{
     config::Config,
     core::{
         caller::{Caller, CallerEffect, CallerInput, OnOutage},
         entry::Entry,
+        host::OnTake,
         input::{Answer, Call, Drained, Granted, Notice, OnLapse},
         meta::Meta,
         name::{Name, check_name},
         select::Select,
     },
     driver::{
-        actor::{Listener, Shared},
+        actor::{Keeps, Listener, Shared},
         node::Node,
         registration::Registration,
+        take::{HandedTo, WhenTaken},
     },
     error::{
         ConfigureError, ConsistentError, JoinError, LeaveError, LookupError, NotReady, RegisterError,
@@ -89,6 +91,8 @@ pub struct RegisterOptions {
     /// What the actor says of itself: whoever finds the name reads it ([`Entry::meta`]). Default: nothing. If the same actor
     /// holds the name already, its metadata stays as it is.
     pub meta: Option<Meta>,
+    /// Whether the actor gives the name to another actor that [takes](Registry::take) it. Default: it does not.
+    pub when_taken: WhenTaken,
 }
 
 impl RegisterOptions {
@@ -115,6 +119,15 @@ impl RegisterOptions {
     #[must_use]
     pub fn on_outage(self, on_outage: OnOutage) -> Self {
         Self { on_outage: Some(on_outage), ..self }
+    }
+
+    /// Gives the name to an actor that takes it, with what this function returns: at most [`MAX_HANDED_BYTES`](crate::MAX_HANDED_BYTES).
+    #[must_use]
+    pub fn give<F>(self, give: impl Fn(HandedTo) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Vec<u8>, ActorProcessingErr>> + Send + 'static,
+    {
+        Self { when_taken: WhenTaken::give(give), ..self }
     }
 
     /// What the actor says of itself.
@@ -174,7 +187,8 @@ impl Registry {
         let name: Name = name.into();
         self.tell_of_ended_holder(&name);
         let of_name = name.clone();
-        let call = |on_lapse, meta| Call::Register { name: of_name, actor, kind, on_lapse, meta };
+        let call =
+            |on_lapse, on_take, meta| Call::Register { name: of_name, actor, kind, on_lapse, on_take, meta };
         let granted = self.ask_for(&name, cell, call, options).await?;
         Ok(Registration::new(name, granted, self.shared.clone()))
     }
@@ -196,16 +210,18 @@ impl Registry {
         &self,
         name: &Name,
         cell: ActorCell,
-        call: impl FnOnce(OnLapse, Option<Meta>) -> Call,
+        call: impl FnOnce(OnLapse, OnTake, Option<Meta>) -> Call,
         options: RegisterOptions,
     ) -> Result<Granted, RegisterError> {
         let (on_lapse, listener) = options.when_lapsed.split();
-        let call = call(on_lapse, options.meta);
+        let (on_take, gives) = options.when_taken.split();
+        let keeps = Keeps { listener, gives };
+        let call = call(on_lapse, on_take, options.meta);
         let wait = options.wait.unwrap_or(self.shared.calls.timeout);
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
         let ask = |wait| {
-            let answer = self.shared.register(call.clone(), wait, listener.clone(), cell.clone());
+            let answer = self.shared.register(call.clone(), wait, keeps.clone(), cell.clone());
             // Mapped, as an `async` block would keep the future twice.
             answer.map(|answer| {
                 ControlFlow::<Infallible, _>::Continue(match answer {

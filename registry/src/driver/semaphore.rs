@@ -101,7 +101,7 @@ impl Semaphore {
         let address = self.registry.local(&place.0)?;
         let id = GroupId::semaphore(&self.name, self.limit);
         let (group, actor, kind) = (id.clone(), address.pid, Never::kind());
-        let call = |on_lapse, meta| Call::Join { group, actor, kind, on_lapse, meta };
+        let call = |on_lapse, _, meta| Call::Join { group, actor, kind, on_lapse, meta };
         // A lapse that is over ends no place: whoever holds one asks its check.
         let options = RegisterOptions::default().tell(|_| ());
         let granted = self.registry.ask_for(&self.name, place.0.get_cell(), call, options).await;

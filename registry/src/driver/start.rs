@@ -29,9 +29,10 @@ use crate::{
         name::{Name, check_name},
     },
     driver::{
-        actor::Shared,
+        actor::{Keeps, Shared},
         registration::{NotHeld, Registration},
         registry::{Registry, WhenLapsed},
+        take::WhenTaken,
     },
     error::{NotStarted, RegisterError},
 };
@@ -101,6 +102,8 @@ pub struct StartOptions {
     pub on_outage: Option<OnOutage>,
     /// What the actor says of itself as soon as it holds the name. Default: nothing.
     pub meta: Option<Meta>,
+    /// Whether the actor gives the name to another actor that [takes](Registry::take) it. Default: it does not.
+    pub when_taken: WhenTaken,
 }
 
 impl StartOptions {
@@ -126,6 +129,12 @@ impl StartOptions {
     #[must_use]
     pub fn on_outage(self, on_outage: OnOutage) -> Self {
         Self { on_outage: Some(on_outage), ..self }
+    }
+
+    /// Whether the actor gives the name away.
+    #[must_use]
+    pub fn when_taken(self, when_taken: WhenTaken) -> Self {
+        Self { when_taken, ..self }
     }
 
     /// What the actor says of itself.
@@ -238,17 +247,19 @@ impl Registry {
         begin: Begin,
     ) -> Result<Started, NotStarted> {
         let (on_lapse, listener) = options.when_lapsed.split();
+        let (on_take, gives) = options.when_taken.split();
+        let keeps = Keeps { listener, gives };
         let request = self.shared.calls.timeout;
         let limit = options.limit.unwrap_or(START_LIMIT);
         let patience = options.wait.unwrap_or(limit + 2 * request);
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         self.tell_of_ended_holder(&name);
         let meta = options.meta;
-        let call = Call::Start { name: name.clone(), kind, on_lapse, meta, limit, patience };
+        let call = Call::Start { name: name.clone(), kind, on_lapse, on_take, meta, limit, patience };
         let waits = Waits(Slot(Arc::new(Mutex::new(Some(begin)))));
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), request);
         let ask = |_| {
-            let asked = self.shared.start(call.clone(), request, listener.clone(), waits.0.clone());
+            let asked = self.shared.start(call.clone(), request, keeps.clone(), waits.0.clone());
             async {
                 match asked.await {
                     Some(Answer::Started(Ok(StartedAs::Ours(granted)))) => ControlFlow::Continue(Ok(granted)),

@@ -12,8 +12,11 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{
     NotHeld, Notice, RegisterError, RegisterOptions, Registry, WhenLapsed,
-    core::input::{Answer, Call, OnLapse},
-    driver::actor::Flag,
+    core::{
+        host::OnTake,
+        input::{Answer, Call, OnLapse},
+    },
+    driver::actor::{Flag, Keeps},
     tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
@@ -236,13 +239,20 @@ async fn an_actor_that_has_ended_when_it_is_to_be_watched_holds_nothing() {
     ended.stop_and_wait(None, None).await.unwrap();
     // `register` looks at the actor before it asks; this one ended right after that.
     let register = asks_for("x", actor);
-    let answer = node.shared.register(register, TEST_DEADLINE, None, ended.get_cell()).await;
+    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default(), ended.get_cell()).await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &heir).await.is_ok());
 }
 
 fn asks_for(name: &str, actor: u64) -> Call {
-    Call::Register { name: name.into(), actor, kind: Kind(1), on_lapse: OnLapse::Stop, meta: None }
+    Call::Register {
+        name: name.into(),
+        actor,
+        kind: Kind(1),
+        on_lapse: OnLapse::Stop,
+        on_take: OnTake::default(),
+        meta: None,
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,7 +295,7 @@ async fn an_actor_that_is_ending_when_it_is_to_be_watched_holds_nothing() {
     until("it is ending", || ending.get_status() >= ractor::ActorStatus::Stopping).await;
     let actor = ending.get_id().pid();
     let register = asks_for("x", actor);
-    let answer = node.shared.register(register, TEST_DEADLINE, None, ending.get_cell()).await;
+    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default(), ending.get_cell()).await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &counter().await).await.is_ok(), "it takes nothing any more");
     end.notify_one();

@@ -27,6 +27,7 @@ use crate::core::{
     catchup::{CatchUp, Sources},
     fence::Fence,
     handoff::{End, Handoff, Step, reset_conditions},
+    host::OnTake,
     host::{Caller, Host, Registrant, Surroundings},
     input::{CallId, Effect, Input, Notice, Now, OnLapse, Turn},
     leader::Leader,
@@ -92,7 +93,13 @@ impl Alone {
 
     fn register(&mut self, what: &str, actor: u64) {
         let caller = Caller::new(Self::NOW.time, CallId(actor), Duration::from_secs(5));
-        let registrant = Registrant { actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta: None };
+        let registrant = Registrant {
+            actor,
+            kind: Kind(7),
+            on_lapse: OnLapse::Suspend,
+            on_take: OnTake::default(),
+            meta: None,
+        };
         self.host.register(Self::NOW, caller, what.into(), registrant, &mut Vec::new());
     }
 

@@ -17,6 +17,7 @@ use crate::{
         name::Name,
         replica::Replica,
         table::RequestNumber,
+        taking::{Refusal, Taker, Taking},
         why::GivenUp,
     },
     fuzz::World,
@@ -57,6 +58,17 @@ fn ops() -> Vec<(&'static str, Op)> {
             Op::Update { name: name.clone(), position: Position(69_998), request, meta: Some(meta()) },
         ),
         ("Update/none", Op::Update { name: name.clone(), position: Position(69_998), request, meta: None }),
+        (
+            "Transfer",
+            Op::Transfer {
+                name: name.clone(),
+                position: Position(69_998),
+                session: 0,
+                request,
+                actor: 41,
+                kind: KIND,
+            },
+        ),
         ("Unregister", unregister(GivenUp::Unregistered)),
         ("Unregister/ended", unregister(GivenUp::ActorEnded)),
         ("Unregister/failed", unregister(GivenUp::StartFailed { reason: "no room".into() })),
@@ -116,6 +128,16 @@ fn messages() -> Vec<(&'static str, Message)> {
         ChunkRow { name: "starting".into(), row: Some(held_by(None, None, None)) },
         ChunkRow { name: "gone".into(), row: None },
     ];
+    let (taker, holder_of) =
+        (Taker { session: session.clone(), number: RequestNumber(300) }, session.clone());
+    let ask = Taking::Ask {
+        taker: taker.clone(),
+        holder: holder_of.clone(),
+        name: "pricing".into(),
+        token: position,
+        actor: 41,
+        kind: KIND,
+    };
     let chunk = Chunk { sessions: vec![session.clone()], gone: vec![(0, Position(70))], rows };
     vec![
         ("Requests/Register", requests(Wish::Register { actor: Some(40), kind: KIND, meta: None })),
@@ -137,6 +159,20 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("Requests/Register/starting", requests(Wish::Register { actor: None, kind: KIND, meta: None })),
         ("Requests/Bind", requests(Wish::Bind { position, actor: 40, meta: None })),
         ("Requests/Bind/meta", requests(Wish::Bind { position, actor: 40, meta: Some(meta()) })),
+        (
+            "Requests/Transfer",
+            requests(Wish::Transfer {
+                position,
+                to: session.clone(),
+                number: RequestNumber(300),
+                actor: 41,
+                kind: KIND,
+            }),
+        ),
+        ("Verdicts/Transferred", verdict(Verdict::Transferred { token: position })),
+        ("Verdicts/Kept", verdict(Verdict::Kept { allowed: None })),
+        ("Verdicts/Kept/permits", verdict(Verdict::Kept { allowed: Some(vec!["shop/".to_owned()].into()) })),
+        ("Verdicts/Gone", verdict(Verdict::Gone)),
         ("Verdicts/Granted", verdict(Verdict::Granted { token: Position(69_998), revision: position })),
         ("Verdicts/Taken", verdict(Verdict::Taken { holder: Box::new(holder.clone()) })),
         ("Verdicts/Taken/starting", verdict(Verdict::Taken { holder: Box::new(starting) })),
@@ -166,6 +202,34 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("SnapshotRefused", Message::SnapshotRefused { id: 3 }),
         ("TransferSnapshot", Message::TransferSnapshot { epoch }),
         ("Transferred", Message::Transferred { epoch, position }),
+        ("Take/Ask", Message::Take(ask)),
+        (
+            "Take/Refused",
+            Message::Take(Taking::Refused {
+                taker: taker.clone(),
+                holder: holder_of.clone(),
+                why: Refusal::NotGiven,
+            }),
+        ),
+        (
+            "Take/Refused/failed",
+            Message::Take(Taking::Refused {
+                taker: taker.clone(),
+                holder: holder_of.clone(),
+                why: Refusal::Failed { reason: "no".into() },
+            }),
+        ),
+        (
+            "Take/Data",
+            Message::Take(Taking::Data {
+                taker: taker.clone(),
+                holder: holder_of,
+                consent: 3,
+                data: Bytes::from_static(b"data"),
+            }),
+        ),
+        ("Take/Received", Message::Take(Taking::Received { taker: taker.clone(), consent: 3 })),
+        ("Take/Over", Message::Take(Taking::Over { taker })),
         ("RunHandoff", Message::RunHandoff { epoch }),
         ("HandoffDone", Message::HandoffDone { epoch }),
     ]
@@ -184,6 +248,7 @@ fn of_the_registry() -> Golden {
     crate::driver::singleton::golden(&mut golden);
     golden.must_cover::<Message>("message");
     golden.must_cover::<Wish>("message/Requests");
+    golden.must_cover::<Taking>("message/Take");
     golden.must_cover::<Verdict>("message/Verdicts");
     golden.must_cover::<Op>("log");
     golden

@@ -1,7 +1,7 @@
 //! Makes a contradiction small enough to read.
 
 use super::{
-    Op, Registered, Seen, Unregistered, Updated, What,
+    Moved, Op, Registered, Seen, Unregistered, Updated, What,
     order::{Order, Ordered},
 };
 
@@ -63,10 +63,15 @@ fn forget(op: &Op) -> Option<Op> {
         What::Update { token, expected, answer: Updated::Done { .. } | Updated::Unknown } => {
             What::Update { token, expected, answer: Updated::Unknown }
         }
-        What::Free { token } => return Some(Op { ret: None, what: What::Free { token }, ..*op }),
-        What::Register { .. } | What::Unregister { .. } | What::Update { .. } | What::Read { .. } => {
-            return None;
+        What::Move { from, by, answer: Moved::Done { .. } | Moved::Unknown } => {
+            What::Move { from, by, answer: Moved::Unknown }
         }
+        What::Free { token } => return Some(Op { ret: None, what: What::Free { token }, ..*op }),
+        What::Register { .. }
+        | What::Unregister { .. }
+        | What::Update { .. }
+        | What::Move { .. }
+        | What::Read { .. } => return None,
     };
     Some(Op { what, ..*op })
 }

@@ -10,12 +10,14 @@
 //! - A call of unknown outcome goes next only where it has an effect: if it has none, its absence does as well. A
 //!   registration of unknown outcome takes only tokens that somebody saw, and that nobody else was granted: under an
 //!   unseen one it could only stand in the way.
+//! - So does a move of unknown outcome. It may take an unseen token, too, if its claimant gives up whatever it has: then the name is
+//!   free without anybody having seen that token. The smallest one leaves the most room for what follows.
 //! - An update of unknown outcome takes only revisions that somebody saw, or relied on: under an unseen one it only stands in the way.
 //! - Of two such calls with the same effect, the one called first goes first.
 
 use std::collections::BTreeSet;
 
-use super::{Claimant, Op, Registered, Seen, Target, Unregistered, Updated, What};
+use super::{Claimant, Moved, Op, Registered, Seen, Target, Unregistered, Updated, What};
 
 /// What came of the search.
 pub(super) enum Ordered {
@@ -41,6 +43,8 @@ pub(super) struct Order {
     /// Revisions that an update of unknown outcome may have got.
     loose_revisions: Vec<u64>,
     claimants: Vec<Claimant>,
+    /// Those who give up whatever they have.
+    droppers: Vec<u32>,
     stack: Vec<Config>,
     seen: BTreeSet<Config>,
 }
@@ -58,6 +62,7 @@ enum Act {
     Taken { token: u64, by: u32 },
     Found { token: u64, revision: Option<u64> },
     Change { token: u64, expected: Option<u64>, revision: u64 },
+    Move { from: u64, token: u64, by: u32 },
     Vacant,
     Release { token: u64 },
     Drop { by: u32 },
@@ -77,6 +82,7 @@ enum Effect {
     Release { token: u64 },
     Drop { by: u32 },
     Change { token: u64, expected: Option<u64> },
+    Move { from: u64, by: u32 },
 }
 
 /// How many calls on one name may overlap one that has not returned, and how many may be unknown.
@@ -157,6 +163,8 @@ impl Act {
             | Act::Taken { token, .. }
             | Act::Found { token, .. }
             | Act::Change { token, .. } => token,
+            // The hold that ends by it.
+            Act::Move { from, .. } => from,
             Act::Vacant | Act::Release { .. } | Act::Drop { .. } => NONE,
         }
     }
@@ -169,6 +177,17 @@ impl Act {
             }
             Act::Change { token, expected, revision } => {
                 state.changed(token, expected, revision).map_or(Fit::Wait, Fit::To)
+            }
+            // The claimant has it already.
+            Act::Move { from, token, by } if from == token => {
+                idle_if(state.holds(token) && state.holder == Some(by))
+            }
+            Act::Move { from, token, by } => {
+                if state.holds(from) && from < token {
+                    Fit::To(State::granted(token, by))
+                } else {
+                    Fit::Wait
+                }
             }
             Act::Taken { token, by } => idle_if(state.holds(token) && state.holder != Some(by)),
             Act::Vacant => idle_if(state.holder.is_none()),
@@ -302,6 +321,23 @@ impl Order {
                         }
                     }
                 }
+                Effect::Move { from, by } if config.state.holds(from) => {
+                    let begin = self.loose.partition_point(|(token, _)| *token <= from);
+                    for (token, owner) in self.loose[begin..].iter().take_while(|(token, _)| *token <= need) {
+                        if owner.is_none_or(|owner| owner == by) {
+                            self.stack.push(next(State::granted(*token, by)));
+                        }
+                    }
+                    if self.droppers.contains(&by) {
+                        let mut unseen = from + 1;
+                        for (token, _) in &self.loose[begin..] {
+                            unseen += u64::from(*token == unseen);
+                        }
+                        if unseen < need {
+                            self.stack.push(next(State::granted(unseen, by)));
+                        }
+                    }
+                }
                 Effect::Release { token } if config.state.holds(token) => {
                     self.stack.push(next(config.state.vacated()));
                 }
@@ -340,6 +376,7 @@ impl Order {
         self.loose.clear();
         self.loose_revisions.clear();
         self.claimants.clear();
+        self.droppers.clear();
         for op in ops {
             let mut must = |act| {
                 self.must.push(Must { call: op.call, ret: op.ret.map_or(NONE, |ret| ret.max(op.call)), act });
@@ -377,8 +414,9 @@ impl Order {
                     match answer {
                         Unregistered::Done => must(Act::Drop { by }),
                         Unregistered::Unknown => may(Effect::Drop { by }),
-                        Unregistered::Refused => {}
+                        Unregistered::Refused => continue,
                     }
+                    self.droppers.push(by);
                 }
                 What::Update { token, expected, answer } => {
                     self.loose.push((token, None));
@@ -391,6 +429,18 @@ impl Order {
                         }
                         Updated::Unknown => may(Effect::Change { token, expected }),
                         Updated::Refused => {}
+                    }
+                }
+                What::Move { from, by, answer } => {
+                    let by = index_of(&mut self.claimants, by);
+                    self.loose.push((from, None));
+                    match answer {
+                        Moved::Done { token } => {
+                            must(Act::Move { from, token, by });
+                            self.loose.push((token, Some(by)));
+                        }
+                        Moved::Unknown => may(Effect::Move { from, by }),
+                        Moved::Refused => {}
                     }
                 }
                 What::Read { answer: Seen::Found { token, revision } } => {

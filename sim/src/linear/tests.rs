@@ -65,6 +65,49 @@ fn updated(token: u64, expected: impl Into<Option<u64>>, answer: Updated) -> Wha
     What::Update { token, expected: expected.into(), answer }
 }
 
+fn moved(from: u64, by: u64, token: u64) -> What {
+    What::Move { from, by: actor(by), answer: Moved::Done { token } }
+}
+
+fn maybe_moved(from: u64, by: u64) -> What {
+    What::Move { from, by: actor(by), answer: Moved::Unknown }
+}
+
+#[test]
+fn a_name_that_moves_is_free_at_no_moment_and_under_a_new_token() {
+    good(&[op(0, 1, granted(1, 5)), op(2, 9, moved(5, 2, 8)), op(3, 4, found(5)), op(5, 6, found(8))]);
+    good(&[op(0, 1, granted(1, 5)), op(2, 3, maybe_moved(5, 2)), op(8, 9, found(7))]);
+    good(&[op(0, 1, granted(1, 5)), op(2, 3, maybe_moved(5, 2)), op(8, 9, found(5))]);
+    good(&[op(0, 1, granted(1, 5)), op(2, 3, moved(5, 2, 6)), op(4, 5, moved(6, 1, 7)), op(6, 7, found(7))]);
+    let vacant_between = [op(0, 1, granted(1, 5)), op(2, 9, moved(5, 2, 8)), op(3, 4, vacant())];
+    // Without the move, too.
+    bad(&vacant_between, &[vacant_between[0], vacant_between[2]]);
+    let twice = [op(0, 1, granted(1, 5)), op(2, 3, moved(5, 2, 8)), op(4, 5, moved(5, 1, 9))];
+    bad(&twice, &twice[1..]);
+    // Its token may be one that nobody saw, if whoever got the name gives up whatever it has.
+    let unseen = |calls: u64, ends: What| {
+        [op(0, 1, granted(1, 5)), op(2, calls, maybe_moved(5, 2)), op(6, 7, ends), op(8, 9, vacant())]
+    };
+    good(&unseen(3, dropped(2)));
+    good(&unseen(3, maybe_dropped(2)));
+    bad(&unseen(3, dropped(3)), &[unseen(3, dropped(3))[0], unseen(3, dropped(3))[3]]);
+    bad(&unseen(3, released(4)), &[unseen(3, released(4))[0], unseen(3, released(4))[3]]);
+    // It is one between those of the others.
+    let between = |next: u64| {
+        let ends = [op(4, 5, dropped(2)), op(6, 7, granted(3, next))];
+        [op(0, 1, granted(1, 5)), op(2, 3, maybe_moved(5, 2)), ends[0], ends[1]]
+    };
+    good(&between(7));
+    bad(&between(6), &[between(6)[0], between(6)[3]]);
+    // Who holds it already is told so.
+    good(&[op(0, 1, granted(1, 5)), op(2, 3, moved(5, 1, 5)), op(4, 5, found(5))]);
+    let others = [op(0, 1, granted(1, 5)), op(2, 3, moved(5, 2, 5))];
+    // Nobody else can have it under that token.
+    bad(&others, &others[1..]);
+    let back = [op(0, 1, granted(1, 5)), op(2, 3, moved(5, 2, 8)), op(4, 5, found(5))];
+    bad(&back, &back[1..]);
+}
+
 fn vacant() -> What {
     What::Read { answer: Seen::Free }
 }

@@ -11,6 +11,7 @@ mod features;
 mod links;
 mod losses;
 mod members;
+mod moves;
 mod nodes;
 mod references;
 mod registry;
@@ -27,6 +28,7 @@ pub static MUTANTS: LazyLock<Vec<Mutant>> = LazyLock::new(|| {
         composition::MUTANTS,
         nodes::MUTANTS,
         features::MUTANTS,
+        moves::MUTANTS,
         references::MUTANTS,
     ]
     .concat()
@@ -50,6 +52,20 @@ impl Mutant {
 
 /// Defects without effect, since something else stands in their way.
 pub const MASKED: &[Masked] = &[
+    Masked {
+        name: "gone-taken-for-kept",
+        file: "registry/src/core/leader/takers.rs",
+        what: "Says that a name stays where it is, though its registration is over.",
+        by: "The log: a host hears a verdict once its replica is where it was decided, and there the entry that ended the registration has \
+             ended the claim. No flag is left to be taken back. A test of `takers` sees it.",
+    },
+    Masked {
+        name: "transfer-not-in-row",
+        file: "registry/src/core/leader/takers.rs",
+        what: "Does not recognise a transfer that is asked for again by the request in the row, and says that the registration is gone.",
+        by: "The log, in the same way: the entry that moved the name has ended the claim of its former holder, and has told the new one. A \
+             test of `takers` sees it.",
+    },
     Masked {
         name: "update-of-any-token",
         file: "registry/src/core/leader/decide.rs",

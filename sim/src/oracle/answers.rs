@@ -1,7 +1,7 @@
 //! What clients were told, held against the log, and as a history of their own.
 
 use callsign::{
-    NotStarted, RegisterError, UnregisterError, UpdateError,
+    NotStarted, RegisterError, TakeError, UnregisterError, UpdateError,
     cores::{Answer, CallId, Granted, StartedAs},
 };
 use callsign_store::ids::{Incarnation, Position};
@@ -39,6 +39,13 @@ pub enum Outcome {
         /// Its last change.
         revision: Position,
     },
+    /// Taken from another actor.
+    Moved {
+        /// The token from then on.
+        token: Position,
+    },
+    /// What was to be taken is not held any more.
+    Gone,
     /// Nothing is held by this call, and nothing will be: what was started is not bound.
     Failed,
     /// Updated.
@@ -72,6 +79,16 @@ pub enum Outcome {
     Refused,
     /// It may have been done, or will be.
     Unknown,
+}
+
+impl Outcome {
+    /// Whether it says that the call had no effect, and will have none.
+    pub(super) fn says_no(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused | Self::Failed | Self::Gone | Self::Taken { .. } | Self::OtherLimit { .. }
+        )
+    }
 }
 
 /// One call.
@@ -187,6 +204,18 @@ impl Oracle {
             // It may be bound, or may have been.
             Answer::Started(Err(NotStarted::Register(_) | NotStarted::Ended)) => Outcome::Unknown,
             Answer::Started(Err(_)) => Outcome::Failed,
+            Answer::Taken(Ok(taken)) => {
+                let name = inner.told[at].name;
+                inner.check_whole(node, name, &taken);
+                Outcome::Moved { token: taken.granted.token }
+            }
+            Answer::Taken(Err(TakeError::Gone { .. })) => Outcome::Gone,
+            Answer::Taken(Err(TakeError::Register(error))) if is_unknown(&error) => Outcome::Unknown,
+            Answer::Taken(Err(error)) => {
+                let is_kept = matches!(error, TakeError::Refused { .. });
+                inner.counts.add(Check::Stayed, u64::from(is_kept));
+                Outcome::Refused
+            }
             Answer::Updated(Ok(revision)) => Outcome::Updated { revision },
             Answer::Updated(Err(UpdateError::Changed { revision, .. })) => Outcome::Changed { revision },
             Answer::Unregistered(Ok(at)) => Outcome::Freed { at },
@@ -212,10 +241,7 @@ impl Inner {
     fn check_answer(&mut self, at: usize, outcome: &Outcome) {
         let Told { name, began, actor, .. } = self.told[at].clone();
         let end = self.position;
-        if matches!(
-            outcome,
-            Outcome::Refused | Outcome::Failed | Outcome::Taken { .. } | Outcome::OtherLimit { .. }
-        ) {
+        if outcome.says_no() {
             self.check_refused(at, outcome);
         }
         match outcome {
@@ -263,6 +289,8 @@ impl Inner {
                     );
                 }
             }
+            Outcome::Moved { token } => self.check_moved(at, *token),
+            Outcome::Gone => self.check_gone(at),
             Outcome::Updated { revision } | Outcome::Changed { revision } => {
                 self.counts.add(Check::UpdateTold, 1);
                 let target = self.told[at].target;

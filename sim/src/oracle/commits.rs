@@ -355,6 +355,19 @@ impl Inner {
                     self.binds.push((name, *token, position));
                     self.decided(&session, *request, position);
                 }
+                Op::Transfer { name, position: from, session, request, actor, .. } => {
+                    let name = number_of(name);
+                    names.push(name);
+                    let session = batch.sessions[*session as usize].clone();
+                    self.decided(&session, *request, position);
+                    self.check_granted(name, *actor, position);
+                    let (is_starting, meta, actor) = (false, None, *actor);
+                    let (token, revision, request) = (position, position, request.0);
+                    let holder = Holder { token, session, actor, revision, request, meta, is_starting };
+                    if !self.moves(name, *from, holder) {
+                        return;
+                    }
+                }
                 Op::Update { name, position: token, request, meta } => {
                     let name = number_of(name);
                     names.push(name);

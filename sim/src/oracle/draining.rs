@@ -47,7 +47,7 @@ impl Inner {
         }
         for (name, grant) in world.granted.iter().filter(|(_, grant)| grant.node == node) {
             let is_its = grant.incarnation == process.incarnation && Some(grant.session) == trusted;
-            if !is_its || grant.token < self.reset_at {
+            if !is_its || grant.token < self.reset_at || self.has_moved(*name, grant.token) {
                 continue;
             }
             self.counts.add(Check::NamesLast, 1);
@@ -75,7 +75,7 @@ impl Inner {
         let was_asked = |other: &super::Told| other.actor == actor && is_same(other) && other.asked < *since;
         let is_new = !self.told.iter().any(was_asked);
         self.counts.add(Check::TurnedAway, 1);
-        if is_new && matches!(outcome, Outcome::Granted { .. }) {
+        if is_new && matches!(outcome, Outcome::Granted { .. } | Outcome::Moved { .. }) {
             self.fail(
                 Check::TurnedAway,
                 format!("n{name}: {outcome:?} to actor {actor}, asked of a node that drains"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callsign::cores::{Batch, Drained, Effect, Input, Message, Op, Tell};
+use callsign::cores::{Batch, Drained, Effect, Input, Message, Op, Request, Tell, Wish};
 use callsign_elector::{
     elector::View,
     record::{MemberRow, MembershipEvent, QueueEntry, SessionRecord},
@@ -36,10 +36,17 @@ pub(crate) fn owed(process: &Process, input: &Input) -> Option<Owed> {
         Input::Message { message: Message::Requests { epoch, session, acknowledged, requests }, .. } => {
             let view = member.view();
             let is_leader = member.is_serving() && view.term.epoch == *epoch;
-            let is_read = view.sessions.is_open(session) || view.sessions.is_closed(session);
-            let is_known = is_read || member.leader_has_read(session);
-            let is_new = requests.iter().any(|request| request.number >= *acknowledged);
-            (is_leader && !is_known && is_new).then_some(Owed::Look)
+            let is_read =
+                |session: &SessionId| view.sessions.is_open(session) || view.sessions.is_closed(session);
+            let is_known = is_read(session) || member.leader_has_read(session);
+            // That of whoever is to get a name has to be read, too.
+            let is_unread = |wish: &Wish| match wish {
+                Wish::Transfer { to, .. } if is_known => !is_read(to) && !member.leader_has_read_taker(to),
+                _ => !is_known,
+            };
+            let is_new = |request: &&Request| request.number >= *acknowledged;
+            let looks = requests.iter().filter(is_new).any(|request| is_unread(&request.wish));
+            (is_leader && looks).then_some(Owed::Look)
         }
         _ => None,
     }

@@ -9,7 +9,7 @@ use callsign_store::ids::Position;
 
 use super::{Check, Oracle, Outcome, Told};
 use crate::{
-    linear::{Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Updated, Verdict, What},
+    linear::{Checker, Claimant, Moved, Op, Registered, Seen, Target, Unregistered, Updated, Verdict, What},
     world::{NameId, Want, is_member},
 };
 
@@ -57,6 +57,15 @@ fn op_of(told: &Told) -> Op {
             // It had the name for a while, maybe: the log knows under which token.
             Some(Outcome::Failed) => What::Register { by: claimant(told.actor), answer: Registered::Refused },
             _ => What::Register { by: claimant(told.actor), answer: Registered::Unknown },
+        },
+        Want::Take { .. } => What::Move {
+            from: told.target.0,
+            by: claimant(told.actor),
+            answer: match answer {
+                Some(Outcome::Moved { token }) => Moved::Done { token: token.0 },
+                Some(Outcome::Refused | Outcome::Gone) => Moved::Refused,
+                _ => Moved::Unknown,
+            },
         },
         Want::Unregister { .. } => What::Unregister {
             target: Target::Token(told.target.0),
@@ -110,7 +119,8 @@ impl Oracle {
             let is_vague = matches!(told.want, Want::Unregister { .. }) && !known(told.name, told.target);
             // What had no effect and told nothing needs no place in an order.
             let is_mute = match (&told.want, told.answer.as_ref().map(|(_, outcome, _)| outcome)) {
-                (_, Some(Outcome::Refused | Outcome::Failed)) | (Want::Consistent { .. }, None) => true,
+                (_, Some(Outcome::Refused | Outcome::Failed | Outcome::Gone))
+                | (Want::Consistent { .. }, None) => true,
                 // Of a registration that was taken back by a `Reset` before anybody heard of it, say.
                 (Want::Update { .. }, _) if !known(told.name, told.target) => true,
                 (want, None | Some(Outcome::Unknown)) if want.registers() => {
@@ -171,7 +181,11 @@ impl Oracle {
             let is_undone =
                 |reset: &Position| last.is_none_or(|last| last < *reset) && *reset < span.holder.token;
             if asked == 0 || (before >= asked && inner.resets.iter().any(is_undone)) {
-                let what = What::Register { by: claimant(span.holder.actor), answer: Registered::Unknown };
+                let by = claimant(span.holder.actor);
+                let what = match inner.moved_from(span.name, span.holder.token) {
+                    Some(from) => What::Move { from: from.0, by, answer: Moved::Unknown },
+                    None => What::Register { by, answer: Registered::Unknown },
+                };
                 names.entry(span.name).or_default().push(Op { call: 0, ret: None, what });
             }
         }

@@ -1,6 +1,9 @@
 //! For whom a leader may decide what, and that a verdict is the only one.
 
-use callsign::cores::{Batch, Message, Op};
+use callsign::{
+    Name,
+    cores::{Batch, Message, Op},
+};
 use callsign_elector::elector::View;
 use callsign_store::{
     Transaction, Write,
@@ -44,16 +47,11 @@ impl Oracle {
         inner.check_turns(node, &batch, view);
         for op in &batch.ops {
             if let Op::Unregister { name, position, .. } = op {
-                let freed = (number_of(name), *position);
-                let acts = |of: &NodeId| world.acting_on(*of, |acting| (acting.name, acting.token) == freed);
-                inner.counts.add(Check::FlaggedFirst, 1);
-                if let Some(of) = world.ids().find(|of| acts(of).is_some()) {
-                    let what =
-                        format!("node {node} frees {name} of {position:?}, on which node {of} may act");
-                    return inner.fail(Check::FlaggedFirst, what);
-                }
+                inner.check_flagged(world, node, name, *position);
             }
-            let Op::Register { name, session, .. } = op else { continue };
+            let (Op::Register { name, session, .. } | Op::Transfer { name, session, .. }) = op else {
+                continue;
+            };
             let session = &batch.sessions[*session as usize];
             if view.sessions.is_closed(session) {
                 let what = format!("node {node} registers {name} for {session:?}, which it has read closed");
@@ -113,7 +111,11 @@ impl Inner {
     pub(super) fn check_requests(&mut self, world: &World, batch: &Batch, author: NodeId) {
         let began = self.epochs.get(&batch.epoch).map_or(0, |(step, _)| *step);
         for op in &batch.ops {
-            let Op::Register { name, session, request, .. } = op else { continue };
+            let (Op::Register { name, session, request, .. } | Op::Transfer { name, session, request, .. }) =
+                op
+            else {
+                continue;
+            };
             let session: &SessionId = &batch.sessions[*session as usize];
             self.check_certificate_of_holder(&session.node, name);
             self.counts.add(Check::ReadOpen, 1);
@@ -124,7 +126,13 @@ impl Inner {
                 );
                 self.fail(Check::ReadOpen, what);
             }
-            if session.node == world.setup.names[usize::from(author)] {
+            if let Op::Transfer { position, .. } = op {
+                // Not when it is asked for: a leader that is deposed may still ask, when its successor has said that the name stays.
+                self.check_flagged(world, author, name, *position);
+                self.check_move(world, author, number_of(name), (session, *request));
+            }
+            // Of a transfer the request is that of the former holder, which the log does not say.
+            if session.node == world.setup.names[usize::from(author)] || matches!(op, Op::Transfer { .. }) {
                 continue;
             }
             self.counts.add(Check::OwnEpoch, 1);
@@ -136,6 +144,17 @@ impl Inner {
                 );
                 self.fail(Check::OwnEpoch, what);
             }
+        }
+    }
+
+    /// What ends a registration finds its claim flagged.
+    fn check_flagged(&mut self, world: &World, node: NodeId, name: &Name, token: Position) {
+        let ended = (number_of(name), token);
+        let acts = |of: &NodeId| world.acting_on(*of, |acting| (acting.name, acting.token) == ended);
+        self.counts.add(Check::FlaggedFirst, 1);
+        if let Some(of) = world.ids().find(|of| acts(of).is_some()) {
+            let what = format!("node {node} frees {name} of {token:?}, on which node {of} may act");
+            self.fail(Check::FlaggedFirst, what);
         }
     }
 
@@ -152,13 +171,7 @@ impl Inner {
     /// P6: who was told that nothing was done finds nothing done.
     pub(super) fn check_granted(&mut self, name: NameId, actor: u64, position: Position) {
         self.counts.add(Check::NoMeansNo, 1);
-        let is_no = |told: &Told| {
-            let answer = told.answer.as_ref().map(|(_, outcome, _)| outcome);
-            matches!(
-                answer,
-                Some(Outcome::Refused | Outcome::Failed | Outcome::Taken { .. } | Outcome::OtherLimit { .. })
-            )
-        };
+        let is_no = |told: &Told| told.answer.as_ref().is_some_and(|(_, outcome, _)| outcome.says_no());
         let is_asked = self.asked_by(name, actor).next().is_some();
         if is_asked && !self.asks_more(actor) && self.asked_by(name, actor).all(is_no) {
             let told = format!("{:?}", self.asked_by(name, actor).last());
@@ -171,14 +184,18 @@ impl Inner {
 
     /// The same, at the moment at which it is told.
     pub(super) fn check_refused(&mut self, at: usize, outcome: &Outcome) {
-        let Told { want, name, actor, .. } = self.told[at].clone();
+        let Told { want, name, actor, began, .. } = self.told[at].clone();
         if actor == 0 || self.asks_more(actor) || self.asked_by(name, actor).nth(1).is_some() {
             return;
         }
         self.counts.add(Check::NoMeansNo, 1);
         // What a `Reset` took back before anybody was told of it was asked again as something new.
         let is_there = |span: &&Span| span.to.is_none_or(|to| to > self.reset_at);
-        let span = self.spans.iter().find(|span| want.may_be(actor, span.name) && span.holder.actor == actor);
+        // What it held before it asked, and gave away since, was not asked for by this.
+        let is_its = |span: &&Span| {
+            want.may_be(actor, span.name) && span.holder.actor == actor && span.holder.token > began
+        };
+        let span = self.spans.iter().find(is_its);
         if let Some(span) = span.filter(is_there) {
             let span = format!("{span:?}");
             self.fail(Check::NoMeansNo, format!("{outcome:?} to actor {actor}, and the log has {span}"));

@@ -7,7 +7,7 @@ use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber}
 use callsign::Meta;
 
 use super::{Check, Holder, Inner, Oracle, Seen};
-use crate::world::{Action, NameId, NodeId, World, number_of};
+use crate::world::{Acting, Action, NameId, NodeId, World, number_of};
 
 /// A digest of a row; the digest of a table is the exclusive or of all of them.
 pub(super) fn digest(name: NameId, holder: (Position, Position, u64), meta: Option<&Meta>) -> u64 {
@@ -144,6 +144,10 @@ impl Inner {
                 continue;
             }
             for (held, actor, token) in parts.core.member().holds() {
+                // Nobody acts on one that is on its way to another actor.
+                if parts.core.member().is_suspended(held) {
+                    continue;
+                }
                 self.counts.add(Check::OneHolder, 1);
                 if let Some(other) = holders.insert(number_of(held), node) {
                     self.fail(
@@ -151,6 +155,19 @@ impl Inner {
                         format!("{held} is held by node {other} and by actor {actor} of node {node} with {token:?}"),
                     );
                 }
+            }
+        }
+    }
+
+    /// What a node holds may be acted on there, unless the name is on its way to another actor.
+    fn check_suspended(&mut self, world: &World, node: NodeId) {
+        let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else { return };
+        let member = parts.core.member();
+        for (held, _, token) in member.holds() {
+            let is_it = |acting: &&Acting| acting.name == number_of(held) && acting.token == token;
+            let is_flagged = parts.suspended.values().flatten().any(|acting| is_it(&acting));
+            if is_flagged && !member.is_suspended(held) {
+                self.fail(Check::Kept, format!("{held} stays on node {node}, and nobody may act on it"));
             }
         }
     }
@@ -230,6 +247,7 @@ impl Oracle {
         inner.forget_certificates(world);
         for node in world.ids() {
             inner.check_node(world, node);
+            inner.check_suspended(world, node);
         }
         inner.check_groups(world);
         inner.counts.add(Check::Quiescent, 1);
@@ -246,7 +264,7 @@ impl Oracle {
             let is_its = process.incarnation == grant.incarnation
                 && process.trusted(world.local(grant.node)) == Some(grant.session);
             // A reset that was in order, which is checked when it is written, means that every base is lost.
-            if !is_its || grant.token < inner.reset_at {
+            if !is_its || grant.token < inner.reset_at || inner.has_moved(*name, grant.token) {
                 continue;
             }
             inner.counts.add(Check::Kept, 1);

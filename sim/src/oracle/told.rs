@@ -89,7 +89,9 @@ impl Oracle {
             match effect {
                 Effect::Stop { actor }
                 | Effect::Unwatch { actor }
-                | Effect::Notify { actor, notice: Notice::Lapsed | Notice::Lost, .. } => {
+                | Effect::Notify {
+                    actor, notice: Notice::Lapsed | Notice::Lost | Notice::Transferred, ..
+                } => {
                     to_tell.actors.remove(actor);
                     to_tell.first.remove(actor);
                 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use bytes::Bytes;
 use callsign::{
     Name,
-    cores::{Answer, Call, CallId, Effect, Event, GroupId, Input, Message, StartedAs},
+    cores::{Answer, Call, CallId, Effect, Event, GroupId, Input, Message, StartedAs, TakenAs},
 };
 use callsign_elector::{
     elector::{self, ElectorEvent},
@@ -231,7 +231,7 @@ impl<'a> OfMember<'a> {
             Input::Call { id, call, .. } => {
                 self.registry.calls.call(&self.process, place, *id);
                 match call {
-                    Call::Register { name, actor, .. } => {
+                    Call::Register { name, actor, .. } | Call::Take { name, actor, .. } => {
                         self.asked.insert(*id, (Asked::Name(name.clone()), *actor));
                     }
                     // The actor that is started has no number yet.
@@ -270,9 +270,9 @@ impl<'a> OfMember<'a> {
                 self.registry.calls.answer(&self.process, place, *call);
                 let asked = self.asked.remove(call);
                 let granted = match answer {
-                    Answer::Registered(Ok(granted)) | Answer::Started(Ok(StartedAs::Ours(granted))) => {
-                        Some(granted)
-                    }
+                    Answer::Registered(Ok(granted))
+                    | Answer::Started(Ok(StartedAs::Ours(granted)))
+                    | Answer::Taken(Ok(TakenAs { granted, .. })) => Some(granted),
                     _ => None,
                 };
                 if let (Some(granted), Some((asked, actor))) = (granted, asked) {
@@ -318,7 +318,7 @@ impl<'a> OfMember<'a> {
         let mut ended = Vec::new();
         let mut begun = Vec::new();
         let mut former = self.claims.iter().peekable();
-        for (name, _, token) in core.holds() {
+        for (name, _, token) in core.holds().filter(|(name, ..)| !core.is_suspended(name)) {
             // Mostly it is the very same name, of which only the address is looked at.
             let is_same = |held: &Name| Name::ptr_eq(held, name) || held == name;
             while let Some((gone, _)) = former.next_if(|(held, _)| !is_same(held) && *held < name) {

@@ -44,6 +44,7 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         join: 3,
         acquire: 4,
         withdraw: 4,
+        take: 6,
         ..Work::default()
     };
     Profile {

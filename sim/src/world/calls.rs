@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Meta, Name,
-    cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, Queue, StartedAs},
+    cores::{Answer, Call, CallId, Input, LeavingInput, OnLapse, OnTake, Queue, StartedAs, TakenAs},
 };
 use callsign_store::ids::{Incarnation, Position, SessionNumber};
 use callsign_transport::Kind;
@@ -46,6 +46,13 @@ pub enum Want {
     },
     /// A name for an actor that is started then, unless somebody else does.
     Start {
+        /// The number of the name.
+        name: u8,
+        /// Whether the actor is stopped when the session lapses.
+        stops: bool,
+    },
+    /// To take a name, for a new actor, from the one that holds it as the node's replica says.
+    Take {
         /// The number of the name.
         name: u8,
         /// Whether the actor is stopped when the session lapses.
@@ -102,6 +109,7 @@ impl Want {
             Self::RegisterBeside { .. } => "register beside",
             Self::RegisterPatiently { .. } => "register patiently",
             Self::Start { .. } => "start an actor",
+            Self::Take { .. } => "take",
             Self::Join { .. } => "join a group",
             Self::Acquire { .. } => "acquire a place",
             Self::Withdraw { .. } => "leave a group",
@@ -121,6 +129,7 @@ impl Want {
                 | Self::RegisterBeside { .. }
                 | Self::RegisterPatiently { .. }
                 | Self::Start { .. }
+                | Self::Take { .. }
                 | Self::Join { .. }
                 | Self::Acquire { .. }
         )
@@ -137,6 +146,7 @@ impl Want {
             | Self::RegisterBeside { name }
             | Self::RegisterPatiently { name }
             | Self::Start { name, .. }
+            | Self::Take { name, .. }
             | Self::Unregister { name }
             | Self::Update { name, .. }
             | Self::Consistent { name }
@@ -179,7 +189,9 @@ pub(super) type Granted = BTreeMap<NameId, Grant>;
 /// What an answer grants to its caller.
 pub(super) fn granted_by(answer: &Answer) -> Option<&callsign::cores::Granted> {
     match answer {
-        Answer::Registered(Ok(granted)) | Answer::Started(Ok(StartedAs::Ours(granted))) => Some(granted),
+        Answer::Registered(Ok(granted))
+        | Answer::Started(Ok(StartedAs::Ours(granted)))
+        | Answer::Taken(Ok(TakenAs { granted, .. })) => Some(granted),
         _ => None,
     }
 }
@@ -218,22 +230,31 @@ impl World {
         let mut id_of = None;
         // Most say nothing of themselves.
         let meta = (self.next_call % 4 == 1).then(|| said(self.next_call));
+        // Some give their names to nobody.
+        let on_take = if self.next_call.is_multiple_of(5) { OnTake::Refuse } else { OnTake::Give };
+        let mut taken = None;
         let (call, actor) = match want {
             Want::Register { stops, .. } => {
                 let actor = self.next_actor;
                 self.next_actor += 1;
                 let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
-                (Call::Register { name, actor, kind: Kind(7), on_lapse, meta }, actor)
+                (Call::Register { name, actor, kind: Kind(7), on_lapse, on_take, meta }, actor)
             }
             Want::RegisterPatiently { .. } => {
                 let actor = self.next_actor;
                 self.next_actor += 1;
-                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta }, actor)
+                (
+                    Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, on_take, meta },
+                    actor,
+                )
             }
             Want::RegisterAgain { .. } => {
                 let held = self.granted.values().filter(|grant| grant.node == node);
                 let Some(actor) = held.map(|grant| grant.actor).max() else { return false };
-                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta }, actor)
+                (
+                    Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, on_take, meta },
+                    actor,
+                )
             }
             Want::RegisterBeside { .. } => {
                 // One that is yet to be started asks for nothing.
@@ -242,14 +263,27 @@ impl World {
                 let Some(actor) = self.asked.values().filter(asks).map(|asked| asked.actor).max() else {
                     return false;
                 };
-                (Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta }, actor)
+                (
+                    Call::Register { name, actor, kind: Kind(7), on_lapse: OnLapse::Suspend, on_take, meta },
+                    actor,
+                )
             }
             Want::Start { stops, .. } => {
                 let actor = self.next_actor;
                 self.next_actor += 1;
                 let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
                 let (kind, limit, patience) = (Kind(7), START_LIMIT, CLIENT_TIMEOUT);
-                (Call::Start { name, kind, on_lapse, meta, limit, patience }, actor)
+                (Call::Start { name, kind, on_lapse, on_take, meta, limit, patience }, actor)
+            }
+            Want::Take { stops, .. } => {
+                let parts = self.process(node).and_then(|process| process.parts.as_ref());
+                let row = parts.and_then(|parts| parts.core.member().replica().row(&name));
+                let Some(token) = row.map(|row| row.position) else { return false };
+                taken = Some(token);
+                let actor = self.next_actor;
+                self.next_actor += 1;
+                let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
+                (Call::Take { name, token, actor, kind: Kind(7), on_lapse, on_take }, actor)
             }
             Want::Join { .. } | Want::Acquire { .. } | Want::Withdraw { .. } => {
                 let Some((call, actor, name, token)) = self.group_call(node, want) else { return false };
@@ -282,8 +316,9 @@ impl World {
         let id = self.call_id();
         let is_void = self.is_overtaking(node, want);
         self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void });
-        let (name, target) =
-            id_of.unwrap_or_else(|| (want.name().into(), self.claimed_as(node, want.name())));
+        let (name, target) = id_of.unwrap_or_else(|| {
+            (want.name().into(), taken.unwrap_or_else(|| self.claimed_as(node, want.name())))
+        });
         self.oracle.asked(id, node, incarnation, (want, name), (actor, target, expected));
         if matches!(want, Want::RegisterPatiently { .. }) {
             self.call_patiently(id, node, call);
@@ -403,7 +438,11 @@ impl World {
         if let (Some(name), Some(granted), true) = (name, granted, is_claim) {
             let acting = Acting { name, holds: false, token: granted.token, session: granted.session };
             if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
-                parts.acting.insert(granted.claim, acting);
+                // It may be on its way to another actor already.
+                match parts.suspended.get_mut(&granted.claim) {
+                    Some(suspended) => *suspended = Some(acting),
+                    None => _ = parts.acting.insert(granted.claim, acting),
+                }
             }
         }
         self.oracle.answered(call, node, (asked.as_ref(), name), answer);

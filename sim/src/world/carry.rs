@@ -391,8 +391,12 @@ impl World {
                 self.flag_on_the_way(node, claim);
                 if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
                     parts.acting.remove(&claim);
+                    parts.suspended.remove(&claim);
                 }
             }
+            Effect::Suspend { claim } => self.suspend(node, claim),
+            Effect::Unflag { claim } => self.unflag(node, claim),
+            Effect::Give { name, claim, consent, to } => self.give(node, name, (claim, consent), &to),
             // Whoever listens changes nothing here, the session was told by the core, and readers were judged.
             Effect::Same { .. } | Effect::Suspect { .. } | Effect::Given { .. } => {}
             Effect::Forget { claim } => self.flag_on_the_way(node, claim),
@@ -425,7 +429,7 @@ impl World {
     fn check_flagged(&mut self, node: NodeId, message: &Message) {
         let Message::Requests { requests, .. } = message else { return };
         for request in requests {
-            if let Wish::Unregister { position, .. } = request.wish {
+            if let Wish::Unregister { position, .. } | Wish::Transfer { position, .. } = request.wish {
                 let name = number_of(&request.name);
                 let acting = self.acting_on(node, |acting| (acting.name, acting.token) == (name, position));
                 self.oracle.gives_up(node, acting.as_ref());

@@ -117,6 +117,8 @@ pub struct Parts {
     pub yielded: BTreeSet<u64>,
     /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
     pub acting: BTreeMap<CallId, Acting>,
+    /// Of claims whose names are on their way to other actors: what may be acted on again if the name stays.
+    pub suspended: BTreeMap<CallId, Option<Acting>>,
     /// The readers of watches here.
     pub readers: Readers,
 }
@@ -291,6 +293,7 @@ impl World {
             over: BTreeSet::new(),
             yielded: BTreeSet::new(),
             acting: BTreeMap::new(),
+            suspended: BTreeMap::new(),
             readers: Readers::default(),
         };
         let Some(process) = self.process_mut(node) else { return };

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use callsign::{
     Name,
-    cores::{Answer, Call, CallId, Input, Member, Message, OnLapse, QUEUES, Queue, Replica, Row, Told},
+    cores::{
+        Answer, Call, CallId, Input, Member, Message, OnLapse, OnTake, QUEUES, Queue, Replica, Row, Told,
+    },
 };
 use callsign_elector::record::{
     LogEnd, MemberRow, MembershipEvent, PositionRecord, QueueEntry, SessionRecord, Term,
@@ -424,7 +426,14 @@ impl Cluster {
 
 /// How a name is asked for, for an actor of the test's.
 pub(crate) fn register(name: u8, actor: u64) -> Call {
-    Call::Register { name: name_of(name), actor, kind: Kind(7), on_lapse: OnLapse::Suspend, meta: None }
+    Call::Register {
+        name: name_of(name),
+        actor,
+        kind: Kind(7),
+        on_lapse: OnLapse::Suspend,
+        on_take: OnTake::default(),
+        meta: None,
+    }
 }
 
 /// What an operation of the store is to commit.

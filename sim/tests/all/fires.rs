@@ -7,7 +7,10 @@ mod listed;
 
 use std::{sync::Arc, time::Duration};
 
-use callsign::cores::{Batch, CallId, Effect, GivenUp, Message, Op, OpId, RequestNumber, Verdict};
+use callsign::{
+    TakeError,
+    cores::{Answer, Batch, CallId, Effect, GivenUp, Message, Op, OpId, RequestNumber, Verdict},
+};
 use callsign_elector::record::{
     AuthorRecord, Evidence, Leader, Lock, MemberRow, MembershipEvent, PositionRecord, QueueEntry,
 };
@@ -283,6 +286,12 @@ fn trap_8_checks_of_the_log_fire() {
     scene.ops(vec![Op::Bind { name, position, request, actor: 77, meta: None }]);
     scene.fires(Check::BindTrue);
 
+    // It goes to another actor under a token that nobody has.
+    let mut scene = Scene::new();
+    let (name, position, request, kind) = (name_of(1), scene.cluster.end(), RequestNumber(900), Kind(7));
+    scene.ops(vec![Op::Transfer { name, position, session: 0, request, actor: 77, kind }]);
+    scene.fires(Check::MoveTrue);
+
     // Nobody asked the leader for it.
     let mut scene = Scene::new();
     let mut batch = scene.batch(vec![register(9, 900)]);
@@ -535,6 +544,16 @@ fn trap_8_checks_of_answers_fire() {
     scene.asks(scene.host, Want::Start { name: 5, stops: false });
     scene.decide(scene.host, Verdict::Taken { holder: Box::new(holder) });
     scene.fires(Check::StartTold);
+
+    // It is said to be gone, and is held.
+    let mut scene = Scene::new();
+    scene.cluster.hold(frames(scene.other, scene.leader));
+    scene.cluster.must(&Action::Call { node: scene.other, want: Want::Take { name: 1, stops: false } });
+    let call = *scene.cluster.world.asked.keys().next_back().unwrap();
+    let gone = TakeError::Gone { name: "n1".to_owned(), token: Position(0) };
+    scene.parts(scene.other).core.forge([Effect::Answer { call, answer: Answer::Taken(Err(gone)) }]);
+    scene.cluster.until_fired();
+    scene.fires(Check::MoveTold);
 
     // The store forgets where the log ends, and the replica has not heard.
     let mut scene = Scene::new();

@@ -237,6 +237,15 @@ fn a_leader_whose_batch_cannot_be_read_is_not_asked_again_at_once() {
 }
 
 #[test]
+fn a_leader_lacks_nothing_that_somebody_said_of_a_log_that_was_lost() {
+    let mut joiner = Joiner::new("a", &[]);
+    joiner.replica.base_on_nothing();
+    assert!(!joiner.catchup.is_complete(&joiner.replica), "position 90 was heard of");
+    joiner.catchup.stop();
+    assert!(joiner.catchup.is_complete(&joiner.replica));
+}
+
+#[test]
 fn the_log_is_read_up_to_the_end_that_it_has_itself() {
     let mut joiner = Joiner::new("a", &[]);
     joiner.sources.leader = None;

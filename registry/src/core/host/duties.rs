@@ -26,6 +26,7 @@ use super::{
     RegisterError, Replica, RequestNumber, SessionId, Table, Time, UnregisterError, UpdateError, Wish,
     digest, not_held, refuse,
     starts::{not_registered, refuse_start},
+    takes::refuse_take,
 };
 use crate::core::group::Membership;
 
@@ -60,6 +61,8 @@ pub(super) enum Duty {
     TurnAwayUnsent(RequestNumber),
     /// Callers that wait for the start of another are told what became of it: those of names behind this one.
     LookAtStarts(Option<Name>),
+    /// The same, of names that are taken from others.
+    LookAtTakes(Option<Name>),
     /// Claims and log are compared: rows from a place on, then claims behind a name.
     CompareRows {
         from: usize,
@@ -214,6 +217,10 @@ impl Host {
                 let last = self.look_behind(behind.as_ref(), slice)?;
                 Some(Duty::LookAtStarts(Some(last)))
             }
+            Duty::LookAtTakes(behind) => {
+                let last = self.look_at_takes(behind.as_ref(), slice, replica)?;
+                Some(Duty::LookAtTakes(Some(last)))
+            }
             Duty::Tell { notice, told } => self.tell(notice, told, slice, effects),
             Duty::End { is_of_log } => self.end(is_of_log, slice, effects),
             Duty::Refuse { at } => self.refuse_waiting(at, slice, effects),
@@ -300,6 +307,7 @@ impl Host {
                     return self.claims.get(&name).cloned().map(|claim| (name, claim));
                 }
                 let claim = self.claims.remove(&name)?;
+                self.gives.forget(&name);
                 self.claims_digest ^= digest(&name, claim.position);
                 Some((name, claim))
             });
@@ -371,15 +379,17 @@ impl Host {
                 self.refuse_open(at, number, &open, effects);
                 continue;
             }
+            if self.lose_take(effects) {
+                continue;
+            }
             let (name, call) = self.queued.pop_any()?;
             match call {
-                Queued::Register { caller, .. } | Queued::Join { caller, .. } => {
+                Queued::Register { .. }
+                | Queued::Join { .. }
+                | Queued::Start { .. }
+                | Queued::Take { .. } => {
                     let error = RegisterError::SessionLost { name: name.to_string() };
-                    refuse(caller.call, error, effects);
-                }
-                Queued::Start { caller, .. } => {
-                    let error = RegisterError::SessionLost { name: name.to_string() };
-                    refuse_start(caller.call, error.into(), effects);
+                    refuse_queued(&call, error, effects);
                 }
                 Queued::Unregister { caller, .. } => {
                     let answer = not_held(&name, None);
@@ -397,7 +407,9 @@ impl Host {
     fn refuse_open(&mut self, at: Time, number: RequestNumber, open: &Open, effects: &mut Vec<Effect>) {
         self.outbox.remove(&number);
         self.asking.ends(&open.wish, number);
-        if !planted!("lost-session-leaves-names-asked") {
+        if open.takes {
+            self.forget_take(number);
+        } else if !planted!("lost-session-leaves-names-asked") {
             self.by_name.remove(&open.name);
         }
         if let Some(actor) = open.wish.actor() {
@@ -408,8 +420,10 @@ impl Host {
         let name = open.name.to_string();
         let answer = match open.wish {
             Wish::Register { .. } | Wish::Bind { .. } => {
-                not_registered(&open.wish, RegisterError::SessionLost { name })
+                not_registered(&open.wish, open.takes, RegisterError::SessionLost { name })
             }
+            // Nobody waits for it here.
+            Wish::Transfer { .. } => return,
             // The end of the session frees it, and that is not in the log yet.
             Wish::Unregister { .. } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name, waited: at.since(caller.began) }))
@@ -423,6 +437,11 @@ impl Host {
         while !slice.is_over() {
             let (number, open) = self.decided.pop()?;
             slice.took(1);
+            if open.takes {
+                // The log says anew what becomes of it.
+                self.undecide_take(number, &open);
+                continue;
+            }
             self.asking.ends(&open.wish, number);
             self.ask(*open);
         }
@@ -438,13 +457,8 @@ impl Host {
         let ask = self.turned_away.clone().unwrap_or_default();
         let (callers, last) = self.queued.take_registers(behind, slice.left);
         slice.took(if last.is_some() { slice.left } else { callers.len() });
-        for (caller, is_start) in callers {
-            let error = RegisterError::Draining { ask: ask.clone() };
-            if is_start {
-                refuse_start(caller.call, error.into(), effects);
-            } else {
-                refuse(caller.call, error, effects);
-            }
+        for call in callers {
+            refuse_queued(&call, RegisterError::Draining { ask: ask.clone() }, effects);
         }
         last.map_or(Duty::TurnAwayUnsent(RequestNumber(0)), |last| Duty::TurnAwayQueued(Some(last)))
     }
@@ -470,12 +484,22 @@ impl Host {
         for (number, caller, wish) in unsent {
             if let Some(caller) = caller {
                 let ask = self.turned_away.clone().unwrap_or_default();
-                let answer = not_registered(&wish, RegisterError::Draining { ask });
+                let answer = not_registered(&wish, false, RegisterError::Draining { ask });
                 effects.push(Effect::Answer { call: caller.call, answer });
             }
             self.withdraw(now, number, replica, effects);
         }
         is_rest.then_some(Duty::TurnAwayUnsent(last))
+    }
+}
+
+/// Tells somebody who waits for another call that the name is not asked for.
+fn refuse_queued(call: &Queued, error: RegisterError, effects: &mut Vec<Effect>) {
+    let id = call.caller().call;
+    match call {
+        Queued::Start { .. } => refuse_start(id, error.into(), effects),
+        Queued::Take { .. } => refuse_take(id, error.into(), effects),
+        _ => refuse(id, error, effects),
     }
 }
 

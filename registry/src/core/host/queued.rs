@@ -5,7 +5,7 @@ use std::{
     ops::Bound,
 };
 
-use super::{Caller, Change, GroupId, Name, Position, Registrant, Starter, meta};
+use super::{Caller, Change, GroupId, Name, Position, Registrant, Starter, Wanted, meta};
 
 /// A call that waits for another one on the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +32,10 @@ pub(super) enum Queued {
         caller: Caller,
         change: Change,
     },
+    Take {
+        caller: Caller,
+        wanted: Wanted,
+    },
 }
 
 impl Queued {
@@ -41,7 +45,8 @@ impl Queued {
             | Self::Start { caller, .. }
             | Self::Join { caller, .. }
             | Self::Unregister { caller, .. }
-            | Self::Update { caller, .. } => *caller,
+            | Self::Update { caller, .. }
+            | Self::Take { caller, .. } => *caller,
         }
     }
 
@@ -52,7 +57,7 @@ impl Queued {
             }
             Self::Start { starter, .. } => meta::weight(starter.meta.as_ref()),
             Self::Update { change, .. } => meta::weight(change.meta.as_ref()),
-            Self::Unregister { .. } => 0,
+            Self::Unregister { .. } | Self::Take { .. } => 0,
         }
     }
 }
@@ -106,13 +111,13 @@ impl Queues {
         self.pop(&name).map(|call| (name, call))
     }
 
-    /// Takes those who ask for names, and whether for actors that are yet to be started, behind this one, of about so many calls. Returns the last name that was looked at, if there are
+    /// Takes those who ask for names, behind this one, of about so many calls. Returns the last name that was looked at, if there are
     /// more.
     pub(super) fn take_registers(
         &mut self,
         behind: Option<&Name>,
         calls: usize,
-    ) -> (Vec<(Caller, bool)>, Option<Name>) {
+    ) -> (Vec<Queued>, Option<Name>) {
         let (mut taken, mut emptied) = (Vec::new(), Vec::new());
         let (mut seen, mut last, mut is_more) = (0, None, false);
         let begin = behind.map_or(Bound::Unbounded, Bound::Excluded);
@@ -123,8 +128,8 @@ impl Queues {
             }
             seen += queue.len();
             queue.retain(|call| match call {
-                Queued::Register { caller, .. } | Queued::Start { caller, .. } => {
-                    taken.push((*caller, matches!(call, Queued::Start { .. })));
+                Queued::Register { .. } | Queued::Start { .. } | Queued::Take { .. } => {
+                    taken.push(call.clone());
                     self.bytes -= call.bytes();
                     false
                 }

@@ -28,6 +28,8 @@ impl Host {
         if applied.is_of_many {
             self.many_changed();
         }
+        self.on_given_away(applied, effects);
+        self.on_taken(applied, effects);
         if applied.frees_places {
             self.places.changed();
         }
@@ -48,17 +50,8 @@ impl Host {
             if !self.by_name.contains_key(name) {
                 let wish = Wish::Register { actor: claim.actor, kind: claim.kind, meta: None };
                 let (name, on_lapse) = (name.clone(), claim.on_lapse);
-                let id = Some(claim.id);
-                self.ask(Open {
-                    name,
-                    wish,
-                    on_lapse,
-                    claim: id,
-                    caller: None,
-                    starter: None,
-                    sent: None,
-                    is_orphan: false,
-                });
+                let claim = Some(claim.id);
+                self.ask(Open { name, on_lapse, claim, ..Open::of(wish) });
             }
             return;
         }
@@ -76,6 +69,7 @@ impl Host {
         } else {
             self.owes(Duty::End { is_of_log: true });
         }
+        self.is_synced = false;
         self.owes(Duty::AskAgain);
     }
 
@@ -107,7 +101,8 @@ impl Host {
         let without = |all: &mut (usize, u64), name: &Name, position: Position| {
             *all = (all.0.wrapping_sub(1), all.1 ^ digest(name, position));
         };
-        for name in self.by_name.keys() {
+        let taken = self.takes.names().filter(|name| !self.by_name.contains_key(*name));
+        for name in self.by_name.keys().chain(taken) {
             if let Some(row) = replica.row(name).filter(|row| *row.session == *session) {
                 without(&mut log, name, row.position);
             }
@@ -135,7 +130,7 @@ impl Host {
             }
             slice.took(1);
             at += 1;
-            let Some(row) = replica.row(name).filter(|_| !self.by_name.contains_key(name)) else { continue };
+            let Some(row) = replica.row(name).filter(|_| !self.is_asked(name)) else { continue };
             if self.claims.get(name).is_none_or(|claim| claim.position != row.position)
                 && !planted!("orphan-not-given-up")
             {
@@ -165,7 +160,7 @@ impl Host {
         let (mut lost, mut last, mut count) = (Vec::new(), None, 0);
         for (name, claim) in part {
             (last, count) = (Some(name.clone()), count + 1);
-            if !self.by_name.contains_key(name) && !has_row(name, claim) {
+            if !self.is_asked(name) && !has_row(name, claim) {
                 lost.push(name.clone());
             }
         }

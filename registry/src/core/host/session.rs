@@ -7,6 +7,7 @@ use super::{Arc, Host, SessionId, Time, duties::Duty};
 
 impl Host {
     pub(crate) fn on_session_opened(&mut self, session: SessionId) {
+        self.is_synced = false;
         self.owes(Duty::Opened(session));
     }
 

@@ -16,7 +16,7 @@ use callsign_store::planted;
 
 use super::{
     Answer, CallId, Caller, Claim, Duration, Effect, Entry, GivenUp, Granted, Host, Kind, Meta, Name, Notice,
-    Now, OnLapse, Open, Position, Queued, RegisterError, Replica, Table, Time, Verdict, Wish, digest,
+    Now, OnLapse, OnTake, Open, Position, Queued, RegisterError, Replica, Table, Time, Verdict, Wish, digest,
     duties::{Duty, Slice},
     meta,
 };
@@ -34,6 +34,7 @@ pub(crate) struct Starter {
     /// What messages the actor will take.
     pub(crate) kind: Kind,
     pub(crate) on_lapse: OnLapse,
+    pub(crate) on_take: OnTake,
     /// What the actor will say of itself.
     pub(crate) meta: Option<Meta>,
     /// How long the start may take.
@@ -131,7 +132,7 @@ impl Starts {
 }
 
 /// As much of it as is kept.
-fn clip(mut reason: String) -> String {
+pub(super) fn clip(mut reason: String) -> String {
     let fits = (0..=MAX_REASON_BYTES.min(reason.len())).rev().find(|at| reason.is_char_boundary(*at));
     reason.truncate(fits.unwrap_or(0));
     reason
@@ -184,7 +185,7 @@ impl Host {
         if let Some(error) = refused {
             return refuse_start(call, error.into(), effects);
         }
-        if self.by_name.contains_key(&name) {
+        if self.is_asked(&name) {
             return self.queued.push(name, Queued::Start { caller, starter: Box::new(starter) });
         }
         // What this node holds while it is trusted nobody else can hold: no need to ask.
@@ -199,15 +200,15 @@ impl Host {
                 return theirs(call, entry, effects);
             }
         }
-        let on_lapse = starter.on_lapse;
+        let (on_lapse, on_take) = (starter.on_lapse, starter.on_take);
         let wish = Wish::Register { actor: None, kind: starter.kind, meta: None };
         let (claim, caller, starter) = (Some(call), Some(caller), Some(Box::new(starter)));
-        self.ask(Open { name, wish, on_lapse, claim, caller, starter, sent: None, is_orphan: false });
+        self.ask(Open { name, on_lapse, on_take, claim, caller, starter, ..Open::of(wish) });
     }
 
     /// The name is granted, and trusted: the start runs. Nobody begins what nobody waits for.
     pub(super) fn run_start(&mut self, now: Time, open: Open, token: Position, effects: &mut Vec<Effect>) {
-        let Open { name, claim, starter, on_lapse, .. } = open;
+        let Open { name, claim, starter, on_lapse, on_take, .. } = open;
         let (Some(claim), Some(starter), Some(session)) = (claim, starter, self.session.clone()) else {
             return;
         };
@@ -221,7 +222,7 @@ impl Host {
         self.starts.run(name.clone(), Running { claim, starter: *starter, until });
         self.claim(
             name.clone(),
-            Claim { id: claim, actor: None, kind, position: token, revision: token, on_lapse },
+            Claim { id: claim, actor: None, kind, position: token, revision: token, on_lapse, on_take },
         );
         let granted = Granted { token, revision: token, session: session.number, claim };
         effects.push(Effect::Start { name, granted });
@@ -298,6 +299,9 @@ impl Host {
         if self.starts.is_awaiting() && !planted!("start-awaited-of-the-dead") {
             self.owes(Duty::LookAtStarts(None));
         }
+        if self.takes.count() > 0 && !planted!("taken-from-the-dead-missed") {
+            self.owes(Duty::LookAtTakes(None));
+        }
     }
 
     /// Has so many names looked at. Returns behind which, if there are more.
@@ -362,8 +366,7 @@ impl Host {
         self.by_actor.entry(actor).or_default().insert(name.clone());
         let wish = Wish::Bind { position, actor, meta: starter.meta };
         let caller = Some(Caller::new(now.time, id, starter.wait));
-        let (claim, starter) = (Some(id), None);
-        self.ask(Open { name, wish, on_lapse, claim, caller, starter, sent: None, is_orphan: false });
+        self.ask(Open { name, on_lapse, claim: Some(id), caller, ..Open::of(wish) });
     }
 
     /// What a start yielded is bound, or the row is not there any more.
@@ -498,9 +501,10 @@ impl Host {
     }
 }
 
-/// What whoever asked for a name is told: in the words of a registration, or of a start.
-pub(super) fn not_registered(wish: &Wish, error: RegisterError) -> Answer {
+/// What whoever asked for a name is told: in the words of a registration, of a start, or of whoever takes one.
+pub(super) fn not_registered(wish: &Wish, takes: bool, error: RegisterError) -> Answer {
     match wish {
+        _ if takes => Answer::Taken(Err(error.into())),
         Wish::Register { actor: None, .. } | Wish::Bind { .. } => Answer::Started(Err(error.into())),
         _ => Answer::Registered(Err(error)),
     }

@@ -5,7 +5,7 @@ use callsign_store::planted;
 use super::{
     ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, GivenUp, Granted, Host, Message, Name, Now, Position,
     Queued, RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time,
-    UpdateError, Verdict, Wish, decided::Decided, starts::not_registered,
+    UpdateError, Verdict, Wish, decided::Decided, duties::Duty, starts::not_registered,
 };
 use crate::core::message::MESSAGE_BYTES;
 
@@ -21,7 +21,8 @@ const UNANSWERED: usize = 8 * SENT_IN_A_STEP;
 
 impl Host {
     /// The epoch changed: every undecided request is asked again in the new one.
-    pub(crate) fn on_epoch(&mut self) {
+    pub(crate) fn on_epoch(&mut self, effects: &mut Vec<Effect>) {
+        self.unflag_for_new_leader(effects);
         if planted!("not-asked-again-in-new-epoch") {
             return;
         }
@@ -48,6 +49,11 @@ impl Host {
     /// Sends of what waits to be sent as much as a step may: whether that was all, [`has_more_to_send`](Self::has_more_to_send) says.
     pub(crate) fn flush(&mut self, now: Time, around: Surroundings<'_>, effects: &mut Vec<Effect>) {
         self.has_more_to_send = false;
+        let was_synced =
+            std::mem::replace(&mut self.is_synced, around.is_synced || planted!("takes-without-a-base"));
+        if self.is_synced && !was_synced && self.takes.count() > 0 {
+            self.owes(Duty::LookAtTakes(None));
+        }
         let (Some((epoch, leader)), Some(session)) = (around.leader, self.session.clone()) else { return };
         if self.outbox.is_empty()
             || self.is_busy()
@@ -122,6 +128,7 @@ impl Host {
     }
 
     fn settle_decided<T: Table>(&mut self, now: Now, replica: &Replica<T>, effects: &mut Vec<Effect>) {
+        self.find_holders(now, replica, effects);
         if self.starts.is_due() {
             self.look_at_starts(now, replica, effects);
         }
@@ -155,6 +162,9 @@ impl Host {
     ) {
         let Decided { open, verdict, position } = one;
         self.asking.ends(&open.wish, number);
+        if open.takes {
+            return self.settle_take(now.time, number, *open, &verdict, effects);
+        }
         if self.by_name.get(&open.name) == Some(&number) {
             self.by_name.remove(&open.name);
         }
@@ -168,6 +178,9 @@ impl Host {
                 _ => {}
             }
         }
+        if matches!(open.wish, Wish::Transfer { .. }) {
+            return self.settle_transfer(*open, &verdict, effects);
+        }
         if let Wish::Bind { position, actor, .. } = open.wish {
             return self.settle_bind(now.time, *open, (position, actor), &verdict, effects);
         }
@@ -178,8 +191,8 @@ impl Host {
                 let orphaned = orphaned.filter(|_| !planted!("orphan-not-given-up"));
                 // A register always says which call it came from.
                 if let Some(id) = open.claim.filter(|_| !open.is_orphan) {
-                    let (position, on_lapse) = (token, open.on_lapse);
-                    let claim = Claim { id, actor, kind, position, revision, on_lapse };
+                    let (position, on_lapse, on_take) = (token, open.on_lapse, open.on_take);
+                    let claim = Claim { id, actor, kind, position, revision, on_lapse, on_take };
                     self.tell_of_leaving(&claim, effects);
                     self.claim(open.name.clone(), claim);
                     let granted = Granted { token, revision, session: session.number, claim: id };
@@ -205,9 +218,11 @@ impl Host {
                     // No answer to this question, so nothing is known by it.
                     _ => RegisterError::Unknown { name: open.name.to_string(), waited },
                 };
-                (not_registered(&wish, error), None)
+                (not_registered(&wish, false, error), None)
             }
-            (Wish::Unregister { .. } | Wish::Bind { .. }, _) => (Answer::Unregistered(Ok(position)), None),
+            (Wish::Unregister { .. } | Wish::Bind { .. } | Wish::Transfer { .. }, _) => {
+                (Answer::Unregistered(Ok(position)), None)
+            }
             (Wish::Update { position: token, .. }, verdict) => {
                 let answer = self.updated(&open.name, token, verdict, waited);
                 let orphaned = open.is_orphan && !planted!("orphan-of-an-update-kept");
@@ -255,7 +270,7 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
-        while !self.by_name.contains_key(name) {
+        while !self.is_asked(name) {
             let Some(next) = self.queued.pop(name) else { return };
             match next {
                 Queued::Register { caller, registrant } => {
@@ -272,6 +287,9 @@ impl Host {
                 }
                 Queued::Update { caller, change } => {
                     self.update(now, caller, name.clone(), change, replica, effects);
+                }
+                Queued::Take { caller, wanted } => {
+                    self.take(now, caller, name.clone(), wanted, replica, effects);
                 }
             }
         }

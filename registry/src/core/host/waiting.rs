@@ -28,7 +28,8 @@ impl Host {
                 open.caller = None;
                 let answer = expired(open, caller, time, around);
                 effects.push(Effect::Answer { call: caller.call, answer });
-                let is_needed = matches!(open.wish, Wish::Unregister { .. } | Wish::Bind { .. });
+                let is_needed =
+                    matches!(open.wish, Wish::Unregister { .. } | Wish::Bind { .. } | Wish::Transfer { .. });
                 if open.sent.is_none() && !is_needed {
                     withdrawn.push(*number);
                 }
@@ -64,11 +65,17 @@ impl Host {
                     Answer::Unregistered(Err(UnregisterError::Pending { name, waited }))
                 }
                 Queued::Update { .. } => Answer::Updated(Err(UpdateError::Unknown { name, waited })),
+                Queued::Take { .. } => {
+                    effects.push(Effect::Forget { claim: caller.call });
+                    Answer::Taken(Err(RegisterError::Unknown { name, waited }.into()))
+                }
             };
             effects.push(Effect::Answer { call: caller.call, answer });
             false
         });
         self.wake_starts(time, effects);
+        self.wake_takes(now, replica, effects);
+        self.wake_gives(now, replica, effects);
         if around.is_synced {
             self.compare(time, replica);
         }
@@ -97,7 +104,7 @@ impl Host {
             Wish::Update { position, .. } if open.is_orphan => {
                 self.give_up(open.name.clone(), position, GivenUp::ActorEnded, None);
             }
-            Wish::Bind { .. } | Wish::Update { .. } | Wish::Unregister { .. } => {}
+            Wish::Bind { .. } | Wish::Update { .. } | Wish::Unregister { .. } | Wish::Transfer { .. } => {}
         }
         self.next_queued(now, &open.name, replica, effects);
     }
@@ -108,10 +115,14 @@ fn expired(open: &Open, caller: Caller, now: Time, around: Surroundings<'_>) -> 
     match open.wish {
         Wish::Unregister { .. } => Answer::Unregistered(Err(UnregisterError::Pending { name, waited })),
         // The name is held while its actor was started: whether with that actor is not known.
-        Wish::Bind { .. } => not_registered(&open.wish, RegisterError::Unknown { name, waited }),
+        Wish::Bind { .. } => not_registered(&open.wish, false, RegisterError::Unknown { name, waited }),
+        // Nobody waits for a transfer here.
+        Wish::Transfer { .. } => not_registered(&open.wish, true, RegisterError::Unknown { name, waited }),
         Wish::Register { .. } => not_registered(
             &open.wish,
+            open.takes,
             match around {
+                _ if open.takes => RegisterError::Unknown { name, waited },
                 _ if planted!("unknown-taken-for-no") => RegisterError::NoLeader,
                 _ if open.sent.is_some() => RegisterError::Unknown { name, waited },
                 Surroundings { is_synced: false, .. } => RegisterError::NotSynced,

@@ -2,7 +2,7 @@
 
 use callsign_store::{ids::Position, planted};
 
-use super::Pending;
+use super::{Pending, takers::Takers};
 use crate::core::{
     log::{BatchBuilder, Op},
     message::{Verdict, Wish},
@@ -11,16 +11,22 @@ use crate::core::{
     table::{Row, Table},
 };
 
-/// What a request comes to, on the table as it is: an operation to commit, or none, and the verdict. `None`: it is not known
-/// whether its session may hold the name.
+/// An operation to commit, or none, and the verdict.
+pub(super) type Decided = (Option<Op>, Verdict);
+
+/// What a request comes to, on the table as it is. `None`: it is not known whether the session that is to have the name may hold it.
 pub(super) fn decide<T: Table>(
     replica: &Replica<T>,
     permitted: &Permitted,
     pending: &Pending,
     position: Position,
+    takers: &Takers,
     builder: &mut BatchBuilder,
-) -> Option<(Option<Op>, Verdict)> {
+) -> Option<Decided> {
     let row = replica.row(&pending.name);
+    if matches!(pending.wish, Wish::Transfer { .. }) {
+        return takers.decide(permitted, pending, row, position, builder);
+    }
     let is_grant = matches!((&pending.wish, &row), (Wish::Register { .. }, None))
         || (matches!(pending.wish, Wish::Register { .. }) && planted!("permits-before-the-row"));
     if is_grant && (builder.is_empty() || !planted!("permits-once-a-batch")) {
@@ -39,8 +45,10 @@ fn decide_by_row<T: Table>(
     pending: &Pending,
     position: Position,
     builder: &mut BatchBuilder,
-) -> (Option<Op>, Verdict) {
+) -> Decided {
     match (&pending.wish, row) {
+        // It has rules of its own, above.
+        (Wish::Transfer { .. }, _) => (None, Verdict::Gone),
         (Wish::Register { .. }, None)
             if let Some(limit) = replica.other_limit(&pending.name)
                 && !planted!("limit-not-checked") =>
@@ -173,8 +181,8 @@ mod tests {
         let pending = Pending { session, number, name: "x".into(), wish };
         // Whatever its node may hold: it is held.
         let permitted = permitted("names=y", "names=y");
-        let builder = &mut BatchBuilder::default();
-        let (op, verdict) = decide(&replica(), &permitted, &pending, Position(3), builder).unwrap();
+        let (takers, builder) = (Takers::default(), &mut BatchBuilder::default());
+        let (op, verdict) = decide(&replica(), &permitted, &pending, Position(3), &takers, builder).unwrap();
         (op.is_some(), verdict)
     }
 
@@ -216,7 +224,8 @@ mod tests {
     ) -> (Option<Op>, Verdict) {
         let (session, number) = (session.clone(), RequestNumber(number));
         let pending = Pending { session, number, name: "x".into(), wish };
-        decide(replica, &permitted("", ""), &pending, Position(3), &mut BatchBuilder::default()).unwrap()
+        let (permitted, takers) = (permitted("", ""), Takers::default());
+        decide(replica, &permitted, &pending, Position(3), &takers, &mut BatchBuilder::default()).unwrap()
     }
 
     #[test]
@@ -266,7 +275,14 @@ mod tests {
             let wish = Wish::Register { actor, kind: Kind(7), meta: None };
             let (session, number) = (session.clone(), RequestNumber(number));
             let pending = Pending { session, number, name: name.into(), wish };
-            let result = decide(&replica(), permitted, &pending, Position(3), &mut BatchBuilder::default());
+            let result = decide(
+                &replica(),
+                permitted,
+                &pending,
+                Position(3),
+                &Takers::default(),
+                &mut BatchBuilder::default(),
+            );
             result.map(|(op, verdict)| (op.is_some(), verdict))
         };
         let by = permitted("", "names=shop/");

@@ -110,6 +110,7 @@ impl<T: Table> Member<T> {
                 self.to_run.insert(from.clone(), epoch);
                 self.finish_handoffs(effects);
             }
+            Message::Take(taking) => self.host.on_taking(now, from, taking, &self.replica, effects),
             Message::HandoffDone { epoch } => effects.push(Effect::Tell(Tell::HandoffDone(epoch))),
         }
     }
@@ -135,7 +136,7 @@ impl<T: Table> Member<T> {
         }
         if self.following.as_ref().is_none_or(|(former, _)| *former < epoch) {
             self.following = Some((epoch, from.clone()));
-            self.host.on_epoch();
+            self.host.on_epoch(effects);
         }
         let is_due = |(told, at): (Epoch, Time)| told != epoch || now.time.since(at) >= HEARD_EVERY;
         if epoch >= self.view.term.epoch && self.contact_told.is_none_or(is_due) {

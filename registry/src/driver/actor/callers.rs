@@ -19,10 +19,10 @@ use callsign_store::{
     planted,
     supervision::{NodeFailure, foreign},
 };
-use ractor::{ActorCell, ActorRef, ActorStatus};
+use ractor::{ActorCell, ActorRef};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Kick, Parts, holding::Holding, trusted::Trusted, watched::Watched, watching::Watching};
+use super::{Flag, Kick, Parts, holding::Holding, trusted::Trusted, watched::Watched, watching::Watching};
 use crate::{
     core::{
         caller::OnOutage,
@@ -34,6 +34,7 @@ use crate::{
         outage::Outage,
         shared::{SharedTable, TableReader},
         start::Slot,
+        take::Gives,
     },
     status::Status,
 };
@@ -47,37 +48,30 @@ const HANGS: Duration = Duration::from_secs(1);
 /// Told what becomes of an actor's names.
 pub(crate) type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
 
-/// Whether a claim has ended, for good: it was flagged, or its actor has ended, whose names may be too many to flag all of them at once.
-#[derive(Default)]
-pub(crate) struct Flag {
-    is_raised: AtomicBool,
-    /// Once there is one.
-    actor: OnceLock<ActorCell>,
-}
-
-impl Flag {
-    pub(crate) fn of(actor: ActorCell) -> Self {
-        Self { actor: actor.into(), ..Self::default() }
-    }
-
-    fn raise(&self) {
-        self.is_raised.store(true, Ordering::SeqCst);
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        let has_stopped = |actor: &ActorCell| actor.get_status() == ActorStatus::Stopped;
-        self.is_raised.load(Ordering::SeqCst) || self.actor.get().is_some_and(has_stopped)
-    }
-}
-
 /// What is kept for a claim, or for a request that may become one.
 struct Kept {
     actor: u64,
     /// Shared by all handles of the claim.
-    flag: Arc<Flag>,
+    flag: Flag,
     listeners: Vec<Listener>,
     /// Of a name whose actor is yet to be started: how.
     start: Option<Slot>,
+    /// What goes with the name to another actor.
+    gives: Option<Gives>,
+}
+
+/// What the application gives for a claim, or for what may become one.
+#[derive(Clone, Default)]
+pub(crate) struct Keeps {
+    pub(crate) listener: Option<Listener>,
+    pub(crate) gives: Option<Gives>,
+}
+
+impl Kept {
+    fn new(actor: u64, flag: Flag, keeps: Keeps, start: Option<Slot>) -> Self {
+        let listeners = keeps.listener.into_iter().collect();
+        Self { actor, flag, listeners, start, gives: keeps.gives }
+    }
 }
 
 /// How long calls wait, and what they do while the store takes no commits.
@@ -180,7 +174,7 @@ impl Shared {
         self.is_synced.store(false, Ordering::Release);
         // Nobody would say any more when a claim has ended.
         for (_, kept) in lock(&self.claims).drain() {
-            kept.flag.raise();
+            kept.flag.end();
         }
         self.stop_yields();
         self.holding.end();
@@ -232,7 +226,7 @@ impl Shared {
         let mut claims: Vec<_> = claims.into_iter().collect();
         claims.sort_unstable_by_key(|(claim, _)| *claim);
         for (_, kept) in claims {
-            kept.flag.raise();
+            kept.flag.end();
             if !kept.listeners.is_empty() {
                 actors.insert(kept.actor);
             }
@@ -246,8 +240,27 @@ impl Shared {
     /// The claim ends: no check of it passes any more.
     pub(super) fn flag(&self, claim: CallId) {
         if let Some(kept) = lock(&self.claims).get(&claim) {
-            kept.flag.raise();
+            kept.flag.end();
         }
+    }
+
+    /// The name of a claim is on its way to another actor: no check passes, unless it stays.
+    pub(super) fn suspend(&self, claim: CallId) {
+        if let Some(kept) = lock(&self.claims).get(&claim) {
+            kept.flag.suspend();
+        }
+    }
+
+    /// The name has stayed.
+    pub(super) fn unflag(&self, claim: CallId) {
+        if let Some(kept) = lock(&self.claims).get(&claim) {
+            kept.flag.resume();
+        }
+    }
+
+    /// What goes with the name of a claim.
+    pub(crate) fn gives_of(&self, claim: CallId) -> Option<Gives> {
+        lock(&self.claims).get(&claim)?.gives.clone()
     }
 
     /// The second call found the claim of the first: whoever listens for it listens for that.
@@ -265,7 +278,7 @@ impl Shared {
         self.holding.forget(claim);
         let mut claims = lock(&self.claims);
         let Some(kept) = claims.remove(&claim) else { return };
-        let was_held = kept.flag.is_raised.load(Ordering::SeqCst);
+        let was_held = kept.flag.is_raised();
         // Listeners once belonged to actors.
         let mut lose = || {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
@@ -280,9 +293,9 @@ impl Shared {
     }
 
     /// The flag of a claim: one that is not known any more has ended.
-    pub(crate) fn flag_of(&self, claim: CallId) -> Arc<Flag> {
+    pub(crate) fn flag_of(&self, claim: CallId) -> Flag {
         let known = lock(&self.claims).get(&claim).map(|kept| kept.flag.clone());
-        known.unwrap_or_else(|| Arc::new(Flag { is_raised: true.into(), ..Flag::default() }))
+        known.unwrap_or_else(Flag::of_the_ended)
     }
 
     /// How many claims, or requests that may become one, are kept, and how many actors are watched.
@@ -352,12 +365,13 @@ impl Shared {
         self.call_as(id, call, wait, wait).await
     }
 
-    /// Asks for a name. The listener is there before the claim is: a lapse right after the grant is told, too.
+    /// Asks for a name, for that of another actor, or for a membership. The listener is there before the claim is: a lapse right after
+    /// the grant is told, too.
     pub(crate) fn register(
         &self,
         call: Call,
         wait: Duration,
-        listener: Option<Listener>,
+        keeps: Keeps,
         cell: ActorCell,
     ) -> impl Future<Output = Option<Answer>> {
         let id = self.next_call();
@@ -367,27 +381,18 @@ impl Shared {
             self.holding.open(id);
         }
         // One that asks for no name keeps nothing.
-        if let Call::Register { actor, .. } | Call::Join { actor, .. } = call {
-            let (flag, listeners) = (Arc::new(Flag::of(cell)), listener.into_iter().collect());
-            lock(&self.claims).insert(id, Kept { actor, flag, listeners, start: None });
+        if let Call::Register { actor, .. } | Call::Join { actor, .. } | Call::Take { actor, .. } = call {
+            lock(&self.claims).insert(id, Kept::new(actor, Flag::of(cell), keeps, None));
         }
         self.call_as(id, call, wait, wait)
     }
 
     /// Asks for a name whose actor is yet to be started. Each of its requests may be undecided for `wait`.
-    pub(crate) async fn start(
-        &self,
-        call: Call,
-        wait: Duration,
-        listener: Option<Listener>,
-        slot: Slot,
-    ) -> Option<Answer> {
+    pub(crate) async fn start(&self, call: Call, wait: Duration, keeps: Keeps, slot: Slot) -> Option<Answer> {
         let id = self.next_call();
         let Call::Start { limit, patience, .. } = call else { return None };
         // The actor gets its number when it is started.
-        let (actor, listeners) = (0, listener.into_iter().collect());
-        let kept = Kept { actor, flag: Arc::default(), listeners, start: Some(slot) };
-        lock(&self.claims).insert(id, kept);
+        lock(&self.claims).insert(id, Kept::new(0, Flag::default(), keeps, Some(slot)));
         // It asks, waits for others, asks again, starts, and binds.
         self.call_as(id, call, wait, patience + limit + 3 * wait).await
     }
@@ -401,7 +406,7 @@ impl Shared {
     pub(crate) fn yields(&self, claim: CallId, actor: u64, cell: ActorCell) {
         if let Some(kept) = lock(&self.claims).get_mut(&claim) {
             kept.actor = actor;
-            let _ = kept.flag.actor.set(cell.clone());
+            kept.flag.is_of(cell.clone());
         }
         lock(&self.yields).insert(claim, cell);
     }

@@ -14,7 +14,7 @@ use crate::{
         message::Message,
         registry::RegistryEffect,
     },
-    driver::{metrics::OfCommit, start},
+    driver::{metrics::OfCommit, start, take},
 };
 
 impl Driver {
@@ -71,6 +71,11 @@ impl Driver {
             }
             Effect::Notify { actor: _, claims, notice } => self.shared.notify(&claims, notice),
             Effect::Flag { claim } => self.shared.flag(claim),
+            Effect::Suspend { claim } => self.shared.suspend(claim),
+            Effect::Unflag { claim } => self.shared.unflag(claim),
+            Effect::Give { name, claim, consent, to } => {
+                take::give(&self.supervisor, &self.shared, name, (claim, consent), to);
+            }
             Effect::Holds { claim } => self.shared.holding.holds(claim),
             Effect::Same { claim, again } => self.shared.same(claim, again),
             Effect::Forget { claim } => self.shared.forget(claim),

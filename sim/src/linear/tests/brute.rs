@@ -83,6 +83,16 @@ fn outcomes(what: &What, same: State, tokens: u64) -> Vec<State> {
         What::Update { token, answer: Updated::Changed { revision }, .. } => {
             if_so(held == Some(token) && at == revision, same)
         }
+        What::Move { from, by, answer: Moved::Done { token } } => {
+            if from == token {
+                return if_so(holder == Some((by, token)), same);
+            }
+            if_so(held == Some(from) && from < token, (Some(token), Some((by, token)), token))
+        }
+        What::Move { from, by, answer: Moved::Unknown } => {
+            let tokens = (from + 1..tokens).filter(|_| held == Some(from));
+            tokens.map(|token| (Some(token), Some((by, token)), token)).chain([same]).collect()
+        }
         What::Read { answer: Seen::Found { token, revision } } => {
             if_so(held == Some(token) && revision.is_none_or(|revision| revision == at), same)
         }
@@ -90,6 +100,7 @@ fn outcomes(what: &What, same: State, tokens: u64) -> Vec<State> {
         What::Register { answer: Registered::Refused, .. }
         | What::Unregister { answer: Unregistered::Refused, .. }
         | What::Update { answer: Updated::Refused, .. }
+        | What::Move { answer: Moved::Refused, .. }
         | What::Read { answer: Seen::Refused } => vec![same],
     }
 }
@@ -99,6 +110,7 @@ fn optional(op: &Op) -> bool {
         What::Register { answer, .. } => matches!(answer, Registered::Unknown | Registered::Refused),
         What::Unregister { answer, .. } => answer != Unregistered::Done,
         What::Update { answer, .. } => matches!(answer, Updated::Unknown | Updated::Refused),
+        What::Move { answer, .. } => matches!(answer, Moved::Unknown | Moved::Refused),
         What::Read { answer } => answer == Seen::Refused,
         What::Free { .. } => op.ret.is_none(),
     }
@@ -108,7 +120,8 @@ fn token_of(what: &What) -> Option<u64> {
     match *what {
         What::Register { answer: Registered::Granted { token } | Registered::Taken { token }, .. }
         | What::Unregister { target: Target::Token(token), .. }
-        | What::Free { token } => Some(token),
+        | What::Free { token }
+        | What::Move { answer: Moved::Done { token }, .. } => Some(token),
         What::Read { answer: Seen::Found { token, revision } } => Some(token.max(revision.unwrap_or(0))),
         What::Update { token, expected, answer } => {
             let told = match answer {
@@ -117,6 +130,7 @@ fn token_of(what: &What) -> Option<u64> {
             };
             Some(token.max(expected.unwrap_or(0)).max(told))
         }
+        What::Move { from, .. } => Some(from),
         _ => None,
     }
 }

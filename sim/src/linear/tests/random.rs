@@ -40,7 +40,7 @@ fn history(rng: &mut Rng, calls: u64, spread: u64) -> Vec<Op> {
         let refused = rng.one_in(12);
         let call = at - rng.below(spread);
         let mut ret = Some(at + rng.below(spread));
-        let what = match rng.below(13) {
+        let what = match rng.below(15) {
             0..5 => {
                 let answer = match holder {
                     _ if refused => Registered::Refused,
@@ -101,6 +101,20 @@ fn history(rng: &mut Rng, calls: u64, spread: u64) -> Vec<Op> {
                 };
                 What::Update { token, expected, answer: if lost { Updated::Unknown } else { answer } }
             }
+            13 if !tokens.is_empty() => {
+                let held = holder.map(|(_, token)| token);
+                let any = tokens[usize::try_from(rng.below(tokens.len() as u64)).unwrap()];
+                let from = held.filter(|_| !rng.one_in(4)).unwrap_or(any);
+                let answer = if held == Some(from) && !refused {
+                    last += 1 + rng.below(2);
+                    (holder, revision) = (Some((by, last)), last);
+                    tokens.push(last);
+                    Moved::Done { token: last }
+                } else {
+                    Moved::Refused
+                };
+                What::Move { from, by, answer: if lost { Moved::Unknown } else { answer } }
+            }
             _ => {
                 let revision = Some(revision).filter(|_| rng.one_in(2));
                 What::Read { answer: holder.map_or(Seen::Free, |(_, token)| Seen::Found { token, revision }) }
@@ -112,6 +126,7 @@ fn history(rng: &mut Rng, calls: u64, spread: u64) -> Vec<Op> {
             What::Register { answer: Registered::Unknown, .. }
                 | What::Unregister { answer: Unregistered::Unknown, .. }
                 | What::Update { answer: Updated::Unknown, .. }
+                | What::Move { answer: Moved::Unknown, .. }
         ) {
             ret = if rng.one_in(2) { None } else { Some(call + rng.below(spread)) };
         }
@@ -144,6 +159,11 @@ fn mutate(rng: &mut Rng, ops: &mut [Op]) {
             2 => *answer = Updated::Done { revision: token },
             3 => *answer = Updated::Changed { revision: token },
             _ => *answer = [Updated::Unknown, Updated::Refused][usize::try_from(rng.below(2)).unwrap()],
+        },
+        What::Move { from, answer, .. } => match rng.below(3) {
+            0 => *from = token,
+            1 => *answer = Moved::Done { token },
+            _ => *answer = [Moved::Unknown, Moved::Refused][usize::try_from(rng.below(2)).unwrap()],
         },
         What::Read { answer } => {
             let revision = rng.one_in(2).then(|| rng.below(6));
@@ -234,7 +254,17 @@ fn a_token_from_nowhere_is_refused() {
     for seed in 0..2_000 {
         let mut rng = seeded(seed);
         let mut ops = history(&mut rng, 20, 30);
-        ops.retain(|op| !matches!(op.what, What::Register { answer: Registered::Unknown, .. }));
+        // Each of these may have been granted it.
+        ops.retain(|op| {
+            let is_unknown = |what: &What| {
+                matches!(
+                    what,
+                    What::Register { answer: Registered::Unknown, .. }
+                        | What::Move { answer: Moved::Unknown, .. }
+                )
+            };
+            !is_unknown(&op.what)
+        });
         let from_nowhere = 1_000;
         let Some(read) =
             ops.iter_mut().find(|op| matches!(op.what, What::Read { answer: Seen::Found { .. } }))

@@ -3,6 +3,9 @@
 use crate::mutants::{Mutant, table::mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
+    mutant("leader-wants-what-was-lost", "registry/src/core/catchup.rs")
+        .does("Leads, and does not count itself synced before it has what others told it of a log that was lost.")
+        .found("traces/led-after-a-loss", 1, "DESIGN 4 (a store that went back)"),
     mutant("lost-nonce-not-compared", "elector/src/core/past.rs")
         .does("Takes a log that grew back to the same position for the one that was lost.")
         .found("traces/log-grew-back", 1, "outside testing; DESIGN 4 (a store that went back)"),

@@ -31,17 +31,20 @@ pub struct Grant {
 
 impl Grant {
     fn is_in(&self, batch: &Batch) -> bool {
+        let is_its = |session: u32| {
+            batch.sessions.get(session as usize).is_some_and(|session| {
+                session.node == self.process.node
+                    && session.incarnation == self.process.incarnation
+                    && session.number == self.session
+            })
+        };
         batch.ops.iter().any(|op| match op {
             Op::Register { name, session, actor, .. } => {
-                let session = batch.sessions.get(*session as usize);
                 // One that was bound later is in a batch after it.
-                *name == self.name
-                    && actor.is_none_or(|actor| actor == self.actor)
-                    && session.is_some_and(|session| {
-                        session.node == self.process.node
-                            && session.incarnation == self.process.incarnation
-                            && session.number == self.session
-                    })
+                *name == self.name && actor.is_none_or(|actor| actor == self.actor) && is_its(*session)
+            }
+            Op::Transfer { name, session, actor, .. } => {
+                *name == self.name && *actor == self.actor && is_its(*session)
             }
             _ => false,
         })

@@ -78,6 +78,12 @@ fn apply(rows: &mut Rows, batch: &Batch) {
                     row.more = More::of(*position, batch.position, meta.clone());
                 }
             }
+            Op::Transfer { name, position, session: index, request, actor, kind } => {
+                if let Some(row) = rows.get_mut(name).filter(|row| row.position == *position) {
+                    (row.position, row.session) = (batch.position, session(index));
+                    (row.request, row.actor, row.kind, row.more) = (*request, *actor, *kind, None);
+                }
+            }
             Op::Update { name, position, request, meta } => {
                 if let Some(row) = rows.get_mut(name).filter(|row| row.position == *position) {
                     row.request = *request;

@@ -22,6 +22,8 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::AskedAgain, "planted defects of the composition: retry-lost"),
     (Check::StartOver, "planted defects of features: start-outlives-lapse"),
     (Check::StartAwaited, "planted defects of features: start-awaited-for-ever"),
+    (Check::MoveWanted, "planted defects of moves: leader-asked-before-the-taker-has-it"),
+    (Check::MoveWhole, "planted defects of moves: data-of-a-taker-not-kept"),
     (Check::LeavesForGood, "planted defects of losses: raised-while-leaving"),
     (Check::WentBack, "only counted"),
     (Check::RaisedForALoss, "planted defects of losses: raises-a-day-late"),

@@ -5,7 +5,7 @@ use callsign_transport::Kind;
 use callsign_elector::record::LogEnd;
 use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionNumber};
 
-use super::*;
+use super::{super::OnTake, *};
 use crate::core::{
     host::{Caller, Registrant, Surroundings, Verdict},
     input::CallId,
@@ -69,7 +69,8 @@ impl Alone {
         let call = CallId(self.calls);
         let caller = Caller::new(self.now().time, call, Duration::from_secs(5));
         let now = self.now();
-        let registrant = Registrant { actor, kind: Kind(1), on_lapse, meta: None };
+        let registrant =
+            Registrant { actor, kind: Kind(1), on_lapse, on_take: OnTake::default(), meta: None };
         self.host.register(now, caller, name.into(), registrant, &mut Vec::new());
         call
     }
@@ -208,7 +209,7 @@ fn a_step_sends_no_more_than_one_message_has_and_the_leader_is_not_asked_for_eve
     alone.host.on_verdicts(Epoch(1), &session(1), Position(7), verdicts);
     assert_eq!((alone.flush().len(), alone.host.has_more_to_send()), (100, false));
     // What was asked of another leader is asked again.
-    alone.host.on_epoch();
+    alone.host.on_epoch(&mut Vec::new());
     assert_eq!(alone.flush(), [&sent[0][100..], &sent[1][..100]].concat());
 }
 

@@ -48,7 +48,8 @@ impl Alone {
     fn start(&mut self, call: u64) -> Vec<Effect> {
         let (wait, time, mut effects) = (Duration::from_secs(5), self.now.time, Vec::new());
         let (kind, on_lapse, until) = (Kind(7), OnLapse::Stop, time + Duration::from_secs(20));
-        let starter = Starter { kind, on_lapse, meta: None, limit: LIMIT, wait, until };
+        let starter =
+            Starter { kind, on_lapse, on_take: OnTake::default(), meta: None, limit: LIMIT, wait, until };
         let caller = Caller::new(time, CallId(call), wait);
         self.host.start(self.now, caller, "x".into(), starter, &self.replica, &mut effects);
         effects

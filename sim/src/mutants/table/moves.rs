@@ -1,0 +1,61 @@
+//! Planted in how a name goes from one actor to another.
+
+use crate::mutants::{Mutant, table::mutant};
+
+const TRANSFER: &str = "DESIGN 10 (transfer)";
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant("consent-without-flag", "registry/src/core/host/gives.rs")
+        .does("Consents to give a name away, and lets its actor act on it meanwhile.")
+        .found("standard", 2_000, TRANSFER),
+    mutant("flag-taken-back-by-time", "registry/src/core/host/gives.rs")
+        .does("Takes the flag back when the leader was asked and has not answered for long.")
+        .found("standard", 20_000, TRANSFER),
+    mutant("flag-taken-back-by-new-leader", "registry/src/core/host/gives.rs")
+        .does("Takes the flag back when another leader begins, as if that had nothing undecided.")
+        .found("leaders", 20_000, TRANSFER),
+    mutant("leader-asked-before-the-taker-has-it", "registry/src/core/host/gives.rs")
+        .does("Asks the leader before the taker has said that it has the data.")
+        .found("standard", 2_000, TRANSFER),
+    mutant("kept-and-still-flagged", "registry/src/core/host/gives.rs")
+        .does("Does not take the flag back when the leader says that the name stays.")
+        .found("permitted", 5_000, TRANSFER),
+    mutant("transfer-to-the-closed", "registry/src/core/leader/takers.rs")
+        .does("Gives a name to a session that was read closed.")
+        .found("lapses", 50_000, TRANSFER),
+    mutant("take-ignores-permits", "registry/src/core/leader/takers.rs")
+        .does("Gives a name to a node whose certificate does not let it hold that.")
+        .found("permitted", 5_000, TRANSFER),
+    mutant("unread-taker-not-read", "registry/src/core/leader.rs")
+        .does("Waits for the session of a taker to be read, and does not have it read.")
+        .found("parting", 2_000, TRANSFER),
+    mutant("transfer-frees-the-name", "registry/src/core/replica.rs")
+        .does("Frees the name when it goes to another actor.")
+        .found("standard", 2_000, TRANSFER),
+    mutant("take-waits-for-ever", "registry/src/core/host/takes.rs")
+        .does("Does not tell who takes a name that its registration is over.")
+        .found("standard", 20_000, TRANSFER),
+    mutant("end-of-what-is-taken-missed", "registry/src/core/host/takes.rs")
+        .does("Does not see in the log that what is to be taken has ended.")
+        .found("standard", 20_000, TRANSFER),
+    mutant("taken-from-the-dead-missed", "registry/src/core/host/starts.rs")
+        .does("Does not look at what is to be taken when the names of a session are gone.")
+        .found("standard", 20_000, TRANSFER),
+    mutant("orphan-of-a-take-kept", "registry/src/core/host/takes.rs")
+        .does("Keeps a name that came to an actor which has ended.")
+        .found("standard", 20_000, TRANSFER),
+    mutant("orphan-of-a-transfer-kept", "registry/src/core/host/gives.rs")
+        .does(
+            "Keeps a name that went to another actor of the same node, which ended before the verdict came.",
+        )
+        .found("standard", 20_000, TRANSFER),
+    mutant("takes-without-a-base", "registry/src/core/host/verdicts.rs")
+        .does("Lets a member take names that is not synced.")
+        .found("parting", 20_000, TRANSFER),
+    mutant("data-of-a-taker-not-kept", "registry/src/core/host/takes.rs")
+        .does("Says that it has the data that go with a name, and has not kept them.")
+        .found("standard", 2_000, TRANSFER),
+    mutant("speaks-after-it-left", "registry/src/core/member.rs")
+        .does("Takes its session up again after it left, and says of names what it does not know any more.")
+        .found("traces/refused-by-who-has-left", 1, TRANSFER),
+];
