@@ -431,11 +431,16 @@ impl Scenario {
                 profile.steps = 400;
             }
             Self::Drift => {
+                // Few things but registrations, so that a name of a session that was closed is soon another's.
+                profile.work =
+                    Work { register: 40, unregister: 2, end: 2, start: 6, take: 2, ..Work::default() };
+                profile.names = 2;
+                profile.call = 150;
                 profile.faults = Faults { pause: 6, outage: 12, ..Faults::default() };
                 profile.fault = 40;
                 profile.jump = 2000;
                 profile.steps = 400;
-                profile.ppm = 200_000;
+                profile.ppm = 500_000;
                 profile.proof = false;
             }
         }

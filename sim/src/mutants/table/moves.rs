@@ -23,6 +23,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("transfer-to-the-closed", "registry/src/core/leader/takers.rs")
         .does("Gives a name to a session that was read closed.")
         .found("lapses", 50_000, TRANSFER),
+    mutant("closed-taker-kept", "registry/src/core/leader/takers.rs")
+        .does("Does not see that a session which was open to takers has been closed.")
+        .found("lapses", 50_000, TRANSFER),
     mutant("take-ignores-permits", "registry/src/core/leader/takers.rs")
         .does("Gives a name to a node whose certificate does not let it hold that.")
         .found("permitted", 5_000, TRANSFER),
