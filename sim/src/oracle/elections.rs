@@ -363,7 +363,8 @@ impl Inner {
     pub(super) fn check_empty(&mut self, world: &World, row: &MemberRow) {
         let Some(node) = world.setup.id(row.session.node.as_str()) else { return };
         let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else { return };
-        if parts.core.member().session() != Some(&row.session) {
+        // An entry of the queue that came back with the store says what was true when it was written.
+        if parts.core.member().session() != Some(&row.session) || self.is_stale(node) {
             return;
         }
         self.counts.add(Check::EmptyHandsOff, 1);
