@@ -39,6 +39,10 @@ pub struct Budget {
     pub unknowns: u8,
     /// Takes by node c of n0, which node b holds from the beginning.
     pub takes: u8,
+    /// Starts of n0, by node b and then by node c.
+    pub starts: u8,
+    /// How often the leader is asked to give up the seat.
+    pub resigns: u8,
 }
 
 /// A space to be searched to its end.
@@ -60,13 +64,23 @@ pub struct Limits {
 
 const fn limits(name: &'static str, budget: [u8; 4], horizon: u64, counts: (usize, usize)) -> Limits {
     let [crashes, restarts, cuts, unknowns] = budget;
-    let budget = Budget { claims: 2, crashes, restarts, cuts, unknowns, takes: 0 };
+    let budget = Budget { claims: 2, crashes, restarts, cuts, unknowns, takes: 0, starts: 0, resigns: 0 };
     Limits { name, budget, horizon, free_electors: false, is_small: false, counts }
 }
 
 /// One take in place of the claims.
 const fn take(limits: Limits) -> Limits {
     Limits { budget: Budget { claims: 0, takes: 1, ..limits.budget }, ..limits }
+}
+
+/// Two starts of one name in place of the claims.
+const fn start(limits: Limits) -> Limits {
+    Limits { budget: Budget { claims: 0, starts: 2, ..limits.budget }, ..limits }
+}
+
+/// The leader is asked to give up the seat, too.
+const fn resign(limits: Limits) -> Limits {
+    Limits { budget: Budget { resigns: 1, ..limits.budget }, ..limits }
 }
 
 const fn small(limits: Limits) -> Limits {
@@ -77,7 +91,7 @@ const fn free(limits: Limits) -> Limits {
     Limits { free_electors: true, ..limits }
 }
 
-/// The spaces: three members, two names, two concurrent claims or one take, and each pair of faults. The counts are exact: an action
+/// The spaces: three members, two names, two concurrent claims or starts or one take, and each pair of faults. The counts are exact: an action
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
     small(limits("small-crash-restart", [1, 1, 0, 0], 300, (281_833, 309_336))),
@@ -87,6 +101,8 @@ pub const SPACES: &[Limits] = &[
     small(take(limits("take-crash", [1, 0, 0, 0], 700, (12_027, 12_413)))),
     small(take(limits("take-crash-unknown", [1, 0, 0, 1], 300, (15_217, 17_362)))),
     small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (24_970, 28_028)))),
+    small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (22_209, 27_771))))),
+    small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (97_590, 117_641)))),
     limits("crash-restart", [1, 1, 0, 0], 1000, (2_840_313, 3_041_683)),
     limits("crash-cut", [1, 0, 1, 0], 500, (5_396_011, 5_668_861)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_783_836, 8_535_418))),
@@ -117,8 +133,14 @@ impl Cluster {
         setup.tuning = Tuning { cut_worth: 1000, ..setup.tuning };
         setup.window = 8;
         let mut begin = formed_of(World::new(setup), 1);
-        if limits.budget.takes > 0 {
-            begin.apply(&Action::Call { node: 1, want: Want::Register { name: 0, stops: false } });
+        let before = match limits.budget {
+            Budget { takes: 1.., .. } => Some(Want::Register { name: 0, stops: false }),
+            // The number of a call decides what comes of a start: those of the second and the third take little time.
+            Budget { starts: 1.., .. } => Some(Want::Lookup { name: 0 }),
+            _ => None,
+        };
+        if let Some(want) = before {
+            begin.apply(&Action::Call { node: 1, want });
             loop {
                 let mut own = Vec::new();
                 progress(&begin, &mut own);
@@ -194,6 +216,10 @@ impl Space for Cluster {
         if left.takes > 0 {
             actions.push(Action::Call { node: 2, want: Want::Take { name: 0, stops: false } });
         }
+        if left.starts > 0 {
+            let node = if left.starts == self.limits.budget.starts { 1 } else { 2 };
+            actions.push(Action::Call { node, want: Want::Start { name: 0, stops: false } });
+        }
         if left.claims > 0 {
             // The first on node b for n0, the second on node c for either name.
             let is_first = left.claims == self.limits.budget.claims;
@@ -213,7 +239,9 @@ impl Space for Cluster {
         let left = &mut next.left;
         match action {
             Action::Call { want: Want::Take { .. }, .. } => left.takes -= 1,
+            Action::Call { want: Want::Start { .. }, .. } => left.starts -= 1,
             Action::Call { .. } => left.claims -= 1,
+            Action::Resign { .. } => left.resigns -= 1,
             Action::Crash { .. } => left.crashes -= 1,
             Action::Start { .. } => left.restarts -= 1,
             Action::Break { .. } => left.cuts -= 1,
@@ -231,12 +259,13 @@ impl Space for Cluster {
     /// Both claims are answered, all faults are spent, and somebody serves: a space without such a state is empty.
     fn canary(&self, state: &State) -> bool {
         let State { world, left } = state;
-        let serves = |node| {
-            let parts = world.process(node).and_then(|process| process.parts.as_ref());
-            parts.is_some_and(|parts| parts.core.member().is_serving())
-        };
-        *left == Budget::default() && world.asked.is_empty() && world.ids().any(serves)
+        *left == Budget::default() && world.asked.is_empty() && world.ids().any(|node| serves(world, node))
     }
+}
+
+fn serves(world: &World, node: NodeId) -> bool {
+    let parts = world.process(node).and_then(|process| process.parts.as_ref());
+    parts.is_some_and(|parts| parts.core.member().is_serving())
 }
 
 fn faults(world: &World, left: Budget, actions: &mut Vec<Action>) {
@@ -247,6 +276,9 @@ fn faults(world: &World, left: Budget, actions: &mut Vec<Action>) {
         }
         if left.restarts > 0 && !runs {
             actions.push(Action::Start { node });
+        }
+        if left.resigns > 0 && serves(world, node) {
+            actions.push(Action::Resign { node });
         }
     }
     if left.cuts > 0 {

@@ -319,6 +319,7 @@ impl CatchUp {
             // Whoever said before that there is more spoke of a log that was lost.
             self.wanted = commit;
         }
+        let mut is_based_now = false;
         if !replica.is_based() {
             if floor > Position(self.begin.after(0)) {
                 self.too_far = true;
@@ -326,6 +327,7 @@ impl CatchUp {
             }
             if self.begin == LineageNumber::default() {
                 replica.base_on_nothing();
+                is_based_now = true;
             }
         }
         if replica.is_based() && floor > replica.position().next() && commit > replica.position() {
@@ -336,7 +338,10 @@ impl CatchUp {
         let entries =
             result.entries(2).iter().map_while(|(key, value)| Some((key.clone(), at(key)?, value.clone())));
         self.read = entries.collect();
-        self.proceed(now, replica, names)
+        let mut applied = self.proceed(now, replica, names)?;
+        // From an empty table one can tell that a name is free, which what waits for one has not been told.
+        applied.is_of_many |= is_based_now && !planted!("base-on-nothing-not-told");
+        Ok(applied)
     }
 
     /// Whether there is something to [`proceed`](Self::proceed) with.

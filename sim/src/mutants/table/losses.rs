@@ -6,6 +6,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("leader-wants-what-was-lost", "registry/src/core/catchup.rs")
         .does("Leads, and does not count itself synced before it has what others told it of a log that was lost.")
         .found("traces/led-after-a-loss", 1, "DESIGN 4 (a store that went back)"),
+    mutant("base-on-nothing-not-told", "registry/src/core/catchup.rs")
+        .does("Has a base again after a loss, and does not look at what waits for the start of another.")
+        .found("traces/awaited-across-a-loss", 1, "DESIGN 10 (start); DESIGN 4 (a store that went back)"),
     mutant("lost-nonce-not-compared", "elector/src/core/past.rs")
         .does("Takes a log that grew back to the same position for the one that was lost.")
         .found("traces/log-grew-back", 1, "outside testing; DESIGN 4 (a store that went back)"),
