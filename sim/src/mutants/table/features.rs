@@ -14,7 +14,7 @@ const GROUPS: &str = "DESIGN 10 (groups, locks and semaphores)";
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant("update-not-in-row", "registry/src/core/leader/decide.rs")
         .does("Does not recognise an update that is asked for again by the request in the row, and decides it anew.")
-        .found("standard", 5_000, HAZARD),
+        .found("standard", 30_000, HAZARD),
     mutant("update-of-any-revision", "registry/src/core/leader/decide.rs")
         .does("Updates a row whatever its revision is.")
         .found("standard", 5_000, HAZARD),

@@ -51,7 +51,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("lapses", 2_000, "roadmap; dgen H9"),
     mutant("synced-below-floor", "elector/src/core/state.rs")
         .does("Takes a replica for synced whose position the log no longer reaches.")
-        .found("slow", 5_000, "DESIGN 5 (dropped below floor - 1)"),
+        .found("slow", 30_000, "DESIGN 5 (dropped below floor - 1)"),
     mutant("unsynced-elected", "elector/src/core/policy.rs")
         .does("Elects members that do not hold the log's end while others do.")
         .found("lapses", 1_000, "dgen H9; registries, gproc"),
