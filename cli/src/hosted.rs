@@ -7,8 +7,8 @@ use std::{
 };
 
 use callsign::{
-    Meta, NodeName, NotHeld, Notice, Position, Received, Receiving, RegisterError, RegisterOptions, Registration,
-    Registry, TakeOptions, Taken, UnregisterError, WhenLapsed, WhenTaken,
+    Meta, NodeName, NotHeld, Notice, Position, Received, Receiving, RegisterError, RegisterOptions,
+    Registration, Registry, TakeOptions, Taken, UnregisterError, WhenLapsed, WhenTaken,
 };
 use callsign_store::lock::lock;
 use ractor::{ActorProcessingErr, ActorRef, ActorStatus};

@@ -12,8 +12,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use callsign::{
-    ConfigureError, ConsistentError, Entry, InForce, LookupError, MetaError, NotReady, OutOfBounds,
-    OfferError, RegisterError, ResolveError, UnregisterError, UpdateError, WaitError, WhereisError,
+    ConfigureError, ConsistentError, Entry, InForce, LookupError, MetaError, NotReady, OfferError,
+    OutOfBounds, RegisterError, ResolveError, UnregisterError, UpdateError, WaitError, WhereisError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

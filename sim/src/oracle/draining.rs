@@ -36,10 +36,13 @@ impl Oracle {
                 row.is_some_and(|row| row.synced && !row.draining && view.sessions.is_open(&row.session));
             stays && member.is_linked(to)
         };
+        // One that went down has lost what was on it.
+        let is_linked_as_then = |offer: &OfferOut| parts.link_of.get(&offer.to).copied() == offer.link;
         self.count(Check::DrainedMoved);
         let is_waited_for = |offer: &&OfferOut| {
             let is_answered = offer.is_declined || !is_held(&offer.name, offer.token);
-            !is_answered && now < offer.sent + SILENT_AFTER && may_take(&offer.to)
+            let is_late = now >= offer.sent + SILENT_AFTER;
+            !is_answered && !is_late && may_take(&offer.to) && is_linked_as_then(offer)
         };
         if let Some(offer) = parts.offers.values().find(is_waited_for) {
             self.fail(Check::DrainedMoved, || {

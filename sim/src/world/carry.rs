@@ -346,7 +346,7 @@ impl World {
         match effect {
             Effect::Send { to, link, message } => {
                 self.check_flagged(node, &message);
-                self.note_offer(node, &to, &message);
+                self.note_offer(node, &to, link.map(LinkId), &message);
                 self.send(node, to, link.map(LinkId), message);
             }
             Effect::Read { id, reads } => {

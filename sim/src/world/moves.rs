@@ -7,7 +7,7 @@ use callsign::cores::{
     Answer, Call, CallId, Decline, Input, Message, Offered, OnLapse, OnTake, Queue, Taking,
 };
 use callsign_store::ids::{NodeName, Position};
-use callsign_transport::Kind;
+use callsign_transport::{Kind, LinkId};
 
 use super::{
     NodeId, Want, World,
@@ -27,6 +27,8 @@ pub struct OfferOut {
     pub token: Position,
     /// To whom.
     pub to: NodeName,
+    /// Over which link.
+    pub link: Option<LinkId>,
     /// When, by its node's clock.
     pub sent: Duration,
     /// It was heard that the name is not taken.
@@ -95,10 +97,16 @@ impl World {
     }
 
     /// Keeps what a member offers.
-    pub(super) fn note_offer(&mut self, node: NodeId, to: &NodeName, message: &Message) {
+    pub(super) fn note_offer(
+        &mut self,
+        node: NodeId,
+        to: &NodeName,
+        link: Option<LinkId>,
+        message: &Message,
+    ) {
         let Message::Take(Taking::Offer(offered)) = message else { return };
         let (name, token, sent) = (offered.name.clone(), offered.token, self.local(node));
-        let offer = OfferOut { name, token, to: to.clone(), sent, is_declined: false };
+        let offer = OfferOut { name, token, to: to.clone(), link, sent, is_declined: false };
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
             // Of each name the last one counts.
             parts.offers.retain(|_, other| other.name != offer.name);

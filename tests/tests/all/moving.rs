@@ -85,7 +85,8 @@ fn a_node_that_drains_moves_its_names_to_the_others_and_none_is_seen_to_be_free(
         let answer = watched.post("/call", &json!({"name": name, "text": "hello"})).ok();
         assert!(answer["answer"].as_str().unwrap().ends_with("says hello"), "{answer}");
     }
-    let held = |node: &str| cluster.node(node).client.get("/held", &[]).ok()["held"].as_array().unwrap().len();
+    let held =
+        |node: &str| cluster.node(node).client.get("/held", &[]).ok()["held"].as_array().unwrap().len();
     assert_eq!(held(&others[0]) + held(&others[1]), names.len());
     cluster.check();
     cluster.check_recordings();
@@ -116,7 +117,8 @@ fn the_command_moves_a_name_whichever_node_it_asks_and_says_what_came_of_it() {
     cluster.node("a").client.post("/register", &shared).ok();
     let (status, kept) = said(&transfer(&cluster, "c", "shared", "b"));
     assert_eq!((status, &kept["error"]), (Some(1), &json!("not_given")), "{kept}");
-    let both = cluster.node("a").client.post("/register", &json!({"name": "x", "shared": true, "moves": true}));
+    let both =
+        cluster.node("a").client.post("/register", &json!({"name": "x", "shared": true, "moves": true}));
     assert_eq!(both.code(), "shared_actor");
     let elsewhere = cluster.node("b").client.post("/transfer", &json!({"name": "desk", "to": "c"}));
     assert_eq!(elsewhere.code(), "not_held_here", "the route is that of the node that holds it");

@@ -24,6 +24,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::StartAwaited, "planted defects of features: start-awaited-for-ever"),
     (Check::MoveWanted, "planted defects of moves: leader-asked-before-the-taker-has-it"),
     (Check::MoveWhole, "planted defects of moves: data-of-a-taker-not-kept"),
+    (Check::DrainedMoved, "planted defects of moves: drained-before-names-moved"),
     (Check::LeavesForGood, "planted defects of losses: raised-while-leaving"),
     (Check::WentBack, "only counted"),
     (Check::RaisedForALoss, "planted defects of losses: raises-a-day-late"),
