@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    future::{Ready, ready},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -137,8 +138,8 @@ pub(crate) struct How {
 }
 
 /// An echo actor has nothing to hand over.
-async fn nothing() -> Result<Vec<u8>, ActorProcessingErr> {
-    Ok(Vec::new())
+fn nothing() -> Ready<Result<Vec<u8>, ActorProcessingErr>> {
+    ready(Ok(Vec::new()))
 }
 
 /// What becomes of a name that another node wants. The actor that serves many names gives none of them: it would be stopped.

@@ -95,13 +95,22 @@ impl<M: RemoteMessage> Received<M> {
 /// What the application does with a name that is offered.
 type Receive = Arc<dyn Fn(Offered) -> BoxFuture<'static, Result<(), Decline>> + Send + Sync>;
 
-/// What it takes, by the kind of the actors.
+/// What it takes.
 #[derive(Default)]
-pub(crate) struct Receivers(Mutex<(u64, HashMap<Kind, (u64, Receive)>)>);
+pub(crate) struct Receivers(Mutex<Registered>);
+
+/// The receivers, by the kind of the actors.
+#[derive(Default)]
+struct Registered {
+    /// How many there were.
+    count: u64,
+    /// Each with its number.
+    by_kind: HashMap<Kind, (u64, Receive)>,
+}
 
 impl Receivers {
     fn of(&self, kind: Kind) -> Option<Receive> {
-        lock(&self.0).1.get(&kind).map(|(_, receive)| receive.clone())
+        lock(&self.0).by_kind.get(&kind).map(|(_, receive)| receive.clone())
     }
 }
 
@@ -124,8 +133,8 @@ impl Drop for Receiving {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut receivers = lock(&shared.receivers.0);
         // Another one may have taken its place.
-        if receivers.1.get(&self.kind).is_some_and(|(number, _)| *number == self.number) {
-            receivers.1.remove(&self.kind);
+        if receivers.by_kind.get(&self.kind).is_some_and(|(number, _)| *number == self.number) {
+            receivers.by_kind.remove(&self.kind);
             // Under the lock: the member hears what is there last.
             shared.push(Input::Receives { kind: self.kind, does: false });
         }
@@ -170,9 +179,9 @@ impl Registry {
         });
         let kind = M::kind();
         let mut receivers = lock(&self.shared.receivers.0);
-        receivers.0 += 1;
-        let number = receivers.0;
-        receivers.1.insert(kind, (number, receive));
+        receivers.count += 1;
+        let number = receivers.count;
+        receivers.by_kind.insert(kind, (number, receive));
         self.shared.push(Input::Receives { kind, does: true });
         Receiving { shared: Arc::downgrade(&self.shared), kind, number }
     }

@@ -308,10 +308,7 @@ async fn a_name_is_offered_by_hand_and_each_outcome_says_what_happened() {
     let short = b.offer("w", &to_a, Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(short, OfferError::Unknown { .. }), "{short}");
     let _panics = a.receive(|_| async {
-        if true {
-            panic!("on purpose")
-        }
-        Ok(counter_of(counter().await))
+        if true { panic!("on purpose") } else { Ok(counter_of(counter().await)) }
     });
     let declined = b.offer("w", &to_a, WAIT).await.unwrap_err();
     assert!(declined.to_string().contains("on purpose"), "{declined}");
