@@ -307,9 +307,8 @@ async fn a_name_is_offered_by_hand_and_each_outcome_says_what_happened() {
     assert!(matches!(silent, OfferError::Silent { .. }), "{silent}");
     let short = b.offer("w", &to_a, Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(short, OfferError::Unknown { .. }), "{short}");
-    let _panics = a.receive(|_| async {
-        if true { panic!("on purpose") } else { Ok(counter_of(counter().await)) }
-    });
+    let _panics =
+        a.receive(|_| async { if true { panic!("on purpose") } else { Ok(counter_of(counter().await)) } });
     let declined = b.offer("w", &to_a, WAIT).await.unwrap_err();
     assert!(declined.to_string().contains("on purpose"), "{declined}");
     assert_eq!(held.check(), Ok(()));
