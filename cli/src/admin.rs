@@ -6,8 +6,9 @@
 //!
 //! | route | asked with | answers |
 //! |---|---|---|
-//! | `POST /register` | `{name, registry?, shared?, when_lapsed?: "stop"\|"tell", meta?, wait_ms?}` | `{name, node, token, revision}` |
+//! | `POST /register` | `{name, registry?, shared?, when_lapsed?: "stop"\|"tell", moves?, meta?, wait_ms?}` | `{name, node, token, revision}` |
 //! | `POST /register-many` | `{prefix, from, to, concurrency?, registry?, shared?, when_lapsed?, wait_ms?}` | `{registered, failed: {CODE: n}, first_failure, elapsed_ms}` |
+//! | `POST /transfer` | `{name, to, registry?, wait_ms?}` | `{name, node, token}`: the name has gone from this node to `to`, where an actor of its own holds it |
 //! | `POST /update` | `{name, meta?, expected?, registry?}` | `{name, revision}`: what the name says of itself is `meta` now |
 //! | `POST /unregister` | `{name, registry?}` | `{name, position}` |
 //! | `POST /end-actor` | `{name, registry?}` | `{name}` once the actor has ended; its name is freed thereafter |
@@ -32,6 +33,9 @@
 //!
 //! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
 //! name that this node holds, or may hold, is for the same actor and answers the same token.
+//!
+//! A name that was registered with `moves` goes to other nodes of this command when its node drains, and so does one that came by
+//! `transfer`. Any other name that has an actor of its own goes there by `transfer` only.
 //!
 //! A page has at most 10 000 names, sorted. `next` is null on the last page; else give it as `after` for the next one. `meta` is
 //! `field=value`, several of them with commas between: names whose metadata has these fields, with these texts. `meta` in an entry is
@@ -63,7 +67,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use callsign::{Drained, Entry, Meta, Page, Position, Preset, Select, Settings};
+use callsign::{Drained, Entry, Meta, NodeName, Page, Position, Preset, Select, Settings};
 use futures::{StreamExt, stream};
 use ractor::rpc::CallResult;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -106,6 +110,7 @@ pub(crate) fn routes(
     Router::new()
         .route("/register", post(register))
         .route("/register-many", post(register_many))
+        .route("/transfer", post(transfer))
         .route("/update", post(update))
         .route("/unregister", post(unregister))
         .route("/end-actor", post(end_actor))
@@ -227,21 +232,39 @@ struct RegisterBody {
     shared: bool,
     #[serde(default)]
     when_lapsed: OnLapse,
+    /// Whether the name goes to another node when this one drains.
+    #[serde(default)]
+    moves: bool,
     meta: Option<Value>,
     wait_ms: Option<u64>,
 }
 
 fn how(shared: bool, when_lapsed: OnLapse, wait: Option<u64>) -> How {
     let wait = wait.map(|wait| millis(Some(wait)));
-    How { shared, tell: matches!(when_lapsed, OnLapse::Tell), wait, meta: None }
+    How { shared, tell: matches!(when_lapsed, OnLapse::Tell), moves: false, wait, meta: None }
 }
 
 async fn register(State(admin): State<Admin>, Body(body): Body<RegisterBody>) -> Answer {
     let meta = body.meta.as_ref().map(Meta::new).transpose()?;
-    let how = How { meta, ..how(body.shared, body.when_lapsed, body.wait_ms) };
+    let how = How { meta, moves: body.moves, ..how(body.shared, body.when_lapsed, body.wait_ms) };
     let registration = admin.hosted.register(body.registry.as_deref(), &body.name, how).await?;
     let (token, revision) = (registration.token(), registration.revision());
     Ok(Json(json!({"name": body.name, "node": admin.hosted.node, "token": token, "revision": revision})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TransferBody {
+    name: String,
+    to: NodeName,
+    registry: Option<String>,
+    wait_ms: Option<u64>,
+}
+
+async fn transfer(State(admin): State<Admin>, Body(body): Body<TransferBody>) -> Answer {
+    let wait = millis(body.wait_ms);
+    let token = admin.hosted.transfer(body.registry.as_deref(), &body.name, &body.to, wait).await?;
+    Ok(Json(json!({"name": body.name, "node": body.to, "token": token})))
 }
 
 #[derive(Deserialize)]

@@ -2,16 +2,17 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    future::{Ready, ready},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use callsign::{
-    Meta, NotHeld, Notice, Position, RegisterError, RegisterOptions, Registration, Registry, UnregisterError,
-    WhenLapsed,
+    Meta, NodeName, NotHeld, Notice, Position, Received, Receiving, RegisterError, RegisterOptions,
+    Registration, Registry, TakeOptions, Taken, UnregisterError, WhenLapsed, WhenTaken,
 };
 use callsign_store::lock::lock;
-use ractor::{ActorRef, ActorStatus};
+use ractor::{ActorProcessingErr, ActorRef, ActorStatus};
 use serde::Serialize;
 
 use crate::{
@@ -128,10 +129,26 @@ pub(crate) struct How {
     pub(crate) shared: bool,
     /// The actor is told of a lapse, not stopped.
     pub(crate) tell: bool,
+    /// The name is offered to other nodes when this one drains.
+    pub(crate) moves: bool,
     /// How long to wait for the verdict.
     pub(crate) wait: Option<Duration>,
     /// What the actor says of itself.
     pub(crate) meta: Option<Meta>,
+}
+
+/// An echo actor has nothing to hand over.
+fn nothing() -> Ready<Result<Vec<u8>, ActorProcessingErr>> {
+    ready(Ok(Vec::new()))
+}
+
+/// What becomes of a name that another node wants. The actor that serves many names gives none of them: it would be stopped.
+fn when_taken(how: &How) -> WhenTaken {
+    match how {
+        How { shared: true, .. } => WhenTaken::Refuse,
+        How { moves: true, .. } => WhenTaken::offer(|_| nothing()),
+        _ => WhenTaken::give(|_| nothing()),
+    }
 }
 
 fn is_running(actor: &ActorRef<Echo>) -> bool {
@@ -168,11 +185,15 @@ impl Hosted {
         name: &str,
         how: How,
     ) -> Result<Registration, Refusal> {
+        if how.shared && how.moves {
+            return Err(Refusal::usage("shared_actor", "the actor serves other names, too, and cannot move"));
+        }
         let place = self.place(registry, name);
         let registry = self.registry(registry)?;
         let mut asking = self.actor_for(place, how.shared).await?;
         let when_lapsed = if how.tell { WhenLapsed::Tell(asking.listener.clone()) } else { WhenLapsed::Stop };
         let mut options = RegisterOptions::default().when_lapsed(when_lapsed);
+        options.when_taken = when_taken(&how);
         (options.wait, options.meta) = (how.wait, how.meta);
         let result = registry.register_with(name, &asking.actor, options).await;
         asking.verdict = Some(result.clone());
@@ -241,6 +262,48 @@ impl Hosted {
         Ok(result?)
     }
 
+    /// Offers a name that is held here to another node, which takes it for an actor of its own.
+    pub(crate) async fn transfer(
+        &self,
+        registry: Option<&str>,
+        name: &str,
+        to: &NodeName,
+        wait: Duration,
+    ) -> Result<Position, Refusal> {
+        Ok(self.registry(registry)?.offer(name, to, wait).await?)
+    }
+
+    /// Takes what other nodes offer, in every registry of this node, until what is returned is dropped.
+    pub(crate) fn receive(self: &Arc<Self>) -> Vec<Receiving> {
+        let receive = |(registry, joined): (&String, &Registry)| {
+            let (hosted, registry) = (Arc::downgrade(self), registry.clone());
+            joined.receive(move |offered| {
+                let (hosted, place) = (hosted.clone(), (registry.clone(), offered.name.to_string()));
+                async move {
+                    let node = hosted.upgrade().ok_or("the node ends")?.node.clone();
+                    let actor = echo::spawn(&node).await?;
+                    let hosting = Hosting::new(actor.clone());
+                    let moved = move |taken: Taken| async move {
+                        hosted.upgrade().ok_or("the node ends")?.has_moved_here(place, hosting, taken);
+                        Ok(())
+                    };
+                    // It moves on as it came.
+                    let options = TakeOptions::default().when_taken(WhenTaken::offer(|_| nothing()));
+                    Ok(Received::new(actor, moved).options(options))
+                }
+            })
+        };
+        self.registries.iter().map(receive).collect()
+    }
+
+    /// Keeps the actor of a name that has moved here. One that somebody asked for meanwhile does not get the name.
+    fn has_moved_here(&self, place: Place, mut hosting: Hosting, taken: Taken) {
+        hosting.registration = Some(taken.registration);
+        if let Some(other) = lock(&self.actors).insert(place, hosting) {
+            self.discard(&other.actor);
+        }
+    }
+
     /// What an actor of this node holds under a name.
     pub(crate) fn registration(&self, registry: Option<&str>, name: &str) -> Result<Registration, Refusal> {
         self.registry(registry)?;
@@ -301,6 +364,7 @@ fn word(notice: Notice) -> &'static str {
         Notice::Resumed => "resumed",
         Notice::Lost => "lost",
         Notice::Draining => "draining",
+        Notice::Transferred => "transferred",
         _ => "other",
     }
 }

@@ -67,6 +67,8 @@ enum Command {
     Update(ask::UpdateArgs),
     /// Gives up a name that the node holds.
     Unregister(ask::NameArgs),
+    /// Has a name go from the node that holds it to another one. It is free at no moment.
+    Transfer(ask::TransferArgs),
     /// Says who holds a name.
     Whereis(ask::WhereisArgs),
     /// Sends a text to the echo actor that holds a name, and prints its answer.
@@ -116,6 +118,7 @@ pub fn main() -> ExitCode {
         Command::Hold(args) => Ok(hold::run(&args)),
         Command::Register(args) => Ok(ask::register(&args)),
         Command::Unregister(args) => Ok(ask::unregister(&args)),
+        Command::Transfer(args) => Ok(ask::transfer(&args)),
         Command::Whereis(args) => Ok(ask::whereis(&args)),
         Command::Call(args) => Ok(ask::call(&args)),
         Command::Update(args) => Ok(ask::update(&args)),

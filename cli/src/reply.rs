@@ -12,8 +12,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use callsign::{
-    ConfigureError, ConsistentError, Entry, InForce, LookupError, MetaError, NotReady, OutOfBounds,
-    RegisterError, ResolveError, UnregisterError, UpdateError, WaitError, WhereisError,
+    ConfigureError, ConsistentError, Entry, InForce, LookupError, MetaError, NotReady, OfferError,
+    OutOfBounds, RegisterError, ResolveError, UnregisterError, UpdateError, WaitError, WhereisError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -248,6 +248,35 @@ impl From<UnregisterError> for Refusal {
             }
             UnregisterError::Left => Self::unavailable("left", text),
             UnregisterError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+impl From<OfferError> for Refusal {
+    fn from(error: OfferError) -> Self {
+        let text = error.to_string();
+        match error {
+            OfferError::BadName(_) => Self::usage("bad_name", text),
+            OfferError::NotHeldHere { holder, .. } => {
+                let holder = holder.as_ref().map(self::holder);
+                Self::no(StatusCode::NOT_FOUND, "not_held_here", text).with("holder", holder)
+            }
+            OfferError::NotGiven { .. } => Self::no(StatusCode::CONFLICT, "not_given", text),
+            OfferError::Busy { .. } => Self::no(StatusCode::CONFLICT, "busy", text),
+            OfferError::NoSuchMember { .. } => Self::no(StatusCode::NOT_FOUND, "no_such_member", text),
+            OfferError::NotReady { .. } => Self::no(StatusCode::CONFLICT, "member_not_ready", text),
+            OfferError::Declined { why, .. } => {
+                Self::no(StatusCode::CONFLICT, "declined", text).with("why", why.to_string())
+            }
+            // It may still ask for the name.
+            OfferError::Silent { .. } => Self::timed_out("silent", text),
+            OfferError::Unknown { waited, .. } => {
+                Self::timed_out("unknown", text).with("waited_ms", waited.as_millis())
+            }
+            OfferError::Lapsed => Self::unavailable("lapsed", text),
+            OfferError::Left => Self::unavailable("left", text),
+            OfferError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
             _ => Self::unavailable("other", text),
         }
     }

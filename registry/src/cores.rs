@@ -17,7 +17,7 @@ pub use crate::core::{
     replica::Replica,
     rows::Held,
     table::{More, RequestNumber, Row, Slot, Table},
-    taking::{Refusal, Taker, Taking},
+    taking::{Decline, Offered, Refusal, Taker, Taking},
     tuning::Tuning,
     watch::{Given, WatchId},
     why::GivenUp,

@@ -13,7 +13,12 @@ use callsign_store::{
 use callsign_transport::{ResolveError, StartError};
 
 use crate::{
-    core::{entry::Entry, meta::MetaError, name::BadName, taking::Refusal},
+    core::{
+        entry::Entry,
+        meta::MetaError,
+        name::BadName,
+        taking::{Decline, Refusal},
+    },
     status::Status,
 };
 
@@ -268,6 +273,86 @@ pub enum TakeError {
         /// How long was waited.
         waited: Duration,
     },
+}
+
+/// Why a name did not go to the node that it was offered to. Its holder has it as before, except after `Unknown`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum OfferError {
+    /// The name cannot be one.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// No actor of this node holds the name, or not any more.
+    #[error("{name:?} is not held by this node")]
+    NotHeldHere {
+        /// The name.
+        name: String,
+        /// Who holds it, by this node's own replica.
+        holder: Option<Entry>,
+    },
+    /// Its holder was registered without a policy that gives the name away.
+    #[error("the holder of {name:?} gives it to nobody")]
+    NotGiven {
+        /// The name.
+        name: String,
+    },
+    /// The name is on its way already, or something of it is undecided.
+    #[error("{name:?} is on its way already, or something of it is undecided")]
+    Busy {
+        /// The name.
+        name: String,
+    },
+    /// The registry has no member of that name, as this node last read.
+    #[error("{node} is no member of the registry")]
+    NoSuchMember {
+        /// The node.
+        node: NodeName,
+    },
+    /// The member could not have the name now: it is not linked to this node, does not have all names yet, or is about to leave.
+    #[error("{node} cannot take {name:?} now: it is not linked, not synced, or about to leave")]
+    NotReady {
+        /// The name.
+        name: String,
+        /// The member.
+        node: NodeName,
+    },
+    /// The member did not take the name.
+    #[error("{node} did not take {name:?}: {why}")]
+    Declined {
+        /// The name.
+        name: String,
+        /// The member.
+        node: NodeName,
+        /// Why.
+        why: Decline,
+    },
+    /// The member neither asked for the name nor declined it in time. If it asks yet, it may get the name.
+    #[error("{node} neither took {name:?} nor declined it within {waited:?}")]
+    Silent {
+        /// The name.
+        name: String,
+        /// The member.
+        node: NodeName,
+        /// How long was waited for it.
+        waited: Duration,
+    },
+    /// This node's session is not trusted. Nothing was offered.
+    #[error("the session of this node is not trusted")]
+    Lapsed,
+    /// The name was offered, and it is not known what becomes of that: look the name up.
+    #[error("it is not known after {waited:?} whether {name:?} has moved")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The node has left, or is about to close its session.
+    #[error("the node has left the registry")]
+    Left,
+    /// A part of the node has failed.
+    #[error(transparent)]
+    Failed(NodeFailure),
 }
 
 /// A node that can be asked in another's place.

@@ -163,6 +163,7 @@ impl World {
                 permits: Permits::default(),
             });
         }
+        world.step(Input::Receives { kind: Kind(1), does: true });
         world
     }
 
@@ -272,7 +273,7 @@ impl World {
                 actor: self.calls % 4,
                 kind: Kind(1),
                 on_lapse: OnLapse::Stop,
-                on_take: OnTake::default(),
+                on_take: OnTake::Offer,
                 meta: None,
             }
         } else {

@@ -14,6 +14,7 @@ mod groups;
 mod joining;
 mod lineage;
 mod metadata;
+mod moving;
 mod name_ref;
 #[cfg(feature = "node-server")]
 mod node_server;

@@ -42,7 +42,7 @@ impl Simulated for Scenario {
     }
 }
 
-type TemplateKey = (usize, bool, bool, (usize, usize, u64, usize), BTreeSet<NodeId>, (u64, bool));
+type TemplateKey = (usize, bool, bool, (usize, usize, u64, usize), BTreeSet<NodeId>, (u64, bool, bool));
 
 /// Clusters that are formed and at rest, from which runs begin.
 #[derive(Debug, Default)]
@@ -64,8 +64,8 @@ impl Templates {
         }
         let newer = profile.newer.clone();
         let sizes = (profile.lane, profile.lag, profile.sweep, profile.own_names);
-        let key =
-            (profile.nodes, profile.eager, profile.proof, sizes, newer, (kind, profile.faults.back > 0));
+        let kinds = (kind, profile.faults.back > 0, profile.offers);
+        let key = (profile.nodes, profile.eager, profile.proof, sizes, newer, kinds);
         self.0.entry(key).or_insert_with(|| formed(profile, kind)).clone()
     }
 }
@@ -83,6 +83,7 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     setup.session.sweep_after = Duration::from_millis(profile.sweep);
     setup.elector.sweep_after = Duration::from_millis(profile.sweep);
     setup.watches = true;
+    setup.offers = profile.offers;
     setup.seed = 1000 + kind;
     let mut world = World::new(setup);
     for (node, permits) in (0..).zip(&profile.permits) {

@@ -195,6 +195,8 @@ pub struct Profile {
     pub most_ops: usize,
     /// What the nodes may do by their certificates; those for which nothing is said, everything.
     pub permits: Vec<Permits>,
+    /// Whether holders offer their names when their nodes drain, and others take what is offered.
+    pub offers: bool,
     /// How many names of its own actors a member goes over at a time.
     pub own_names: usize,
 }

@@ -49,6 +49,7 @@ pub use self::{
     clock::NodeClock,
     groups::NameId,
     links::{Conn, Frame},
+    moves::OfferOut,
     process::{Acting, Op, OpAnswer, Parts, Process, Request},
     starts::Running,
     store::Orphan,
@@ -98,6 +99,8 @@ pub struct Setup {
     pub newer: BTreeSet<NodeId>,
     /// Whether each process has readers that watch.
     pub watches: bool,
+    /// Whether holders offer their names when their nodes drain, and others take what is offered.
+    pub offers: bool,
     /// Where the nodes' jitter begins.
     pub seed: u64,
 }
@@ -160,6 +163,7 @@ impl Setup {
             window: 32,
             newer: BTreeSet::new(),
             watches: false,
+            offers: false,
             seed: 1,
         }
     }

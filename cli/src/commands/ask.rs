@@ -1,8 +1,8 @@
-//! The commands that ask a running node: `register`, `unregister`, `whereis`, `call`, `ls`, `members`, `status`, `configure`.
+//! The commands that ask a running node: `register`, `unregister`, `transfer`, `whereis`, `call`, `ls`, `members`, `status`, `configure`.
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::{
@@ -44,6 +44,9 @@ pub(crate) struct RegisterArgs {
     /// What the name says of itself, as FIELD=VALUE. May be given several times.
     #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
     meta: Vec<(String, String)>,
+    /// The name goes to another node when its own drains, where an echo actor takes it.
+    #[arg(long)]
+    moves: bool,
     #[command(flatten)]
     to: Args,
 }
@@ -78,6 +81,18 @@ fn said(fields: &[(String, String)]) -> Value {
 pub(crate) struct NameArgs {
     /// The name.
     name: String,
+    #[command(flatten)]
+    to: Args,
+}
+
+/// Arguments of `callsign transfer`.
+#[derive(clap::Args)]
+pub(crate) struct TransferArgs {
+    /// The name.
+    name: String,
+    /// The node that is to hold it.
+    #[arg(long = "to", value_name = "NODE")]
+    target: String,
     #[command(flatten)]
     to: Args,
 }
@@ -164,6 +179,9 @@ pub(crate) fn register(args: &RegisterArgs) -> ExitCode {
     if !args.meta.is_empty() {
         body["meta"] = said(&args.meta);
     }
+    if args.moves {
+        body["moves"] = true.into();
+    }
     args.to.post("/register", Work::Changes, body, |body| {
         format!("{} is registered on {}, token {}\n", text(body, "name"), text(body, "node"), body["token"])
     })
@@ -182,6 +200,43 @@ pub(crate) fn unregister(args: &NameArgs) -> ExitCode {
     args.to.post("/unregister", Work::Changes, json!({"name": args.name}), |body| {
         format!("{} is free from position {}\n", text(body, "name"), body["position"])
     })
+}
+
+/// Has a name go to another node: whichever node is asked, the one that holds the name is told.
+pub(crate) fn transfer(args: &TransferArgs) -> ExitCode {
+    args.to.print(asked_of_the_holder(args), Work::Changes, |body| {
+        format!("{} is held on {}, token {}\n", text(body, "name"), text(body, "node"), body["token"])
+    })
+}
+
+fn asked_of_the_holder(args: &TransferArgs) -> Result<Answer> {
+    let client = args.to.client()?;
+    let registry = args.to.registry.as_deref().map(|registry| ("registry", registry));
+    let wait = args.to.wait_ms().to_string();
+    let mut query = vec![("name", args.name.as_str()), ("consistent", "true"), ("wait_ms", &wait)];
+    query.extend(registry);
+    let found = client.get("/whereis", &query)?;
+    if !found.is_ok() || found.body["node"] == args.target.as_str() {
+        return Ok(found);
+    }
+    let status = client.get("/status", &registry.into_iter().collect::<Vec<_>>())?;
+    if !status.is_ok() {
+        return Ok(status);
+    }
+    let holder = found.body["node"].as_str().context("the node does not say who holds the name")?;
+    let client = if status.body["node"] == holder {
+        client
+    } else {
+        let admin = list(&status.body, "members").iter().find(|member| member["node"] == holder);
+        let admin = admin.and_then(|member| member["admin"].as_str());
+        let admin = admin.with_context(|| {
+            format!("{holder} holds the name, and does not say where it is administered: give that as --node")
+        })?;
+        args.to.client_of(&admin.parse().map_err(anyhow::Error::msg)?)?
+    };
+    let mut body = json!({"name": args.name, "to": args.target, "wait_ms": args.to.wait_ms()});
+    body["registry"] = args.to.registry.clone().into();
+    client.post("/transfer", &body)
 }
 
 /// Says who holds a name.
@@ -378,9 +433,14 @@ impl Args {
     }
 
     pub(super) fn client(&self) -> Result<Client> {
+        self.client_of(&self.node)
+    }
+
+    /// Another node, which takes the same token.
+    fn client_of(&self, node: &NodeUrl) -> Result<Client> {
         let token = self.token_file.as_deref().map(Token::read).transpose();
         let token = token.map_err(|error| Usage(format!("{error:#}")))?;
-        Ok(Client::new(&self.node, self.wait).with_token(token.as_ref()))
+        Ok(Client::new(node, self.wait).with_token(token.as_ref()))
     }
 
     fn print(&self, answered: Result<Answer>, work: Work, print: impl FnOnce(&Value) -> String) -> ExitCode {

@@ -133,6 +133,7 @@ async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) 
     let kept = tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
     out.say(&ready_line(args, admin, &registry));
 
+    let _receiving = hosted.receive();
     let (left, leaving) = watch::channel(false);
     let mut has_left = leaving.clone();
     let routes = admin::routes(hosted, left.clone(), access, metrics);

@@ -15,6 +15,7 @@ mod decided;
 mod duties;
 mod gives;
 mod groups;
+mod offers;
 mod queued;
 mod reconcile;
 mod session;
@@ -43,11 +44,12 @@ use self::{
     duties::{Duties, Duty},
     gives::Gives,
     groups::Places,
+    offers::Offers,
     queued::{Queued, Queues},
     starts::Starts,
     takes::Takes,
 };
-pub(crate) use self::{starts::Starter, takes::Wanted};
+pub(crate) use self::{offers::decline, starts::Starter, takes::Wanted};
 use crate::{
     core::{
         entry::Entry,
@@ -174,6 +176,7 @@ pub(crate) struct Host {
     places: Places,
     takes: Takes,
     gives: Gives,
+    offers: Offers,
     /// Whether this member's row said that it is synced, when it was last looked at. Otherwise it takes no name: the others may find
     /// that nobody has a base, and begin with an empty table.
     is_synced: bool,
@@ -203,6 +206,7 @@ impl Host {
             places: Places::default(),
             takes: Takes::default(),
             gives: Gives::default(),
+            offers: Offers::default(),
             is_synced: false,
             is_lapsed: false,
             differ_since: None,
@@ -490,6 +494,7 @@ impl Host {
             self.by_actor.entry(actor).or_default().insert(name.clone());
         }
         self.places.begins(&name);
+        self.offers.holds(&name, &claim);
         self.claims.insert(name, claim);
     }
 
@@ -559,7 +564,10 @@ impl Host {
 
     /// Whether time has to pass for something to happen.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.is_asking() || self.starts.is_waiting() || self.takes.count() + self.gives.count() > 0
+        self.is_asking()
+            || self.starts.is_waiting()
+            || self.takes.count() + self.gives.count() > 0
+            || self.offers.is_waiting()
     }
 
     /// Whether something is undecided, or waits for what is.

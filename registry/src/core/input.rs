@@ -26,9 +26,12 @@ use crate::{
         meta::Meta,
         name::Name,
         select::Select,
+        taking::{Decline, Offered},
         watch::{Given, WatchId},
     },
-    error::{ConsistentError, NotStarted, RegisterError, TakeError, UnregisterError, UpdateError},
+    error::{
+        ConsistentError, NotStarted, OfferError, RegisterError, TakeError, UnregisterError, UpdateError,
+    },
 };
 
 /// A reading of the node's clock, and of its session at the same moment.
@@ -149,6 +152,11 @@ pub enum Call {
         on_lapse: OnLapse,
         on_take: OnTake,
     },
+    /// To offer a name of this node to another one, which may take it.
+    Offer {
+        name: Name,
+        to: NodeName,
+    },
     /// To hold a name, and then start the actor that holds it: unless somebody else does. `limit`: how long that may take.
     /// `patience`: how long others may take.
     Start {
@@ -206,6 +214,7 @@ impl Call {
             Self::Join { group, .. } => Silence::Register { name: group.key().clone() },
             Self::Start { name, .. } => Silence::Start { name: name.clone() },
             Self::Take { name, .. } => Silence::Take { name: name.clone() },
+            Self::Offer { name, .. } => Silence::Offer { name: name.clone() },
             Self::Unregister { name } | Self::Withdraw { name, .. } => {
                 Silence::Unregister { name: name.clone() }
             }
@@ -225,6 +234,7 @@ pub enum Silence {
     Register { name: Name },
     Start { name: Name },
     Take { name: Name },
+    Offer { name: Name },
     Unregister { name: Name },
     Update { name: Name },
     Consistent,
@@ -242,6 +252,9 @@ impl Silence {
             Self::Register { name } => Answer::Registered(Err(unknown(name))),
             Self::Start { name } => Answer::Started(Err(unknown(name).into())),
             Self::Take { name } => Answer::Taken(Err(unknown(name).into())),
+            Self::Offer { name } => {
+                Answer::Offered(Err(OfferError::Unknown { name: name.to_string(), waited }))
+            }
             Self::Unregister { name } => {
                 Answer::Unregistered(Err(UnregisterError::Pending { name: name.to_string(), waited }))
             }
@@ -264,6 +277,8 @@ pub enum Answer {
     Registered(Result<Granted, RegisterError>),
     Started(Result<StartedAs, NotStarted>),
     Taken(Result<TakenAs, TakeError>),
+    /// The token under which the other node holds it.
+    Offered(Result<Position, OfferError>),
     Unregistered(Result<Position, UnregisterError>),
     /// The position of the change.
     Updated(Result<Position, UpdateError>),
@@ -352,6 +367,10 @@ pub enum Input {
     StartEnded { name: Name, claim: CallId, yielded: Yielded },
     /// What goes with a name that is to be given away, by this consent; or why it is not given.
     Given { name: Name, consent: u64, data: Result<Bytes, String> },
+    /// The application takes names of this kind from other nodes, or does not any more.
+    Receives { kind: Kind, does: bool },
+    /// It has not taken what a session offered by this number.
+    Declined { holder: Arc<SessionId>, number: u64, why: Decline },
     /// A watched actor has ended.
     ActorEnded { actor: u64 },
     /// Somebody watches, and has room for so many events.
@@ -453,6 +472,8 @@ pub enum Effect {
     Unflag { claim: CallId },
     /// Have the holder of this name say what goes with it, to an actor of that node: once.
     Give { name: Name, claim: CallId, consent: u64, to: NodeName },
+    /// Have the application make an actor that takes this name, or say why it does not: once.
+    Offered(Offered),
     /// The second call found what it asked for held by the claim of the first: whoever listens for it listens for that one.
     Same { claim: CallId, again: CallId },
     /// The claim that began with this call, of a place in a semaphore, holds it from here on, until it ends.

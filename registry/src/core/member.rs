@@ -40,7 +40,7 @@ use self::{ahead::Ahead, behind::Behind, drain::Drain, lineage::Told};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, Sources, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Caller, Change, Host, OnTake, Registrant, Starter, Surroundings, Wanted},
+    host::{Caller, Change, Host, OnTake, Registrant, Starter, Surroundings, Wanted, decline},
     input::{Answer, Call, CallId, Effect, Event, Input, Now, OpId, Tell, Turn},
     leader::{Leader, Outcome},
     log::CorruptBatch,
@@ -411,6 +411,8 @@ impl<T: Table> Member<T> {
             Input::Given { name, consent, data } => {
                 self.host.on_given(now, (name, consent), data, &self.replica, effects);
             }
+            Input::Receives { kind, does } => self.host.receives(kind, does),
+            Input::Declined { holder, number, why } => decline(&holder, number, why, effects),
             Input::ActorEnded { actor } => self.host.on_actor_ended(actor),
             Input::OpenWatch { id, select, from, room } => {
                 self.watchers.open(&mut self.replica, (id, select), from, room);
@@ -610,6 +612,7 @@ impl<T: Table> Member<T> {
                 let wanted = Wanted { token, actor, kind, on_lapse, on_take };
                 self.host.take(now, caller, name, wanted, &self.replica, effects);
             }
+            Call::Offer { name, to } => self.offer(caller, id, name, to, effects),
             Call::Start { name, kind, on_lapse, on_take, meta, limit, patience } => {
                 let until = now.time + patience;
                 let starter = Starter { kind, on_lapse, on_take, meta, limit, wait, until };
@@ -725,6 +728,7 @@ impl<T: Table> Member<T> {
             }
             !is_ready && !is_over
         });
+        self.proceed_offers(now, effects);
         self.drive_drain(now, effects);
     }
 
@@ -785,6 +789,7 @@ impl<T: Table> Member<T> {
             || self.catchup.is_busy()
             || self.host.is_busy()
             || sends_on
+            || self.host.has_more_to_offer()
             || self.watchers.owes()
         {
             return now;

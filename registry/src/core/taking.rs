@@ -7,6 +7,10 @@
 //!    | --Received--------------------------> |  asks the leader: from here on the log decides
 //!    | <---------------------------Refused-- |  at any time before that: for good
 //!    | --Over------------------------------> |  the taker does not want it any more
+//!
+//!  before all that, where the holder begins
+//!    | <-------------------------------Offer |  the holder's node drains, or somebody wants the name to go there
+//!    | --Declined--------------------------> |  and it is not taken
 //! ```
 
 use std::{sync::Arc, time::Duration};
@@ -41,6 +45,42 @@ pub enum Taking {
     Received { taker: Taker, consent: u64 },
     /// Taker to holder: it has no such request, or not any more.
     Over { taker: Taker },
+    /// Holder to whoever may take the name.
+    Offer(Offered),
+    /// The answer, unless the name is asked for: this offer of that session comes to nothing.
+    Declined { holder: Arc<SessionId>, number: u64, why: Decline },
+}
+
+/// A name that its holder offers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Offered {
+    pub holder: Arc<SessionId>,
+    /// Of the offer: no two of a session have the same.
+    pub number: u64,
+    pub name: Name,
+    pub token: Position,
+    pub kind: Kind,
+}
+
+/// Why a node did not take a name that it was offered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum Decline {
+    /// No receiver is registered there for what its holder takes.
+    #[error("no receiver is registered there for such actors")]
+    NoReceiver,
+    /// It is about to leave itself.
+    #[error("it is about to leave itself")]
+    Draining,
+    /// Its session is not trusted, or it does not have all names yet.
+    #[error("it is not ready")]
+    NotReady,
+    /// Its receiver made no actor, or the actor did not get the name.
+    #[error("its receiver did not take it: {reason}")]
+    Failed {
+        /// Why; 200 bytes of it.
+        reason: String,
+    },
 }
 
 /// Why a name was not given. Its holder keeps it.

@@ -22,7 +22,9 @@ use crate::{
         input::{Answer, Event, StartedAs},
         message::{BadMessage, Message},
     },
-    error::{ConsistentError, NotStarted, RegisterError, TakeError, UnregisterError, UpdateError},
+    error::{
+        ConsistentError, NotStarted, OfferError, RegisterError, TakeError, UnregisterError, UpdateError,
+    },
     status::Status,
 };
 
@@ -149,6 +151,8 @@ impl OfRegistry {
             Answer::Started(Err(error)) => ("start", not_started(error)),
             Answer::Taken(Ok(_)) => ("take", "taken"),
             Answer::Taken(Err(error)) => ("take", not_taken(error)),
+            Answer::Offered(Ok(_)) => ("offer", "moved"),
+            Answer::Offered(Err(error)) => ("offer", not_moved(error)),
             Answer::Unregistered(Ok(_)) => ("unregister", "freed"),
             Answer::Unregistered(Err(error)) => ("unregister", not_freed(error)),
             Answer::Updated(Ok(_)) => ("update", "updated"),
@@ -395,6 +399,23 @@ fn not_taken(error: &TakeError) -> &'static str {
         TakeError::Refused { .. } => "refused",
         TakeError::Gone { .. } => "gone",
         TakeError::Behind { .. } => "behind",
+    }
+}
+
+fn not_moved(error: &OfferError) -> &'static str {
+    match error {
+        OfferError::BadName(_) => "bad_name",
+        OfferError::NotHeldHere { .. } => "not_held_here",
+        OfferError::NotGiven { .. } => "not_given",
+        OfferError::Busy { .. } => "busy",
+        OfferError::NoSuchMember { .. } => "no_such_member",
+        OfferError::NotReady { .. } => "not_ready",
+        OfferError::Declined { .. } => "declined",
+        OfferError::Silent { .. } => "silent",
+        OfferError::Lapsed => "lapsed",
+        OfferError::Unknown { .. } => "unknown",
+        OfferError::Left => "left",
+        OfferError::Failed(_) => "failed",
     }
 }
 

@@ -130,6 +130,16 @@ impl RegisterOptions {
         Self { when_taken: WhenTaken::give(give), ..self }
     }
 
+    /// As [`give`](Self::give); and when this node [drains](Registry::drain), the name is offered to the nodes that have a
+    /// [receiver](Registry::receive) for such actors.
+    #[must_use]
+    pub fn offer<F>(self, give: impl Fn(HandedTo) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Vec<u8>, ActorProcessingErr>> + Send + 'static,
+    {
+        Self { when_taken: WhenTaken::offer(give), ..self }
+    }
+
     /// What the actor says of itself.
     #[must_use]
     pub fn meta(self, meta: Meta) -> Self {
@@ -517,15 +527,17 @@ impl Registry {
 
     /// Begins to leave, for every registry of the node: no new names are registered
     /// ([`RegisterError::Draining`](crate::RegisterError) says whom to ask), singletons of the node end here, and a
-    /// seat that it has is handed over. Everything else goes on: its names are held, may be given up, and looked up. There is
+    /// seat that it has is handed over. Names whose holders [offer](RegisterOptions::offer) them are offered to the nodes that have a
+    /// [receiver](Self::receive), 64 at a time. A node that declines one, or is silent for 1 s, is passed over for the next.
+    /// Everything else goes on: its names are held, may be given up, and looked up. There is
     /// no way back; [`leave`](Self::leave) comes next.
     ///
     /// Actors registered with [`WhenLapsed::Tell`] are told [`Notice::Draining`]; others see
     /// [`drain_started`](Self::drain_started). Between this and `leave` is the time to hand names over: give them up here
     /// and register them elsewhere.
     ///
-    /// Returns when another member serves, or nobody else could, or after
-    /// [`drain_timeout`](crate::Config::drain_timeout) (5 s); later if a singleton takes longer to
+    /// Returns when another member serves, or nobody else could, and no name is left that is on its way or could be taken; or after
+    /// [`drain_timeout`](crate::Config::drain_timeout) (5 s). Names that did not move are freed by `leave`. It returns later if a singleton takes longer to
     /// [stop](crate::Singleton::stop). May be called again.
     pub async fn drain(&self) -> Drained {
         self.node.drain().await

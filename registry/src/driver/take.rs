@@ -60,6 +60,9 @@ pub enum WhenTaken {
     /// the last word of this holder. An error, a panic, more than [`MAX_HANDED_BYTES`](crate::MAX_HANDED_BYTES) or more than 10 s until
     /// the other node has the data let the actor keep the name, and its checks pass again.
     Give(Gives),
+    /// The same; and when the node of the holder [drains](Registry::drain), the name is offered to the nodes that have a
+    /// [receiver](Registry::receive) for such actors.
+    Offer(Gives),
 }
 
 impl WhenTaken {
@@ -71,17 +74,30 @@ impl WhenTaken {
         Self::Give(Arc::new(move |to| give(to).boxed()))
     }
 
+    /// Gives the name, with what this function returns, and offers it when the node drains.
+    pub fn offer<F>(give: impl Fn(HandedTo) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Vec<u8>, ActorProcessingErr>> + Send + 'static,
+    {
+        Self::Offer(Arc::new(move |to| give(to).boxed()))
+    }
+
     pub(super) fn split(self) -> (OnTake, Option<Gives>) {
         match self {
             Self::Refuse => (OnTake::Refuse, None),
             Self::Give(gives) => (OnTake::Give, Some(gives)),
+            Self::Offer(gives) => (OnTake::Offer, Some(gives)),
         }
     }
 }
 
 impl fmt::Debug for WhenTaken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if matches!(self, Self::Refuse) { "Refuse" } else { "Give(..)" })
+        f.write_str(match self {
+            Self::Refuse => "Refuse",
+            Self::Give(_) => "Give(..)",
+            Self::Offer(_) => "Offer(..)",
+        })
     }
 }
 

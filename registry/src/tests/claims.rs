@@ -263,7 +263,7 @@ async fn nothing_is_kept_of_a_call_that_a_member_which_has_ended_does_not_answer
     node.clone().leave().await.unwrap();
     until("the member has ended", || node.shared.has_ended()).await;
     let register = asks_for("x", actor.get_id().pid());
-    assert_eq!(node.shared.register(register, TEST_DEADLINE, None, actor.get_cell()).await, None);
+    assert_eq!(node.shared.register(register, TEST_DEADLINE, Keeps::default(), actor.get_cell()).await, None);
     assert_eq!(node.shared.kept().0, 0);
 }
 

@@ -17,7 +17,7 @@ use crate::{
         name::Name,
         replica::Replica,
         table::RequestNumber,
-        taking::{Refusal, Taker, Taking},
+        taking::{Decline, Offered, Refusal, Taker, Taking},
         why::GivenUp,
     },
     fuzz::World,
@@ -130,6 +130,10 @@ fn messages() -> Vec<(&'static str, Message)> {
     ];
     let (taker, holder_of) =
         (Taker { session: session.clone(), number: RequestNumber(300) }, session.clone());
+    let declined = |why| {
+        let holder = session.clone();
+        Message::Take(Taking::Declined { holder, number: 3, why })
+    };
     let ask = Taking::Ask {
         taker: taker.clone(),
         holder: holder_of.clone(),
@@ -230,6 +234,20 @@ fn messages() -> Vec<(&'static str, Message)> {
         ),
         ("Take/Received", Message::Take(Taking::Received { taker: taker.clone(), consent: 3 })),
         ("Take/Over", Message::Take(Taking::Over { taker })),
+        (
+            "Take/Offer",
+            Message::Take(Taking::Offer(Offered {
+                holder: session.clone(),
+                number: 3,
+                name: "pricing".into(),
+                token: position,
+                kind: KIND,
+            })),
+        ),
+        ("Take/Declined", declined(Decline::NoReceiver)),
+        ("Take/Declined/draining", declined(Decline::Draining)),
+        ("Take/Declined/not-ready", declined(Decline::NotReady)),
+        ("Take/Declined/failed", declined(Decline::Failed { reason: "no room".into() })),
         ("RunHandoff", Message::RunHandoff { epoch }),
         ("HandoffDone", Message::HandoffDone { epoch }),
     ]

@@ -67,6 +67,25 @@ pub const MASKED: &[Masked] = &[
              test of `takers` sees it.",
     },
     Masked {
+        name: "silent-target-waited-for",
+        file: "registry/src/core/host/offers.rs",
+        what: "Waits for a node that does not answer an offer, and offers the name to no other.",
+        by: "The time of the drain: it ends, and the name is freed as ever. A test of `offers`, and one of whole nodes, see it.",
+    },
+    Masked {
+        name: "any-decline-passes-over",
+        file: "registry/src/core/host/offers.rs",
+        what: "Takes what a node says of one offer for an answer to another one.",
+        by: "The consent: a name that is offered to one node too many goes to whichever asks first, and the other is refused. A test of \
+             `offers` sees it.",
+    },
+    Masked {
+        name: "passed-over-on-its-way",
+        file: "registry/src/core/host/offers.rs",
+        what: "Offers a name to another node while it is on its way to the first one.",
+        by: "The consent, in the same way: there is one at a time. A test of `offers` sees it.",
+    },
+    Masked {
         name: "update-of-any-token",
         file: "registry/src/core/leader/decide.rs",
         what: "Updates a row whoever holds the name by now.",

@@ -1,10 +1,15 @@
 //! What a node may do, and may not, that is about to leave.
 
+use std::time::Duration;
+
 use callsign::cores::Drained;
-use callsign_store::ids::Incarnation;
+use callsign_store::ids::{Incarnation, NodeName};
 
 use super::{Check, Inner, Oracle, Outcome};
-use crate::world::{NodeId, World, name_of_id};
+use crate::world::{NodeId, OfferOut, World, name_of_id};
+
+/// After so long a node that was offered a name, and says nothing, is silent.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 impl Oracle {
     /// A process begins to drain.
@@ -12,6 +17,37 @@ impl Oracle {
         if let Some(inner) = self.edit() {
             let step = inner.step;
             inner.drains.entry(incarnation).or_insert(step);
+        }
+    }
+
+    /// It says that it has drained: what was offered has moved, or nobody took it.
+    pub(crate) fn drained_names(&mut self, world: &World, node: NodeId, drained: &Drained) {
+        if !matches!(drained, Drained::Led { .. } | Drained::Alone) || !world.setup.offers {
+            return;
+        }
+        let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else { return };
+        let (member, now) = (parts.core.member(), world.local(node));
+        let is_held =
+            |name: &callsign::Name, token| member.holds().any(|(held, _, at)| (held, at) == (name, token));
+        let view = member.view();
+        let may_take = |to: &NodeName| {
+            let row = view.members.get(to);
+            let stays =
+                row.is_some_and(|row| row.synced && !row.draining && view.sessions.is_open(&row.session));
+            stays && member.is_linked(to)
+        };
+        // One that went down has lost what was on it.
+        let is_linked_as_then = |offer: &OfferOut| parts.link_of.get(&offer.to).copied() == offer.link;
+        self.count(Check::DrainedMoved);
+        let is_waited_for = |offer: &&OfferOut| {
+            let is_answered = offer.is_declined || !is_held(&offer.name, offer.token);
+            let is_late = now >= offer.sent + SILENT_AFTER;
+            !is_answered && !is_late && may_take(&offer.to) && is_linked_as_then(offer)
+        };
+        if let Some(offer) = parts.offers.values().find(is_waited_for) {
+            self.fail(Check::DrainedMoved, || {
+                format!("node {node} has drained, and this is open: {offer:?}")
+            });
         }
     }
 

@@ -46,6 +46,9 @@ impl Inner {
         if let Some(span) = self.spans.iter_mut().find(|span| span.name == name && span.to.is_none()) {
             span.to = Some(position);
         }
+        if was.session != holder.session && self.drains.contains_key(&was.session.incarnation) {
+            self.counts.add(Check::DrainMoves, 1);
+        }
         self.moved.done.push((name, token, position, holder.actor));
         self.truth.insert(name, holder.clone());
         self.spans.push(Span { name, holder, to: None, given_up: None });

@@ -69,6 +69,8 @@ pub enum Scenario {
     Failing,
     /// Nodes whose certificates say which names they may hold, and whether they lead; and certificates that are replaced.
     Permitted,
+    /// Nodes that drain, and whose names go to others meanwhile.
+    Moving,
     /// Clocks that drift apart faster than was promised. Must break P1.
     Drift,
 }
@@ -88,8 +90,11 @@ impl Scenario {
             | Check::DrainerElected
             | Check::DrainedLed
             | Check::DrainedAlone
-            | Check::DrainedLate => self == Self::Draining,
-            Check::DrainKnown | Check::DrainSaid => matches!(self, Self::Draining | Self::Parting),
+            | Check::DrainedLate => matches!(self, Self::Draining | Self::Moving),
+            Check::DrainKnown | Check::DrainSaid => {
+                matches!(self, Self::Draining | Self::Parting | Self::Moving)
+            }
+            Check::DrainedMoved | Check::DrainMoves => self == Self::Moving,
             Check::BuiltOnNewer => self == Self::Versions,
             Check::Configured | Check::RankedFirst => self == Self::Configured,
             Check::AskedAgain => self == Self::Callers,

@@ -430,6 +430,31 @@ impl Scenario {
                 profile.aim = rng.below(3) * 300;
                 profile.steps = 400;
             }
+            Self::Moving => {
+                profile.offers = true;
+                profile.own_names = 1 + rng.index(2);
+                profile.nodes = 3 + rng.index(2);
+                profile.names = 8;
+                profile.faults = Faults {
+                    crash: rng.below(3),
+                    start: 20,
+                    pause: rng.below(4),
+                    block: rng.below(6),
+                    cut: rng.below(4),
+                    outage: rng.below(3),
+                    lapse: rng.below(2),
+                    land: 2,
+                    ..Faults::default()
+                };
+                profile.fault = 25;
+                profile.budget = 14;
+                profile.call = 150;
+                profile.aim = rng.below(2) * 300;
+                profile.work.register = 40;
+                profile.work.drain = [4, 12][rng.index(2)];
+                profile.steps = 400;
+                profile.hold = rng.below(3) * 10;
+            }
             Self::Drift => {
                 // Few things but registrations, so that a name of a session that was closed is soon another's.
                 profile.work =

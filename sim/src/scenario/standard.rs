@@ -77,5 +77,6 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         most_ops: usize::MAX,
         permits: Vec::new(),
         own_names: 64,
+        offers: false,
     }
 }

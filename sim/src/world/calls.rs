@@ -231,7 +231,11 @@ impl World {
         // Most say nothing of themselves.
         let meta = (self.next_call % 4 == 1).then(|| said(self.next_call));
         // Some give their names to nobody.
-        let on_take = if self.next_call.is_multiple_of(5) { OnTake::Refuse } else { OnTake::Give };
+        let on_take = match self.next_call {
+            nth if nth.is_multiple_of(5) => OnTake::Refuse,
+            nth if self.setup.offers && !nth.is_multiple_of(7) => OnTake::Offer,
+            _ => OnTake::Give,
+        };
         let mut taken = None;
         let (call, actor) = match want {
             Want::Register { stops, .. } => {
@@ -397,6 +401,7 @@ impl World {
     /// A client hears the answer to its call. `is_claim` says that what was granted has not ended meanwhile.
     pub(super) fn answer_client(&mut self, node: NodeId, call: CallId, answer: Answer, is_claim: bool) {
         let asked = self.asked.remove(&call);
+        self.answer_offered(node, call, asked.as_ref(), &answer);
         match answer {
             Answer::Left if asked.is_none() => {
                 if let Some(incarnation) = self.process(node).map(|process| process.incarnation) {
@@ -410,6 +415,7 @@ impl World {
                 let mut oracle = std::mem::take(&mut self.oracle);
                 oracle.drained(node, incarnation, &drained);
                 oracle.drained_row(self, node, &drained);
+                oracle.drained_names(self, node, &drained);
                 self.oracle = oracle;
                 let registry = self.setup.registry.clone();
                 return self.step_leaving(node, LeavingInput::Drained(registry, drained));

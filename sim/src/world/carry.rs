@@ -179,6 +179,7 @@ impl World {
 
     fn step_member(&mut self, node: NodeId, input: Input) {
         self.note_links(node, &input);
+        self.note_declined(node, &input);
         self.note_starts(node, &input);
         let owed = self.process(node).and_then(|process| owed(process, &input));
         let begin = self.asked(node).len();
@@ -345,6 +346,7 @@ impl World {
         match effect {
             Effect::Send { to, link, message } => {
                 self.check_flagged(node, &message);
+                self.note_offer(node, &to, link.map(LinkId), &message);
                 self.send(node, to, link.map(LinkId), message);
             }
             Effect::Read { id, reads } => {
@@ -396,6 +398,7 @@ impl World {
             }
             Effect::Suspend { claim } => self.suspend(node, claim),
             Effect::Unflag { claim } => self.unflag(node, claim),
+            Effect::Offered(offered) => self.take_offered(node, &offered),
             Effect::Give { name, claim, consent, to } => self.give(node, name, (claim, consent), &to),
             // Whoever listens changes nothing here, the session was told by the core, and readers were judged.
             Effect::Same { .. } | Effect::Suspect { .. } | Effect::Given { .. } => {}

@@ -16,7 +16,7 @@ use callsign_elector::{
 };
 use callsign_store::{
     CommitOutcome, Key, Proof, Read, ReadResult, StoreError, Time, Transaction, Version,
-    ids::{Incarnation, NodeName, Position, SessionNumber},
+    ids::{Incarnation, NodeName, Position, SessionId, SessionNumber},
 };
 use callsign_transport::{LinkId, cores::Links};
 
@@ -24,7 +24,7 @@ use crate::{oracle::Check, shared::Shared};
 
 use crate::rng::Rng;
 
-use super::{CoreId, NameId, NodeId, World, starts::Running, watching::Readers};
+use super::{CoreId, NameId, NodeId, World, moves::OfferOut, starts::Running, watching::Readers};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
 const MOST_STEPS: u32 = 10_000;
@@ -119,6 +119,10 @@ pub struct Parts {
     pub acting: BTreeMap<CallId, Acting>,
     /// Of claims whose names are on their way to other actors: what may be acted on again if the name stays.
     pub suspended: BTreeMap<CallId, Option<Acting>>,
+    /// The names that the member has offered last, by the number of the offer.
+    pub offers: BTreeMap<u64, OfferOut>,
+    /// The calls of actors that take what was offered: the holder's session, and the number of the offer.
+    pub offered: BTreeMap<CallId, (Arc<SessionId>, u64)>,
     /// The readers of watches here.
     pub readers: Readers,
 }
@@ -294,10 +298,16 @@ impl World {
             yielded: BTreeSet::new(),
             acting: BTreeMap::new(),
             suspended: BTreeMap::new(),
+            offers: BTreeMap::new(),
+            offered: BTreeMap::new(),
             readers: Readers::default(),
         };
         let Some(process) = self.process_mut(node) else { return };
         process.parts = Some(parts);
+        if self.setup.offers {
+            self.receive(node);
+        }
+        let Some(process) = self.process_mut(node) else { return };
         let mut effects = Vec::new();
         if !process.node.join(&registry, &mut effects) {
             return;

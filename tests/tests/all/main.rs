@@ -17,6 +17,7 @@ mod incarnations;
 mod licences;
 mod links;
 mod metrics;
+mod moving;
 mod namespaces;
 mod outage;
 mod output;

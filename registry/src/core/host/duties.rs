@@ -308,6 +308,7 @@ impl Host {
                 }
                 let claim = self.claims.remove(&name)?;
                 self.gives.forget(&name);
+                self.offers.forget(&name);
                 self.claims_digest ^= digest(&name, claim.position);
                 Some((name, claim))
             });

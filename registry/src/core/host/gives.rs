@@ -49,6 +49,8 @@ pub enum OnTake {
     Refuse,
     /// It is, with data.
     Give,
+    /// It is, and it is offered to others when the node drains.
+    Offer,
 }
 
 /// A name that is on its way.
@@ -151,6 +153,15 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
+        let taking = match taking {
+            Taking::Offer(offered) if offered.holder.node == *from => {
+                return self.on_offered(now, offered, effects);
+            }
+            Taking::Declined { holder, number, why } => {
+                return self.on_declined(from, &holder, number, why);
+            }
+            taking => taking,
+        };
         // What is lost by this is said again.
         if self.is_busy() {
             return;
@@ -355,6 +366,7 @@ impl Host {
 
     /// The claim of a name ends, so that it goes to nobody, unless the leader was asked already.
     pub(super) fn end_giving(&mut self, name: &Name, effects: &mut Vec<Effect>) {
+        self.offers.forget(name);
         let Some(giving) = self.gives.end(name) else { return };
         if giving.stage != Stage::Deciding {
             self.refuse_taker(giving.taker, Refusal::NotHeld, effects);

@@ -384,6 +384,7 @@ impl Host {
             (Verdict::Granted { token, revision }, Some(claim), Some(session)) => {
                 claim.revision = *revision;
                 let (claim, token, revision) = (claim.clone(), *token, *revision);
+                self.offers.holds(&open.name, &claim);
                 self.tell_of_leaving(&claim, effects);
                 Ok(StartedAs::Ours(Granted { token, revision, session, claim: claim.id }))
             }

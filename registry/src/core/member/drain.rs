@@ -10,8 +10,8 @@
 //! ```
 //!
 //! From the first step on no new name is registered here; everything else is answered as before, and the names of the
-//! node's own actors are held. Names come last: they are given up when another member leads and is heard to serve, so
-//! that whoever asks for them next is answered at once.
+//! node's own actors are held, but those that other members take. Names come last: they are given up when another member leads and is
+//! heard to serve, so that whoever asks for them next is answered at once.
 //!
 //! Promises: each step ends within the time that was given for it, whatever the store and the others do; a seat that
 //! somebody else could have is not left to be found empty. Does not promise that it was taken: see [`Drained`].
@@ -32,6 +32,8 @@ pub(super) struct Sight {
     pub(super) has_successor: bool,
     /// Registrations that were asked for here are undecided.
     pub(super) is_registering: bool,
+    /// Names of this node are on their way to others, or are to be offered to them.
+    pub(super) is_offering: bool,
     /// Any request of this node is.
     pub(super) is_asking: bool,
 }
@@ -116,7 +118,7 @@ impl Drain {
             Stage::HandingOver { until, callers } => {
                 let drained = match &sight.led_by {
                     _ if now >= *until => Drained::TimedOut,
-                    _ if sight.is_registering => return Next::Wait,
+                    _ if sight.is_registering || sight.is_offering => return Next::Wait,
                     Some(by) if sight.is_known => Drained::Led { by: by.clone() },
                     _ if !sight.has_successor => Drained::Alone,
                     _ => return Next::Wait,
@@ -150,7 +152,14 @@ mod tests {
 
     /// This member leads, and somebody else could.
     fn leading() -> Sight {
-        Sight { is_known: true, led_by: None, has_successor: true, is_registering: false, is_asking: false }
+        Sight {
+            is_known: true,
+            led_by: None,
+            has_successor: true,
+            is_registering: false,
+            is_offering: false,
+            is_asking: false,
+        }
     }
 
     fn begun() -> Drain {
@@ -195,6 +204,17 @@ mod tests {
         let mut drain = begun();
         assert_eq!(drain.proceed(EARLY, &Sight { is_registering: true, ..alone.clone() }), Next::Wait);
         assert_eq!(drain.proceed(EARLY, &alone), told(Drained::Alone));
+    }
+
+    #[test]
+    fn names_that_are_offered_are_waited_for_and_no_longer_than_it_may() {
+        let offering = Sight { is_offering: true, led_by: Some(b()), ..leading() };
+        let mut drain = begun();
+        assert_eq!(drain.proceed(EARLY, &offering), Next::Wait);
+        assert_eq!(drain.proceed(BY, &offering), told(Drained::TimedOut));
+        let mut drain = begun();
+        let offered = Sight { is_offering: false, ..offering };
+        assert_eq!(drain.proceed(EARLY, &offered), told(Drained::Led { by: b() }));
     }
 
     #[test]

@@ -6,10 +6,13 @@ use callsign_elector::record::MemberRow;
 use callsign_store::planted;
 
 use super::{
-    Answer, Behind, CallId, Effect, Event, Member, Now, Table, Tell,
+    Answer, Behind, CallId, Caller, Effect, Event, Member, NodeName, Now, Table, Tell,
     drain::{Next, Sight},
 };
-use crate::error::Elsewhere;
+use crate::{
+    core::name::Name,
+    error::{Elsewhere, OfferError},
+};
 
 impl<T: Table> Member<T> {
     /// Whether no new names are registered here any more, because the node is about to leave.
@@ -33,6 +36,7 @@ impl<T: Table> Member<T> {
                 self.host.drop_all_claims(effects);
             }
             self.host.turn_away(self.others());
+            self.host.begin_offers();
         }
         self.go_on_draining(now, next, effects);
     }
@@ -49,6 +53,7 @@ impl<T: Table> Member<T> {
         match next {
             Next::Wait => {}
             Next::Tell(callers, drained) => {
+                self.host.end_offers();
                 effects.push(Effect::Event(Event::Drained { drained: drained.clone() }));
                 effects.extend(callers.into_iter().map(|call| {
                     let answer = Answer::Drained(drained.clone());
@@ -78,6 +83,32 @@ impl<T: Table> Member<T> {
         }
     }
 
+    /// A caller wants a name of this node to go to another one.
+    pub(super) fn offer(
+        &mut self,
+        caller: Caller,
+        call: CallId,
+        name: Name,
+        to: NodeName,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.view.members.contains_key(&to) {
+            return self.host.offer(caller, name, to);
+        }
+        let answer = Answer::Offered(Err(OfferError::NoSuchMember { node: to }));
+        effects.push(Effect::Answer { call, answer });
+    }
+
+    /// Goes on with the names that this node offers to others.
+    pub(super) fn proceed_offers(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if !self.host.has_offers() {
+            return;
+        }
+        let may_take = |node: &&NodeName| self.view.members.get(*node).is_some_and(|row| self.stays(row));
+        let targets: Vec<NodeName> = self.linked.iter().filter(may_take).cloned().collect();
+        self.host.proceed_offers(now, &targets, &self.replica, effects);
+    }
+
     fn sight(&self) -> Sight {
         let me = &self.config.me;
         let own = self.view.members.get(me).filter(|row| Some(row.token) == self.view.me);
@@ -87,6 +118,7 @@ impl<T: Table> Member<T> {
             led_by: self.leader().map(|(_, node)| node).filter(|node| *node != me).cloned(),
             has_successor: others.any(|row| self.stays(row) && row.priority != 0),
             is_registering: self.host.is_registering(),
+            is_offering: self.host.is_offering() && !planted!("drained-before-names-moved"),
             is_asking: self.host.is_asking() || self.reads.is_waiting(),
         }
     }

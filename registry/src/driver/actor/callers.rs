@@ -32,6 +32,7 @@ use crate::{
     driver::{
         inbox::Inbox,
         outage::Outage,
+        receive::Receivers,
         shared::{SharedTable, TableReader},
         start::Slot,
         take::Gives,
@@ -105,6 +106,8 @@ pub(crate) struct Shared {
     pub(crate) watches: Watching,
     /// The callers that wait for a place in a semaphore.
     pub(crate) holding: Holding,
+    /// What the application does with names that other nodes offer.
+    pub(crate) receivers: Receivers,
     /// The actors that hold a name or ask for one.
     pub(super) watched: Watched,
     pub(super) failure: OnceLock<NodeFailure>,
@@ -140,6 +143,7 @@ impl Shared {
             yields: Mutex::default(),
             watches: Watching::default(),
             holding: Holding::default(),
+            receivers: Receivers::default(),
             watched: Watched::default(),
             failure: OnceLock::new(),
             next_call: AtomicU64::new(1),

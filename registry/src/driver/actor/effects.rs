@@ -14,7 +14,7 @@ use crate::{
         message::Message,
         registry::RegistryEffect,
     },
-    driver::{metrics::OfCommit, start, take},
+    driver::{metrics::OfCommit, receive, start, take},
 };
 
 impl Driver {
@@ -76,6 +76,7 @@ impl Driver {
             Effect::Give { name, claim, consent, to } => {
                 take::give(&self.supervisor, &self.shared, name, (claim, consent), to);
             }
+            Effect::Offered(offered) => receive::begin(&self.supervisor, &self.shared, offered),
             Effect::Holds { claim } => self.shared.holding.holds(claim),
             Effect::Same { claim, again } => self.shared.same(claim, again),
             Effect::Forget { claim } => self.shared.forget(claim),

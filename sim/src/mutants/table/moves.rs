@@ -58,6 +58,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("data-of-a-taker-not-kept", "registry/src/core/host/takes.rs")
         .does("Says that it has the data that go with a name, and has not kept them.")
         .found("standard", 2_000, TRANSFER),
+    mutant("drained-before-names-moved", "registry/src/core/member/leaving.rs")
+        .does("Says that it has drained while names that it has offered are yet to be asked for.")
+        .found("moving", 2_000, TRANSFER),
     mutant("speaks-after-it-left", "registry/src/core/member.rs")
         .does("Takes its session up again after it left, and says of names what it does not know any more.")
         .found("traces/refused-by-who-has-left", 1, TRANSFER),

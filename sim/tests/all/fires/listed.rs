@@ -23,6 +23,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::StartOver, "planted defects of features: start-outlives-lapse"),
     (Check::StartAwaited, "planted defects of features: start-awaited-for-ever"),
     (Check::MoveWhole, "planted defects of moves: data-of-a-taker-not-kept"),
+    (Check::DrainedMoved, "planted defects of moves: drained-before-names-moved"),
     (Check::LeavesForGood, "planted defects of losses: raised-while-leaving"),
     (Check::WentBack, "only counted"),
     (Check::RaisedForALoss, "planted defects of losses: raises-a-day-late"),

@@ -1,0 +1,304 @@
+use std::collections::BTreeMap;
+
+use callsign_store::ids::{Incarnation, SessionNumber};
+
+use super::*;
+use crate::core::{
+    host::{CallId, Change, OnLapse, RequestNumber, Surroundings},
+    message::Verdict,
+    taking::Taker,
+};
+
+type Rows = BTreeMap<Name, Row>;
+
+fn node(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+fn session(name: &str) -> Arc<SessionId> {
+    Arc::new(SessionId { node: node(name), incarnation: Incarnation(1), number: SessionNumber(1) })
+}
+
+/// A host of node a, which holds names and offers them.
+struct Holder {
+    host: Host,
+    replica: Replica<Rows>,
+    now: Now,
+    targets: Vec<NodeName>,
+}
+
+impl Holder {
+    fn new(names: usize) -> Self {
+        let mut replica = Replica::new(node("a"), Rows::new());
+        replica.base_on_nothing();
+        let now = Now { time: Time(Duration::from_secs(100)), trusted: Some(SessionNumber(1)) };
+        let targets = vec![node("b"), node("c")];
+        let mut holder = Self { host: Host::new(), replica, now, targets };
+        holder.host.on_session_opened(SessionId::clone(&session("a")));
+        holder.settle();
+        (0..names).for_each(|nth| holder.holds(nth, Kind(7)));
+        holder
+    }
+
+    fn holds(&mut self, nth: usize, kind: Kind) {
+        let id = u64::try_from(nth).unwrap();
+        let (position, on_lapse, on_take) = (Position(1), OnLapse::Stop, OnTake::Offer);
+        let (id, actor) = (CallId(id), Some(id));
+        let claim = Claim { id, actor, kind, position, revision: position, on_lapse, on_take };
+        self.host.claim(name(nth), claim);
+    }
+
+    fn settle(&mut self) {
+        while self.host.is_busy() {
+            self.host.proceed(self.now, 2, &self.replica, &mut Vec::new());
+        }
+    }
+
+    fn draining(names: usize) -> Self {
+        let mut holder = Self::new(names);
+        holder.host.begin_offers();
+        holder
+    }
+
+    /// What is offered now: to whom, by which number, and which name.
+    fn offers(&mut self) -> Vec<(String, u64, String)> {
+        let mut effects = Vec::new();
+        self.host.proceed_offers(self.now, &self.targets, &self.replica, &mut effects);
+        let offered = effects.into_iter().map(|effect| match effect {
+            Effect::Send { to, message: Message::Take(Taking::Offer(of)), .. } => {
+                assert_eq!((&*of.holder, of.token), (&*session("a"), Position(1)));
+                (to.to_string(), of.number, of.name.to_string())
+            }
+            other => panic!("{other:?}"),
+        });
+        offered.collect()
+    }
+
+    fn declines(&mut self, from: &str, number: u64, why: Decline) {
+        let taking = Taking::Declined { holder: session("a"), number, why };
+        self.hears(from, taking);
+    }
+
+    fn hears(&mut self, from: &str, taking: Taking) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.host.on_taking(self.now, &node(from), taking, &self.replica, &mut effects);
+        effects
+    }
+
+    fn waits(&mut self, time: Duration) {
+        self.now.time = self.now.time + time;
+    }
+}
+
+fn name(nth: usize) -> Name {
+    format!("n{nth:03}").into()
+}
+
+fn offer(to: &str, number: u64, nth: usize) -> (String, u64, String) {
+    (to.to_owned(), number, name(nth).to_string())
+}
+
+fn failed() -> Decline {
+    Decline::Failed { reason: "no room".into() }
+}
+
+#[test]
+fn so_many_are_offered_at_once_to_each_in_turn_and_another_when_one_has_gone() {
+    let mut holder = Holder::draining(100);
+    let first = holder.offers();
+    assert_eq!(first.len(), OFFERED_AT_ONCE);
+    assert_eq!(first[..3], [offer("b", 1, 0), offer("c", 2, 1), offer("b", 3, 2)]);
+    assert_eq!(holder.offers(), [], "each once");
+    for nth in [3, 40] {
+        holder.host.end_claim(&name(nth), None, &mut Vec::new());
+    }
+    assert_eq!(holder.offers(), [offer("b", 65, 64), offer("c", 66, 65)]);
+    holder.host.end_claim(&name(90), None, &mut Vec::new());
+    for nth in 0..90 {
+        holder.host.end_claim(&name(nth), None, &mut Vec::new());
+    }
+    let rest = holder.offers();
+    assert_eq!(rest.len(), 9, "what has ended is not offered: {rest:?}");
+    assert!(holder.host.is_offering());
+    (91..100).for_each(|nth| _ = holder.host.end_claim(&name(nth), None, &mut Vec::new()));
+    assert_eq!(holder.offers(), []);
+    assert!(!holder.host.is_offering() && !holder.host.has_offers());
+}
+
+#[test]
+fn a_node_that_is_silent_is_passed_over_and_asked_for_nothing_more() {
+    let mut holder = Holder::draining(2);
+    assert_eq!(holder.offers(), [offer("b", 1, 0), offer("c", 2, 1)]);
+    holder.host.end_claim(&name(1), None, &mut Vec::new());
+    holder.waits(Duration::from_millis(999));
+    assert_eq!(holder.offers(), []);
+    holder.waits(Duration::from_millis(1));
+    assert_eq!(holder.offers(), [offer("c", 3, 0)]);
+    holder.holds(2, Kind(7));
+    assert_eq!(holder.offers(), [offer("c", 4, 2)], "not to b, which was silent");
+    holder.waits(SILENT_AFTER);
+    assert_eq!(holder.offers(), [], "nobody is left");
+    assert!(!holder.host.is_offering());
+    assert!(holder.host.claims().contains_key("n000"), "it stays");
+}
+
+#[test]
+fn an_answer_counts_for_the_offer_that_it_answers() {
+    let mut holder = Holder::draining(2);
+    assert_eq!(holder.offers(), [offer("b", 1, 0), offer("c", 2, 1)]);
+    holder.declines("b", 1, failed());
+    holder.declines("b", 1, failed());
+    assert_eq!(holder.offers(), [offer("c", 3, 0)]);
+    // Late, again, of somebody else, and of another session.
+    holder.declines("b", 1, failed());
+    holder.declines("b", 3, failed());
+    holder.declines("c", 77, failed());
+    let other = SessionId { number: SessionNumber(2), ..SessionId::clone(&session("a")) };
+    holder.hears("c", Taking::Declined { holder: Arc::new(other), number: 3, why: failed() });
+    assert_eq!(holder.offers(), []);
+    holder.declines("c", 3, failed());
+    assert_eq!(holder.offers(), [], "nobody is left for it");
+    assert!(holder.host.is_offering(), "the other one is out");
+    holder.declines("c", 2, failed());
+    assert_eq!(holder.offers(), [offer("b", 4, 1)], "that b did not want one name says nothing of others");
+}
+
+#[test]
+fn a_node_without_a_receiver_is_not_asked_for_other_names_of_that_kind() {
+    for (why, asks_again) in
+        [(Decline::NoReceiver, false), (Decline::Draining, false), (Decline::NotReady, true)]
+    {
+        let mut holder = Holder::draining(1);
+        assert_eq!(holder.offers(), [offer("b", 1, 0)]);
+        holder.declines("b", 1, why);
+        assert_eq!(holder.offers(), [offer("c", 2, 0)]);
+        holder.host.offers.turn = 0;
+        holder.holds(1, Kind(7));
+        assert_eq!(holder.offers(), [offer(if asks_again { "b" } else { "c" }, 3, 1)]);
+        holder.host.offers.turn = 0;
+        holder.holds(2, Kind(8));
+        assert_eq!(holder.offers(), [offer("b", 4, 2)], "another kind");
+    }
+}
+
+#[test]
+fn a_name_that_is_on_its_way_is_offered_to_nobody_else() {
+    let mut holder = Holder::draining(1);
+    assert_eq!(holder.offers(), [offer("b", 1, 0)]);
+    let (taker, of) = (Taker { session: session("b"), number: RequestNumber(3) }, session("a"));
+    let ask = Taking::Ask { taker, holder: of, name: name(0), token: Position(1), actor: 9, kind: Kind(7) };
+    let asked = holder.hears("b", ask);
+    assert!(matches!(asked[..], [Effect::Suspend { .. }, Effect::Give { .. }]), "{asked:?}");
+    holder.declines("b", 1, failed());
+    holder.waits(3 * SILENT_AFTER);
+    assert_eq!(holder.offers(), []);
+    assert!(holder.host.is_offering());
+    let given = (name(0), 1);
+    let said = Err("not now".to_owned());
+    holder.host.on_given(holder.now, given, said, &holder.replica, &mut Vec::new());
+    assert_eq!(holder.offers(), [offer("c", 2, 0)]);
+}
+
+#[test]
+fn what_is_undecided_is_waited_for() {
+    let mut holder = Holder::draining(1);
+    let caller = Caller::new(holder.now.time, CallId(9), WAIT);
+    let change = Change { token: Position(1), revision: None, meta: None };
+    holder.host.update(holder.now, caller, name(0), change, &holder.replica, &mut Vec::new());
+    assert_eq!(holder.offers(), []);
+    assert!(holder.host.is_offering());
+    let leader = node("l");
+    let epoch = callsign_store::ids::Epoch(1);
+    let around = Surroundings { leader: Some((epoch, &leader)), is_synced: true, has_leader: true };
+    holder.host.flush(holder.now.time, around, &mut Vec::new());
+    let verdicts = vec![(RequestNumber(1), Verdict::Updated { revision: Position(0) })];
+    holder.host.on_verdicts(epoch, &session("a"), Position(0), verdicts);
+    holder.host.settle(holder.now, &holder.replica, &mut Vec::new());
+    assert_eq!(holder.offers(), [offer("b", 1, 0)]);
+}
+
+const WAIT: Duration = Duration::from_secs(5);
+
+#[test]
+fn while_nothing_is_trusted_nobody_is_asked_and_nobody_is_late() {
+    let mut holder = Holder::draining(1);
+    assert_eq!(holder.offers(), [offer("b", 1, 0)]);
+    let trusted = holder.now.trusted.take();
+    holder.holds(1, Kind(7));
+    holder.waits(3 * SILENT_AFTER);
+    assert_eq!(holder.offers(), []);
+    holder.now.trusted = trusted;
+    assert_eq!(holder.offers(), [offer("c", 2, 1)]);
+}
+
+#[test]
+fn without_anybody_to_offer_to_there_is_nothing_to_wait_for_and_what_is_over_is_over() {
+    let mut holder = Holder::draining(3000);
+    holder.targets.clear();
+    assert_eq!(holder.offers(), []);
+    assert!(!holder.host.is_offering());
+
+    // Each is found to be wanted by nobody, some at a time, and at once.
+    let mut holder = Holder::draining(3000);
+    holder.targets.pop();
+    let first = holder.offers();
+    for (to, number, _) in first {
+        holder.declines(&to, number, Decline::NoReceiver);
+    }
+    let second = holder.offers();
+    assert!(second.is_empty() && holder.host.has_more_to_offer(), "{second:?}");
+    while holder.host.has_more_to_offer() {
+        assert_eq!(holder.offers(), []);
+    }
+    assert!(!holder.host.is_offering());
+
+    let mut holder = Holder::draining(100);
+    assert_eq!(holder.offers().len(), OFFERED_AT_ONCE);
+    holder.host.end_offers();
+    assert!(!holder.host.is_offering());
+    assert_eq!(holder.offers(), []);
+}
+
+#[test]
+fn a_node_that_is_no_member_any_more_is_passed_over_at_once() {
+    let mut holder = Holder::draining(1);
+    assert_eq!(holder.offers(), [offer("b", 1, 0)]);
+    holder.targets.remove(0);
+    assert_eq!(holder.offers(), [offer("c", 2, 0)]);
+}
+
+#[test]
+fn what_is_offered_here_is_taken_only_by_who_may_and_wants_to() {
+    let offered =
+        Offered { holder: session("z"), number: 5, name: name(0), token: Position(9), kind: Kind(7) };
+    let of = offered.clone();
+    let hears = |holder: &mut Holder, from| holder.hears(from, Taking::Offer(of.clone()));
+    let declined = |why| {
+        let taking = Taking::Declined { holder: session("z"), number: 5, why };
+        vec![Effect::send(node("z"), Message::Take(taking))]
+    };
+    let mut holder = Holder::new(0);
+    holder.host.receives(Kind(7), true);
+    assert_eq!(hears(&mut holder, "z"), declined(Decline::NotReady), "it is not synced");
+    let around = Surroundings { leader: None, is_synced: true, has_leader: true };
+    holder.host.flush(holder.now.time, around, &mut Vec::new());
+    assert_eq!(hears(&mut holder, "z"), [Effect::Offered(offered.clone())]);
+    assert_eq!(hears(&mut holder, "y"), [], "of somebody who speaks for another");
+    let trusted = holder.now.trusted.take();
+    assert_eq!(hears(&mut holder, "z"), declined(Decline::NotReady));
+    holder.now.trusted = trusted;
+    holder.host.receives(Kind(7), false);
+    assert_eq!(hears(&mut holder, "z"), declined(Decline::NoReceiver));
+    holder.host.receives(Kind(8), true);
+    assert_eq!(hears(&mut holder, "z"), declined(Decline::NoReceiver));
+    holder.host.receives(Kind(7), true);
+    holder.host.turn_away(Vec::new());
+    assert_eq!(hears(&mut holder, "z"), declined(Decline::Draining), "also while it is busy");
+
+    let mut effects = Vec::new();
+    decline(&session("z"), 5, Decline::Failed { reason: "x".repeat(999) }, &mut effects);
+    let Effect::Send { message: Message::Take(Taking::Declined { why, .. }), .. } = &effects[0] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(*why, Decline::Failed { reason: "x".repeat(200) });
+}
