@@ -22,6 +22,7 @@ use crate::{
 
 mod groups;
 mod lookups;
+mod moves;
 mod registrations;
 mod sequential;
 mod starts;
@@ -45,6 +46,8 @@ struct Node {
     seen: Arc<watches::Seen>,
     /// What its members of groups have heard.
     ears: Arc<groups::Ears>,
+    /// What moves its names, and looks on.
+    moving: Arc<moves::Moving>,
 }
 
 /// Runs the command.
@@ -150,6 +153,17 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::AwaitMembers { count } => report(groups::await_members(node, count).await?),
         Order::Broadcast => report(groups::broadcast(node)?),
         Order::Heard { count } => report(groups::heard(node, count).await?),
+        Order::ReceiveNames => {
+            moves::receive(node);
+            Ok(Value::Null)
+        }
+        Order::OfferNames { names } => report(moves::offer(node, names).await?),
+        Order::LookOn { names } => {
+            moves::look_on(node, names);
+            Ok(Value::Null)
+        }
+        Order::LookedOn => report(moves::looked_on(node).await?),
+        Order::Drain => report(moves::drain(node).await),
         Order::RegisterAtLast { name } => report(registrations::register_at_last(node, &name).await?),
     }
 }
@@ -183,7 +197,8 @@ async fn join(name: &str, config: Config, registries: u32, count: Option<usize>)
     }
     let took = Took { ns: now_ns() - start };
     let (actor, name) = (echo::spawn(name).await?, name.to_owned());
-    Ok((Node { registry, others, actor, name, seen: Arc::default(), ears: Arc::default() }, took))
+    let (seen, ears, moving) = (Arc::default(), Arc::default(), Arc::default());
+    Ok((Node { registry, others, actor, name, seen, ears, moving }, took))
 }
 
 /// Looks at a condition each millisecond until it holds.

@@ -1,6 +1,7 @@
 //! What names can do besides being there: each figure beside a plain one of the same run.
 
 mod groups;
+mod moves;
 mod starts;
 mod watches;
 
@@ -39,6 +40,7 @@ pub(crate) struct NamesApi {
     watches: watches::Watches,
     starts: starts::Starts,
     groups: groups::Groups,
+    moves: moves::Moves,
 }
 
 /// Measures all of it.
@@ -49,6 +51,7 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {
     figures.watches = watches::measure(setting, names)?;
     figures.starts = starts::measure(setting, names)?;
     figures.groups = groups::measure(setting, names)?;
+    figures.moves = moves::measure(setting, names)?;
     Ok(figures)
 }
 
@@ -134,5 +137,6 @@ pub(super) fn rows(figures: &NamesApi) -> Vec<Vec<String>> {
     rows.extend(watches::rows(&figures.watches));
     rows.extend(starts::rows(&figures.starts));
     rows.extend(groups::rows(&figures.groups));
+    rows.extend(moves::rows(&figures.moves));
     rows
 }

@@ -95,6 +95,16 @@ pub(crate) enum Order {
     Broadcast,
     /// Report the moment at which the members here have heard so much, all together.
     Heard { count: u32 },
+    /// Take the names that are offered by nodes that drain.
+    ReceiveNames,
+    /// Register names, each with an actor of its own, that are offered when the node drains.
+    OfferNames { names: Names },
+    /// Begin to look up these names, again and again.
+    LookOn { names: Names },
+    /// End that. Reports [`Looked`].
+    LookedOn,
+    /// Drain. Reports [`Took`].
+    Drain,
     /// Register a name, again and again until it is granted. Reports the moment.
     RegisterAtLast { name: String },
 }
@@ -103,6 +113,14 @@ pub(crate) enum Order {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Took {
     pub(crate) ns: u64,
+}
+
+/// What was found where names were looked up.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Looked {
+    pub(crate) lookups: u64,
+    /// Of these, how many found that nobody holds the name.
+    pub(crate) free: u64,
 }
 
 /// Who leads.
