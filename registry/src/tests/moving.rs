@@ -16,7 +16,8 @@ use ractor::{ActorProcessingErr, ActorRef, ActorStatus, call_t};
 
 use crate::{
     Decline, Drained, HandedTo, NotHeld, OfferError, OfferedName, Position, Received, Receiving,
-    RegisterOptions, Registration, Registry, Select, TakeOptions, Taken, WatchEvent, WhenTaken, Why,
+    RegisterOptions, Registration, Registry, Select, StartOptions, TakeOptions, Taken, WatchEvent, WhenTaken,
+    Why,
     tests::driver::{Cluster, Counter, Other, TEST_DEADLINE, counter, until},
 };
 
@@ -344,4 +345,23 @@ async fn a_node_whose_session_is_not_trusted_offers_nothing() {
     until("it has lapsed", || b.lookup("x").is_err()).await;
     assert_eq!(b.offer("x", &name_of(&a), WAIT).await, Err(OfferError::Lapsed));
     cluster.store.heal_all();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_started_moves_as_well_and_what_is_only_given_moves_by_hand() {
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    let _receive = receiver(&a);
+    let offers = WhenTaken::offer(|_| async { Given::Ok(5_i64.to_be_bytes().to_vec()) });
+    let options = StartOptions::default().when_taken(offers);
+    let start = |_| async { Ok::<_, ActorProcessingErr>(counter().await) };
+    b.start_with("started", options, start).await.unwrap();
+    let given = counter().await;
+    let options = RegisterOptions::default().give(counted(&given));
+    b.register_with("given", &given, options).await.unwrap();
+    let token = b.offer("given", &name_of(&a), WAIT).await.unwrap();
+    assert_eq!(a.lookup("given").unwrap().unwrap().token(), token);
+    b.drain().await;
+    a.lookup_consistent("started", WAIT).await.unwrap().unwrap();
+    assert_eq!(holder(&a, "started").as_deref(), Some("a"));
 }

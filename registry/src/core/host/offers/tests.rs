@@ -302,3 +302,25 @@ fn what_is_offered_here_is_taken_only_by_who_may_and_wants_to() {
     };
     assert_eq!(*why, Decline::Failed { reason: "x".repeat(200) });
 }
+
+#[test]
+fn nothing_is_kept_of_names_that_are_not_held_any_more() {
+    let mut holder = Holder::new(3);
+    assert_eq!(holder.host.offers.due.len(), 3);
+    holder.host.end_claim(&name(0), None, &mut Vec::new());
+    assert_eq!(holder.host.offers.due.len(), 2);
+    holder.host.on_session_lost(holder.now.time);
+    holder.settle();
+    assert!(holder.host.claims().is_empty() && holder.host.offers.due.is_empty());
+    // What gives its name only when it is asked is not offered.
+    let mut holder = Holder::new(0);
+    let position = Position(1);
+    for (id, on_take) in [(1, OnTake::Give), (2, OnTake::Refuse)] {
+        let (kind, on_lapse, id, actor) = (Kind(7), OnLapse::Stop, CallId(id), Some(id));
+        let claim = Claim { id, actor, kind, position, revision: position, on_lapse, on_take };
+        holder.host.claim(name(usize::try_from(id.0).unwrap()), claim);
+    }
+    holder.host.begin_offers();
+    assert_eq!(holder.offers(), []);
+    assert!(!holder.host.is_offering());
+}
