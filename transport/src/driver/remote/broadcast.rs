@@ -58,16 +58,17 @@ impl Endpoint {
             Err(_) => return Err(BroadcastError::NotWritable),
         };
         let mut done = Broadcasted::default();
-        for (node, actors) in to {
-            if node == self.inner.me {
-                done.sent += cast_here(&self.inner, &actors, M::kind().0, &variant, &args);
-                continue;
-            }
+        let (here, there): (Vec<_>, Vec<_>) = to.into_iter().partition(|(node, _)| *node == self.inner.me);
+        // The others first: they fill their mailboxes while this node fills its own.
+        for (node, actors) in there {
             let sent = self.cast_there(&node, &actors, M::kind(), (&variant, &args));
             done.sent += sent;
             if sent < actors.len() {
                 done.unreached.push(node.node.to_string());
             }
+        }
+        for (_, actors) in here {
+            done.sent += cast_here(&self.inner, &actors, M::kind().0, &variant, &args);
         }
         Ok(done)
     }
