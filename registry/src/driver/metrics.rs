@@ -31,7 +31,7 @@ use crate::{
 /// What this crate counts itself.
 const OWN: &[Metric] = &[
     Metric::counter("callsign_registry_calls_total", &["registry", "call", "outcome"])
-        .of("register, start, take, update, unregister and consistent reads that this node's member answered, by outcome"),
+        .of("register, start, take, offer, update, unregister and consistent reads that this node's member answered, by outcome"),
     Metric::histogram("callsign_registry_batch_operations", &["registry"], Unit::Count)
         .of("operations of each batch that this node sent to the store, as leader"),
     Metric::histogram("callsign_registry_batch_bytes", &["registry"], Unit::Bytes)

@@ -244,8 +244,8 @@ pub(super) fn begin(supervisor: &Supervisor, shared: &Arc<Shared>, offered: Offe
         let (holder, number) = (offered.holder.clone(), offered.number);
         let received = match receive {
             Some(receive) => receive(offered).await,
-            // It has just been taken back.
-            None => Err(Decline::NoReceiver),
+            // The member has not heard of it yet.
+            None => Err(Decline::Failed { reason: "its receiver has just been taken back".to_owned() }),
         };
         if let Err(why) = received {
             shared.push(Input::Declined { holder, number, why });

@@ -10,7 +10,7 @@ use std::{
 };
 
 use callsign_store::ids::NodeName;
-use callsign_transport::P;
+use callsign_transport::{P, RemoteMessage};
 use futures::{StreamExt, stream};
 use ractor::{ActorProcessingErr, ActorRef, ActorStatus, call_t};
 
@@ -18,6 +18,7 @@ use crate::{
     Decline, Drained, HandedTo, NotHeld, OfferError, OfferedName, Position, Received, Receiving,
     RegisterOptions, Registration, Registry, Select, StartOptions, TakeOptions, Taken, WatchEvent, WhenTaken,
     Why,
+    core::input::Input,
     tests::driver::{Cluster, Counter, Other, TEST_DEADLINE, counter, until},
 };
 
@@ -200,6 +201,40 @@ async fn a_drain_waits_no_longer_for_names_than_it_may() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn when_a_node_has_drained_nothing_more_is_offered_and_what_is_on_its_way_arrives() {
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    let offered = Arc::<AtomicUsize>::default();
+    let counts = offered.clone();
+    let _receive = a.receive(move |_| {
+        counts.fetch_add(1, Ordering::SeqCst);
+        async { Ok(counter_of(counter().await)) }
+    });
+    // More than are offered at once, and they wait for a word of the test.
+    let word = Arc::new(tokio::sync::Semaphore::new(0));
+    for nth in 0..70 {
+        let (word, actor) = (word.clone(), counter().await);
+        let options = RegisterOptions::default().offer(move |_| {
+            let word = word.clone();
+            async move {
+                word.acquire().await?.forget();
+                Given::Ok(5_i64.to_be_bytes().to_vec())
+            }
+        });
+        b.register_with(&format!("n{nth}"), &actor, options).await.unwrap();
+    }
+    assert_eq!(b.drain().await, Drained::TimedOut);
+    assert_eq!(offered.load(Ordering::SeqCst), 64);
+    word.add_permits(70);
+    let here = |node: &Registry| node.select(&Select::default().node("a")).unwrap().names.len();
+    until("what was on its way has arrived", || here(&a) == 64).await;
+    // Whatever b asks for now comes behind what it might have offered.
+    b.unregister("n69").await.unwrap();
+    assert_eq!(b.offer("n68", &name_of(&a), WAIT).await.map(|_| ()), Ok(()));
+    assert_eq!(offered.load(Ordering::SeqCst), 65, "by hand only");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_actor_that_does_not_get_its_name_is_not_left_running() {
     let cluster = Cluster::new();
     let [a, b, c] = cluster.three().await;
@@ -302,6 +337,10 @@ async fn a_name_is_offered_by_hand_and_each_outcome_says_what_happened() {
     let (_actor, held) = offering(&b, "w", 1).await;
     let declined = b.offer("w", &to_a, WAIT).await.unwrap_err();
     assert!(matches!(declined, OfferError::Declined { why: Decline::NoReceiver, .. }), "{declined}");
+    // The member may hear of it later than the application.
+    a.shared.push(Input::Receives { kind: Counter::kind(), does: true });
+    let declined = b.offer("w", &to_a, WAIT).await.unwrap_err();
+    assert!(declined.to_string().contains("taken back"), "{declined}");
 
     let _silent = a.receive(|_| std::future::pending::<Result<Received<Counter>, ActorProcessingErr>>());
     let silent = b.offer("w", &to_a, WAIT).await.unwrap_err();

@@ -161,6 +161,10 @@ impl Host {
         effects: &mut Vec<Effect>,
     ) {
         self.offers.has_more = false;
+        // Without anybody to offer to there is nothing to wait for.
+        if self.offers.is_draining && targets.is_empty() {
+            self.offers.due.clear();
+        }
         // While claims may be about to end, and while nothing is trusted, nobody is asked, and nobody is late.
         if self.is_busy() || !self.is_trusted(now) {
             for offer in self.offers.out.values_mut() {
@@ -292,9 +296,6 @@ impl Host {
 
     /// Offers what is due, as long as there is room.
     fn offer_due(&mut self, now: Time, targets: &[NodeName], effects: &mut Vec<Effect>) {
-        if targets.is_empty() {
-            return self.offers.due.clear();
-        }
         let out = self.offers.out.values().filter(|offer| offer.caller.is_none()).count();
         let mut room = OFFERED_AT_ONCE.saturating_sub(out);
         if room == 0 {

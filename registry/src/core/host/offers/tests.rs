@@ -233,10 +233,22 @@ fn while_nothing_is_trusted_nobody_is_asked_and_nobody_is_late() {
 
 #[test]
 fn without_anybody_to_offer_to_there_is_nothing_to_wait_for_and_what_is_over_is_over() {
-    let mut holder = Holder::draining(3000);
-    holder.targets.clear();
-    assert_eq!(holder.offers(), []);
-    assert!(!holder.host.is_offering());
+    for trusted in [None, Some(SessionNumber(1))] {
+        let mut holder = Holder::draining(3000);
+        holder.now.trusted = trusted;
+        holder.targets.clear();
+        assert_eq!(holder.offers(), []);
+        assert!(!holder.host.is_offering());
+    }
+    // That somebody wants one name to go elsewhere changes nothing for the others.
+    let mut holder = Holder::new(3);
+    let caller = Caller::new(holder.now.time, CallId(9), WAIT);
+    holder.host.offer(caller, name(0), node("b"));
+    let targets = std::mem::take(&mut holder.targets);
+    holder.host.proceed_offers(holder.now, &[], &holder.replica, &mut Vec::new());
+    (holder.targets, holder.host.offers.turn) = (targets, 0);
+    holder.host.begin_offers();
+    assert_eq!(holder.offers().len(), 3);
 
     // Each is found to be wanted by nobody, some at a time, and at once.
     let mut holder = Holder::draining(3000);
