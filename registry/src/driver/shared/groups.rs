@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
+use callsign_store::planted;
 use dashmap::DashMap;
 use foldhash::quality::FixedState;
 
@@ -46,7 +47,9 @@ impl Groups {
     /// A row has left it.
     pub(super) fn remove(&self, name: &str, row: &Row) {
         let Some(membership) = Membership::of(name) else { return };
-        if let Some(mut members) = self.0.get_mut(membership.group) {
+        if let Some(mut members) = self.0.get_mut(membership.group)
+            && !(members.len() > 1 && planted!("member-outlives-its-row"))
+        {
             members.remove(&Standing::of(row));
         }
         self.0.remove_if(membership.group, |_, members| members.is_empty());
