@@ -107,6 +107,10 @@ impl Client {
 
     /// Writes down an event, and up to where everything is given with it, if that is news.
     fn write(&self, reader: &mut Reader, saw: Saw) {
+        if saw == Saw::Reset {
+            // It has to say so anew.
+            reader.passed = None;
+        }
         let position = reader.watch.position();
         let passed = position.filter(|_| position != reader.passed).map(|position| position.0);
         reader.passed = position;
