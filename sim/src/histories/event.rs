@@ -2,6 +2,8 @@
 //!
 //! Moments are nanoseconds of a clock that all nodes of a history share and nobody sets.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A moment.
@@ -181,6 +183,42 @@ pub enum Saw {
     Resumed,
     /// Nothing more: it ends.
     Closed,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.token, self.revision)?;
+        if self.starts {
+            f.write_str(" starts")?;
+        }
+        self.says.map_or(Ok(()), |says| write!(f, " says {says}"))
+    }
+}
+
+impl fmt::Display for Saw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Opened { prefix, from: None } => write!(f, "opened for {prefix}"),
+            Self::Opened { prefix, from: Some(from) } => write!(f, "opened for {prefix}, behind {from}"),
+            Self::Present { name, now } => write!(f, "{name} {now}"),
+            Self::Current(position) => write!(f, "current {position}"),
+            Self::Change { name, position, was, now, why } => {
+                write!(f, "{name} at {position}, {why}:")?;
+                for (what, shown) in [("was", was), ("now", now)] {
+                    if let Some(shown) = shown {
+                        write!(f, " {what} {shown}")?;
+                    }
+                }
+                Ok(())
+            }
+            Self::Bookmark(position) => write!(f, "bookmark {position}"),
+            Self::Lagged => f.write_str("lagged"),
+            Self::Reset => f.write_str("reset"),
+            Self::Lapsed => f.write_str("lapsed"),
+            Self::Resumed => f.write_str("resumed"),
+            Self::Closed => f.write_str("closed"),
+        }
+    }
 }
 
 /// A member of a group.

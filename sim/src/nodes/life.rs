@@ -308,7 +308,7 @@ fn said(event: &Event, line: &mut String) -> fmt::Result {
             write!(line, "asks actor {actor} for {name}: it says {data}")
         }
         Event::Watched { watch, saw, passed, .. } => {
-            write!(line, "sees {watch}: {saw:?}")?;
+            write!(line, "sees {watch}: {saw}")?;
             passed.map_or(Ok(()), |passed| write!(line, ", all up to {passed}"))
         }
         Event::Members { group, members, .. } => write!(line, "reads {group}: {members:?}"),

@@ -36,7 +36,13 @@ impl Groups {
     pub(super) fn put(&self, name: &Name, row: &Row) {
         let Some(membership) = Membership::of(name) else { return };
         let seat = Seat { name: name.clone(), actor: row.actor };
-        let add = |members: &mut Members| members.insert(Standing::of(row), seat);
+        let add = |members: &mut Members| {
+            let standing = Standing::of(row);
+            let has_one = || members.keys().any(|other| other.position == standing.position);
+            if !(planted!("one-member-a-batch") && has_one()) {
+                members.insert(standing, seat);
+            }
+        };
         if let Some(mut members) = self.0.get_mut(membership.group) {
             add(&mut members);
             return;
@@ -47,9 +53,7 @@ impl Groups {
     /// A row has left it.
     pub(super) fn remove(&self, name: &str, row: &Row) {
         let Some(membership) = Membership::of(name) else { return };
-        if let Some(mut members) = self.0.get_mut(membership.group)
-            && !(members.len() > 1 && planted!("member-outlives-its-row"))
-        {
+        if let Some(mut members) = self.0.get_mut(membership.group) {
             members.remove(&Standing::of(row));
         }
         self.0.remove_if(membership.group, |_, members| members.is_empty());

@@ -8,7 +8,7 @@ use super::{
         acting::{Act, Acting, Holds},
         event::{Answer, Ask, Event, Seated},
     },
-    CALL_AGAIN, Client, VERDICT_TIMEOUT,
+    CALL_AGAIN, Calls, Client, VERDICT_TIMEOUT,
     takes::not_registered,
     word,
 };
@@ -16,7 +16,9 @@ use super::{
 /// All groups.
 const GROUPS: [&str; 2] = ["g0", "g1"];
 /// How many memberships a node has, at most.
-const MEMBERSHIPS: usize = 3;
+const MEMBERSHIPS: usize = 2;
+/// How much less often their actors act than others: nobody contests what they hold.
+const LESS_OFTEN: u32 = 4;
 
 /// A membership that a client has.
 struct Seat {
@@ -46,11 +48,14 @@ impl Client {
                 self.leave(seat).await;
             }
             self.pause().await;
+            self.pause().await;
         }
     }
 
     async fn join(&mut self) -> Option<Seat> {
-        let (acting, says) = (self.spawn().await?, self.says());
+        let (number, every) = (Calls::next(&self.calls.actors), self.site.act_every * LESS_OFTEN);
+        let acting = Acting::spawn(number, every, &self.site.journal).await.ok()?;
+        let says = self.says();
         let group = GROUPS[self.rng.index(GROUPS.len())];
         let name = format!("{group}#{says}");
         let mut options = RegisterOptions::default().when_lapsed(self.lapses(&acting)).wait(VERDICT_TIMEOUT);

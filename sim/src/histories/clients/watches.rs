@@ -12,7 +12,7 @@ use super::{
 };
 
 /// How the names begin that a watch is for.
-const PREFIXES: [&str; 3] = ["", "m", "w"];
+const PREFIXES: [&str; 4] = ["", "m", "m", "w"];
 /// How long a watch is read, at most.
 const READS: Duration = Duration::from_secs(12);
 /// How often it is seen whether to go on.

@@ -81,7 +81,11 @@ pub(super) fn said_alike(processes: &[Process], verdict: &mut Verdict) {
     let mut differ = Vec::new();
     let mut alike = 0;
     for process in processes {
-        let mut see = |name, revision, says| {
+        let mut see = |name, token: u64, revision, says: Option<u64>| {
+            // Nobody has said anything yet.
+            if token == revision && says.is_none() {
+                return;
+            }
             let (first, who) = *said.entry((name, revision)).or_insert((says, &process.node));
             alike += 1;
             if first != says {
@@ -93,11 +97,11 @@ pub(super) fn said_alike(processes: &[Process], verdict: &mut Verdict) {
         };
         for call in &process.calls {
             match (call.ask, &call.answer) {
-                (Ask::Update { says, .. }, Some((_, Answer::Updated(revision)))) => {
-                    see(call.name.as_str(), *revision, Some(says));
+                (Ask::Update { token, says, .. }, Some((_, Answer::Updated(revision)))) => {
+                    see(call.name.as_str(), token, *revision, Some(says));
                 }
-                (_, Some((_, Answer::Shown(Shown { revision, says, .. })))) => {
-                    see(&call.name, *revision, *says);
+                (_, Some((_, Answer::Shown(Shown { token, revision, says, .. })))) => {
+                    see(&call.name, *token, *revision, *says);
                 }
                 _ => {}
             }
@@ -105,10 +109,10 @@ pub(super) fn said_alike(processes: &[Process], verdict: &mut Verdict) {
         for event in &process.events {
             let Event::Watched { saw, .. } = event else { continue };
             match saw {
-                Saw::Present { name, now } => see(name, now.revision, now.says),
+                Saw::Present { name, now } => see(name, now.token, now.revision, now.says),
                 Saw::Change { name, was, now, .. } => {
                     for shown in [was, now].into_iter().flatten() {
-                        see(name, shown.revision, shown.says);
+                        see(name, shown.token, shown.revision, shown.says);
                     }
                 }
                 _ => {}

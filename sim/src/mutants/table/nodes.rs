@@ -39,7 +39,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("only-the-first-event-given", "registry/src/driver/actor/watching.rs")
         .does("Gives a reader only the first of the events that come together.")
         .found("nodes", 2_000, FEATURES),
-    mutant("member-outlives-its-row", "registry/src/driver/shared/groups.rs")
-        .does("Keeps a member in its group when its row is removed, as long as there are others.")
+    mutant("one-member-a-batch", "registry/src/driver/shared/groups.rs")
+        .does("Lets readers see only one of the members that joined a group at the same position.")
         .found("nodes", 2_000, FEATURES),
 ];
