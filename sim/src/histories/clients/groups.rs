@@ -18,7 +18,7 @@ const GROUPS: [&str; 2] = ["g0", "g1"];
 /// How many memberships a node has, at most.
 const MEMBERSHIPS: usize = 2;
 /// How much less often their actors act than others: nobody contests what they hold.
-const LESS_OFTEN: u32 = 4;
+const LESS_OFTEN: u32 = 2;
 
 /// A membership that a client has.
 struct Seat {

@@ -198,7 +198,8 @@ impl Process {
             claim.grants.extend(call.begun.map(|(told, token)| Grant {
                 token,
                 told,
-                may_end: Some(told),
+                // Its session may be over before the function runs that was granted the name: whole nodes, seed 479.
+                may_end: Some(call.at),
                 may_move: None,
             }));
         }

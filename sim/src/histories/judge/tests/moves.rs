@@ -58,6 +58,16 @@ fn two_starts_whose_checks_pass_are_seen() {
     is_breach("P1", [failed(40), b().start((20, 60), 1, 9, bound(9))]);
 }
 
+/// Found by whole nodes, seed 479: the node stood still, its session was closed, and then it ran what starts the actor. No check passed.
+#[test]
+fn a_start_may_begin_after_its_name_is_lost() {
+    let late = |answer| a().call((10, 50), 1, "n", Ask::Start, answer).begun(45, 1, 5);
+    let next = || b().register((20, 30), 1, Granted(9)).act(60, 1, 9);
+    is_well([late(Some(Answer::Unknown("Lost".to_owned()))), next()]);
+    is_breach("P1", [late(Some(Answer::Unknown("Lost".to_owned()))).act(46, 1, 5), next()]);
+    is_breach("P4", [late(bound(5)), next()]);
+}
+
 #[test]
 fn a_started_actor_that_is_gone_is_seen() {
     is_breach("P4", [a().start((10, 40), 1, 5, bound(5)), b().read((50, 60), Free)]);
