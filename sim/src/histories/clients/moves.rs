@@ -52,6 +52,7 @@ impl Client {
             };
             held.extend(piece.map(|piece| (name, piece)));
             self.pause().await;
+            self.pause().await;
         }
         for (name, piece) in held {
             self.let_go(&name, piece).await;

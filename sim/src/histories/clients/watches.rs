@@ -56,6 +56,9 @@ impl Client {
                 last = Some((prefix, position));
             }
             self.write(&mut reader, Saw::Closed);
+            // What comes meanwhile it gets later, if it goes on from here.
+            drop(reader);
+            self.pause().await;
         }
     }
 

@@ -94,21 +94,24 @@ impl Process {
         if told.is_empty() { 0 } else { more as u64 + 1 }
     }
 
-    /// When an actor ended.
-    pub(super) fn ended(&self, of: u64) -> Option<At> {
-        self.events.iter().find_map(|event| match event {
-            Event::Ended { at, actor, .. } if *actor == of => Some(*at),
-            _ => None,
-        })
+    /// When each actor ended.
+    pub(super) fn ended(&self) -> BTreeMap<u64, At> {
+        let mut ended = BTreeMap::new();
+        for event in &self.events {
+            if let Event::Ended { at, actor, .. } = event {
+                ended.entry(*actor).or_insert(*at);
+            }
+        }
+        ended
     }
 
-    /// When it was told that a name is given up.
-    pub(super) fn freed(&self, name: &str) -> Option<At> {
-        let freed = self
-            .calls
-            .iter()
-            .find(|call| call.name == name && matches!(call.answer, Some((_, Answer::Freed))));
-        freed.and_then(|call| call.answer.as_ref()).map(|(at, _)| *at)
+    /// When it was told of each name that it is given up.
+    pub(super) fn freed(&self) -> BTreeMap<&str, At> {
+        let freed = self.calls.iter().filter_map(|call| match &call.answer {
+            Some((at, Answer::Freed)) => Some((call.name.as_str(), *at)),
+            _ => None,
+        });
+        freed.collect()
     }
 
     /// When it was quiet, and when it had read everything once more.
