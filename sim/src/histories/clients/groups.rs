@@ -47,8 +47,9 @@ impl Client {
                 let seat = seats.swap_remove(self.rng.index(seats.len()));
                 self.leave(seat).await;
             }
-            self.pause().await;
-            self.pause().await;
+            for _ in 0..3 {
+                self.pause().await;
+            }
         }
     }
 

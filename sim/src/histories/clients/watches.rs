@@ -12,7 +12,7 @@ use super::{
 };
 
 /// How the names begin that a watch is for.
-const PREFIXES: [&str; 4] = ["", "m", "m", "w"];
+const PREFIXES: [&str; 5] = ["m", "m", "m", "w", ""];
 /// How long a watch is read, at most.
 const READS: Duration = Duration::from_secs(12);
 /// How often it is seen whether to go on.
@@ -58,6 +58,7 @@ impl Client {
             self.write(&mut reader, Saw::Closed);
             // What comes meanwhile it gets later, if it goes on from here.
             drop(reader);
+            self.pause().await;
             self.pause().await;
         }
     }
