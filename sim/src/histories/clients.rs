@@ -80,7 +80,7 @@ pub struct Site {
 /// Numbers calls and actors of the process.
 #[derive(Debug, Default)]
 pub struct Calls {
-    calls: AtomicU64,
+    asked: AtomicU64,
     actors: AtomicU64,
     watches: AtomicU64,
     said: AtomicU64,
@@ -154,7 +154,7 @@ impl Client {
     }
 
     fn asked(&self, ask: Ask, name: &str, actor: u64) -> u64 {
-        let call = Calls::next(&self.calls.calls);
+        let call = Calls::next(&self.calls.asked);
         self.site.journal.write(&Event::Asked { at: self.now(), call, actor, name: name.to_owned(), ask });
         call
     }

@@ -147,15 +147,15 @@ fn what(incarnation: u64, call: &Call, grants: &[Grant], may_matter: bool) -> Op
             };
             What::Update { token, expected, answer }
         }
-        // It was there already, whoever started it.
-        (Ask::Start, Some(Answer::Taken(token))) => {
-            What::Read { answer: Seen::Found { token: *token, revision: None } }
-        }
         (Ask::Register | Ask::Join, Some(Answer::Granted(token))) => {
             What::Register { by, answer: Registered::Granted { token: *token } }
         }
         (Ask::Register, Some(Answer::Taken(token))) => {
             What::Register { by, answer: Registered::Taken { token: *token } }
+        }
+        // A start that finds an actor reads who that is.
+        (Ask::Start, Some(Answer::Taken(token))) | (Ask::Consistent, Some(Answer::Found(token))) => {
+            What::Read { answer: Seen::Found { token: *token, revision: None } }
         }
         (Ask::Register | Ask::Start | Ask::Join, _) if may_matter => {
             What::Register { by, answer: Registered::Unknown }
@@ -166,9 +166,6 @@ fn what(incarnation: u64, call: &Call, grants: &[Grant], may_matter: bool) -> Op
             let is_done = answer == Some(&Answer::Freed);
             let answer = if is_done { Unregistered::Done } else { Unregistered::Unknown };
             What::Unregister { target: Target::Token(token), answer }
-        }
-        (Ask::Consistent, Some(Answer::Found(token))) => {
-            What::Read { answer: Seen::Found { token: *token, revision: None } }
         }
         (Ask::Consistent, Some(Answer::Shown(now))) => {
             What::Read { answer: Seen::Found { token: now.token, revision: Some(now.revision) } }

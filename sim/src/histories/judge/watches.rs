@@ -24,6 +24,14 @@ struct Covered {
     to: u64,
 }
 
+/// What a watch has said of a name.
+#[derive(Clone, Copy)]
+enum Said {
+    Nothing,
+    /// How it is held, or that it is free.
+    Held(Option<Shown>),
+}
+
 /// One watch, as far as it was read.
 struct Stream<'a> {
     who: String,
@@ -65,7 +73,7 @@ pub(super) fn watches(processes: &[Process], claims: &[Claim], verdict: &mut Ver
             let Event::Watched { watch, saw, passed, .. } = event else { continue };
             if let Saw::Opened { prefix, from } = saw {
                 let who = format!("watch {watch} of {}, {}", process.node, process.incarnation);
-                its.insert(*watch, Stream::new(who, prefix, *from, &last));
+                its.insert(*watch, Stream::new(who, prefix, *from, last.as_ref()));
             }
             let Some(stream) = its.get_mut(watch) else { continue };
             stream.take(saw, &mut log, verdict);
@@ -152,8 +160,8 @@ fn is_reasonable(position: u64, (was, now, why): Change<'_>) -> bool {
 type Ended<'a> = (&'a str, u64, BTreeMap<&'a str, Option<Shown>>, u64);
 
 impl<'a> Stream<'a> {
-    fn new(who: String, prefix: &'a str, from: Option<u64>, last: &Option<Ended<'a>>) -> Self {
-        let goes_on = last.as_ref().filter(|(of, at, ..)| *of == prefix && Some(*at) == from);
+    fn new(who: String, prefix: &'a str, from: Option<u64>, last: Option<&Ended<'a>>) -> Self {
+        let goes_on = last.filter(|(of, at, ..)| *of == prefix && Some(*at) == from);
         let (known, sum) = goes_on.map(|(_, _, known, sum)| (known.clone(), *sum)).unwrap_or_default();
         Self {
             who,
@@ -185,17 +193,19 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn knows(&mut self, name: &'a str, now: Option<Shown>) -> Option<Option<Shown>> {
-        let former = self.known.insert(name, now);
+    /// Keeps how a name is held, and returns what it had said of it.
+    fn knows(&mut self, name: &'a str, now: Option<Shown>) -> Said {
+        let former = self.known.insert(name, now).map_or(Said::Nothing, Said::Held);
         let of = |shown: Option<Shown>| shown.map_or(0, |shown| sum(name, shown));
-        self.sum = self.sum.wrapping_sub(of(former.flatten())).wrapping_add(of(now));
+        let was = if let Said::Held(was) = former { was } else { None };
+        self.sum = self.sum.wrapping_sub(of(was)).wrapping_add(of(now));
         former
     }
 
     fn take(&mut self, saw: &'a Saw, log: &mut Log<'a>, verdict: &mut Verdict) {
         match saw {
             Saw::Present { name, now } => {
-                if let Some(Some(former)) = self.knows(name, Some(*now))
+                if let Said::Held(Some(former)) = self.knows(name, Some(*now))
                     && former.revision > now.revision
                 {
                     verdict.breach(format!(
@@ -261,8 +271,13 @@ impl<'a> Stream<'a> {
         }
         let is_whole = self.is_whole;
         let former = self.knows(name, now);
-        let former = if is_whole { Some(former.flatten()) } else { former.filter(|_| self.behind.is_some()) };
-        if let Some(former) = former {
+        let former = match former {
+            // It had said all that is held.
+            Said::Nothing if is_whole => Said::Held(None),
+            Said::Held(_) if !is_whole && self.behind.is_none() => Said::Nothing,
+            former => former,
+        };
+        if let Said::Held(former) = former {
             verdict.count("changes of what a watch had said before", 1);
             if former != was {
                 let who = &self.who;

@@ -38,8 +38,8 @@ impl Forger {
     }
 }
 
-fn bound(token: u64) -> Option<Answer> {
-    Some(Answer::Bound { token, revision: token + 1 })
+fn bound(token: u64) -> Answer {
+    Answer::Bound { token, revision: token + 1 }
 }
 
 fn moved(token: u64, data: u64) -> Answer {
@@ -48,14 +48,14 @@ fn moved(token: u64, data: u64) -> Answer {
 
 #[test]
 fn two_starts_whose_checks_pass_are_seen() {
-    let first = || a().start((10, 40), 1, 5, bound(5)).act(15, 1, 5);
+    let first = || a().start((10, 40), 1, 5, Some(bound(5))).act(15, 1, 5);
     is_well([first().act(50, 1, 5), b().call((20, 60), 1, "n", Ask::Start, Some(Taken(5)))]);
-    is_breach("P1", [first().act(50, 1, 5), b().start((20, 60), 1, 9, bound(9)).act(30, 1, 9)]);
+    is_breach("P1", [first().act(50, 1, 5), b().start((20, 60), 1, 9, Some(bound(9))).act(30, 1, 9)]);
     // One that has come to nothing has no check that passes, either.
     let failed =
         |acts| a().start((10, 90), 1, 5, Some(Answer::Unknown("TooSlow".to_owned()))).act(acts, 1, 5);
-    is_well([failed(15), b().start((20, 60), 1, 9, bound(9))]);
-    is_breach("P1", [failed(40), b().start((20, 60), 1, 9, bound(9))]);
+    is_well([failed(15), b().start((20, 60), 1, 9, Some(bound(9)))]);
+    is_breach("P1", [failed(40), b().start((20, 60), 1, 9, Some(bound(9)))]);
 }
 
 /// Found by whole nodes, seed 479: the node stood still, its session was closed, and then it ran what starts the actor. No check passed.
@@ -65,16 +65,16 @@ fn a_start_may_begin_after_its_name_is_lost() {
     let next = || b().register((20, 30), 1, Granted(9)).act(60, 1, 9);
     is_well([late(Some(Answer::Unknown("Lost".to_owned()))), next()]);
     is_breach("P1", [late(Some(Answer::Unknown("Lost".to_owned()))).act(46, 1, 5), next()]);
-    is_breach("P4", [late(bound(5)), next()]);
+    is_breach("P4", [late(Some(bound(5))), next()]);
 }
 
 #[test]
 fn a_started_actor_that_is_gone_is_seen() {
-    is_breach("P4", [a().start((10, 40), 1, 5, bound(5)), b().read((50, 60), Free)]);
+    is_breach("P4", [a().start((10, 40), 1, 5, Some(bound(5))), b().read((50, 60), Free)]);
     is_well([a().start((10, 40), 1, 5, None), b().read((50, 60), Free)]);
     // Another revision than that of its being bound.
-    is_breach("P4", [a().start((10, 40), 1, 5, bound(5)), b().shows((50, 60), 5, 5, None)]);
-    is_well([a().start((10, 40), 1, 5, bound(5)), b().shows((50, 60), 5, 6, None)]);
+    is_breach("P4", [a().start((10, 40), 1, 5, Some(bound(5))), b().shows((50, 60), 5, 5, None)]);
+    is_well([a().start((10, 40), 1, 5, Some(bound(5))), b().shows((50, 60), 5, 6, None)]);
 }
 
 fn gives() -> Forger {

@@ -3,8 +3,8 @@
 use super::*;
 use crate::histories::event::{Saw, Shown};
 
-fn held(token: u64) -> Option<Shown> {
-    Some(Shown { token, revision: token, starts: false, says: None })
+fn held(token: u64) -> Shown {
+    Shown { token, revision: token, starts: false, says: None }
 }
 
 fn change(position: u64, was: Option<Shown>, now: Option<Shown>, why: &str) -> Saw {
@@ -12,15 +12,15 @@ fn change(position: u64, was: Option<Shown>, now: Option<Shown>, why: &str) -> S
 }
 
 fn registered(position: u64) -> Saw {
-    change(position, None, held(position), "registered")
+    change(position, None, Some(held(position)), "registered")
 }
 
 fn unregistered(position: u64, token: u64) -> Saw {
-    change(position, held(token), None, "unregistered")
+    change(position, Some(held(token)), None, "unregistered")
 }
 
 fn present(token: u64) -> Saw {
-    Saw::Present { name: "n".to_owned(), now: held(token).unwrap() }
+    Saw::Present { name: "n".to_owned(), now: held(token) }
 }
 
 impl Forger {
@@ -102,7 +102,7 @@ fn watches_that_disagree_are_seen() {
             b().watches().saw(1, change(5, None, None, "unregistered"), 5),
         ],
     );
-    let other = Some(Shown { says: Some(1), ..held(5).unwrap() });
+    let other = Some(Shown { says: Some(1), ..held(5) });
     is_breach(
         "watch",
         [
@@ -122,7 +122,7 @@ fn watches_that_disagree_are_seen() {
 
 #[test]
 fn a_change_is_what_its_reason_says_and_a_move_is_free_at_no_moment() {
-    is_breach("watch", [a().watches().saw(1, change(5, None, held(4), "registered"), 5)]);
+    is_breach("watch", [a().watches().saw(1, change(5, None, Some(held(4)), "registered"), 5)]);
     let moves = |saw: Saw| {
         let takes = b().register((10, 20), 1, Granted(5)).event(Event::Gave {
             at: 25 * MS,
@@ -139,7 +139,7 @@ fn a_change_is_what_its_reason_says_and_a_move_is_free_at_no_moment() {
         );
         [takes, a().watches().saw(1, registered(5), 5).saw(1, saw, 8)]
     };
-    is_well(moves(change(8, held(5), held(8), "transferred")));
-    is_breach("watch", moves(change(8, held(5), held(8), "registered")));
-    is_breach("watch", moves(change(8, held(5), held(8), "updated")));
+    is_well(moves(change(8, Some(held(5)), Some(held(8)), "transferred")));
+    is_breach("watch", moves(change(8, Some(held(5)), Some(held(8)), "registered")));
+    is_breach("watch", moves(change(8, Some(held(5)), Some(held(8)), "updated")));
 }
