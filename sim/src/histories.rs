@@ -3,7 +3,13 @@
 //! Nodes of real processes write them (`callsign-chaos`), and whole nodes under seeds ([`crate::nodes`]). Their clients are the
 //! same ([`clients`]), and so is who judges what they were told ([`judge`]).
 
-use std::fmt::Debug;
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    sync::{Arc, Mutex},
+};
+
+use callsign_store::lock::lock;
 
 pub mod acting;
 pub mod clients;
@@ -26,5 +32,28 @@ pub trait Journal: Debug + Send + Sync + 'static {
     /// Whether nobody reads it any more: whoever writes may end. Never, by default.
     fn is_closed(&self) -> bool {
         false
+    }
+}
+
+/// Where nodes tell each other how far their watches are.
+pub trait Positions: Debug + Send + Sync + 'static {
+    /// A watch of this node has everything up to there.
+    fn tell(&self, node: &str, position: u64);
+
+    /// What was said last of a node.
+    fn heard(&self, node: &str) -> Option<u64>;
+}
+
+/// The same, for nodes of one process. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct InMemory(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Positions for InMemory {
+    fn tell(&self, node: &str, position: u64) {
+        lock(&self.0).insert(node.to_owned(), position);
+    }
+
+    fn heard(&self, node: &str) -> Option<u64> {
+        lock(&self.0).get(node).copied()
     }
 }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use callsign_store::{
     ids::{NodeName, Position},
     lock::lock,
+    planted,
     supervision::{Supervisor, caught},
 };
 use callsign_transport::{ActorAddress, RemoteMessage};
@@ -182,6 +183,7 @@ impl Registry {
         let (cell, ActorAddress { pid: actor, kind, .. }) = (actor.get_cell(), self.local(actor)?);
         let (on_lapse, listener) = options.when_lapsed.split();
         let (on_take, gives) = options.when_taken.split();
+        let listener = listener.filter(|_| !planted!("taker-is-told-nothing"));
         let keeps = Keeps { listener, gives };
         let name: Name = name.into();
         self.tell_of_ended_holder(&name);
@@ -195,7 +197,9 @@ impl Registry {
             async move {
                 match asked.await {
                     Some(Answer::Taken(Ok(taken))) => {
-                        *lock(handed) = taken.data;
+                        if !planted!("handed-over-data-lost") {
+                            *lock(handed) = taken.data;
+                        }
                         ControlFlow::Continue(Ok(taken.granted))
                     }
                     Some(Answer::Taken(Err(TakeError::Register(error)))) => ControlFlow::Continue(Err(error)),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::ids::Position;
+use callsign_store::{ids::Position, planted};
 use futures::{Stream, StreamExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -181,7 +181,7 @@ impl Watch {
             let events = std::mem::take(&mut self.taken);
             self.shared.push(Input::ReadWatch { id: self.id, events });
         }
-        if given.event == WatchEvent::Reset {
+        if given.event == WatchEvent::Reset && !planted!("position-outlives-a-reset") {
             self.position = None;
         }
         self.position = given.passes.or(self.position);

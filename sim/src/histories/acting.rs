@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use callsign::{NotHeld, Notice, RactorClusterMessage, Registration, remote_message};
+use callsign::{Membership, NotHeld, Notice, RactorClusterMessage, Registration, Starting, remote_message};
 use callsign_store::lock::lock;
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SpawnErr};
 
@@ -32,48 +32,104 @@ pub struct Acting {
     pub actor: ActorRef<Act>,
     /// Its number, among those of its process.
     pub number: u64,
-    registration: Held,
-    told: Arc<Mutex<Option<Told>>>,
+    held: Held,
+    told: Ear,
     journal: Arc<dyn Journal>,
 }
 
 /// What an actor holds; whoever takes it away knows that it does not act any more.
-type Held = Arc<Mutex<Option<Registration>>>;
+type Held = Arc<Mutex<Option<Holds>>>;
+
+/// What an actor was told of its session last.
+pub type Ear = Arc<Mutex<Option<Told>>>;
+
+/// What lets an actor act.
+#[derive(Clone, Debug)]
+pub enum Holds {
+    /// It holds a name.
+    Name(Registration),
+    /// It was started for a name, and may hold it by now.
+    Starting(Starting),
+    /// It is a member of a group, by this name.
+    Member(Membership, String),
+}
+
+impl Holds {
+    fn name(&self) -> &str {
+        match self {
+            Self::Name(registration) => registration.name(),
+            Self::Starting(starting) => starting.name(),
+            Self::Member(_, name) => name,
+        }
+    }
+
+    fn token(&self) -> u64 {
+        match self {
+            Self::Name(registration) => registration.token().0,
+            Self::Starting(starting) => starting.token().0,
+            Self::Member(membership, _) => membership.token().0,
+        }
+    }
+
+    fn check(&self) -> Result<(), NotHeld> {
+        match self {
+            Self::Name(registration) => registration.check(),
+            Self::Starting(starting) => starting.check(),
+            Self::Member(membership, _) => membership.check(),
+        }
+    }
+}
+
+impl From<Registration> for Holds {
+    fn from(registration: Registration) -> Self {
+        Self::Name(registration)
+    }
+}
 
 impl Acting {
     /// Starts one of this number, among those of its process, which acts that often.
     pub async fn spawn(number: u64, every: Duration, journal: &Arc<dyn Journal>) -> Result<Self, SpawnErr> {
-        let registration = Held::default();
-        let acts = Acts { number, every, journal: journal.clone(), registration: registration.clone() };
+        Self::spawn_for(number, every, journal, Ear::default()).await
+    }
+
+    /// The same, where what it is told is known already.
+    pub async fn spawn_for(
+        number: u64,
+        every: Duration,
+        journal: &Arc<dyn Journal>,
+        told: Ear,
+    ) -> Result<Self, SpawnErr> {
+        let held = Held::default();
+        let acts = Acts { number, every, journal: journal.clone(), held: held.clone() };
         let (actor, _) = Actor::spawn(None, acts, ()).await?;
-        let (told, journal) = (Arc::default(), journal.clone());
-        Ok(Self { actor, number, registration, told, journal })
+        let journal = journal.clone();
+        Ok(Self { actor, number, held, told, journal })
     }
 
     /// The same actor, by another number, for another name: under that it holds, and does not act.
     #[must_use]
     pub fn also(&self, number: u64) -> Self {
-        Self { number, registration: Held::default(), ..self.clone() }
+        Self { number, held: Held::default(), ..self.clone() }
     }
 
     /// The name that it holds though its session is not trusted, if it lives and was not told.
     pub fn should_be_told(&self) -> Option<String> {
-        let held = lock(&self.registration);
-        let registration = held.as_ref()?;
-        let lapsed = registration.check() == Err(NotHeld::NotTrusted);
+        let held = lock(&self.held);
+        let held = held.as_ref()?;
+        let lapsed = held.check() == Err(NotHeld::NotTrusted);
         let lives = self.actor.get_status() < ActorStatus::Stopping;
-        let told = matches!(self.told(), Some(Told::Lapsed | Told::Lost));
-        (lapsed && lives && !told).then(|| registration.name().to_owned())
+        let told = matches!(self.told(), Some(Told::Lapsed | Told::Lost | Told::Transferred));
+        (lapsed && lives && !told).then(|| held.name().to_owned())
     }
 
-    /// It holds a name, and acts from now on.
-    pub fn begin(&self, registration: Registration) {
-        *lock(&self.registration) = Some(registration);
+    /// It may act from now on, as long as this lets it.
+    pub fn begin(&self, holds: impl Into<Holds>) {
+        *lock(&self.held) = Some(holds.into());
     }
 
     /// It does not act any more, though it lives.
     pub fn pause(&self) {
-        lock(&self.registration).take();
+        lock(&self.held).take();
     }
 
     /// What it was told of its session last.
@@ -81,24 +137,15 @@ impl Acting {
         *lock(&self.told)
     }
 
+    /// Whether it holds nothing any more, without having given it up.
+    pub fn is_over(&self) -> bool {
+        matches!(self.told(), Some(Told::Lost | Told::Transferred))
+            || self.actor.get_status() >= ActorStatus::Stopping
+    }
+
     /// Writes down what it is told, and panics after that if it is to.
     pub fn listener(&self, panics: bool) -> Arc<dyn Fn(Notice) + Send + Sync> {
-        let (number, told, journal) = (self.number, self.told.clone(), self.journal.clone());
-        Arc::new(move |notice| {
-            let what = match notice {
-                Notice::Lapsed => Told::Lapsed,
-                Notice::Resumed => Told::Resumed,
-                Notice::Lost => Told::Lost,
-                // It is about to leave: the name is held as before.
-                _ => return,
-            };
-            journal.write(&Event::Noticed { at: journal.now(), actor: number, told: what });
-            *lock(&told) = Some(what);
-            if panics {
-                journal.note("a listener panics");
-                panic!("{PANIC}");
-            }
-        })
+        listener(self.number, self.told.clone(), self.journal.clone(), panics)
     }
 
     /// Ends it.
@@ -108,12 +155,37 @@ impl Acting {
     }
 }
 
+/// Writes down what an actor of this number is told, and panics after that if it is to.
+pub fn listener(
+    number: u64,
+    told: Ear,
+    journal: Arc<dyn Journal>,
+    panics: bool,
+) -> Arc<dyn Fn(Notice) + Send + Sync> {
+    Arc::new(move |notice| {
+        let what = match notice {
+            Notice::Lapsed => Told::Lapsed,
+            Notice::Resumed => Told::Resumed,
+            Notice::Lost => Told::Lost,
+            Notice::Transferred => Told::Transferred,
+            // It is about to leave: the name is held as before.
+            _ => return,
+        };
+        journal.write(&Event::Noticed { at: journal.now(), actor: number, told: what });
+        *lock(&told) = Some(what);
+        if panics {
+            journal.note("a listener panics");
+            panic!("{PANIC}");
+        }
+    })
+}
+
 struct Acts {
     number: u64,
     /// Between two acts.
     every: Duration,
     journal: Arc<dyn Journal>,
-    registration: Held,
+    held: Held,
 }
 
 impl Actor for Acts {
@@ -137,12 +209,12 @@ impl Actor for Acts {
             return Ok(());
         }
         // Who takes the registration away waits until the act is written down.
-        let held = lock(&self.registration);
-        let Some(registration) = held.as_ref() else { return Ok(()) };
+        let held = lock(&self.held);
+        let Some(held) = held.as_ref() else { return Ok(()) };
         let from = self.journal.now();
-        if registration.check().is_ok() {
+        if held.check().is_ok() {
             let (to, actor) = (self.journal.now(), self.number);
-            let (name, token) = (registration.name().to_owned(), registration.token().0);
+            let (name, token) = (held.name().to_owned(), held.token());
             self.journal.write(&Event::Acted { from, to, actor, name, token });
         }
         Ok(())

@@ -13,16 +13,23 @@ use std::{
     time::Duration,
 };
 
-use callsign::{RegisterError, RegisterOptions, Registry, UnregisterError, WhenLapsed};
-use callsign_store::lock::lock;
+use callsign::{Entry, RegisterError, RegisterOptions, Registry, UnregisterError, WhenLapsed};
+use callsign_store::{lock::lock, random::splitmix};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    Journal,
-    acting::Acting,
-    event::{Answer, Ask, At, Event, Told},
+    Journal, Positions,
+    acting::{Acting, Holds},
+    event::{Answer, Ask, At, Event, Shown},
 };
 use crate::rng::Rng;
+
+mod groups;
+mod moves;
+mod starts;
+mod takes;
+mod updates;
+mod watches;
 
 /// How many names of its own a node keeps.
 pub const KEPT: usize = 5;
@@ -62,6 +69,8 @@ pub struct Site {
     pub act_every: Duration,
     /// Every so many listeners of a thousand panic when they are told something.
     pub panics: u64,
+    /// How far the watches of other nodes are.
+    pub positions: Arc<dyn Positions>,
     /// All actors that were granted something.
     pub granted: Arc<Mutex<Vec<Acting>>>,
     /// Whether they go on.
@@ -71,8 +80,10 @@ pub struct Site {
 /// Numbers calls and actors of the process.
 #[derive(Debug, Default)]
 pub struct Calls {
-    calls: AtomicU64,
+    asked: AtomicU64,
     actors: AtomicU64,
+    watches: AtomicU64,
+    said: AtomicU64,
 }
 
 impl Calls {
@@ -118,6 +129,12 @@ impl Client {
         Self { site: site.clone(), calls: calls.clone(), rng }
     }
 
+    /// A client of what names can do beside being held. Its choices are its own: those of others are as they were without it.
+    pub fn beside(site: &Arc<Site>, calls: &Arc<Calls>, number: u64) -> Self {
+        let rng = Rng::new(splitmix(splitmix(site.seed) ^ number));
+        Self { site: site.clone(), calls: calls.clone(), rng }
+    }
+
     fn now(&self) -> At {
         self.site.journal.now()
     }
@@ -137,7 +154,7 @@ impl Client {
     }
 
     fn asked(&self, ask: Ask, name: &str, actor: u64) -> u64 {
-        let call = Calls::next(&self.calls.calls);
+        let call = Calls::next(&self.calls.asked);
         self.site.journal.write(&Event::Asked { at: self.now(), call, actor, name: name.to_owned(), ask });
         call
     }
@@ -145,6 +162,17 @@ impl Client {
     fn told(&self, call: u64, answer: Answer) -> Answer {
         self.site.journal.write(&Event::Told { at: self.now(), call, answer: answer.clone() });
         answer
+    }
+
+    /// A number that nobody else says, in any process.
+    fn says(&self) -> u64 {
+        splitmix(splitmix(self.site.seed) ^ Calls::next(&self.calls.said))
+    }
+
+    /// An actor holds something from now on.
+    fn begins(&self, acting: &Acting, holds: impl Into<Holds>) {
+        acting.begin(holds);
+        lock(&self.site.granted).push(acting.clone());
     }
 
     async fn spawn(&self) -> Option<Acting> {
@@ -162,8 +190,7 @@ impl Client {
         let answer = match self.site.registry.register_with(name, &acting.actor, options).await {
             Ok(registration) => {
                 let token = registration.token().0;
-                acting.begin(registration);
-                lock(&self.site.granted).push(acting.clone());
+                self.begins(acting, registration);
                 Answer::Granted(token)
             }
             Err(RegisterError::Taken { holder, .. }) => Answer::Taken(holder.token().0),
@@ -254,8 +281,7 @@ impl Client {
 
     /// Whether what was wanted is over without having been given up.
     fn is_over(wanted: &Wanted) -> bool {
-        wanted.acting.told() == Some(Told::Lost)
-            || wanted.acting.actor.get_status() >= ractor::ActorStatus::Stopping
+        wanted.acting.is_over()
     }
 
     /// Keeps names of the node's own; in the end all of them.
@@ -409,6 +435,12 @@ impl Client {
             }
         }
     }
+}
+
+/// How a name is held.
+fn shown(entry: &Entry) -> Shown {
+    let says = entry.meta().ok().flatten();
+    Shown { token: entry.token().0, revision: entry.revision().0, starts: entry.is_starting(), says }
 }
 
 /// The variant of an error.

@@ -2,6 +2,8 @@
 //!
 //! Moments are nanoseconds of a clock that all nodes of a history share and nobody sets.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A moment.
@@ -12,6 +14,26 @@ pub type At = u64;
 pub enum Ask {
     /// A name for an actor.
     Register,
+    /// A name, and that the actor is started only if nobody has it.
+    Start,
+    /// A name, from the actor that holds it.
+    Take {
+        /// The token of that actor.
+        from: u64,
+    },
+    /// That the holder of a name says something else of itself.
+    Update {
+        /// Its token.
+        token: u64,
+        /// At which revision, if that matters.
+        expected: Option<u64>,
+        /// What it says from then on.
+        says: u64,
+    },
+    /// A membership for an actor: a name of its own, which begins with that of the group.
+    Join,
+    /// That a membership is given up.
+    Leave,
     /// That a name is given up.
     Unregister,
     /// Who holds a name, now.
@@ -20,23 +42,194 @@ pub enum Ask {
     Local,
 }
 
+impl Ask {
+    /// Whether an actor holds the name if the answer is yes.
+    pub fn wants(self) -> bool {
+        matches!(self, Self::Register | Self::Start | Self::Take { .. } | Self::Join)
+    }
+
+    /// What it is, as one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Register => "Register",
+            Self::Start => "Start",
+            Self::Take { .. } => "Take",
+            Self::Update { .. } => "Update",
+            Self::Join => "Join",
+            Self::Leave => "Leave",
+            Self::Unregister => "Unregister",
+            Self::Consistent => "Consistent",
+            Self::Local => "Local",
+        }
+    }
+}
+
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The actor holds the name.
     Granted(u64),
+    /// The actor was started, and holds the name.
+    Bound {
+        /// Under this token.
+        token: u64,
+        /// Since this revision.
+        revision: u64,
+    },
+    /// The name has gone from another actor to this one.
+    Moved {
+        /// Under this token.
+        token: u64,
+        /// What the former holder gave, if it can be read.
+        data: Option<u64>,
+    },
+    /// What it says of itself is changed, at this revision.
+    Updated(u64),
+    /// It was changed before, at this revision.
+    Changed(u64),
     /// Another one does.
     Taken(u64),
     /// It is given up.
     Freed,
     /// It is held under this token.
     Found(u64),
+    /// It is held so.
+    Shown(Shown),
     /// Nobody holds it.
     Free,
     /// Nothing was done or learned, and why.
     Refused(String),
     /// Nobody knows yet, and why.
     Unknown(String),
+}
+
+impl Answer {
+    /// Under which token the actor holds the name from now on.
+    pub fn granted(&self) -> Option<u64> {
+        match self {
+            Self::Granted(token) | Self::Bound { token, .. } | Self::Moved { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
+
+    /// Under which token the name was found held.
+    pub fn found(&self) -> Option<u64> {
+        match self {
+            Self::Found(token) | Self::Shown(Shown { token, .. }) => Some(*token),
+            _ => None,
+        }
+    }
+
+    /// Which token somebody is known by it to hold.
+    pub fn names(&self) -> Option<u64> {
+        if let Self::Taken(token) = self { Some(*token) } else { self.granted().or(self.found()) }
+    }
+}
+
+/// How a name is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Shown {
+    /// The token.
+    pub token: u64,
+    /// Where it was changed last.
+    pub revision: u64,
+    /// Whether its actor is being started.
+    pub starts: bool,
+    /// What the holder says of itself.
+    pub says: Option<u64>,
+}
+
+/// What a watch gives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Saw {
+    /// Nothing yet: it begins.
+    Opened {
+        /// How the names begin that it is for.
+        prefix: String,
+        /// Behind which position, if not with the present state.
+        from: Option<u64>,
+    },
+    /// A part of the present state.
+    Present {
+        /// The name.
+        name: String,
+        /// How it is held.
+        now: Shown,
+    },
+    /// The present state is complete.
+    Current(u64),
+    /// A name has changed.
+    Change {
+        /// The name.
+        name: String,
+        /// Where.
+        position: u64,
+        /// How it was held.
+        was: Option<Shown>,
+        /// How it is held.
+        now: Option<Shown>,
+        /// Why.
+        why: String,
+    },
+    /// Nothing, up to a position.
+    Bookmark(u64),
+    /// Something was missed.
+    Lagged,
+    /// All is to be forgotten.
+    Reset,
+    /// The session is not trusted.
+    Lapsed,
+    /// It is trusted again.
+    Resumed,
+    /// Nothing more: it ends.
+    Closed,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.token, self.revision)?;
+        if self.starts {
+            f.write_str(" starts")?;
+        }
+        self.says.map_or(Ok(()), |says| write!(f, " says {says}"))
+    }
+}
+
+impl fmt::Display for Saw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Opened { prefix, from: None } => write!(f, "opened for {prefix}"),
+            Self::Opened { prefix, from: Some(from) } => write!(f, "opened for {prefix}, behind {from}"),
+            Self::Present { name, now } => write!(f, "{name} {now}"),
+            Self::Current(position) => write!(f, "current {position}"),
+            Self::Change { name, position, was, now, why } => {
+                write!(f, "{name} at {position}, {why}:")?;
+                for (what, shown) in [("was", was), ("now", now)] {
+                    if let Some(shown) = shown {
+                        write!(f, " {what} {shown}")?;
+                    }
+                }
+                Ok(())
+            }
+            Self::Bookmark(position) => write!(f, "bookmark {position}"),
+            Self::Lagged => f.write_str("lagged"),
+            Self::Reset => f.write_str("reset"),
+            Self::Lapsed => f.write_str("lapsed"),
+            Self::Resumed => f.write_str("resumed"),
+            Self::Closed => f.write_str("closed"),
+        }
+    }
+}
+
+/// A member of a group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Seated {
+    /// Its token.
+    pub token: u64,
+    /// Its node.
+    pub node: String,
+    /// What it says of itself, which is its own.
+    pub says: Option<u64>,
 }
 
 /// What a registered actor is told of its session.
@@ -48,6 +241,8 @@ pub enum Told {
     Resumed,
     /// It is over.
     Lost,
+    /// The name is another actor's, who has taken it.
+    Transferred,
 }
 
 /// A line.
@@ -114,6 +309,48 @@ pub enum Event {
         actor: u64,
         /// What.
         told: Told,
+    },
+    /// An actor is about to be started for a name: the name is taken for it.
+    Begun {
+        /// When.
+        at: At,
+        /// Which actor it will be.
+        actor: u64,
+        /// For which name.
+        name: String,
+        /// Under which token.
+        token: u64,
+    },
+    /// An actor is asked to say what goes with its name to another one. It does not act any more, unless it keeps the name.
+    Gave {
+        /// When.
+        at: At,
+        /// Which actor.
+        actor: u64,
+        /// Which name.
+        name: String,
+        /// What it says. Nobody says the same.
+        data: u64,
+    },
+    /// Something of a watch.
+    Watched {
+        /// When.
+        at: At,
+        /// The number of the watch, among those of its process.
+        watch: u64,
+        /// What.
+        saw: Saw,
+        /// Up to where everything was given.
+        passed: Option<u64>,
+    },
+    /// The members of a group, as this node knows, in their order.
+    Members {
+        /// When.
+        at: At,
+        /// The group.
+        group: String,
+        /// They.
+        members: Vec<Seated>,
     },
     /// Its session may not be trusted: from now on, or until now. It may be lost, and an actor that was granted nothing is not told.
     Lapsed {

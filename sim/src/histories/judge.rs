@@ -12,8 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::event::{Answer, Ask, At, Event, Told};
 
 mod claims;
+mod groups;
+mod moves;
 mod order;
 mod process;
+mod watches;
 
 use self::claims::{Claim, Grant};
 pub use self::process::Process;
@@ -58,20 +61,24 @@ impl Verdict {
 /// Judges the histories of all processes of a run.
 pub fn judge(processes: &[Process]) -> Verdict {
     let mut verdict = Verdict::default();
-    let mut claims: Vec<Claim> = Vec::new();
+    let mut claims: Vec<Claim> = processes.iter().flat_map(Process::claims).collect();
+    moves::may_move(processes, &mut claims);
     for process in processes {
         tally(process, &mut verdict);
-        let its: BTreeMap<u64, Claim> =
-            process.claims().into_iter().map(|claim| (claim.actor, claim)).collect();
+        let its = claims.iter().filter(|claim| claim.incarnation == process.incarnation);
+        let its: BTreeMap<u64, &Claim> = its.map(|claim| (claim.actor, claim)).collect();
         own_registers_are_seen(process, &its, &mut verdict);
         local_reads_go_forward(process, &mut verdict);
-        claims.extend(its.into_values());
     }
     one_holder(processes, &claims, &mut verdict);
     one_grant_per_token(&claims, &mut verdict);
     kept_to_the_end(processes, &claims, &mut verdict);
     one_leads(processes, &mut verdict);
     order::in_order(processes, &claims, &mut verdict);
+    moves::what_was_given(processes, &claims, &mut verdict);
+    moves::said_alike(processes, &mut verdict);
+    groups::members(processes, &claims, &mut verdict);
+    watches::watches(processes, &claims, &mut verdict);
     verdict
 }
 
@@ -81,19 +88,23 @@ fn tally(process: &Process, verdict: &mut Verdict) {
             None => "(none)".to_owned(),
             Some((_, Answer::Refused(why))) => format!("refused: {why}"),
             Some((_, Answer::Unknown(why))) => format!("unknown: {why}"),
-            Some((_, Answer::Granted(_))) => "granted".to_owned(),
+            Some((_, Answer::Granted(_) | Answer::Bound { .. } | Answer::Moved { .. })) => {
+                "granted".to_owned()
+            }
+            Some((_, Answer::Updated(_))) => "updated".to_owned(),
+            Some((_, Answer::Changed(_))) => "changed before".to_owned(),
             Some((_, Answer::Taken(_))) => "taken".to_owned(),
             Some((_, Answer::Freed)) => "freed".to_owned(),
-            Some((_, Answer::Found(_))) => "found".to_owned(),
+            Some((_, Answer::Found(_) | Answer::Shown(_))) => "found".to_owned(),
             Some((_, Answer::Free)) => "free".to_owned(),
         };
-        *verdict.answers.entry((format!("{:?}", call.ask), answer)).or_default() += 1;
+        *verdict.answers.entry((call.ask.word().to_owned(), answer)).or_default() += 1;
         if let Some((at, answer)) = &call.answer
             && call.ask != Ask::Local
             && !matches!(answer, Answer::Refused(_) | Answer::Unknown(_))
         {
             verdict.acknowledged.push(*at);
-            if matches!(answer, Answer::Granted(_) | Answer::Freed) {
+            if answer.granted().is_some() || *answer == Answer::Freed {
                 verdict.changed.push(*at);
             }
         }
@@ -119,19 +130,24 @@ fn tally(process: &Process, verdict: &mut Verdict) {
 }
 
 /// P4: after one's own register, one's own read sees it.
-fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, Claim>, verdict: &mut Verdict) {
+fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, &Claim>, verdict: &mut Verdict) {
     // By name: when, under which token, for whom.
     let mut grants: BTreeMap<&str, Vec<(At, u64, u64)>> = BTreeMap::new();
     for call in &process.calls {
-        if let (Ask::Register, Some((at, Answer::Granted(token)))) = (call.ask, &call.answer) {
-            grants.entry(&call.name).or_default().push((*at, *token, call.actor));
+        if let Some((at, answer)) = &call.answer
+            && let Some(token) = answer.granted()
+        {
+            grants.entry(&call.name).or_default().push((*at, token, call.actor));
         }
     }
     for grants in grants.values_mut() {
         grants.sort_unstable();
     }
     for read in process.calls.iter().filter(|call| call.ask == Ask::Local) {
-        let Some((answered, answer @ (Answer::Found(_) | Answer::Free))) = &read.answer else { continue };
+        let Some((answered, answer)) = &read.answer else { continue };
+        if answer.found().is_none() && *answer != Answer::Free {
+            continue;
+        }
         let Some(grants) = grants.get(read.name.as_str()) else { continue };
         let before = grants.partition_point(|(at, ..)| *at < read.at);
         let Some((_, token, actor)) = before.checked_sub(1).map(|last| grants[last]) else { continue };
@@ -142,7 +158,7 @@ fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, Claim>, verd
             continue;
         }
         verdict.count("own registrations seen by a local read", 1);
-        if *answer != Answer::Found(token) {
+        if answer.found() != Some(token) {
             verdict.breach(format!(
                 "P4: {} of {} holds {} under {token}, its own read says {answer:?} at {}",
                 process.node, process.incarnation, read.name, read.at
@@ -155,7 +171,8 @@ fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, Claim>, verd
 fn local_reads_go_forward(process: &Process, verdict: &mut Verdict) {
     let mut last: BTreeMap<&str, (u64, At)> = BTreeMap::new();
     for read in process.calls.iter().filter(|call| call.ask == Ask::Local) {
-        let Some((answered, Answer::Found(token))) = read.answer else { continue };
+        let Some((answered, answer)) = &read.answer else { continue };
+        let (Some(token), answered) = (answer.found(), *answered) else { continue };
         let (before, at) = last.entry(&read.name).or_insert((token, answered));
         if *at < read.at {
             verdict.count("local reads, not behind the last one", 1);
@@ -178,8 +195,8 @@ fn one_holder(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
     type Hold = (At, Option<(At, String)>);
     let mut holds: BTreeMap<(&str, u64), Hold> = BTreeMap::new();
     for call in processes.iter().flat_map(|process| &process.calls) {
-        if let Some((at, Answer::Granted(token) | Answer::Taken(token) | Answer::Found(token))) = call.answer
-        {
+        let told = call.answer.as_ref().and_then(|(at, answer)| Some((*at, answer.names()?)));
+        for (at, token) in told.into_iter().chain(call.begun) {
             let known = &mut holds.entry((&call.name, token)).or_insert((at, None)).0;
             *known = at.min(*known);
         }

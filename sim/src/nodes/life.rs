@@ -301,6 +301,17 @@ fn said(event: &Event, line: &mut String) -> fmt::Result {
         Event::Acted { actor, name, token, .. } => write!(line, "acts: {actor} as {name} under {token}"),
         Event::Ended { actor, .. } => write!(line, "ends actor {actor}"),
         Event::Noticed { actor, told, .. } => write!(line, "tells actor {actor}: {told:?}"),
+        Event::Begun { actor, name, token, .. } => {
+            write!(line, "starts actor {actor} for {name} under {token}")
+        }
+        Event::Gave { actor, name, data, .. } => {
+            write!(line, "asks actor {actor} for {name}: it says {data}")
+        }
+        Event::Watched { watch, saw, passed, .. } => {
+            write!(line, "sees {watch}: {saw}")?;
+            passed.map_or(Ok(()), |passed| write!(line, ", all up to {passed}"))
+        }
+        Event::Members { group, members, .. } => write!(line, "reads {group}: {members:?}"),
         Event::Lapsed { .. } => line.write_str("may be lapsed, from now on or until now"),
         Event::Leaving { .. } => line.write_str("leaves"),
         Event::Quiet { .. } => line.write_str("is quiet"),

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     histories::{
-        Journal,
+        InMemory, Journal,
         clients::{CONTENDERS, Calls, Client, Site},
         event::Event,
     },
@@ -90,6 +90,8 @@ pub struct World {
     led: Mutex<BTreeMap<u64, String>>,
     /// What a replica says at each position, by a number that stands for it, and whose it was.
     said: Mutex<BTreeMap<u64, (u64, String)>>,
+    /// How far the watches of all nodes are.
+    positions: InMemory,
     phase: watch::Sender<Phase>,
     works: watch::Sender<bool>,
 }
@@ -121,6 +123,7 @@ impl World {
             breaches: Mutex::default(),
             led: Mutex::default(),
             said: Mutex::default(),
+            positions: InMemory::default(),
             phase: watch::Sender::new(Phase::Work),
             works: watch::Sender::new(true),
             plan,
@@ -233,6 +236,7 @@ async fn live(world: Arc<World>, place: Place, seed: u64) {
             pause: world.plan.pause,
             act_every: ACT_EVERY,
             panics: PANICS,
+            positions: Arc::new(world.positions.clone()),
             granted: Arc::default(),
             works: world.works.subscribe(),
         });
@@ -393,13 +397,17 @@ async fn clients(world: &World, site: &Arc<Site>) {
     let contenders = (0..CONTENDERS).map(|number| client(number + 1).contend(number));
     let asks = client(CONTENDERS + 1).ask_around();
     let juggles = client(CONTENDERS + 3).juggle();
+    let beside = |number| Client::beside(site, &calls, number);
+    let others =
+        async { futures::join!(beside(0).move_names(), beside(1).join_in(), beside(2).watch_names()) };
     // In this one task, so that they end with it.
-    futures::join!(futures::future::join_all(contenders), asks, juggles, client(0).keep());
+    futures::join!(futures::future::join_all(contenders), asks, juggles, others, client(0).keep());
     site.journal.write(&Event::Quiet { at: site.journal.now() });
     let mut phase = world.phase.subscribe();
     while *phase.borrow_and_update() != Phase::Check {
         sleep(OFFER_AGAIN).await;
     }
     client(CONTENDERS + 2).read_all().await;
+    beside(2).see_all().await;
     site.journal.write(&Event::Done { at: site.journal.now() });
 }

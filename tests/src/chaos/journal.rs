@@ -6,7 +6,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Mutex,
 };
 
@@ -48,6 +48,31 @@ impl histories::Journal for Journal {
             eprintln!("the history cannot be written: {error}");
             std::process::exit(70);
         }
+    }
+}
+
+/// Where nodes tell each other how far their watches are: a file for each, in this directory.
+#[derive(Debug)]
+pub struct Places(pub PathBuf);
+
+impl Places {
+    fn file(&self, node: &str) -> PathBuf {
+        self.0.join(format!("watched-{node}"))
+    }
+}
+
+impl histories::Positions for Places {
+    fn tell(&self, node: &str, position: u64) {
+        // Of two lives of a node one may come in the way of the other: then nobody hears of it.
+        let new = self.0.join(format!("watched-{node}-{}", std::process::id()));
+        let written = std::fs::write(&new, position.to_string());
+        if let Err(error) = written.and_then(|()| std::fs::rename(&new, self.file(node))) {
+            tracing::warn!("nobody hears how far this node's watch is: {error}");
+        }
+    }
+
+    fn heard(&self, node: &str) -> Option<u64> {
+        std::fs::read_to_string(self.file(node)).ok()?.parse().ok()
     }
 }
 

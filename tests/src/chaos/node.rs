@@ -25,7 +25,7 @@ use tracing_subscriber::{
 
 use super::{
     event::Event,
-    journal::{Journal, now},
+    journal::{Journal, Places, now},
 };
 
 mod writer;
@@ -165,6 +165,7 @@ async fn serve(args: Args) -> Result<()> {
         pause: CALL_PAUSE,
         act_every: ACT_EVERY,
         panics: 0,
+        positions: Arc::new(Places(args.history.parent().map(ToOwned::to_owned).unwrap_or_default())),
         granted: Arc::default(),
         works,
     };
@@ -187,6 +188,9 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
         tokio::spawn(Client::new(&site, &calls, 1).contend(0)),
         tokio::spawn(Client::new(&site, &calls, 2).contend(1)),
         tokio::spawn(Client::new(&site, &calls, 3).ask_around()),
+        tokio::spawn(Client::beside(&site, &calls, 0).move_names()),
+        tokio::spawn(Client::beside(&site, &calls, 1).join_in()),
+        tokio::spawn(Client::beside(&site, &calls, 2).watch_names()),
     ];
     quiet.recv().await;
     working.send_replace(false);
@@ -199,6 +203,7 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
     let _ = is(QUIET); // if not, the run says that this node never came so far
     check.recv().await;
     Client::new(&site, &calls, 4).read_all().await;
+    Client::beside(&site, &calls, 2).see_all().await;
     shared.site.journal.write(&Event::Done { at: now() });
     let _ = is(DONE);
 }

@@ -146,13 +146,19 @@ impl Options {
 }
 
 /// Without which a run has shown nothing.
-const NEEDED: [&str; 6] = [
+const NEEDED: [&str; 12] = [
     "acts after a check that passed",
     "names kept to the end",
     "own registrations seen by a local read",
     "calls and acts put in order",
     "checks of the singleton that passed",
     "tokens of one actor",
+    "moves with the last word of the former holder",
+    "what is said at a revision, alike for all",
+    "changes that a watch could not miss",
+    "changes seen alike by all watches",
+    "memberships kept to the end",
+    "groups that are alike in the end",
 ];
 
 impl fmt::Display for Report {

@@ -244,13 +244,18 @@ impl Shared {
     /// The claim ends: no check of it passes any more.
     pub(super) fn flag(&self, claim: CallId) {
         if let Some(kept) = lock(&self.claims).get(&claim) {
+            if kept.start.is_some() && planted!("start-not-flagged") {
+                return;
+            }
             kept.flag.end();
         }
     }
 
     /// The name of a claim is on its way to another actor: no check passes, unless it stays.
     pub(super) fn suspend(&self, claim: CallId) {
-        if let Some(kept) = lock(&self.claims).get(&claim) {
+        if let Some(kept) = lock(&self.claims).get(&claim)
+            && !planted!("moving-claim-not-flagged")
+        {
             kept.flag.suspend();
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
+use callsign_store::planted;
 use dashmap::DashMap;
 use foldhash::quality::FixedState;
 
@@ -35,7 +36,13 @@ impl Groups {
     pub(super) fn put(&self, name: &Name, row: &Row) {
         let Some(membership) = Membership::of(name) else { return };
         let seat = Seat { name: name.clone(), actor: row.actor };
-        let add = |members: &mut Members| members.insert(Standing::of(row), seat);
+        let add = |members: &mut Members| {
+            let standing = Standing::of(row);
+            let has_one = || members.keys().any(|other| other.position == standing.position);
+            if !(planted!("one-member-a-batch") && has_one()) {
+                members.insert(standing, seat);
+            }
+        };
         if let Some(mut members) = self.0.get_mut(membership.group) {
             add(&mut members);
             return;

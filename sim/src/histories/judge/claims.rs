@@ -32,6 +32,8 @@ pub(super) struct Grant {
     pub(super) told: At,
     /// From when on it may have ended without a call: its actor ends, its process ends or leaves, its session was lost.
     pub(super) may_end: Option<At>,
+    /// From when on another actor may have taken it.
+    pub(super) may_move: Option<At>,
 }
 
 /// The first act and the last: a token is held without a gap, so that those in between say no more.
@@ -49,6 +51,6 @@ impl Claim {
 
     /// Whether a grant may have ended by then, one way or another.
     pub(super) fn may_be_over_by(&self, grant: &Grant, at: At) -> bool {
-        [grant.may_end, self.given_up].into_iter().flatten().any(|over| over <= at)
+        [grant.may_end, grant.may_move, self.given_up].into_iter().flatten().any(|over| over <= at)
     }
 }

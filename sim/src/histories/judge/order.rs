@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::linear::{Checker, Claimant, Op, Registered, Seen, Target, Unregistered, Verdict as Order, What};
+use crate::linear::{
+    Checker, Claimant, Moved, Op, Registered, Seen, Target, Unregistered, Updated, Verdict as Order, What,
+};
 
 use super::{
     super::event::{Answer, Ask},
@@ -28,10 +30,17 @@ pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Ve
     // Names on which a token was seen that nobody was told to hold: one of the unknown registrations took effect.
     let mut strange: BTreeSet<&str> = BTreeSet::new();
     for (_, call) in agreed() {
-        if let Some((_, Answer::Taken(token) | Answer::Found(token))) = call.answer
+        if let Some(token) = call.answer.as_ref().and_then(|(_, answer)| answer.names())
             && !granted.contains(&(&call.name, token))
         {
             strange.insert(&call.name);
+        }
+    }
+    // A name that was taken, and nobody knows by which token, may be free before anybody sees that.
+    let mut vague: BTreeSet<&str> = BTreeSet::new();
+    for (_, call) in agreed().filter(|(_, call)| matches!(call.ask, Ask::Take { .. })) {
+        if matches!(call.answer, None | Some((_, Answer::Unknown(_)))) {
+            vague.insert(&call.name);
         }
     }
     // P6: who was refused changed nothing, or some order would have to have it.
@@ -44,9 +53,11 @@ pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Ve
             of.get(&(incarnation, call.actor)).map(|claim| claim.grants.as_slice()).unwrap_or_default();
         let may_matter = strange.contains(call.name.as_str()) || !grants.is_empty();
         if let Some(what) = what(incarnation, call, grants, may_matter) {
-            let ret = call.answer.as_ref().map(|(at, _)| *at);
+            let told = call.answer.as_ref().map(|(at, _)| *at);
+            let ret = call.begun.map_or(told, |(at, _)| Some(at));
             names.entry(call.name.clone()).or_default().push(Op { call: call.at, ret, what });
         }
+        names.entry(call.name.clone()).or_default().extend(bound(call));
     }
     for claim in claims {
         let ops = names.entry(claim.name.clone()).or_default();
@@ -62,7 +73,8 @@ pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Ve
             }
         }
         // It may also have ended under a token that it was never told of, and been granted another one since.
-        if let Some(call) = claim.unseen_may_end.filter(|_| strange.contains(claim.name.as_str())) {
+        let is_unseen = strange.contains(claim.name.as_str()) || vague.contains(claim.name.as_str());
+        if let Some(call) = claim.unseen_may_end.filter(|_| is_unseen) {
             // As often as it may have been granted one: whole nodes, seed 5516.
             for _ in 0..claim.unsure {
                 let (target, answer) =
@@ -95,6 +107,8 @@ fn is_open(op: &Op) -> bool {
             op.what,
             What::Register { answer: Registered::Unknown, .. }
                 | What::Unregister { answer: Unregistered::Unknown, .. }
+                | What::Update { answer: Updated::Unknown, .. }
+                | What::Move { answer: Moved::Unknown, .. }
         )
 }
 
@@ -102,28 +116,59 @@ fn claimant(session: u64, actor: u64) -> Claimant {
     Claimant { session, actor }
 }
 
+/// What binds the actor of a start to its name: a change of the hold that the start began.
+fn bound(call: &Call) -> Option<Op> {
+    let (at, token) = call.begun?;
+    let (ret, answer) = match &call.answer {
+        Some((ret, Answer::Bound { revision, .. })) => (Some(*ret), Updated::Done { revision: *revision }),
+        _ => (None, Updated::Unknown),
+    };
+    Some(Op { call: at, ret, what: What::Update { token, expected: Some(token), answer } })
+}
+
 /// A call as the checker knows it; none for what had no effect and told nothing.
 fn what(incarnation: u64, call: &Call, grants: &[Grant], may_matter: bool) -> Option<What> {
     let answer = call.answer.as_ref().map(|(_, answer)| answer);
     let by = claimant(incarnation, call.actor);
+    if let Some((_, token)) = call.begun {
+        return Some(What::Register { by, answer: Registered::Granted { token } });
+    }
     Some(match (call.ask, answer) {
         (Ask::Local, _) | (_, Some(Answer::Refused(_))) => return None,
-        (Ask::Register, Some(Answer::Granted(token))) => {
+        (Ask::Take { from }, answer) => {
+            let moved = answer.and_then(Answer::granted).map(|token| Moved::Done { token });
+            What::Move { from, by, answer: moved.unwrap_or(Moved::Unknown) }
+        }
+        (Ask::Update { token, expected, .. }, answer) => {
+            let answer = match answer {
+                Some(Answer::Updated(revision)) => Updated::Done { revision: *revision },
+                Some(Answer::Changed(revision)) => Updated::Changed { revision: *revision },
+                _ => Updated::Unknown,
+            };
+            What::Update { token, expected, answer }
+        }
+        (Ask::Register | Ask::Join, Some(Answer::Granted(token))) => {
             What::Register { by, answer: Registered::Granted { token: *token } }
         }
         (Ask::Register, Some(Answer::Taken(token))) => {
             What::Register { by, answer: Registered::Taken { token: *token } }
         }
-        (Ask::Register, _) if may_matter => What::Register { by, answer: Registered::Unknown },
-        (Ask::Unregister, answer) => {
+        // A start that finds an actor reads who that is.
+        (Ask::Start, Some(Answer::Taken(token))) | (Ask::Consistent, Some(Answer::Found(token))) => {
+            What::Read { answer: Seen::Found { token: *token, revision: None } }
+        }
+        (Ask::Register | Ask::Start | Ask::Join, _) if may_matter => {
+            What::Register { by, answer: Registered::Unknown }
+        }
+        (Ask::Unregister | Ask::Leave, answer) => {
             // The last one before it was asked.
             let token = grants.iter().rev().find(|grant| grant.told <= call.at)?.token;
             let is_done = answer == Some(&Answer::Freed);
             let answer = if is_done { Unregistered::Done } else { Unregistered::Unknown };
             What::Unregister { target: Target::Token(token), answer }
         }
-        (Ask::Consistent, Some(Answer::Found(token))) => {
-            What::Read { answer: Seen::Found { token: *token, revision: None } }
+        (Ask::Consistent, Some(Answer::Shown(now))) => {
+            What::Read { answer: Seen::Found { token: now.token, revision: Some(now.revision) } }
         }
         (Ask::Consistent, Some(Answer::Free)) => What::Read { answer: Seen::Free },
         _ => return None,

@@ -31,6 +31,8 @@ pub(super) struct Call {
     pub(super) name: String,
     pub(super) ask: Ask,
     pub(super) answer: Option<(At, Answer)>,
+    /// Of a start: when it began, and under which token.
+    pub(super) begun: Option<(At, u64)>,
 }
 
 impl Process {
@@ -63,7 +65,7 @@ impl Process {
         let over = [self.leaving(), self.killed].into_iter().flatten().min()?;
         let trusted = self.events.iter().filter_map(|event| match event {
             Event::Acted { from, .. } => Some(*from),
-            Event::Told { at, answer: Answer::Granted(_), .. } => Some(*at),
+            Event::Told { at, answer, .. } if answer.granted().is_some() => Some(*at),
             _ => None,
         });
         Some(trusted.filter(|at| *at <= over).max().unwrap_or(0))
@@ -92,6 +94,26 @@ impl Process {
         if told.is_empty() { 0 } else { more as u64 + 1 }
     }
 
+    /// When each actor ended.
+    pub(super) fn ended(&self) -> BTreeMap<u64, At> {
+        let mut ended = BTreeMap::new();
+        for event in &self.events {
+            if let Event::Ended { at, actor, .. } = event {
+                ended.entry(*actor).or_insert(*at);
+            }
+        }
+        ended
+    }
+
+    /// When it was told of each name that it is given up.
+    pub(super) fn freed(&self) -> BTreeMap<&str, At> {
+        let freed = self.calls.iter().filter_map(|call| match &call.answer {
+            Some((at, Answer::Freed)) => Some((call.name.as_str(), *at)),
+            _ => None,
+        });
+        freed.collect()
+    }
+
     /// When it was quiet, and when it had read everything once more.
     pub(super) fn quiet_and_done(&self) -> Option<(At, At)> {
         let find = |wanted: fn(&Event) -> Option<At>| self.events.iter().find_map(wanted);
@@ -104,6 +126,9 @@ impl Process {
     pub(super) fn claims(&self) -> Vec<Claim> {
         let mut claims: BTreeMap<u64, Claim> = BTreeMap::new();
         for call in self.calls.iter().filter(|call| call.actor != 0) {
+            if matches!(call.ask, Ask::Update { .. }) {
+                continue;
+            }
             let claim = claims.entry(call.actor).or_insert_with(|| Claim {
                 incarnation: self.incarnation,
                 actor: call.actor,
@@ -115,15 +140,19 @@ impl Process {
                 given_up: None,
                 unseen_may_end: None,
             });
-            match (call.ask, &call.answer) {
-                (Ask::Register, Some((told, Answer::Granted(token)))) if claim.grant(*token).is_none() => {
-                    claim.grants.push(Grant { token: *token, told: *told, may_end: None });
+            if !call.ask.wants() {
+                claim.given_up.get_or_insert(call.at);
+                continue;
+            }
+            match &call.answer {
+                Some((told, answer)) if answer.granted().is_some() => {
+                    let token = answer.granted().unwrap_or_default();
+                    if claim.grant(token).is_none() {
+                        claim.grants.push(Grant { token, told: *told, may_end: None, may_move: None });
+                    }
                 }
-                (Ask::Register, None | Some((_, Answer::Unknown(_)))) => claim.unsure += 1,
-                (Ask::Unregister, _) => {
-                    claim.given_up.get_or_insert(call.at);
-                }
-                _ => {}
+                None | Some((_, Answer::Unknown(_))) => claim.unsure += 1,
+                Some(_) => {}
             }
         }
         for event in self.acts() {
@@ -163,6 +192,20 @@ impl Process {
             let loss = may_be_lost.then_some(claim.asked);
             claim.unseen_may_end = ends.into_iter().chain(loss).min();
         }
+        // A start that has not come to an actor which holds the name may have ended at any time.
+        for call in self.calls.iter().filter(|call| call.ask == Ask::Start) {
+            let Some(claim) = claims.get_mut(&call.actor).filter(|claim| claim.grants.is_empty()) else {
+                continue;
+            };
+            claim.unseen_may_end = Some(call.at);
+            claim.grants.extend(call.begun.map(|(told, token)| Grant {
+                token,
+                told,
+                // Its session may be over before the function runs that was granted the name: whole nodes, seed 479.
+                may_end: Some(call.at),
+                may_move: None,
+            }));
+        }
         claims.into_values().collect()
     }
 }
@@ -170,11 +213,22 @@ impl Process {
 /// Calls with their answers.
 fn calls(events: &[Event]) -> Vec<Call> {
     let mut calls: BTreeMap<u64, Call> = BTreeMap::new();
+    // By the actor that is to be started.
+    let mut starts: BTreeMap<u64, u64> = BTreeMap::new();
     for event in events {
         match event {
             Event::Asked { at, call, actor, name, ask } => {
-                let asked = Call { at: *at, actor: *actor, name: name.clone(), ask: *ask, answer: None };
+                let (name, answer, begun) = (name.clone(), None, None);
+                let asked = Call { at: *at, actor: *actor, name, ask: *ask, answer, begun };
                 calls.insert(*call, asked);
+                if *ask == Ask::Start {
+                    starts.insert(*actor, *call);
+                }
+            }
+            Event::Begun { at, actor, token, .. } => {
+                if let Some(call) = starts.get(actor).and_then(|call| calls.get_mut(call)) {
+                    call.begun = Some((*at, *token));
+                }
             }
             Event::Told { at, call, answer } => {
                 if let Some(call) = calls.get_mut(call) {

@@ -2,6 +2,10 @@
 
 use super::*;
 
+mod groups;
+mod moves;
+mod watches;
+
 const MS: At = 1_000_000;
 
 /// Writes the history of one process. Moments are milliseconds.

@@ -2,6 +2,7 @@
 
 use crate::mutants::{Mutant, table::mutant};
 
+const FEATURES: &str = "DESIGN 10, in drivers";
 const OUTSIDE: &str = "release 0.1 (found from outside)";
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -20,4 +21,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("half-a-node-goes-on", "store/src/driver/supervision.rs")
         .does("Lets a listener that panics end the member, and the rest of the node go on without it.")
         .found("nodes", 2_000, OUTSIDE),
+    mutant("start-not-flagged", "registry/src/driver/actor/callers.rs")
+        .does("Does not flag the claim of a start that is over, so that its check goes on passing.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("moving-claim-not-flagged", "registry/src/driver/actor/callers.rs")
+        .does("Does not flag the claim of a name that is on its way to another actor.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("handed-over-data-lost", "registry/src/driver/take.rs")
+        .does("Does not give whoever takes a name what its former holder handed over.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("taker-is-told-nothing", "registry/src/driver/take.rs")
+        .does("Forgets the listener of an actor that takes a name.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("position-outlives-a-reset", "registry/src/driver/watch.rs")
+        .does("Keeps the position of a watch across a reset, as if everything up to there had been given anew.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("only-the-first-event-given", "registry/src/driver/actor/watching.rs")
+        .does("Gives a reader only the first of the events that come together.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("one-member-a-batch", "registry/src/driver/shared/groups.rs")
+        .does("Lets readers see only one of the members that joined a group at the same position.")
+        .found("nodes", 2_000, FEATURES),
 ];
