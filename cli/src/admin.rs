@@ -53,16 +53,15 @@
 
 mod access;
 mod events;
+mod extract;
 mod serve;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
-    body::Bytes,
-    extract::{FromRequest, FromRequestParts, Request, State},
+    extract::State,
     http::header,
-    http::request::Parts,
     middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -70,7 +69,7 @@ use axum::{
 use callsign::{Drained, Entry, Meta, NodeName, Page, Position, Preset, Select, Settings};
 use futures::{StreamExt, stream};
 use ractor::rpc::CallResult;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::Instant};
 
@@ -81,6 +80,7 @@ use crate::{
     reply::{Refusal, exact, holder, settings},
 };
 
+use self::extract::{Body, Nothing, Query};
 pub(crate) use self::{
     access::Access,
     serve::{Limits, serve},
@@ -134,62 +134,6 @@ pub(crate) fn routes(
         .method_not_allowed_fallback(async || Refusal::wrong_method())
         .layer(middleware::from_fn_with_state(access, access::guard))
         .with_state(Admin { hosted, left, metrics })
-}
-
-/// A JSON body; what is wrong with it is answered in JSON, too.
-struct Body<T>(T);
-
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        Ok(Self(Json::from_request(request, state).await?.0))
-    }
-}
-
-/// No body, or one without any field.
-struct Nothing;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoFields {}
-
-impl<S: Send + Sync> FromRequest<S> for Nothing {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        let body = Bytes::from_request(request, state).await;
-        // [`access`] has read it already.
-        let body = body.map_err(|error| Refusal::usage("bad_body", error.body_text()))?;
-        if !body.trim_ascii().is_empty() {
-            let read = serde_json::from_slice::<NoFields>(&body);
-            read.map_err(|error| Refusal::usage("bad_body", format!("nothing is expected: {error}")))?;
-        }
-        Ok(Self)
-    }
-}
-
-/// A query; what is wrong with it is answered in JSON.
-struct Query<T>(T);
-
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        Ok(Self(axum::extract::Query::from_request_parts(parts, state).await?.0))
-    }
-}
-
-impl From<axum::extract::rejection::JsonRejection> for Refusal {
-    fn from(error: axum::extract::rejection::JsonRejection) -> Self {
-        Self::usage("bad_body", error.body_text())
-    }
-}
-
-impl From<axum::extract::rejection::QueryRejection> for Refusal {
-    fn from(error: axum::extract::rejection::QueryRejection) -> Self {
-        Self::usage("bad_query", error.body_text())
-    }
 }
 
 /// The numbers of a range of names. A longer one would keep the node busy for nobody.
