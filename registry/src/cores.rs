@@ -17,7 +17,7 @@ pub use crate::core::{
     replica::Replica,
     rows::Held,
     table::{More, RequestNumber, Row, Slot, Table},
-    taking::{Decline, Offered, Refusal, Taker, Taking},
+    taking::{Decline, Offered, TakeRefusal, Taker, Taking},
     tuning::Tuning,
     watch::{Given, WatchId},
     why::GivenUp,

@@ -17,7 +17,7 @@ use crate::{
         entry::Entry,
         meta::MetaError,
         name::BadName,
-        taking::{Decline, Refusal},
+        taking::{Decline, TakeRefusal},
     },
     status::Status,
 };
@@ -251,7 +251,7 @@ pub enum TakeError {
         /// The name asked for.
         name: String,
         /// Why.
-        why: Refusal,
+        why: TakeRefusal,
     },
     /// Nobody holds the name under that token, or not any more: it was given up, lost, or given to somebody else.
     #[error("{name:?} is not held under token {token} any more")]

@@ -108,7 +108,7 @@ pub use crate::{
         meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name, check_name},
         select::Select,
-        taking::{Decline, MAX_HANDED_BYTES, Refusal},
+        taking::{Decline, MAX_HANDED_BYTES, TakeRefusal},
         watch::{Change, WatchEvent},
         why::Why,
     },

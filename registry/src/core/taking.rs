@@ -38,7 +38,7 @@ pub enum Taking {
     /// Taker to holder: the name that this session of yours holds under the token is wanted for this actor.
     Ask { taker: Taker, holder: Arc<SessionId>, name: Name, token: Position, actor: u64, kind: Kind },
     /// Holder to taker: it does not get the name by this request.
-    Refused { taker: Taker, holder: Arc<SessionId>, why: Refusal },
+    Refused { taker: Taker, holder: Arc<SessionId>, why: TakeRefusal },
     /// Holder to taker: it gets the name if it says that it has these data. `consent` is the holder's own number.
     Data { taker: Taker, holder: Arc<SessionId>, consent: u64, data: Bytes },
     /// Taker to holder: it has the data of this consent.
@@ -86,7 +86,7 @@ pub enum Decline {
 /// Why a name was not given. Its holder keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum TakeRefusal {
     /// The holder was registered without a policy that gives the name away.
     #[error("its holder gives it to nobody")]
     NotGiven,

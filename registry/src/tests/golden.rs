@@ -17,7 +17,7 @@ use crate::{
         name::Name,
         replica::Replica,
         table::RequestNumber,
-        taking::{Decline, Offered, Refusal, Taker, Taking},
+        taking::{Decline, Offered, TakeRefusal, Taker, Taking},
         why::GivenUp,
     },
     fuzz::World,
@@ -212,7 +212,7 @@ fn messages() -> Vec<(&'static str, Message)> {
             Message::Take(Taking::Refused {
                 taker: taker.clone(),
                 holder: holder_of.clone(),
-                why: Refusal::NotGiven,
+                why: TakeRefusal::NotGiven,
             }),
         ),
         (
@@ -220,7 +220,7 @@ fn messages() -> Vec<(&'static str, Message)> {
             Message::Take(Taking::Refused {
                 taker: taker.clone(),
                 holder: holder_of.clone(),
-                why: Refusal::Failed { reason: "no".into() },
+                why: TakeRefusal::Failed { reason: "no".into() },
             }),
         ),
         (

@@ -13,8 +13,9 @@ use tokio::{
 };
 
 use crate::{
-    BadName, HandedTo, MAX_HANDED_BYTES, NotHeld, Notice, Position, Refusal, RegisterError, RegisterOptions,
-    Registration, Registry, Select, TakeError, TakeOptions, Taken, UpdateError, WatchEvent, WhenTaken, Why,
+    BadName, HandedTo, MAX_HANDED_BYTES, NotHeld, Notice, Position, RegisterError, RegisterOptions,
+    Registration, Registry, Select, TakeError, TakeOptions, TakeRefusal, Taken, UpdateError, WatchEvent,
+    WhenTaken, Why,
     core::{
         group::GroupId,
         host::OnTake,
@@ -85,7 +86,7 @@ fn in_background(
     tokio::spawn(async move { node.take(&name, &actor, token, wait).await })
 }
 
-fn refusal(taken: Result<Taken, TakeError>) -> Refusal {
+fn refusal(taken: Result<Taken, TakeError>) -> TakeRefusal {
     match taken {
         Err(TakeError::Refused { why, .. }) => why,
         other => panic!("not refused: {other:?}"),
@@ -170,13 +171,13 @@ async fn who_does_not_give_its_name_keeps_it_and_says_why() {
     let [_a, b, c] = cluster.three().await;
     let mine = counter().await;
     let plain = b.register("plain", &counter().await).await.unwrap();
-    assert_eq!(refusal(take(&c, "plain", &mine, plain.token()).await), Refusal::NotGiven);
+    assert_eq!(refusal(take(&c, "plain", &mine, plain.token()).await), TakeRefusal::NotGiven);
     assert_eq!(plain.check(), Ok(()));
 
     let (_old, held, mut asked) = asked_giver(&b, "x").await;
     let other = ractor::ActorRef::<Other>::from(counter().await.get_cell());
     let mistyped = c.take("x", &other, held.token(), WAIT).await.unwrap_err();
-    assert!(matches!(&mistyped, TakeError::Refused { why: Refusal::OtherMessages, .. }), "{mistyped}");
+    assert!(matches!(&mistyped, TakeError::Refused { why: TakeRefusal::OtherMessages, .. }), "{mistyped}");
     let gone = take(&c, "x", &mine, Position(held.token().0 - 1)).await.unwrap_err();
     assert!(matches!(gone, TakeError::Gone { .. }), "{gone}");
     let nobody = take(&c, "nobody", &mine, held.token()).await.unwrap_err();
@@ -186,8 +187,8 @@ async fn who_does_not_give_its_name_keeps_it_and_says_why() {
     assert!(matches!(ahead, TakeError::Behind { .. }), "{ahead}");
 
     for (given, said) in [
-        (Err("not now".into()), Refusal::Failed { reason: "not now".into() }),
-        (Ok(vec![0; MAX_HANDED_BYTES + 1]), Refusal::TooLarge { bytes: MAX_HANDED_BYTES + 1 }),
+        (Err("not now".into()), TakeRefusal::Failed { reason: "not now".into() }),
+        (Ok(vec![0; MAX_HANDED_BYTES + 1]), TakeRefusal::TooLarge { bytes: MAX_HANDED_BYTES + 1 }),
     ] {
         let taking = in_background(&c, "x", &mine, held.token(), WAIT);
         let Asked { to, gives } = asked.recv().await.unwrap();
@@ -196,7 +197,7 @@ async fn who_does_not_give_its_name_keeps_it_and_says_why() {
         // There is one at a time.
         let second = counter().await;
         let busy = refusal(take(&b, "x", &second, held.token()).await);
-        assert_eq!(busy, Refusal::Busy);
+        assert_eq!(busy, TakeRefusal::Busy);
         // What else is asked of the name waits.
         let update = tokio::spawn({
             let held = held.clone();
@@ -212,7 +213,7 @@ async fn who_does_not_give_its_name_keeps_it_and_says_why() {
     let taking = in_background(&c, "x", &mine, held.token(), WAIT);
     // Dropped, as a panic of the function would.
     drop(asked.recv().await.unwrap());
-    assert!(matches!(refusal(taking.await.unwrap()), Refusal::Failed { .. }));
+    assert!(matches!(refusal(taking.await.unwrap()), TakeRefusal::Failed { .. }));
     let largest = in_background(&c, "x", &mine, held.token(), WAIT);
     let Asked { gives, .. } = asked.recv().await.unwrap();
     gives.send(Ok(vec![7; MAX_HANDED_BYTES])).unwrap();
@@ -228,13 +229,13 @@ async fn a_function_that_panics_or_hangs_costs_this_hand_over_only() {
         .give(|_| async { if true { panic!("on purpose") } else { Given::Ok(Vec::new()) } });
     let held = b.register_with("x", &old, options).await.unwrap();
     let why = refusal(take(&c, "x", &mine, held.token()).await);
-    assert_eq!(why, Refusal::Failed { reason: "on purpose".into() });
+    assert_eq!(why, TakeRefusal::Failed { reason: "on purpose".into() });
     assert_eq!(held.check(), Ok(()));
 
     let (_old, held, mut asked) = asked_giver(&b, "y").await;
     let slow = in_background(&c, "y", &mine, held.token(), WAIT);
     let hangs = asked.recv().await.unwrap();
-    assert!(matches!(refusal(slow.await.unwrap()), Refusal::TooSlow { .. }));
+    assert!(matches!(refusal(slow.await.unwrap()), TakeRefusal::TooSlow { .. }));
     assert_eq!(held.check(), Ok(()));
     // What it gives in the end is not given to the next one either.
     let next = in_background(&c, "y", &mine, held.token(), WAIT);
@@ -279,7 +280,7 @@ async fn a_link_that_is_lost_before_the_leader_is_asked_leaves_the_name_where_it
     until("it is held again", || held.check() == Ok(())).await;
     let _ = gives.send(Ok(Vec::new()));
     cluster.network.heal(Cluster::address("b"), Cluster::address("c"));
-    assert_eq!(refusal(taking.await.unwrap()), Refusal::LinkLost);
+    assert_eq!(refusal(taking.await.unwrap()), TakeRefusal::LinkLost);
     assert_eq!(held.check(), Ok(()));
 }
 
@@ -327,7 +328,8 @@ async fn a_holder_that_ends_under_way_frees_the_name_and_the_taker_hears_that() 
     let _gives = asked.recv().await.unwrap();
     old.stop(None);
     let error = taking.await.unwrap().unwrap_err();
-    let is_over = matches!(error, TakeError::Refused { why: Refusal::NotHeld, .. } | TakeError::Gone { .. });
+    let is_over =
+        matches!(error, TakeError::Refused { why: TakeRefusal::NotHeld, .. } | TakeError::Gone { .. });
     assert!(is_over, "{error}");
     assert_eq!(held.check(), Err(NotHeld::Ended));
     until("it is free", || a.lookup("x") == Ok(None)).await;
@@ -374,7 +376,7 @@ async fn lapses_on_both_sides_are_waited_for_and_a_lost_session_says_that_nothin
             assert_eq!((&taken.data[..], taken.registration.check()), (&b"kept"[..], Ok(())));
             until("it has ended", || held.check() == Err(NotHeld::Ended)).await;
         }
-        Err(TakeError::Refused { why: Refusal::TooSlow { .. }, .. }) => {
+        Err(TakeError::Refused { why: TakeRefusal::TooSlow { .. }, .. }) => {
             until("it is held again", || held.check() == Ok(())).await;
         }
         other => panic!("{other:?}"),
@@ -436,5 +438,5 @@ async fn a_membership_cannot_be_taken_whatever_its_options_say() {
     };
     let answer = b.shared.register(call, WAIT, Keeps::default(), other.get_cell()).await;
     let Some(Answer::Taken(Err(TakeError::Refused { why, .. }))) = answer else { panic!("{answer:?}") };
-    assert_eq!((why, held.check()), (Refusal::NotGiven, Ok(())));
+    assert_eq!((why, held.check()), (TakeRefusal::NotGiven, Ok(())));
 }

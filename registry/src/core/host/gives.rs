@@ -25,7 +25,7 @@ use super::{
     Applied, Arc, CallId, Duration, Effect, Event, GivenUp, Host, Kind, Message, Name, NodeName, Notice, Now,
     OnLapse, Open, Position, Replica, SessionId, Table, Time, Verdict, Wish, starts::clip,
 };
-use crate::core::taking::{MAX_HANDED_BYTES, Refusal, Taker, Taking};
+use crate::core::taking::{MAX_HANDED_BYTES, TakeRefusal, Taker, Taking};
 
 /// How long a claim may be flagged before the leader is asked. Shorter: holders with much to say give nothing. Longer: a name whose
 /// taker died is of no use for longer.
@@ -64,7 +64,7 @@ struct Giving {
     consent: u64,
     /// The flag is taken back then, and why.
     until: Time,
-    why: Refusal,
+    why: TakeRefusal,
     stage: Stage,
 }
 
@@ -82,7 +82,7 @@ enum Stage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Gives {
     by_name: BTreeMap<Name, Giving>,
-    refused: BTreeMap<Taker, Refusal>,
+    refused: BTreeMap<Taker, TakeRefusal>,
     in_order: VecDeque<Taker>,
     last_consent: u64,
     bytes: usize,
@@ -119,7 +119,7 @@ impl Gives {
     }
 
     /// What a taker was told, to be said again.
-    fn remember(&mut self, taker: Taker, why: Refusal) {
+    fn remember(&mut self, taker: Taker, why: TakeRefusal) {
         if self.refused.insert(taker.clone(), why).is_none() {
             self.in_order.push_back(taker);
         }
@@ -176,7 +176,7 @@ impl Host {
             }
             Taking::Over { taker } if taker.session.node == *from => {
                 if let Some(name) = self.gives.name_for(&taker) {
-                    self.take_back(now, &name, Refusal::TakerGone, replica, effects);
+                    self.take_back(now, &name, TakeRefusal::TakerGone, replica, effects);
                 }
             }
             Taking::Data { taker, holder, consent, data } if holder.node == *from => {
@@ -218,16 +218,16 @@ impl Host {
             let is_its = |row: &crate::core::table::Row| row.is_of(&taker.session, taker.number);
             // It has the name already, or what becomes of it here is not known yet.
             if !self.by_name.contains_key(&name) && !replica.row(&name).as_ref().is_some_and(is_its) {
-                self.refuse_taker(taker, Refusal::NotHeld, effects);
+                self.refuse_taker(taker, TakeRefusal::NotHeld, effects);
             }
             return;
         };
         let refused = match claim {
-            _ if self.by_name.contains_key(&name) || self.gives.is_giving(&name) => Some(Refusal::Busy),
-            claim if claim.actor.is_none() => Some(Refusal::Starting),
-            claim if claim.on_take == OnTake::Refuse => Some(Refusal::NotGiven),
-            claim if claim.kind != kind => Some(Refusal::OtherMessages),
-            _ => self.gives.is_full().then_some(Refusal::Overloaded),
+            _ if self.by_name.contains_key(&name) || self.gives.is_giving(&name) => Some(TakeRefusal::Busy),
+            claim if claim.actor.is_none() => Some(TakeRefusal::Starting),
+            claim if claim.on_take == OnTake::Refuse => Some(TakeRefusal::NotGiven),
+            claim if claim.kind != kind => Some(TakeRefusal::OtherMessages),
+            _ => self.gives.is_full().then_some(TakeRefusal::Overloaded),
         };
         if let Some(why) = refused {
             return self.refuse_taker(taker, why, effects);
@@ -237,7 +237,7 @@ impl Host {
         let consent = self.gives.last_consent;
         let to = taker.session.node.clone();
         let (until, why, stage) =
-            (now.time + GIVE_LIMIT, Refusal::TooSlow { limit: GIVE_LIMIT }, Stage::Asked);
+            (now.time + GIVE_LIMIT, TakeRefusal::TooSlow { limit: GIVE_LIMIT }, Stage::Asked);
         let giving = Giving { claim, token, taker, actor, kind, consent, until, why, stage };
         self.gives.by_name.insert(name.clone(), giving);
         if !planted!("consent-without-flag") {
@@ -252,13 +252,13 @@ impl Host {
         effects.push(Effect::send(to, Message::Take(Taking::Data { taker, holder, consent, data })));
     }
 
-    fn say_no(&self, taker: Taker, why: Refusal, effects: &mut Vec<Effect>) {
+    fn say_no(&self, taker: Taker, why: TakeRefusal, effects: &mut Vec<Effect>) {
         let Some(holder) = self.session.clone() else { return };
         let to = taker.session.node.clone();
         effects.push(Effect::send(to, Message::Take(Taking::Refused { taker, holder, why })));
     }
 
-    fn refuse_taker(&mut self, taker: Taker, why: Refusal, effects: &mut Vec<Effect>) {
+    fn refuse_taker(&mut self, taker: Taker, why: TakeRefusal, effects: &mut Vec<Effect>) {
         self.gives.remember(taker.clone(), why.clone());
         self.say_no(taker, why, effects);
     }
@@ -289,11 +289,17 @@ impl Host {
                 }
             }
             Ok(data) => {
-                let why = Refusal::TooLarge { bytes: data.len() };
+                let why = TakeRefusal::TooLarge { bytes: data.len() };
                 self.gives_nothing(now, &name, why, replica, effects);
             }
             Err(reason) => {
-                self.gives_nothing(now, &name, Refusal::Failed { reason: clip(reason) }, replica, effects);
+                self.gives_nothing(
+                    now,
+                    &name,
+                    TakeRefusal::Failed { reason: clip(reason) },
+                    replica,
+                    effects,
+                );
             }
         }
     }
@@ -303,7 +309,7 @@ impl Host {
         &mut self,
         now: Now,
         name: &Name,
-        why: Refusal,
+        why: TakeRefusal,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
@@ -343,7 +349,7 @@ impl Host {
         &mut self,
         now: Now,
         name: &Name,
-        why: Refusal,
+        why: TakeRefusal,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
@@ -369,7 +375,7 @@ impl Host {
         self.offers.forget(name);
         let Some(giving) = self.gives.end(name) else { return };
         if giving.stage != Stage::Deciding {
-            self.refuse_taker(giving.taker, Refusal::NotHeld, effects);
+            self.refuse_taker(giving.taker, TakeRefusal::NotHeld, effects);
         }
     }
 
@@ -389,7 +395,7 @@ impl Host {
         let all = self.gives.by_name.iter().filter(|(_, giving)| is_for(giving));
         let names: Vec<Name> = all.map(|(name, _)| name.clone()).collect();
         for name in names {
-            self.take_back(now, &name, Refusal::LinkLost, replica, effects);
+            self.take_back(now, &name, TakeRefusal::LinkLost, replica, effects);
         }
     }
 
@@ -429,8 +435,8 @@ impl Host {
             if let Some(giving) = giving.as_ref().filter(|_| !planted!("kept-and-still-flagged")) {
                 self.unflag(&name, giving, effects);
             }
-            let refused = |allowed: &Arc<[String]>| Refusal::NotPermitted { allowed: allowed.to_vec() };
-            let why = allowed.as_ref().map_or(Refusal::TakerGone, refused);
+            let refused = |allowed: &Arc<[String]>| TakeRefusal::NotPermitted { allowed: allowed.to_vec() };
+            let why = allowed.as_ref().map_or(TakeRefusal::TakerGone, refused);
             self.refuse_taker(Taker { session: to, number }, why, effects);
             if open.is_orphan {
                 self.give_up(name, token, GivenUp::ActorEnded, None);

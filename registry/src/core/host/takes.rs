@@ -30,7 +30,7 @@ use super::{
 use crate::{
     core::{
         input::TakenAs,
-        taking::{Refusal, Taker, Taking},
+        taking::{TakeRefusal, Taker, Taking},
     },
     error::TakeError,
 };
@@ -290,7 +290,7 @@ impl Host {
         &mut self,
         now: Now,
         (taker, holder): (&Taker, &SessionId),
-        why: Refusal,
+        why: TakeRefusal,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {

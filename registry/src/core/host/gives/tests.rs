@@ -116,16 +116,16 @@ impl Holder {
     }
 }
 
-fn refused(why: Refusal) -> Effect {
+fn refused(why: TakeRefusal) -> Effect {
     let (taker, holder) = (taker(), session("a"));
     Effect::send(node("b"), Message::Take(Taking::Refused { taker, holder, why }))
 }
 
 #[test]
 fn a_name_that_the_leader_says_stays_is_acted_on_again_and_its_taker_is_refused_for_good() {
-    let not_permitted = Refusal::NotPermitted { allowed: vec!["shop/".to_owned()] };
+    let not_permitted = TakeRefusal::NotPermitted { allowed: vec!["shop/".to_owned()] };
     let by_certificate = Some(vec!["shop/".to_owned()].into());
-    for (allowed, why) in [(None, Refusal::TakerGone), (by_certificate, not_permitted)] {
+    for (allowed, why) in [(None, TakeRefusal::TakerGone), (by_certificate, not_permitted)] {
         let (mut holder, number) = Holder::deciding();
         let effects = holder.decided(number, Verdict::Kept { allowed });
         assert_eq!(effects, [Effect::Unflag { claim: CLAIM }, refused(why.clone())]);
@@ -141,7 +141,7 @@ fn a_name_that_stays_is_acted_on_again_only_in_a_session_that_is_trusted() {
     let trusted = std::mem::take(&mut holder.now.trusted);
     assert_eq!(holder.decided(number, Verdict::Kept { allowed: None }), []);
     holder.now.trusted = trusted;
-    assert_eq!(holder.settle(), [Effect::Unflag { claim: CLAIM }, refused(Refusal::TakerGone)]);
+    assert_eq!(holder.settle(), [Effect::Unflag { claim: CLAIM }, refused(TakeRefusal::TakerGone)]);
 }
 
 #[test]
