@@ -15,6 +15,7 @@ mod groups;
 mod history;
 mod losses;
 mod moves;
+mod offers;
 mod requests;
 mod states;
 mod told;

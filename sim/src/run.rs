@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use callsign::cores::Effect;
 use callsign_elector::record::Term;
 use callsign_store::record::Record;
 
@@ -349,6 +350,10 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
         }
         if member.moves() > 0 {
             return Some(format!("{} names are on their way from or to node {node}", member.moves()));
+        }
+        // Its member has decided it, and what it asks for is carried out next.
+        if parts.core.asked().iter().any(|effect| matches!(effect, Effect::Unflag { .. })) {
+            return Some(format!("node {node} is about to take a flag back"));
         }
         if let Some(actor) = world.stray_of(node) {
             return Some(format!("actor {actor} of node {node} was started, holds no name, and runs"));

@@ -52,6 +52,8 @@ pub struct Work {
     pub withdraw: u64,
     /// A name of another actor.
     pub take: u64,
+    /// A name of this node, which another node is to take.
+    pub offer: u64,
 }
 
 /// Weights of what is done to the cluster.

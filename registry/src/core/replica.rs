@@ -44,8 +44,9 @@ pub struct Applied {
     pub gone: Vec<(SessionId, u64)>,
     /// Names whose actor was being started, and is not any more: it was, or the name is free.
     pub starts: Vec<Name>,
-    /// Names of this node that went to another actor, as this node held them.
-    pub given: Vec<(Name, Row)>,
+    /// Names of this node that went to another actor, as this node held them, and the node and the token under which that one
+    /// holds them.
+    pub given: Vec<(Name, Row, NodeName, Position)>,
     /// Names that went to an actor of this node, as it holds them.
     pub taken: Vec<(Name, Row)>,
     /// Registrations that have ended, by their tokens.
@@ -491,7 +492,7 @@ impl<T: Table> Replica<T> {
         self.rows.put(name, now.clone());
         applied.ended.push((name.clone(), was.position));
         if was.session.node == self.me {
-            applied.given.push((name.clone(), was));
+            applied.given.push((name.clone(), was, now.session.node.clone(), now.position));
         }
         if now.session.node == self.me {
             applied.taken.push((name.clone(), now));

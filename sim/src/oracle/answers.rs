@@ -1,7 +1,7 @@
 //! What clients were told, held against the log, and as a history of their own.
 
 use callsign::{
-    NotStarted, RegisterError, TakeError, UnregisterError, UpdateError,
+    NotStarted, OfferError, RegisterError, TakeError, UnregisterError, UpdateError,
     cores::{Answer, CallId, Granted, StartedAs},
 };
 use callsign_store::ids::{Incarnation, Position};
@@ -68,6 +68,11 @@ pub enum Outcome {
         /// The limit in force.
         limit: u32,
     },
+    /// Another node holds what was offered to it, or this one what was offered to itself.
+    Offered {
+        /// The token under which it does.
+        token: Position,
+    },
     /// Read consistently.
     Read {
         /// Where.
@@ -108,6 +113,10 @@ pub struct Told {
     pub target: Position,
     /// The revision that an update expects.
     pub expected: Option<Position>,
+    /// How far its node knew the log then.
+    pub seen: Position,
+    /// The token of the name that its node has offered for it.
+    pub offered: Option<Position>,
     /// At which step it was asked.
     pub asked: u64,
     /// Where the log ended then.
@@ -145,6 +154,7 @@ impl Oracle {
         self.note(node, || format!("call {}: {want:?} for actor {actor}", id.0));
         let Some(inner) = self.edit() else { return };
         let (asked, began) = (inner.step, inner.position);
+        let seen = inner.seen[usize::from(node)].position;
         inner.open_calls.insert(id, inner.told.len());
         inner.told.push(Told {
             node,
@@ -154,6 +164,8 @@ impl Oracle {
             actor,
             target,
             expected,
+            seen,
+            offered: None,
             asked,
             began,
             answer: None,
@@ -216,6 +228,8 @@ impl Oracle {
                 inner.counts.add(Check::Stayed, u64::from(is_kept));
                 Outcome::Refused
             }
+            Answer::Offered(Ok(token)) => Outcome::Offered { token },
+            Answer::Offered(Err(OfferError::Unknown { .. } | OfferError::Silent { .. })) => Outcome::Unknown,
             Answer::Updated(Ok(revision)) => Outcome::Updated { revision },
             Answer::Updated(Err(UpdateError::Changed { revision, .. })) => Outcome::Changed { revision },
             Answer::Unregistered(Ok(at)) => Outcome::Freed { at },
@@ -325,7 +339,7 @@ impl Inner {
             }
             Outcome::OtherLimit { limit } => self.check_other_limit(at, *limit),
             Outcome::Unknown => self.counts.add(Check::Unknown, 1),
-            Outcome::Refused | Outcome::Failed => {}
+            Outcome::Refused | Outcome::Failed | Outcome::Offered { .. } => {}
         }
     }
 

@@ -38,7 +38,7 @@ fn said(name: &str) -> &str {
 }
 
 /// Nodes are `a`, `b`, ...
-fn node_number(node: &NodeName) -> Option<NodeId> {
+pub(super) fn node_number(node: &NodeName) -> Option<NodeId> {
     node.as_str().bytes().next()?.checked_sub(b'a')
 }
 

@@ -85,6 +85,13 @@ fn op_of(told: &Told) -> Op {
                 _ => Updated::Unknown,
             },
         },
+        // At some moment the name was held where it was said to have gone.
+        Want::Offer { .. } => What::Read {
+            answer: match answer {
+                Some(Outcome::Offered { token }) => Seen::Found { token: token.0, revision: None },
+                _ => Seen::Refused,
+            },
+        },
         Want::Consistent { .. } | Want::Lookup { .. } => What::Read {
             answer: match answer {
                 Some(Outcome::Read { held: Some((token, revision)), .. }) => {
@@ -120,7 +127,8 @@ impl Oracle {
             // What had no effect and told nothing needs no place in an order.
             let is_mute = match (&told.want, told.answer.as_ref().map(|(_, outcome, _)| outcome)) {
                 (_, Some(Outcome::Refused | Outcome::Failed | Outcome::Gone))
-                | (Want::Consistent { .. }, None) => true,
+                | (Want::Consistent { .. } | Want::Offer { .. }, None)
+                | (Want::Offer { .. }, Some(Outcome::Unknown)) => true,
                 // Of a registration that was taken back by a `Reset` before anybody heard of it, say.
                 (Want::Update { .. }, _) if !known(told.name, told.target) => true,
                 (want, None | Some(Outcome::Unknown)) if want.registers() => {

@@ -94,7 +94,9 @@ impl Scenario {
             Check::DrainKnown | Check::DrainSaid => {
                 matches!(self, Self::Draining | Self::Parting | Self::Moving)
             }
-            Check::DrainedMoved | Check::DrainMoves => self == Self::Moving,
+            Check::DrainedMoved | Check::DrainMoves | Check::OfferTold | Check::OfferMoved => {
+                self == Self::Moving
+            }
             Check::BuiltOnNewer => self == Self::Versions,
             Check::Configured | Check::RankedFirst => self == Self::Configured,
             Check::AskedAgain => self == Self::Callers,

@@ -452,6 +452,7 @@ impl Scenario {
                 profile.aim = rng.below(2) * 300;
                 profile.work.register = 40;
                 profile.work.drain = [4, 12][rng.index(2)];
+                profile.work.offer = 30;
                 profile.steps = 400;
                 profile.hold = rng.below(3) * 10;
             }

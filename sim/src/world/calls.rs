@@ -58,6 +58,13 @@ pub enum Want {
         /// Whether the actor is stopped when the session lapses.
         stops: bool,
     },
+    /// To have a name of this node taken by another one.
+    Offer {
+        /// The number of the name.
+        name: u8,
+        /// Which node.
+        to: NodeId,
+    },
     /// To be a member of a group, with a new actor, or with one that left, or that this node registered.
     Join {
         /// The number of the group.
@@ -110,6 +117,7 @@ impl Want {
             Self::RegisterPatiently { .. } => "register patiently",
             Self::Start { .. } => "start an actor",
             Self::Take { .. } => "take",
+            Self::Offer { .. } => "offer",
             Self::Join { .. } => "join a group",
             Self::Acquire { .. } => "acquire a place",
             Self::Withdraw { .. } => "leave a group",
@@ -147,6 +155,7 @@ impl Want {
             | Self::RegisterPatiently { name }
             | Self::Start { name, .. }
             | Self::Take { name, .. }
+            | Self::Offer { name, .. }
             | Self::Unregister { name }
             | Self::Update { name, .. }
             | Self::Consistent { name }
@@ -289,6 +298,10 @@ impl World {
                 let on_lapse = if *stops { OnLapse::Stop } else { OnLapse::Suspend };
                 (Call::Take { name, token, actor, kind: Kind(7), on_lapse, on_take }, actor)
             }
+            Want::Offer { to, .. } => {
+                let Some(to) = self.setup.names.get(usize::from(*to)).cloned() else { return false };
+                (Call::Offer { name, to }, 0)
+            }
             Want::Join { .. } | Want::Acquire { .. } | Want::Withdraw { .. } => {
                 let Some((call, actor, name, token)) = self.group_call(node, want) else { return false };
                 id_of = Some((name, token));
@@ -421,6 +434,11 @@ impl World {
                 return self.step_leaving(node, LeavingInput::Drained(registry, drained));
             }
             _ => {}
+        }
+        if let Answer::Offered(result) = &answer {
+            let mut oracle = std::mem::take(&mut self.oracle);
+            oracle.offer_told(self, call, result);
+            self.oracle = oracle;
         }
         let incarnation = self.process(node).map(|process| process.incarnation);
         let granted = granted_by(&answer);

@@ -10,7 +10,7 @@ use callsign_store::ids::{NodeName, Position};
 use callsign_transport::{Kind, LinkId};
 
 use super::{
-    NodeId, Want, World,
+    NameId, NodeId, Want, World,
     calls::{Asked, CLIENT_TIMEOUT},
     number_of,
 };
@@ -106,11 +106,24 @@ impl World {
     ) {
         let Message::Take(Taking::Offer(offered)) = message else { return };
         let (name, token, sent) = (offered.name.clone(), offered.token, self.local(node));
+        let Some(target) = self.setup.id(to.as_str()) else { return };
+        let number = number_of(&name);
+        // Of one that drains it cannot be told whether it is for a call.
+        let drains = self.process(node).is_some_and(|process| process.node.leaving().is_draining());
+        let call = self.oracle.next_to_offer(node, (number, target)).filter(|_| !drains);
+        if let Some(call) = call {
+            self.oracle.is_offered(call, token);
+        }
+        let is_for = |want: &Want| matches!(want, Want::Offer { name, to } if (NameId::from(*name), *to) == (number, target));
+        // Who drains does not wait for what a caller wants.
+        let is_called = self.asked.values().any(|asked| asked.node == node && is_for(&asked.want));
         let offer = OfferOut { name, token, to: to.clone(), link, sent, is_declined: false };
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
             // Of each name the last one counts.
             parts.offers.retain(|_, other| other.name != offer.name);
-            parts.offers.insert(offered.number, offer);
+            if !is_called {
+                parts.offers.insert(offered.number, offer);
+            }
         }
     }
 

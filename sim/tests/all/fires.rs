@@ -6,6 +6,7 @@ mod certificates;
 mod duties;
 mod listed;
 mod log;
+mod offers;
 
 use std::{sync::Arc, time::Duration};
 

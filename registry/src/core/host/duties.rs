@@ -307,8 +307,8 @@ impl Host {
                     return self.claims.get(&name).cloned().map(|claim| (name, claim));
                 }
                 let claim = self.claims.remove(&name)?;
-                self.gives.forget(&name);
-                self.offers.forget(&name);
+                let is_asked = self.gives.forget(&name);
+                self.offers.forget(&name, is_asked);
                 self.claims_digest ^= digest(&name, claim.position);
                 Some((name, claim))
             });

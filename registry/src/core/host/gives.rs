@@ -108,8 +108,9 @@ impl Gives {
     }
 
     /// A claim ends with its session, or with its log: nobody has to be told.
-    pub(super) fn forget(&mut self, name: &Name) {
-        self.end(name);
+    /// Whether the leader was asked, so that nobody here knows where the name is.
+    pub(super) fn forget(&mut self, name: &Name) -> bool {
+        self.end(name).is_some_and(|giving| giving.stage == Stage::Deciding)
     }
 
     fn end(&mut self, name: &Name) -> Option<Giving> {
@@ -372,9 +373,10 @@ impl Host {
 
     /// The claim of a name ends, so that it goes to nobody, unless the leader was asked already.
     pub(super) fn end_giving(&mut self, name: &Name, effects: &mut Vec<Effect>) {
-        self.offers.forget(name);
-        let Some(giving) = self.gives.end(name) else { return };
-        if giving.stage != Stage::Deciding {
+        let giving = self.gives.end(name);
+        let is_asked = giving.as_ref().is_some_and(|giving| giving.stage == Stage::Deciding);
+        self.offers.forget(name, is_asked);
+        if let Some(giving) = giving.filter(|_| !is_asked) {
             self.refuse_taker(giving.taker, TakeRefusal::NotHeld, effects);
         }
     }
@@ -456,13 +458,18 @@ impl Host {
         // Whether it went there or is gone: as a rule the entry has said so before.
         if self.claims.get(&name).is_some_and(|claim| claim.position == token) {
             let is_moved = matches!(verdict, Verdict::Transferred { .. });
+            match verdict {
+                Verdict::Transferred { token: at } => self.offers.has_moved(&name, token, (&to.node, *at)),
+                _ => self.offers.is_unknown(&name),
+            }
             self.end_claim(&name, Some(if is_moved { Notice::Transferred } else { Notice::Lost }), effects);
         }
     }
 
     /// Names of this node that the log gave to others.
     pub(super) fn on_given_away(&mut self, applied: &Applied, effects: &mut Vec<Effect>) {
-        for (name, row) in &applied.given {
+        for (name, row, to, token) in &applied.given {
+            self.offers.has_moved(name, row.position, (to, *token));
             let is_ours = self.session.as_deref() == Some(&*row.session);
             if is_ours && self.claims.get(name).is_some_and(|claim| claim.position == row.position) {
                 self.end_claim(name, Some(Notice::Transferred), effects);

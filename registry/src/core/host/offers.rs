@@ -49,6 +49,19 @@ struct Offer {
     passed: BTreeSet<NodeName>,
     /// The caller that wants this one name to go to this one node. None: the node drains.
     caller: Option<Caller>,
+    place: Place,
+}
+
+/// Where a name is that was offered. The row alone does not say it: a node that has the name now may have registered it when it was
+/// free, and one that has had it may have freed it since.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// It has gone nowhere that anybody here knows of.
+    Here,
+    /// It went from here to an actor of this node, under this token.
+    With(NodeName, Position),
+    /// The leader was asked to give it away, and this node lost its claim before it heard what became of that.
+    Unknown,
 }
 
 /// All of them.
@@ -78,9 +91,26 @@ impl Offers {
         }
     }
 
-    /// It does not hold it any more.
-    pub(super) fn forget(&mut self, name: &Name) {
+    /// It does not hold it any more. `is_asked`: the leader was asked to give it away, and the verdict is not known.
+    pub(super) fn forget(&mut self, name: &Name, is_asked: bool) {
         self.due.remove(name);
+        if is_asked {
+            self.is_unknown(name);
+        }
+    }
+
+    /// A name went from here to another actor.
+    pub(super) fn has_moved(&mut self, name: &Name, from: Position, (to, token): (&NodeName, Position)) {
+        if let Some(offer) = self.out.get_mut(name).filter(|offer| offer.token == from) {
+            offer.place = Place::With(to.clone(), token);
+        }
+    }
+
+    /// It may have.
+    pub(super) fn is_unknown(&mut self, name: &Name) {
+        if let Some(offer) = self.out.get_mut(name).filter(|offer| offer.place == Place::Here) {
+            offer.place = Place::Unknown;
+        }
     }
 
     fn is_out_to_drain(&self) -> bool {
@@ -198,16 +228,22 @@ impl Host {
         let Some(offer) = self.offers.out.get_mut(name) else { return };
         if claim.is_none_or(|claim| claim.position != offer.token) {
             let Some(offer) = self.offers.out.remove(name) else { return };
+            let Some(caller) = offer.caller else { return };
             let row = replica.row(name);
-            let has_moved = |row: &Row| row.session.node == offer.to && row.position > offer.token;
-            let answer = match row {
-                Some(row) if has_moved(&row) => Ok(row.position),
-                row => {
-                    let holder = row.map(|row| row.entry());
-                    Err(OfferError::NotHeldHere { name: name.to_string(), holder })
+            let is_there = |row: &Row| row.session.node == offer.to && row.position > offer.token;
+            let found = row.as_ref().filter(|row| planted!("found-there-taken-for-moved") && is_there(row));
+            let found = found.map(|row| row.position);
+            let is_it = |to: &NodeName| *to == offer.to || planted!("offer-told-of-any-move");
+            let name = name.to_string();
+            let answer = match (offer.place, found) {
+                (_, Some(token)) => Ok(token),
+                (Place::With(to, token), _) if is_it(&to) => Ok(token),
+                (Place::Unknown, _) if !planted!("unknown-move-taken-for-none") => {
+                    Err(OfferError::Unknown { name, waited: now.since(caller.began) })
                 }
+                _ => Err(OfferError::NotHeldHere { name, holder: row.map(|row| row.entry()) }),
             };
-            return answer_offer(offer.caller, answer, effects);
+            return answer_offer(Some(caller), answer, effects);
         }
         if is_giving {
             offer.until = now + SILENT_AFTER;
@@ -347,7 +383,8 @@ impl Host {
         let (number, until, declined) = (self.offers.last_number, now + SILENT_AFTER, None);
         let offered = Offered { holder, number, name: name.clone(), token, kind };
         effects.push(Effect::send(to.clone(), Message::Take(Taking::Offer(offered))));
-        let offer = Offer { token, kind, to, number, until, declined, passed, caller };
+        let place = Place::Here;
+        let offer = Offer { token, kind, to, number, until, declined, passed, caller, place };
         self.offers.out.insert(name, offer);
     }
 

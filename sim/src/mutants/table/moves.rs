@@ -61,6 +61,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("drained-before-names-moved", "registry/src/core/member/leaving.rs")
         .does("Says that it has drained while names that it has offered are yet to be asked for.")
         .found("moving", 2_000, TRANSFER),
+    mutant("offer-told-of-any-move", "registry/src/core/host/offers.rs")
+        .does("Says that a name went to the node that it was offered to, though another one has taken it.")
+        .found("moving", 2_000, TRANSFER),
+    mutant("found-there-taken-for-moved", "registry/src/core/host/offers.rs")
+        .does("Says that a name moved because the node that it was offered to has it, which registered it when it was free.")
+        .found("moving", 20_000, TRANSFER),
+    mutant("unknown-move-taken-for-none", "registry/src/core/host/offers.rs")
+        .does("Says that a name did not move, though the leader was asked to give it away and has not been heard.")
+        .found("moving", 5_000, TRANSFER),
     mutant("speaks-after-it-left", "registry/src/core/member.rs")
         .does("Takes its session up again after it left, and says of names what it does not know any more.")
         .found("traces/refused-by-who-has-left", 1, TRANSFER),

@@ -336,3 +336,50 @@ fn nothing_is_kept_of_names_that_are_not_held_any_more() {
     assert_eq!(holder.offers(), []);
     assert!(!holder.host.is_offering());
 }
+
+/// A holder of a name that a caller has offered to b.
+fn called() -> Holder {
+    let mut holder = Holder::new(1);
+    let caller = Caller::new(holder.now.time, CallId(9), WAIT);
+    holder.host.offer(caller, name(0), node("b"));
+    assert_eq!(holder.offers(), [offer("b", 1, 0)]);
+    holder
+}
+
+/// What the caller is told when the claim has ended.
+fn told_at_the_end(mut holder: Holder) -> Result<Position, OfferError> {
+    holder.host.end_claim(&name(0), None, &mut Vec::new());
+    let mut effects = Vec::new();
+    holder.host.proceed_offers(holder.now, &holder.targets, &holder.replica, &mut effects);
+    match effects.pop() {
+        Some(Effect::Answer { call: CallId(9), answer: Answer::Offered(result) }) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_caller_is_told_where_the_log_says_that_its_name_has_gone() {
+    let went = |from, to: &str| {
+        let mut holder = called();
+        holder.host.offers.has_moved(&name(0), Position(from), (&node(to), Position(7)));
+        told_at_the_end(holder)
+    };
+    assert_eq!(went(1, "b"), Ok(Position(7)));
+    let is_not_here = |told| matches!(told, Err(OfferError::NotHeldHere { .. }));
+    assert!(is_not_here(went(1, "c")), "another one has taken it");
+    assert!(is_not_here(went(2, "b")), "another registration has moved");
+    assert!(is_not_here(told_at_the_end(called())), "it was given up");
+}
+
+#[test]
+fn a_caller_is_not_told_that_a_name_stays_which_the_leader_was_asked_to_move() {
+    let mut holder = called();
+    let (taker, of) = (Taker { session: session("b"), number: RequestNumber(3) }, session("a"));
+    let (name, token, kind) = (name(0), Position(1), Kind(7));
+    let ask = Taking::Ask { taker: taker.clone(), holder: of, name: name.clone(), token, actor: 9, kind };
+    holder.hears("b", ask);
+    let given = Ok(bytes::Bytes::from_static(b"data"));
+    holder.host.on_given(holder.now, (name.clone(), 1), given, &holder.replica, &mut Vec::new());
+    holder.hears("b", Taking::Received { taker, consent: 1 });
+    assert!(matches!(told_at_the_end(holder), Err(OfferError::Unknown { .. })));
+}
