@@ -13,6 +13,7 @@ use std::{
 use callsign_store::{
     ids::{NodeName, Position},
     lock::lock,
+    planted,
     supervision::{Supervisor, caught},
 };
 use callsign_transport::{Kind, RemoteMessage};
@@ -223,10 +224,15 @@ async fn take<M: RemoteMessage>(
         }
     };
     let token = taken.registration.token();
+    let data = if planted!("receiver-is-handed-nothing") { Vec::new().into() } else { taken.data };
+    let taken = Taken { data, ..taken };
     let done = caught("what becomes of a name that has moved", async move { moved(taken).await }).await;
     if let Err(error) = done.and_then(|done| done.map_err(|error| error.to_string())) {
         let node = registry.node();
         tracing::warn!(%node, %name, %error, "a name that has moved here is given up");
+        if planted!("of-no-use-and-kept") {
+            return Ok(());
+        }
         stop("it could not go on with what it was handed");
         if is_shared {
             let call = Call::Withdraw { name: name.clone(), token };

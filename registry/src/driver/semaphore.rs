@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use callsign_store::ids::Position;
+use callsign_store::{ids::Position, planted};
 use callsign_transport::RemoteMessage;
 use ractor::ActorRef;
 
@@ -43,7 +43,9 @@ struct Place(ActorRef<Never>);
 impl Drop for Place {
     fn drop(&mut self) {
         // Its member hears of the end, and gives up what the actor has or is still granted.
-        self.0.stop(Some("callsign: its place is given up".into()));
+        if !planted!("place-outlives-its-guard") {
+            self.0.stop(Some("callsign: its place is given up".into()));
+        }
     }
 }
 
@@ -110,7 +112,8 @@ impl Semaphore {
         let holds = self.registry.shared.holding.of(granted.claim);
         let Some(mut holds) = holds else { return Err(AcquireError::Lost) };
         // It ends with the claim.
-        holds.wait_for(|holds| *holds).await.map_err(|_| AcquireError::Lost)?;
+        let is_held = |holds: &bool| *holds || planted!("guard-of-who-waits");
+        holds.wait_for(is_held).await.map_err(|_| AcquireError::Lost)?;
         Ok(Guard { registry: self.registry.clone(), place, held, name: self.name.clone() })
     }
 

@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use callsign::{Membership, NotHeld, Notice, RactorClusterMessage, Registration, Starting, remote_message};
+use callsign::{
+    Guard, Membership, NotHeld, Notice, RactorClusterMessage, Registration, Starting, remote_message,
+};
 use callsign_store::lock::lock;
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SpawnErr};
 
@@ -52,6 +54,8 @@ pub enum Holds {
     Starting(Starting),
     /// It is a member of a group, by this name.
     Member(Membership, String),
+    /// It has a place in a semaphore, by this name.
+    Place(Arc<Guard>, String),
 }
 
 impl Holds {
@@ -59,7 +63,7 @@ impl Holds {
         match self {
             Self::Name(registration) => registration.name(),
             Self::Starting(starting) => starting.name(),
-            Self::Member(_, name) => name,
+            Self::Member(_, name) | Self::Place(_, name) => name,
         }
     }
 
@@ -68,6 +72,7 @@ impl Holds {
             Self::Name(registration) => registration.token().0,
             Self::Starting(starting) => starting.token().0,
             Self::Member(membership, _) => membership.token().0,
+            Self::Place(guard, _) => guard.token().0,
         }
     }
 
@@ -76,6 +81,7 @@ impl Holds {
             Self::Name(registration) => registration.check(),
             Self::Starting(starting) => starting.check(),
             Self::Member(membership, _) => membership.check(),
+            Self::Place(guard, _) => guard.check(),
         }
     }
 }

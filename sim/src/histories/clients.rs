@@ -25,7 +25,9 @@ use super::{
 use crate::rng::Rng;
 
 mod groups;
+mod locks;
 mod moves;
+mod offers;
 mod starts;
 mod takes;
 mod updates;

@@ -32,7 +32,17 @@ pub enum Ask {
     },
     /// A membership for an actor: a name of its own, which begins with that of the group.
     Join,
-    /// That a membership is given up.
+    /// A place in a semaphore, which is held by the answer: a name of its own, which begins with that of the semaphore.
+    Acquire {
+        /// How many may hold one.
+        limit: u32,
+    },
+    /// That a name of this node goes to another one.
+    Offer {
+        /// The token under which it is held here.
+        from: u64,
+    },
+    /// That a membership, or a place, is given up.
     Leave,
     /// That a name is given up.
     Unregister,
@@ -45,7 +55,7 @@ pub enum Ask {
 impl Ask {
     /// Whether an actor holds the name if the answer is yes.
     pub fn wants(self) -> bool {
-        matches!(self, Self::Register | Self::Start | Self::Take { .. } | Self::Join)
+        matches!(self, Self::Register | Self::Start | Self::Take { .. } | Self::Join | Self::Acquire { .. })
     }
 
     /// What it is, as one word.
@@ -56,6 +66,8 @@ impl Ask {
             Self::Take { .. } => "Take",
             Self::Update { .. } => "Update",
             Self::Join => "Join",
+            Self::Acquire { .. } => "Acquire",
+            Self::Offer { .. } => "Offer",
             Self::Leave => "Leave",
             Self::Unregister => "Unregister",
             Self::Consistent => "Consistent",
@@ -82,6 +94,13 @@ pub enum Answer {
         token: u64,
         /// What the former holder gave, if it can be read.
         data: Option<u64>,
+    },
+    /// The name has gone to an actor of another node, as was asked.
+    Went {
+        /// The token under which that one holds it.
+        token: u64,
+        /// The node.
+        to: String,
     },
     /// What it says of itself is changed, at this revision.
     Updated(u64),
@@ -122,7 +141,10 @@ impl Answer {
 
     /// Which token somebody is known by it to hold.
     pub fn names(&self) -> Option<u64> {
-        if let Self::Taken(token) = self { Some(*token) } else { self.granted().or(self.found()) }
+        match self {
+            Self::Taken(token) | Self::Went { token, .. } => Some(*token),
+            _ => self.granted().or(self.found()),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::event::{Answer, Ask, At, Event, Told};
 
 mod claims;
 mod groups;
+mod locks;
 mod moves;
 mod order;
 mod process;
@@ -77,7 +78,10 @@ pub fn judge(processes: &[Process]) -> Verdict {
     order::in_order(processes, &claims, &mut verdict);
     moves::what_was_given(processes, &claims, &mut verdict);
     moves::said_alike(processes, &mut verdict);
+    moves::moved_by_drains(processes, &mut verdict);
+    moves::went_as_is_said(processes, &claims, &mut verdict);
     groups::members(processes, &claims, &mut verdict);
+    locks::places(processes, &claims, &mut verdict);
     watches::watches(processes, &claims, &mut verdict);
     verdict
 }
@@ -91,6 +95,7 @@ fn tally(process: &Process, verdict: &mut Verdict) {
             Some((_, Answer::Granted(_) | Answer::Bound { .. } | Answer::Moved { .. })) => {
                 "granted".to_owned()
             }
+            Some((_, Answer::Went { .. })) => "went".to_owned(),
             Some((_, Answer::Updated(_))) => "updated".to_owned(),
             Some((_, Answer::Changed(_))) => "changed before".to_owned(),
             Some((_, Answer::Taken(_))) => "taken".to_owned(),

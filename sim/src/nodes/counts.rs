@@ -23,6 +23,9 @@ pub const FAULTS: &[&str] = &[
     "a part stands still while others go on",
     "a part starves",
     "a queue of a link is full",
+    "a receiver of names fails",
+    "a receiver of names is slow",
+    "a receiver of names panics",
     "a registry is joined beside while lapsed",
     "a start fails",
     "a start is slow",
@@ -48,6 +51,7 @@ pub const FAULTS: &[&str] = &[
     "two lives of one node",
     "what gives a name fails",
     "what gives a name panics",
+    "what was handed over is of no use",
 ];
 
 /// All checks: none of them may go without having been exercised.
@@ -62,6 +66,8 @@ pub const CHECKS: &[&str] = &[
     "epochs with one leader",
     "groups that are alike in the end",
     "holders followed by another",
+    "holders of a lock behind others",
+    "holders of a semaphore beside others",
     "holders of a lapsed node that have to be told or stopped",
     "local reads, not behind the last one",
     "memberships given up, and not seen any more",
@@ -71,6 +77,8 @@ pub const CHECKS: &[&str] = &[
     "moves that a watch has seen, without a gap",
     "moves with the last word of the former holder",
     "names kept to the end",
+    "names that moved while their node left",
+    "names that went to the node that they were offered to",
     "names whose calls can be put in order",
     "nodes that serve after all was healed",
     "own memberships seen",

@@ -400,8 +400,9 @@ async fn clients(world: &World, site: &Arc<Site>) {
     let beside = |number| Client::beside(site, &calls, number);
     let others =
         async { futures::join!(beside(0).move_names(), beside(1).join_in(), beside(2).watch_names()) };
+    let more = async { futures::join!(beside(3).lock_up(), beside(4).pass_on()) };
     // In this one task, so that they end with it.
-    futures::join!(futures::future::join_all(contenders), asks, juggles, others, client(0).keep());
+    futures::join!(futures::future::join_all(contenders), asks, juggles, others, more, client(0).keep());
     site.journal.write(&Event::Quiet { at: site.journal.now() });
     let mut phase = world.phase.subscribe();
     while *phase.borrow_and_update() != Phase::Check {
@@ -409,5 +410,6 @@ async fn clients(world: &World, site: &Arc<Site>) {
     }
     client(CONTENDERS + 2).read_all().await;
     beside(2).see_all().await;
+    beside(3).lock_all().await;
     site.journal.write(&Event::Done { at: site.journal.now() });
 }

@@ -191,6 +191,8 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
         tokio::spawn(Client::beside(&site, &calls, 0).move_names()),
         tokio::spawn(Client::beside(&site, &calls, 1).join_in()),
         tokio::spawn(Client::beside(&site, &calls, 2).watch_names()),
+        tokio::spawn(Client::beside(&site, &calls, 3).lock_up()),
+        tokio::spawn(Client::beside(&site, &calls, 4).pass_on()),
     ];
     quiet.recv().await;
     working.send_replace(false);
@@ -204,6 +206,7 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
     check.recv().await;
     Client::new(&site, &calls, 4).read_all().await;
     Client::beside(&site, &calls, 2).see_all().await;
+    Client::beside(&site, &calls, 3).lock_all().await;
     shared.site.journal.write(&Event::Done { at: now() });
     let _ = is(DONE);
 }

@@ -146,7 +146,7 @@ impl Options {
 }
 
 /// Without which a run has shown nothing.
-const NEEDED: [&str; 12] = [
+const NEEDED: [&str; 15] = [
     "acts after a check that passed",
     "names kept to the end",
     "own registrations seen by a local read",
@@ -159,6 +159,9 @@ const NEEDED: [&str; 12] = [
     "changes seen alike by all watches",
     "memberships kept to the end",
     "groups that are alike in the end",
+    "holders of a lock behind others",
+    "holders of a semaphore beside others",
+    "names that went to the node that they were offered to",
 ];
 
 impl fmt::Display for Report {

@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// Gives a name up, in so many words or by the end of its actor.
-    async fn let_go(&mut self, name: &str, piece: Piece) {
+    pub(super) async fn let_go(&mut self, name: &str, piece: Piece) {
         if !piece.acting.is_over() && !self.rng.per_mille(250) {
             for _ in 0..3 {
                 let told = self.unregister(name, &piece.acting).await;

@@ -53,6 +53,16 @@ impl Client {
         let acting = self.spawn().await?;
         let mut options = RegisterOptions::default().when_lapsed(self.lapses(&acting)).wait(VERDICT_TIMEOUT);
         options.when_taken = self.gives(acting.number, name);
+        self.hold_as(name, acting, options).await
+    }
+
+    /// The same, for this actor.
+    pub(super) async fn hold_as(
+        &mut self,
+        name: &str,
+        acting: Acting,
+        options: RegisterOptions,
+    ) -> Option<Piece> {
         let call = self.asked(Ask::Register, name, acting.number);
         match self.site.registry.register_with(name, &acting.actor, options).await {
             Ok(held) => {

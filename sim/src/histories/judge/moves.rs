@@ -122,3 +122,62 @@ pub(super) fn said_alike(processes: &[Process], verdict: &mut Verdict) {
     verdict.count("what is said at a revision, alike for all", alike);
     verdict.breaches.extend(differ);
 }
+
+/// P4: what is said to have gone to a node has gone there from where it was, and nowhere else.
+pub(super) fn went_as_is_said(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+    let nodes: BTreeMap<u64, &str> = processes.iter().map(|it| (it.incarnation, it.node.as_str())).collect();
+    let mut taken: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for process in processes {
+        for call in &process.calls {
+            if let Ask::Take { from } = call.ask {
+                taken.insert((process.incarnation, call.actor), from);
+            }
+        }
+    }
+    let mut granted: BTreeMap<(&str, u64), &Claim> = BTreeMap::new();
+    for claim in claims {
+        granted.extend(claim.grants.iter().map(|grant| ((claim.name.as_str(), grant.token), claim)));
+    }
+    for process in processes {
+        for call in &process.calls {
+            let (Ask::Offer { from }, Some((_, Answer::Went { token, to }))) = (call.ask, &call.answer)
+            else {
+                continue;
+            };
+            // Whoever got it may have ended before it was told.
+            let Some(claim) = granted.get(&(call.name.as_str(), *token)) else { continue };
+            verdict.count("names that went to the node that they were offered to", 1);
+            let node = nodes.get(&claim.incarnation).copied().unwrap_or_default();
+            let of = taken.get(&(claim.incarnation, claim.actor)).copied();
+            if node != to || (of != Some(from) && *token != from) {
+                verdict.breach(format!(
+                    "P4: {} said that {} went from {from} to {to} under {token}; it is of {node}, from {of:?}",
+                    process.node, call.name
+                ));
+            }
+        }
+    }
+}
+
+/// How many names went to another node while their own was about to leave.
+pub(super) fn moved_by_drains(processes: &[Process], verdict: &mut Verdict) {
+    let mut leaving: BTreeMap<(&str, u64), &str> = BTreeMap::new();
+    for process in processes {
+        let Some(left) = process.leaving() else { continue };
+        for event in &process.events {
+            if let Event::Gave { at, name, data, .. } = event
+                && *at >= left
+            {
+                leaving.insert((name, *data), &process.node);
+            }
+        }
+    }
+    let moved = processes.iter().flat_map(|process| process.calls.iter().map(move |call| (process, call)));
+    let moved = moved.filter(|(process, call)| match &call.answer {
+        Some((_, Answer::Moved { data: Some(data), .. })) => {
+            leaving.get(&(call.name.as_str(), *data)).is_some_and(|node| *node != process.node)
+        }
+        _ => false,
+    });
+    verdict.count("names that moved while their node left", moved.count());
+}

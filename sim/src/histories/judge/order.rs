@@ -147,17 +147,20 @@ fn what(incarnation: u64, call: &Call, grants: &[Grant], may_matter: bool) -> Op
             };
             What::Update { token, expected, answer }
         }
-        (Ask::Register | Ask::Join, Some(Answer::Granted(token))) => {
+        (Ask::Register | Ask::Join | Ask::Acquire { .. }, Some(Answer::Granted(token))) => {
             What::Register { by, answer: Registered::Granted { token: *token } }
         }
         (Ask::Register, Some(Answer::Taken(token))) => {
             What::Register { by, answer: Registered::Taken { token: *token } }
         }
         // A start that finds an actor reads who that is.
-        (Ask::Start, Some(Answer::Taken(token))) | (Ask::Consistent, Some(Answer::Found(token))) => {
+        // So does what is told of an offer.
+        (Ask::Start, Some(Answer::Taken(token)))
+        | (Ask::Consistent, Some(Answer::Found(token)))
+        | (Ask::Offer { .. }, Some(Answer::Went { token, .. })) => {
             What::Read { answer: Seen::Found { token: *token, revision: None } }
         }
-        (Ask::Register | Ask::Start | Ask::Join, _) if may_matter => {
+        (Ask::Register | Ask::Start | Ask::Join | Ask::Acquire { .. }, _) if may_matter => {
             What::Register { by, answer: Registered::Unknown }
         }
         (Ask::Unregister | Ask::Leave, answer) => {

@@ -52,7 +52,7 @@ impl Process {
     }
 
     /// When it began to leave, if it did.
-    fn leaving(&self) -> Option<At> {
+    pub(super) fn leaving(&self) -> Option<At> {
         self.events.iter().find_map(|event| match event {
             Event::Leaving { at } => Some(*at),
             _ => None,

@@ -3,6 +3,7 @@
 use super::*;
 
 mod groups;
+mod locks;
 mod moves;
 mod watches;
 

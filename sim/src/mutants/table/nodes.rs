@@ -42,4 +42,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("one-member-a-batch", "registry/src/driver/shared/groups.rs")
         .does("Lets readers see only one of the members that joined a group at the same position.")
         .found("nodes", 2_000, FEATURES),
+    mutant("guard-of-who-waits", "registry/src/driver/semaphore.rs")
+        .does("Takes a place in a semaphore for one that is held.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("place-outlives-its-guard", "registry/src/driver/semaphore.rs")
+        .does("Does not end the actor of a guard that is dropped, or of a caller that has stopped waiting.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("receiver-is-handed-nothing", "registry/src/driver/receive.rs")
+        .does("Does not give the receiver of a name what its former holder handed over.")
+        .found("nodes", 2_000, FEATURES),
+    mutant("of-no-use-and-kept", "registry/src/driver/receive.rs")
+        .does("Keeps a name whose actor could not go on with what it was handed.")
+        .found("nodes", 2_000, FEATURES),
 ];

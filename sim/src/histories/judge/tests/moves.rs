@@ -129,3 +129,40 @@ fn an_update_of_a_revision_that_was_changed_and_what_is_said_otherwise_are_seen(
     let found = breaches([held(), b().shows((50, 55), 5, 8, Some(72))]);
     assert!(found.iter().any(|breach| breach.contains("at 8 n says Some(71)")), "{found:?}");
 }
+
+#[test]
+fn what_is_said_to_have_gone_to_a_node_has_gone_there() {
+    let went = |token, to: &str| Answer::Went { token, to: to.to_owned() };
+    let offers = |answer| gives().call((27, 45), 0, "n", Ask::Offer { from: 5 }, Some(answer));
+    let takes = || b().take((28, 40), 1, 5, moved(9, 77)).act(50, 1, 9);
+    is_well([offers(went(9, "b")), takes()]);
+    is_breach("P4", [offers(went(9, "c")), takes()]);
+    // No other registration, whoever has it.
+    is_breach("P4", [offers(went(8, "b")), takes()]);
+    let registers = || b().register((41, 44), 1, Granted(9));
+    is_breach("P4", [offers(went(9, "b")).unregister((36, 38), 1), registers()]);
+    // To itself it need not go.
+    is_well([a().register((10, 20), 1, Granted(5)).act(25, 1, 5).call(
+        (27, 45),
+        0,
+        "n",
+        Ask::Offer { from: 5 },
+        Some(went(5, "a")),
+    )]);
+    // Whoever gave it away does not act any more.
+    is_breach("transfer", [offers(went(9, "b")).act(47, 1, 5), takes()]);
+}
+
+#[test]
+fn names_that_move_while_their_node_leaves_are_counted() {
+    let judged = |leaves: At| {
+        let giver = a()
+            .register((10, 20), 1, Granted(5))
+            .event(Event::Leaving { at: leaves * MS })
+            .gave(30, 1, 77)
+            .done();
+        let verdict = judge(&[giver, b().take((28, 40), 1, 5, moved(9, 77)).done()]);
+        verdict.checked.get("names that moved while their node left").copied()
+    };
+    assert_eq!((judged(25), judged(35)), (Some(1), None));
+}
