@@ -20,7 +20,7 @@ impl Oracle {
 
 impl World {
     /// What the certificates were before does not count.
-    pub(crate) fn begins_with_its_certificates(&mut self) {
+    pub fn begins_with_its_certificates(&mut self) {
         let mut oracle = std::mem::take(&mut self.oracle);
         if let Some(inner) = oracle.edit() {
             inner.forget_certificates(self);

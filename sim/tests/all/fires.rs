@@ -2,6 +2,7 @@
 //!
 //! Commits are forged as transactions that were given up, and land. What no commit shows is forged in the processes.
 
+mod certificates;
 mod duties;
 mod listed;
 mod log;
