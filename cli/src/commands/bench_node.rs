@@ -149,7 +149,11 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::Acknowledged { names } => report(watches::acknowledged(node, names).await?),
         Order::StartOneByOne { names, store } => report(starts::one_by_one(node, names, &store).await?),
         Order::StartTogether { names, callers } => report(starts::together(node, names, callers).await?),
-        Order::JoinGroup { members, in_flight } => report(groups::join(node, members, in_flight).await?),
+        Order::Spawn { actors } => report(groups::spawn(node, actors).await?),
+        Order::RegisterEach { names, in_flight, start_ns } => {
+            report(groups::register(node, names, in_flight, start_ns).await?)
+        }
+        Order::JoinGroup { in_flight, start_ns } => report(groups::join(node, in_flight, start_ns).await?),
         Order::AwaitMembers { count } => report(groups::await_members(node, count).await?),
         Order::Broadcast => report(groups::broadcast(node)?),
         Order::Heard { count } => report(groups::heard(node, count).await?),

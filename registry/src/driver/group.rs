@@ -1,7 +1,6 @@
 //! Groups: keys with many members, and how they are reached.
 
 use std::{
-    collections::BTreeMap,
     fmt,
     marker::PhantomData,
     sync::{
@@ -30,7 +29,7 @@ use crate::{
     driver::{
         registration::{NotHeld, Registration},
         registry::{RegisterOptions, Registry},
-        shared::Seat,
+        shared::{Seat, TableReader},
     },
     error::{GroupError, LookupError, RegisterError, UnregisterError, WhereisError},
 };
@@ -187,6 +186,14 @@ impl<M: RemoteMessage> Group<M> {
         Ok(self.seats()?.into_iter().filter_map(entry).collect())
     }
 
+    /// How many [`members`](Self::members) there are. Cost: their number, but nothing is copied.
+    ///
+    /// # Errors
+    /// As those of [`Registry::lookup`].
+    pub fn count(&self) -> Result<usize, LookupError> {
+        self.known(TableReader::member_count)
+    }
+
     /// The members of this node, in their order. One that has just ended is none.
     ///
     /// # Errors
@@ -246,14 +253,7 @@ impl<M: RemoteMessage> Group<M> {
     /// # Errors
     /// `NotSent` if the message is one that is to be answered. `Lookup` as of [`Registry::lookup`].
     pub fn broadcast(&self, message: M) -> Result<Broadcasted, GroupError> {
-        let mut nodes: BTreeMap<Arc<SessionId>, Vec<u64>> = BTreeMap::new();
-        for (standing, seat) in self.seats()? {
-            match nodes.get_mut(&standing.session) {
-                Some(actors) => actors.push(seat.actor),
-                None => _ = nodes.insert(standing.session, vec![seat.actor]),
-            }
-        }
-        let to = nodes.into_iter();
+        let to = self.known(TableReader::actors)?.into_iter();
         let to = to.map(|(of, actors)| (PeerId::new(of.node.as_str(), of.incarnation.0), actors));
         let sent: Result<Broadcasted, BroadcastError> =
             self.registry.node.endpoint.broadcast(message, to.collect());
@@ -261,12 +261,17 @@ impl<M: RemoteMessage> Group<M> {
     }
 
     fn seats(&self) -> Result<Vec<(Standing, Seat)>, LookupError> {
+        self.known(TableReader::members)
+    }
+
+    /// What the replica says of the group.
+    fn known<R>(&self, look: impl FnOnce(&TableReader, &str) -> R) -> Result<R, LookupError> {
         check_name(&self.name)?;
         self.registry.readable()?;
-        let seats = self.registry.shared.table.members(self.id.key());
+        let known = look(&self.registry.shared.table, self.id.key());
         // A node that lapsed meanwhile may have seen members go one after the other.
         self.registry.readable()?;
-        Ok(seats)
+        Ok(known)
     }
 
     fn is_here(&self, session: &SessionId) -> bool {

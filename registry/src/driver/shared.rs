@@ -369,7 +369,8 @@ mod tests {
                 2..5 => assert_eq!(shared.take(&name), plain.take(&name)),
                 // Now and then at the same position as the one before.
                 _ => {
-                    let row = Row { request: RequestNumber(position), ..row(position / 2, of) };
+                    let row =
+                        Row { request: RequestNumber(position), actor: position, ..row(position / 2, of) };
                     assert_eq!(shared.put(name.clone(), row.clone()), plain.put(name, row));
                 }
             }
@@ -384,6 +385,13 @@ mod tests {
                 let expected: Vec<_> = expected.into_iter().filter(is_seen).collect();
                 let members = shared.reader().members(group.key());
                 most = most.max(members.len());
+                assert_eq!(shared.reader().member_count(group.key()), members.len());
+                let actors = shared.reader().actors(group.key());
+                assert_eq!(actors.values().map(Vec::len).sum::<usize>(), members.len());
+                for (of, actors) in actors {
+                    let its = members.iter().filter(|(standing, _)| standing.session == of);
+                    assert_eq!(actors, its.map(|(_, seat)| seat.actor).collect::<Vec<_>>());
+                }
                 let members: Vec<_> = members.into_iter().map(|(at, seat)| (at, seat.name)).collect();
                 assert_eq!(members, expected);
             }

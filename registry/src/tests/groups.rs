@@ -64,6 +64,7 @@ async fn members_are_the_same_in_the_same_order_everywhere_until_they_leave_or_e
         let found = group(node).members().unwrap();
         assert_eq!(found[0].meta::<String>(), Ok(Some("moderator".to_owned())));
         assert_eq!(found[1].meta::<String>(), Ok(None));
+        assert_eq!(group(node).count(), Ok(3));
     }
     // A name is no group, and a membership is no name.
     assert_eq!((c.lookup(ROOM), c.names(), c.count()), (Ok(None), Ok(vec![]), Ok(3)));

@@ -87,8 +87,12 @@ pub(crate) enum Order {
     StartOneByOne { names: Names, store: String },
     /// Start each of the names by so many callers at once. Reports [`Starts`].
     StartTogether { names: Names, callers: u32 },
-    /// Spawn so many members of a group, and have them join. Reports, once all have, the moment of the first request.
-    JoinGroup { members: u32, in_flight: u32 },
+    /// Spawn so many actors, which the next order takes.
+    Spawn { actors: u32 },
+    /// Have them join a group by so many tasks at once, from a moment on. Reports the moment at which all have.
+    JoinGroup { in_flight: u32, start_ns: u64 },
+    /// Register a name for each of them by so many tasks at once, from a moment on. Reports the moment at which all have one.
+    RegisterEach { names: Names, in_flight: u32, start_ns: u64 },
     /// Report the moment at which the node knows so many members.
     AwaitMembers { count: usize },
     /// Send 32 bytes to all members of the group. Reports the moment of the call.

@@ -28,7 +28,7 @@ const CONTESTED_ROUNDS: u32 = 50;
 const LOOKUPS: u32 = 40_000;
 
 /// From an order to the moment at which it is obeyed by all at once, in nanoseconds.
-const LEAD: u64 = 100_000_000;
+pub(super) const LEAD: u64 = 100_000_000;
 
 pub(super) fn progress(text: &str) {
     tell(format_args!("{text} ..."));

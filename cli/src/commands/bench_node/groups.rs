@@ -1,17 +1,21 @@
 //! A group of very many members, which note when they hear something.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use callsign::{RactorClusterMessage, remote_message};
+use callsign_store::lock::lock;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
 
 use super::{Node, until};
-use crate::measure::now_ns;
+use crate::{commands::bench::orders::Names, measure::now_ns};
 
 const GROUP: &str = "bench";
 
@@ -23,9 +27,11 @@ pub(crate) enum Heard {
 }
 remote_message!(Heard, "callsign.bench.heard/1");
 
-/// What the members of this node have heard, all together.
+/// The members of this node, and what they have heard, all together.
 #[derive(Default)]
 pub(super) struct Ears {
+    /// Members that are to be.
+    spawned: Mutex<Vec<ActorRef<Heard>>>,
     count: AtomicU32,
     last_ns: AtomicU64,
 }
@@ -53,35 +59,65 @@ impl Actor for Member {
     }
 }
 
-/// Spawns so many members, and has them join by so many tasks at once. Returns the moment of the first request.
-pub(super) async fn join(node: &Node, members: u32, in_flight: u32) -> Result<u64> {
-    let mut actors = Vec::new();
-    for _ in 0..members {
-        actors.push(Actor::spawn(None, Member(node.ears.clone()), ()).await?.0);
+/// Spawns so many actors, which [`join`] or [`register`] takes.
+pub(super) async fn spawn(node: &Node, actors: u32) -> Result<()> {
+    for _ in 0..actors {
+        let (actor, _) = Actor::spawn(None, Member(node.ears.clone()), ()).await?;
+        lock(&node.ears.spawned).push(actor);
     }
-    let (actors, next) = (Arc::new(actors), Arc::new(AtomicU32::new(0)));
+    Ok(())
+}
+
+/// Has all actors that were spawned join the group.
+pub(super) async fn join(node: &Node, in_flight: u32, start_ns: u64) -> Result<u64> {
     let group = node.registry.group::<Heard>(GROUP);
-    let begin = now_ns();
+    let join = move |_, actor| {
+        let group = group.clone();
+        async move { Ok(_ = group.join(&actor, None).await?) }
+    };
+    with_all(node, in_flight, start_ns, join).await
+}
+
+/// Registers a name for each actor that was spawned.
+pub(super) async fn register(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<u64> {
+    let registry = node.registry.clone();
+    let register = move |index, actor| {
+        let (registry, name) = (registry.clone(), names.name(names.from + index));
+        async move { Ok(_ = registry.register(&name, &actor).await?) }
+    };
+    with_all(node, in_flight, start_ns, register).await
+}
+
+/// Does something with all actors that were spawned, by so many tasks at once, from a moment on. Returns the moment at which all is done.
+async fn with_all<F, A>(node: &Node, in_flight: u32, start_ns: u64, act: F) -> Result<u64>
+where
+    F: Fn(u32, ActorRef<Heard>) -> A + Clone + Send + 'static,
+    A: Future<Output = Result<()>> + Send,
+{
+    let actors = Arc::new(std::mem::take(&mut *lock(&node.ears.spawned)));
+    let next = Arc::new(AtomicU32::new(0));
+    tokio::time::sleep(Duration::from_nanos(start_ns.saturating_sub(now_ns()))).await;
     let mut tasks = JoinSet::new();
     for _ in 0..in_flight {
-        let (group, actors, next) = (group.clone(), actors.clone(), next.clone());
+        let (act, actors, next) = (act.clone(), actors.clone(), next.clone());
         tasks.spawn(async move {
-            while let Some(actor) = actors.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                group.join(actor, None).await?;
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(actor) = actors.get(index as usize) else { return anyhow::Ok(()) };
+                act(index, actor.clone()).await?;
             }
-            anyhow::Ok(())
         });
     }
-    for joined in tasks.join_all().await {
-        joined?;
+    for done in tasks.join_all().await {
+        done?;
     }
-    Ok(begin)
+    Ok(now_ns())
 }
 
 /// Waits until the group has so many members here.
 pub(super) async fn await_members(node: &Node, count: usize) -> Result<u64> {
     let group = node.registry.group::<Heard>(GROUP);
-    until(|| group.members().is_ok_and(|members| members.len() == count), "the members").await?;
+    until(|| group.count() == Ok(count), "the members").await?;
     Ok(now_ns())
 }
 

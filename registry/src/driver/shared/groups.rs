@@ -1,8 +1,8 @@
 //! The members of each group in their order, beside the map: written with it, and read by everyone.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
-use callsign_store::planted;
+use callsign_store::{ids::SessionId, planted};
 use dashmap::DashMap;
 use foldhash::quality::FixedState;
 
@@ -74,11 +74,37 @@ impl Groups {
 impl TableReader {
     /// The members of a group, in their order. Cost: their number; what changes the group waits meanwhile.
     pub(crate) fn members(&self, group: &str) -> Vec<(Standing, Seat)> {
+        self.seen(group, |seen| seen.map(|(standing, seat)| (standing.clone(), seat.clone())).collect())
+    }
+
+    /// How many members a group has. Cost as that of [`members`](Self::members), without a copy of any.
+    pub(crate) fn member_count(&self, group: &str) -> usize {
+        self.seen(group, |seen| seen.count())
+    }
+
+    /// The actors of a group, by their sessions, each in the order of the group. Cost as that of [`members`](Self::members).
+    pub(crate) fn actors(&self, group: &str) -> BTreeMap<Arc<SessionId>, Vec<u64>> {
+        self.seen(group, |seen| {
+            let mut all: BTreeMap<Arc<SessionId>, Vec<u64>> = BTreeMap::new();
+            for (Standing { session, .. }, Seat { actor, .. }) in seen {
+                match all.get_mut(session) {
+                    Some(actors) => actors.push(*actor),
+                    None => _ = all.insert(session.clone(), vec![*actor]),
+                }
+            }
+            all
+        })
+    }
+
+    fn seen<R: Default>(
+        &self,
+        group: &str,
+        look: impl FnOnce(&mut dyn Iterator<Item = (&Standing, &Seat)>) -> R,
+    ) -> R {
         let rows = &self.0;
-        let Some(members) = rows.groups.0.get(group) else { return Vec::new() };
+        let Some(members) = rows.groups.0.get(group) else { return R::default() };
         let is_seen =
             |(standing, _): &(&Standing, &Seat)| !rows.is_hidden(&standing.session, standing.position);
-        let seen = members.iter().filter(is_seen);
-        seen.map(|(standing, seat)| (standing.clone(), seat.clone())).collect()
+        look(&mut members.iter().filter(is_seen))
     }
 }

@@ -6,13 +6,13 @@ use serde::Serialize;
 use super::{
     super::{
         cluster::{Cluster, Setting},
-        orders::Order,
+        orders::{Names, Order},
         per_second,
-        phases::{median, progress, register_all},
+        phases::{LEAD, median, progress, register_all},
     },
     row,
 };
-use crate::measure::as_ms;
+use crate::measure::{as_ms, now_ns};
 
 /// Members, over all nodes: one for so many names of the bench.
 const NAMES_OF_A_MEMBER: u32 = 10;
@@ -24,8 +24,10 @@ const ROUNDS: u32 = 20;
 pub(crate) struct Groups {
     members: u32,
     joins_per_s: f64,
-    /// Of the rate at which as many names are registered in the same cluster right after.
+    /// Of the rate at which as many names are registered in the same cluster right after, all of one actor of each node.
     joins_ratio: f64,
+    /// The same, where each name has an actor of its own, as each membership has.
+    joins_ratio_own: f64,
     broadcast_p50_ms: f64,
 }
 
@@ -36,18 +38,13 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
     let nodes = u32::try_from(cluster.nodes.len())?;
     let in_flight = setting.in_flight;
     let share = |index: u32| members / nodes + u32::from(index < members % nodes);
-    let mut given = Vec::new();
-    for (index, node) in (0..).zip(&mut cluster.nodes) {
-        given.push(node.give(Order::JoinGroup { members: share(index), in_flight })?);
-    }
-    let mut begin = u64::MAX;
-    for (node, given) in cluster.nodes.iter_mut().zip(&given) {
-        begin = begin.min(node.report(given)?);
-    }
+    spawn(&mut cluster, share)?;
+    let start_ns = now_ns() + LEAD;
+    let joined: Vec<u64> = cluster.on_all(|_| Order::JoinGroup { in_flight, start_ns })?;
     // Asked only now: to look at all members costs their number.
     let known: Vec<u64> = cluster.on_all(|_| Order::AwaitMembers { count: members as usize })?;
-    let end = known.into_iter().max().context("there are no nodes")?;
-    let joins_per_s = per_second(members, end.saturating_sub(begin))?;
+    let end = joined.into_iter().chain(known).max().context("there are no nodes")?;
+    let joins_per_s = per_second(members, end.saturating_sub(start_ns))?;
 
     progress(&format!("broadcasts to {members} members"));
     let mut took = Vec::new();
@@ -61,17 +58,42 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
         took.push(as_ms(std::time::Duration::from_nanos(last.saturating_sub(begin))));
     }
     let names = per_second(members, register_all(&mut cluster, members)?)?;
+
+    spawn(&mut cluster, share)?;
+    let start_ns = now_ns() + LEAD;
+    let mut given = Vec::new();
+    for (index, node) in (0..).zip(&mut cluster.nodes) {
+        let names = Names { prefix: format!("own/{index}/"), from: 0, to: share(index) };
+        given.push(node.give(Order::RegisterEach { names, in_flight, start_ns })?);
+    }
+    let mut end = cluster.await_count(2 * members as usize)?;
+    for (node, given) in cluster.nodes.iter_mut().zip(&given) {
+        end = end.max(node.report(given)?);
+    }
+    let of_own = per_second(members, end.saturating_sub(start_ns))?;
+    let ratio = |names: f64| (joins_per_s / names * 100.0).round() / 100.0;
     Ok(Groups {
         members,
         joins_per_s,
-        joins_ratio: (joins_per_s / names * 100.0).round() / 100.0,
+        joins_ratio: ratio(names),
+        joins_ratio_own: ratio(of_own),
         broadcast_p50_ms: median(&took).context("nothing was sent")?,
     })
 }
 
+/// Spawns actors that nobody knows yet.
+fn spawn(cluster: &mut Cluster<'_>, share: impl Fn(u32) -> u32) -> Result<()> {
+    for (index, node) in (0..).zip(&mut cluster.nodes) {
+        node.order::<()>(Order::Spawn { actors: share(index) })?;
+    }
+    Ok(())
+}
+
 /// The figures in rows, for people.
 pub(super) fn rows(figures: &Groups) -> Vec<Vec<String>> {
-    let beside = format!("{} x registrations of as many names", figures.joins_ratio);
+    let Groups { joins_ratio, joins_ratio_own, .. } = figures;
+    let beside =
+        format!("{joins_ratio} x registrations of as many names, {joins_ratio_own} x if each has its actor");
     let members = format!("{} members", figures.members);
     vec![
         row("joins of one group", format!("{:.0} /s", figures.joins_per_s), &beside),
