@@ -103,8 +103,8 @@ pub const SPACES: &[Limits] = &[
     small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (24_970, 28_028)))),
     small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (22_209, 27_771))))),
     small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (97_590, 117_641)))),
-    limits("crash-restart", [1, 1, 0, 0], 1000, (2_840_313, 3_041_683)),
-    limits("crash-cut", [1, 0, 1, 0], 500, (5_396_011, 5_668_861)),
+    limits("crash-restart", [1, 1, 0, 0], 1000, (2_933_678, 3_142_576)),
+    limits("crash-cut", [1, 0, 1, 0], 500, (5_397_898, 5_670_969)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_783_836, 8_535_418))),
     limits("restart-unknown", [1, 1, 0, 1], 450, (3_848_329, 4_535_184)),
 ];

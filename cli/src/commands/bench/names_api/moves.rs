@@ -1,6 +1,9 @@
 //! What it takes to move the names of a node that drains.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -17,6 +20,9 @@ use crate::measure::as_ms;
 
 /// Names that move: one for so many names of the bench.
 const NAMES_OF_A_MOVE: u32 = 100;
+
+/// How long the observer may take to hear of moves, once the drain has ended.
+const SETTLED: Duration = Duration::from_secs(5);
 
 /// The figures.
 #[derive(Debug, Default, Serialize)]
@@ -44,18 +50,26 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Moves> {
     cluster.nodes[observer].order::<()>(Order::LookOn { names: names.clone() })?;
     let Took { ns } = cluster.nodes[drained].order(Order::Drain)?;
     let Looked { lookups, free } = cluster.nodes[observer].order(Order::LookedOn)?;
-    let holders: Vec<Option<String>> = cluster.nodes[observer].order(Order::Holders { names })?;
-    let mut held: BTreeMap<Option<String>, u32> = BTreeMap::new();
-    for holder in holders {
-        *held.entry(holder).or_default() += 1;
-    }
-    let stayed = held.remove(&Some(cluster.nodes[drained].name.clone())).unwrap_or_default();
+    // The observer may hear of the last moves a little later than the node that drains.
+    let deadline = Instant::now() + SETTLED;
+    let (mut held, stayed) = loop {
+        let order = Order::Holders { names: names.clone() };
+        let holders: Vec<Option<String>> = cluster.nodes[observer].order(order)?;
+        let mut held: BTreeMap<Option<String>, u32> = BTreeMap::new();
+        for holder in holders {
+            *held.entry(holder).or_default() += 1;
+        }
+        let stayed = held.remove(&Some(cluster.nodes[drained].name.clone())).unwrap_or_default();
+        if stayed == 0 || Instant::now() > deadline {
+            break (held, stayed);
+        }
+    };
     let free_now = held.remove(&None).unwrap_or_default();
     ensure!(lookups > 0, "nobody looked on");
     Ok(Moves {
         moved_names: moved,
         held_elsewhere: moved.checked_sub(stayed + free_now).context("there are names too many")?,
-        drain_ms: as_ms(std::time::Duration::from_nanos(ns)),
+        drain_ms: as_ms(Duration::from_nanos(ns)),
         lookups,
         found_free: free,
     })
