@@ -213,8 +213,11 @@ impl Oracle {
             }
             Answer::Started(Err(NotStarted::StillStarting { .. })) => Outcome::Refused,
             Answer::Started(Err(NotStarted::Register(error))) if !is_unknown(&error) => Outcome::Refused,
-            // It may be bound, or may have been.
-            Answer::Started(Err(NotStarted::Register(_) | NotStarted::Ended)) => Outcome::Unknown,
+            // It may be bound, or may have been; it may have moved, or may yet.
+            Answer::Started(Err(NotStarted::Register(_) | NotStarted::Ended))
+            | Answer::Offered(Err(OfferError::Unknown { .. } | OfferError::Silent { .. })) => {
+                Outcome::Unknown
+            }
             Answer::Started(Err(_)) => Outcome::Failed,
             Answer::Taken(Ok(taken)) => {
                 let name = inner.told[at].name;
@@ -229,7 +232,6 @@ impl Oracle {
                 Outcome::Refused
             }
             Answer::Offered(Ok(token)) => Outcome::Offered { token },
-            Answer::Offered(Err(OfferError::Unknown { .. } | OfferError::Silent { .. })) => Outcome::Unknown,
             Answer::Updated(Ok(revision)) => Outcome::Updated { revision },
             Answer::Updated(Err(UpdateError::Changed { revision, .. })) => Outcome::Changed { revision },
             Answer::Unregistered(Ok(at)) => Outcome::Freed { at },
