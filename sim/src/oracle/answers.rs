@@ -202,6 +202,7 @@ impl Oracle {
             }
             Answer::Registered(Err(error)) if is_unknown(&error) => Outcome::Unknown,
             Answer::Unregistered(Err(UnregisterError::Pending { .. }))
+            | Answer::Offered(Err(OfferError::Unknown { .. } | OfferError::Silent { .. }))
             | Answer::Updated(Err(UpdateError::Unknown { .. } | UpdateError::SessionLost { .. })) => {
                 Outcome::Unknown
             }
@@ -213,11 +214,8 @@ impl Oracle {
             }
             Answer::Started(Err(NotStarted::StillStarting { .. })) => Outcome::Refused,
             Answer::Started(Err(NotStarted::Register(error))) if !is_unknown(&error) => Outcome::Refused,
-            // It may be bound, or may have been; it may have moved, or may yet.
-            Answer::Started(Err(NotStarted::Register(_) | NotStarted::Ended))
-            | Answer::Offered(Err(OfferError::Unknown { .. } | OfferError::Silent { .. })) => {
-                Outcome::Unknown
-            }
+            // It may be bound, or may have been.
+            Answer::Started(Err(NotStarted::Register(_) | NotStarted::Ended)) => Outcome::Unknown,
             Answer::Started(Err(_)) => Outcome::Failed,
             Answer::Taken(Ok(taken)) => {
                 let name = inner.told[at].name;
