@@ -115,7 +115,7 @@ impl World {
             self.oracle.is_offered(call, token);
         }
         let is_for = |want: &Want| matches!(want, Want::Offer { name, to } if (NameId::from(*name), *to) == (number, target));
-        // Who drains does not wait for what a caller wants.
+        // A node that drains does not wait for what a caller wants.
         let is_called = self.asked.values().any(|asked| asked.node == node && is_for(&asked.want));
         let offer = OfferOut { name, token, to: to.clone(), link, sent, is_declined: false };
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {

@@ -78,7 +78,7 @@ impl Client {
                 return None;
             }
         };
-        // Whoever holds it is known to from here on, also if there is nobody to act.
+        // The place is held from here on, also if no actor can be started to act by it.
         self.told(call, Answer::Granted(guard.token().0));
         let acting = Acting::spawn(number, self.site.act_every, &self.site.journal).await.ok()?;
         acting.begin(Holds::Place(guard.clone(), name.clone()));

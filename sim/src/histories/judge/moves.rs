@@ -144,7 +144,7 @@ pub(super) fn went_as_is_said(processes: &[Process], claims: &[Claim], verdict: 
             else {
                 continue;
             };
-            // Whoever got it may have ended before it was told.
+            // The actor that got the name may have ended before its client was told.
             let Some(claim) = granted.get(&(call.name.as_str(), *token)) else { continue };
             verdict.count("names that went to the node that they were offered to", 1);
             let node = nodes.get(&claim.incarnation).copied().unwrap_or_default();

@@ -346,15 +346,33 @@ fn called() -> Holder {
     holder
 }
 
-/// What the caller is told when the claim has ended.
-fn told_at_the_end(mut holder: Holder) -> Result<Position, OfferError> {
-    holder.host.end_claim(&name(0), None, &mut Vec::new());
+/// The same, once b has asked for the name, has the data, and the leader is asked.
+fn deciding() -> Holder {
+    let mut holder = called();
+    let (taker, of) = (Taker { session: session("b"), number: RequestNumber(3) }, session("a"));
+    let (name, token, kind) = (name(0), Position(1), Kind(7));
+    let ask = Taking::Ask { taker: taker.clone(), holder: of, name: name.clone(), token, actor: 9, kind };
+    holder.hears("b", ask);
+    let given = Ok(bytes::Bytes::from_static(b"data"));
+    holder.host.on_given(holder.now, (name, 1), given, &holder.replica, &mut Vec::new());
+    holder.hears("b", Taking::Received { taker, consent: 1 });
+    holder
+}
+
+/// What the caller is told in the end.
+fn told(mut holder: Holder) -> Result<Position, OfferError> {
     let mut effects = Vec::new();
     holder.host.proceed_offers(holder.now, &holder.targets, &holder.replica, &mut effects);
     match effects.pop() {
         Some(Effect::Answer { call: CallId(9), answer: Answer::Offered(result) }) => result,
         other => panic!("{other:?}"),
     }
+}
+
+/// What the caller is told when the claim has ended.
+fn told_at_the_end(mut holder: Holder) -> Result<Position, OfferError> {
+    holder.host.end_claim(&name(0), None, &mut Vec::new());
+    told(holder)
 }
 
 #[test]
@@ -373,13 +391,32 @@ fn a_caller_is_told_where_the_log_says_that_its_name_has_gone() {
 
 #[test]
 fn a_caller_is_not_told_that_a_name_stays_which_the_leader_was_asked_to_move() {
-    let mut holder = called();
-    let (taker, of) = (Taker { session: session("b"), number: RequestNumber(3) }, session("a"));
-    let (name, token, kind) = (name(0), Position(1), Kind(7));
-    let ask = Taking::Ask { taker: taker.clone(), holder: of, name: name.clone(), token, actor: 9, kind };
-    holder.hears("b", ask);
-    let given = Ok(bytes::Bytes::from_static(b"data"));
-    holder.host.on_given(holder.now, (name.clone(), 1), given, &holder.replica, &mut Vec::new());
-    holder.hears("b", Taking::Received { taker, consent: 1 });
-    assert!(matches!(told_at_the_end(holder), Err(OfferError::Unknown { .. })));
+    assert!(matches!(told_at_the_end(deciding()), Err(OfferError::Unknown { .. })));
+    for (mut holder, was_asked) in [(deciding(), true), (called(), false)] {
+        holder.host.on_session_lost(holder.now.time);
+        let next = SessionId { number: SessionNumber(2), ..SessionId::clone(&session("a")) };
+        holder.host.on_session_opened(next);
+        holder.now.trusted = Some(SessionNumber(2));
+        holder.settle();
+        let told = told(holder);
+        assert_eq!(matches!(told, Err(OfferError::Unknown { .. })), was_asked, "{told:?}");
+    }
+}
+
+#[test]
+fn a_caller_is_told_what_the_leader_says_before_the_log_does() {
+    let said = |verdict| {
+        let mut holder = deciding();
+        let leader = node("l");
+        let epoch = callsign_store::ids::Epoch(1);
+        let around = Surroundings { leader: Some((epoch, &leader)), is_synced: true, has_leader: true };
+        holder.host.flush(holder.now.time, around, &mut Vec::new());
+        let verdicts = vec![(RequestNumber(1), verdict)];
+        holder.host.on_verdicts(epoch, &session("a"), Position(0), verdicts);
+        holder.host.settle(holder.now, &holder.replica, &mut Vec::new());
+        told(holder)
+    };
+    assert_eq!(said(Verdict::Transferred { token: Position(7) }), Ok(Position(7)));
+    let gone = said(Verdict::Gone);
+    assert!(matches!(gone, Err(OfferError::Unknown { .. })), "{gone:?}");
 }

@@ -81,6 +81,6 @@ fn a_place_that_was_acknowledged_and_given_up_by_nobody_is_kept() {
     let done = Event::Done { at: 95 * MS };
     is_well([rests(holds()).holder_acts(90, 1, 5).event(done.clone())]);
     is_breach("P3", [rests(holds()).event(done)]);
-    // Whoever waited in vain has given up, and nothing is known of a place.
+    // A client that waited in vain has given up, and nothing is known of a place.
     is_well([rests(a().acquire((10, 20), 1, 1, Answer::Unknown("TimedOut".to_owned())))]);
 }

@@ -149,7 +149,7 @@ fn what_is_said_to_have_gone_to_a_node_has_gone_there() {
         Ask::Offer { from: 5 },
         Some(went(5, "a")),
     )]);
-    // Whoever gave it away does not act any more.
+    // An actor that gave its name away does not act any more.
     is_breach("transfer", [offers(went(9, "b")).act(47, 1, 5), takes()]);
 }
 
