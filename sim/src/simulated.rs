@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use callsign_store::hash::{FNV_BASIS, fnv1a};
 use clap::ValueEnum;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -51,9 +52,6 @@ pub struct Ran<S: Simulated> {
 impl<S: Simulated> Ran<S> {
     /// A digest of the trace: the same seed gives the same.
     pub fn digest(&self) -> u64 {
-        self.trace.iter().fold(0xcbf2_9ce4_8422_2325, |hash, action| {
-            let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            format!("{action:?}").bytes().fold(hash, fnv)
-        })
+        self.trace.iter().fold(FNV_BASIS, |hash, action| fnv1a(hash, format!("{action:?}").as_bytes()))
     }
 }

@@ -1,5 +1,6 @@
 //! What is pure: identifiers, keys, records, transactions as data, and the model of a store.
 
+pub mod hash;
 pub mod ids;
 pub mod keys;
 pub mod mvcc;

@@ -13,8 +13,8 @@
 //!
 //! A transaction is data, so that a core can ask for it as an effect and a simulator can run it.
 //!
-//! Beside it: [`ids`] and [`keys`] (who, and where in the store), [`record`] (how values are written), [`time`] for cores
-//! and [`clock`], [`entropy`] and [`supervision`] for drivers.
+//! Beside it: [`ids`] and [`keys`] (who, and where in the store), [`record`] (how values are written), [`hash`] and [`time`] for
+//! cores, and [`clock`], [`entropy`] and [`supervision`] for drivers.
 
 #![cfg_attr(not(feature = "any-fdb"), forbid(unsafe_code))]
 
@@ -65,6 +65,6 @@ pub use self::{
 };
 #[doc(inline)]
 pub use self::{
-    core::{ids, keys, mvcc, random, record, time},
+    core::{hash, ids, keys, mvcc, random, record, time},
     driver::{clock, conformance, entropy, examine, memory, metrics, open, supervision},
 };

@@ -14,7 +14,7 @@ use callsign_store::{
     ids::RegistryName,
     supervision::{Part, Supervisor},
 };
-use callsign_transport::{Endpoint, Watches};
+use callsign_transport::{Endpoint, LinkId, Watches};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use ractor_cluster_derive::RactorMessage;
 use tokio::sync::watch;
@@ -110,6 +110,8 @@ struct Driver {
     links: usize,
     wake: watch::Sender<Time>,
     effects: Vec<RegistryEffect>,
+    /// Links on which something was sent that nobody writes yet.
+    posted: Vec<LinkId>,
     to_node: ToNode,
     /// Why the log could not be read.
     corrupt: Repeated,
@@ -172,6 +174,7 @@ impl Actor for MemberActor {
             links: 0,
             wake,
             effects: Vec::new(),
+            posted: Vec::new(),
             to_node: parts.to_node,
             corrupt: Repeated::default(),
             tasks,
@@ -232,9 +235,13 @@ impl Driver {
             *at = wakes_at;
             is_news
         });
+        // After everything else that wakes a task.
+        self.flush_links();
     }
 
     fn step(&mut self, now: Now, told: Told) {
+        // What former steps sent is written meanwhile.
+        self.flush_links();
         self.count(&told);
         let ended = match &told {
             Told::Member(Input::StartEnded { claim, .. }) => Some(*claim),

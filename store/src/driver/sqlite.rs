@@ -20,8 +20,10 @@
 //! **Unknown.** A commit whose last step fails (the disk is full, or broken) may be in the log whole, and a later
 //! recovery may bring it back. Any earlier failure is `Unavailable`.
 //!
-//! **Watches** may be lost: a process killed between its commit and the notifier has told nobody. Where the notifier cannot be
-//! heard (no inotify instance left, the file removed), the reader looks four times a second instead.
+//! **Watches** may be lost: a process killed between its commit and the notifier has told nobody, nor does one after somebody
+//! cut or emptied the notifier's file. Where the notifier cannot be heard (no inotify instance left, the file removed), or
+//! cannot be told what is watched, the reader looks four times a second instead. A commit rings only if somebody watches a
+//! key that it changed.
 //!
 //! **Files.** `PATH`, `PATH-wal` and `PATH-shm` are the database: they belong together, also in a copy. `PATH-notify` and
 //! `PATH-lives` may be removed when nobody has the store open; what is replaced or removed while nodes run proves no death
@@ -54,6 +56,7 @@ mod examine;
 mod file;
 mod life;
 mod looks;
+mod marks;
 mod notifier;
 #[cfg(test)]
 mod raced;
@@ -142,7 +145,7 @@ impl SqliteStore {
         let notifier = Notifier::open(&notify_path);
         let (breaks, broken) = watch::channel(None);
         let listener = Listener::listen(&notify_path, &looks, &breaks);
-        let reader = Reader::new(file.clone(), reading, state);
+        let reader = Reader::new(file.clone(), reading, notifier.clone(), state);
         let writer =
             Writer { file, connection: Some(writing), notifier, looks, failures: Failures::default() };
         spawn("sqlite-reader", &breaks, move || reader.run(&incoming)).map_err(|error| refused(&error))?;

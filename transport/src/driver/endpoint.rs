@@ -215,6 +215,20 @@ impl Endpoint {
         handle.queue(|outbox| outbox.send(lane, channel, body))
     }
 
+    /// Queues a message as [`send`](Self::send) does, but nothing writes it before [`flush`](Self::flush), unless something else
+    /// is written.
+    pub fn post(&self, link: LinkId, lane: Lane, channel: &str, body: Bytes) -> Result<(), SendError> {
+        let handle = self.inner.handles.get(&link).ok_or(SendError::NotUp { link })?;
+        lock(&handle.outbox).send(lane, channel, body)
+    }
+
+    /// Has written what was posted on a link.
+    pub fn flush(&self, link: LinkId) {
+        if let Some(handle) = self.inner.handles.get(&link) {
+            handle.written.notify_one();
+        }
+    }
+
     /// The link that is up to a node right now.
     pub fn link_to(&self, node: &str) -> Option<(LinkId, PeerId)> {
         read(&self.inner.state).links.link_to(node).map(|(link, peer)| (link, peer.clone()))

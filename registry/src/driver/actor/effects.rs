@@ -93,15 +93,28 @@ impl Driver {
         let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
         let bytes = message.encode();
         self.metrics.sent(message, bytes.len());
-        match self.endpoint.send(link, lane, &self.channel, bytes) {
-            // Not up: it went down; the input that says so is on its way, or among those that were just taken.
-            Ok(()) | Err(SendError::NotUp { .. }) => {}
+        match self.endpoint.post(link, lane, &self.channel, bytes) {
+            Ok(()) => self.posted.push(link),
+            // It went down; the input that says so is on its way, or among those that were just taken.
+            Err(SendError::NotUp { .. }) => {}
             Err(error) => {
                 tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
                 self.metrics.link("send_failed");
                 self.shared.push(Input::SendFailed { to });
             }
         }
+    }
+
+    /// Has written what was sent. The link on which something was sent last is woken last, and the runtime runs first what it woke
+    /// last: that is the link to who waits for an answer. The others are only told of what a batch changed.
+    pub(super) fn flush_links(&mut self) {
+        for n in 0..self.posted.len() {
+            let link = self.posted[n];
+            if !self.posted[n + 1..].contains(&link) {
+                self.endpoint.flush(link);
+            }
+        }
+        self.posted.clear();
     }
 
     fn watch(&mut self, actor: u64) {

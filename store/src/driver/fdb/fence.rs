@@ -20,7 +20,10 @@ use foundationdb::{
     options::{ConflictRangeType, MutationType, TransactionOption},
 };
 
-use crate::core::transaction::{Check, Key, STAMP_LENGTH, Transaction, Write};
+use crate::core::{
+    hash::{FNV_BASIS, fnv1a},
+    transaction::{Check, Key, STAMP_LENGTH, Transaction, Write},
+};
 
 /// How much longer than its key a mark is.
 const MARK_LENGTH: usize = 9;
@@ -29,9 +32,7 @@ const FILLED_LENGTH: usize = 10;
 
 /// Stands for "this key has this value". Two values with one mark cost an attempt.
 fn mark(key: &[u8], value: Option<&[u8]>) -> Key {
-    // FNV-1a.
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let hash = value.map_or(0, |value| value.iter().fold(0xcbf2_9ce4_8422_2325, step));
+    let hash = value.map_or(0, |value| fnv1a(FNV_BASIS, value));
     [key, &[0], &hash.to_be_bytes()].concat()
 }
 

@@ -1,5 +1,5 @@
-//! How processes tell each other of a commit: whoever committed writes one byte to `PATH-notify`, and everybody has
-//! the kernel tell them when that file is written.
+//! How processes tell each other of a commit: whoever changed a key that somebody watches writes one byte to `PATH-notify`,
+//! and everybody has the kernel tell them when that file is written.
 
 use std::{
     fs::File,
@@ -14,17 +14,21 @@ use std::{
 
 use notify::{Event, EventHandler, EventKind, RecursiveMode, Watcher, event::ModifyKind};
 
-use super::{Breaks, file::Identity, reader::Looks};
-use crate::driver::supervision::text;
+use super::{Breaks, file::Identity, marks, reader::Looks};
+use crate::{
+    core::transaction::{Version, Write},
+    driver::supervision::text,
+};
 
-/// Rung after each commit.
-#[derive(Debug)]
-pub(super) struct Notifier(Option<File>);
+/// The file of a process through which it tells others what it watches and commits. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Notifier(Option<Arc<File>>);
 
 impl Notifier {
     pub(super) fn open(path: &Path) -> Self {
-        match File::options().create(true).truncate(false).write(true).open(path) {
-            Ok(file) => Self(Some(file)),
+        let file = File::options().create(true).truncate(false).read(true).write(true).open(path);
+        match file.and_then(|file| marks::make_room(&file).map(|()| file)) {
+            Ok(file) => Self(Some(Arc::new(file))),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "other processes will not be told of commits at once");
                 Self(None)
@@ -32,26 +36,24 @@ impl Notifier {
         }
     }
 
-    /// Tells everybody. Costs some microseconds and no disk access.
+    /// Tells everybody that a key is watched here. Do it before the key is read. If it fails, others may not ring.
+    pub(super) fn mark(&self, key: &[u8]) -> io::Result<()> {
+        let file = self.0.as_ref().ok_or_else(|| io::Error::other("it could not be opened"))?;
+        marks::mark(file, key)
+    }
+
+    /// Whether anybody, also here, may watch what these writes changed at that version.
+    pub(super) fn may_be_watched(&self, version: Version, writes: &[Write]) -> bool {
+        self.0.as_ref().is_none_or(|file| marks::may_be_watched(file, version, writes))
+    }
+
+    /// Tells everybody that a watched key was changed. Costs some microseconds and no disk access.
     pub(super) fn notify(&self) {
         if let Some(file) = &self.0 {
             // A ring that is lost costs others their slow poll, nothing else.
-            let _ = write_first_byte(file);
+            let _ = marks::ring(file);
         }
     }
-}
-
-/// Always the same byte at the same place: the file does not grow, and the kernel reports it nevertheless.
-#[cfg(unix)]
-fn write_first_byte(file: &File) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::write_at(file, b"!", 0)
-}
-
-#[cfg(not(unix))]
-fn write_first_byte(mut file: &File) -> io::Result<usize> {
-    use std::io::{Seek, Write};
-    file.rewind()?;
-    file.write(b"!")
 }
 
 /// Listens to the notifier until it is dropped.

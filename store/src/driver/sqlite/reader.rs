@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::{
     file::{DatabaseFile, Trouble, is_busy, patiently},
     looks::LookState,
+    notifier::Notifier,
     sql::newest,
     watches::{Watch, Watches},
 };
@@ -71,6 +72,7 @@ pub(super) struct Reader {
     pub(super) file: DatabaseFile,
     /// Gone after an error other than "busy"; then the next request opens another.
     pub(super) connection: Option<Connection>,
+    pub(super) notifier: Notifier,
     pub(super) looks: Arc<LookState>,
     pub(super) watches: Watches,
     pub(super) last_look: Instant,
@@ -78,11 +80,17 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(file: DatabaseFile, connection: Connection, looks: Arc<LookState>) -> Self {
+    pub(super) fn new(
+        file: DatabaseFile,
+        connection: Connection,
+        notifier: Notifier,
+        looks: Arc<LookState>,
+    ) -> Self {
         let watches = Watches::default();
         Self {
             file,
             connection: Some(connection),
+            notifier,
             looks,
             watches,
             last_look: Instant::now(),
@@ -132,6 +140,14 @@ impl Reader {
 
     fn watch(&mut self, watch: Watch, deadline: Instant) {
         self.watches.forget_dropped();
+        if let Err(error) = self.notifier.mark(&watch.key)
+            && self.looks.look_slowly()
+        {
+            tracing::warn!(
+                %error,
+                "the notifier cannot be told what is watched: commits of other processes are noticed only by slow looks"
+            );
+        }
         let (looks, mut watch) = (Arc::clone(&self.looks), Some(watch));
         let added = looks.counted(self.watches.len() + 1, || {
             self.at_one_version(deadline, |connection, watches| watches.add(connection, &mut watch))
@@ -211,7 +227,8 @@ mod tests {
     fn reader(place: &tempfile::TempDir) -> (Reader, Connection) {
         let (file, connection) =
             DatabaseFile::open(&place.path().join("file"), SqliteOptions::default()).unwrap();
-        (Reader::new(file.clone(), file.connect().unwrap(), Arc::default()), connection)
+        let notifier = Notifier::open(&file.beside("-notify"));
+        (Reader::new(file.clone(), file.connect().unwrap(), notifier, Arc::default()), connection)
     }
 
     fn watch(reader: &mut Reader) -> oneshot::Receiver<Result<(), StoreError>> {

@@ -125,6 +125,41 @@ async fn a_full_disk_before_the_commit_changes_nothing_and_is_told() {
     thread.join().unwrap();
 }
 
+/// Everybody is woken by a ring, and looks.
+#[tokio::test]
+async fn a_commit_rings_only_if_somebody_watches_what_it_changed() {
+    let place = Place::new();
+    let (file, connection) = DatabaseFile::open(&place.path(), SqliteOptions::default()).unwrap();
+    let (requests, asked) = mpsc::channel();
+    let state: Arc<looks::LookState> = Arc::default();
+    let looks = Looks::new(requests, Arc::clone(&state));
+    let notifier = Notifier::open(&place.beside("-notify"));
+    // Another process watches.
+    Notifier::open(&place.beside("-notify")).mark(b"k").unwrap();
+    state.watch(1);
+    let writer =
+        Writer { file, connection: Some(connection), notifier, looks, failures: Failures::default() };
+    let (commits, jobs) = mpsc::channel();
+    let thread = std::thread::spawn(move || writer.run(&jobs));
+    let mut answers = Vec::new();
+    let other = Transaction::new().put(b"other".to_vec(), vec![]);
+    let refused = put("2").check(b"k".to_vec(), Some(b"0".to_vec()));
+    for transaction in [other, refused, Transaction::new(), put("1")] {
+        let (reply, outcome) = oneshot::channel();
+        commits.send(writer::Job { transaction, deadline: Instant::now() + TEST_DEADLINE, reply }).unwrap();
+        outcome.await.unwrap();
+        // The writer asks before it takes the next one.
+        let (reply, outcome) = oneshot::channel();
+        let transaction = Transaction::new();
+        commits.send(writer::Job { transaction, deadline: Instant::now() + TEST_DEADLINE, reply }).unwrap();
+        outcome.await.unwrap();
+        answers.push(asked.try_recv().is_ok());
+    }
+    assert_eq!(answers, [false, false, false, true]);
+    drop(commits);
+    thread.join().unwrap();
+}
+
 #[test]
 fn what_is_not_our_database_is_refused_and_left_as_it_is() {
     let place = Place::new();

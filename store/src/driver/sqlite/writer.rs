@@ -57,10 +57,13 @@ impl Writer {
     pub(super) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         while let Ok(Job { transaction, deadline, reply }) = jobs.recv() {
             let outcome = self.commit(&transaction, deadline);
-            let changed = matches!(outcome, CommitOutcome::Committed(_)) && !transaction.writes.is_empty();
+            let changed = match outcome {
+                CommitOutcome::Committed(version) if !transaction.writes.is_empty() => Some(version),
+                _ => None,
+            };
             // The author first; if it is gone, the outcome is as unknown as it chose.
             let _ = reply.send(outcome);
-            if changed {
+            if changed.is_some_and(|version| self.notifier.may_be_watched(version, &transaction.writes)) {
                 self.looks.ask();
                 self.notifier.notify();
             }

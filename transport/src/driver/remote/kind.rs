@@ -1,5 +1,6 @@
 //! What an actor takes, in a form that travels.
 
+use callsign_store::hash::{FNV_BASIS, fnv1a};
 use ractor::BytesConvertable;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -12,14 +13,7 @@ impl Kind {
     /// The kind of a tag such as `"app.Counter"` (FNV-1a, 64 bit: the same in every version and on every machine).
     /// Change the tag when the messages change beyond what old nodes can decode.
     pub const fn of(tag: &str) -> Self {
-        let bytes = tag.as_bytes();
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        let mut n = 0;
-        while n < bytes.len() {
-            hash = (hash ^ bytes[n] as u64).wrapping_mul(0x0000_0100_0000_01b3);
-            n += 1;
-        }
-        Self(hash)
+        Self(fnv1a(FNV_BASIS, tag.as_bytes()))
     }
 }
 
