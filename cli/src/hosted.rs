@@ -433,4 +433,19 @@ mod tests {
             assert!(lock(&node.actors).is_empty());
         }
     }
+
+    #[tokio::test]
+    async fn an_actor_that_a_request_asks_with_ends_when_the_name_moves_here() {
+        let [here, there] = two().await.map(Arc::new);
+        let _receiving = here.receive();
+        let moves = How { moves: true, ..How::default() };
+        there.register(None, "x", moves).await.map_err(|refusal| refusal.code).unwrap();
+        let asking = echo::spawn("here").await.unwrap();
+        lock(&here.actors).insert(here.place(None, "x"), Hosting::new(asking.clone()));
+        let (to, patience) = (NodeName::new("a").unwrap(), Duration::from_secs(60));
+        there.transfer(None, "x", &to, patience).await.map_err(|refusal| refusal.code).unwrap();
+        asking.wait(Some(patience)).await.expect("nobody needs it");
+        let held = here.registration(None, "x").map_err(|refusal| refusal.code).unwrap();
+        assert!(held.check().is_ok());
+    }
 }

@@ -787,9 +787,8 @@ impl<T: Table> Member<T> {
         let sends_on = self.host.has_more_to_send() && !self.drain.has_left();
         if self.replica.is_busy()
             || self.catchup.is_busy()
-            || self.host.is_busy()
+            || self.host.wants_a_turn()
             || sends_on
-            || self.host.has_more_to_offer()
             || self.watchers.owes()
         {
             return now;

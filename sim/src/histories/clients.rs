@@ -318,7 +318,12 @@ impl Client {
                         held.insert(name.clone(), wanted);
                     }
                 }
-                self.pause().await;
+                // Once all is to come to rest, only what is not held yet is waited for.
+                if self.works() {
+                    self.pause().await;
+                } else {
+                    sleep(CALL_AGAIN).await;
+                }
             }
             let is_held = |name| held.get(name).is_some_and(|wanted| wanted.token.is_some());
             if !self.works() && names.iter().all(is_held) {

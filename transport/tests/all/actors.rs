@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::support::*;
 use callsign_transport::{
-    ActorAddress, Carrier, DownReason, Endpoint, Kind, P, RactorClusterMessage, ResolveError, remote_message,
+    ActorAddress, BroadcastError, Broadcasted, Carrier, DownReason, Endpoint, Kind, P, PeerId,
+    RactorClusterMessage, ResolveError, remote_message,
 };
 use futures::StreamExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, rpc::CallResult};
@@ -413,8 +414,44 @@ async fn an_actor_can_be_told_whom_to_answer(carrier: Carrier) {
     }
 }
 
+#[derive(RactorClusterMessage)]
+enum Told {
+    Bytes(P<Vec<u8>>),
+    #[rpc]
+    Ask(RpcReplyPort<P<u64>>),
+}
+remote_message!(Told, "test.Told");
+
+async fn a_broadcast_says_which_nodes_it_is_not_on_its_way_to(carrier: Carrier) {
+    let (_, network) = memory(carrier);
+    let (a, mut small) = (start(config("a", 1, &network)).await, config("b", 2, &network));
+    (small.limits.frame, small.limits.control_queue) = (32 << 10, 64 << 10);
+    let b = start(small).await;
+    let came_to = |done: Result<Broadcasted, BroadcastError>| {
+        let done = done.unwrap();
+        (done.sent, done.unreached)
+    };
+    let to = |peer: &PeerId, actors: u64| vec![(peer.clone(), (1..=actors).collect())];
+    let tell = |peer: &PeerId, actors| b.broadcast(Told::Bytes(P(vec![7; 28 << 10])), to(peer, actors));
+    let unreached = vec!["a".to_owned()];
+    assert_eq!(came_to(tell(a.peer_id(), 3)), (0, unreached.clone()), "there is no link");
+    dial(&b, &[&a]);
+    tokio::join!(link(&a, &b), link(&b, &a));
+    assert_eq!(came_to(tell(&PeerId::new("a", 7), 3)), (0, unreached.clone()), "that is not who is linked");
+    // A frame is for less than 300 actors, and the queue takes two of this size before the first one is written.
+    let (sent, whom) = came_to(tell(a.peer_id(), 900));
+    assert!((500..600).contains(&sent), "{sent}");
+    assert_eq!(whom, unreached);
+    until("room", || (b.links()[0].control_queued == 0).then_some(())).await;
+    assert_eq!(came_to(tell(a.peer_id(), 3)), (3, vec![]));
+    let ask = |port| b.broadcast(Told::Ask(port), to(a.peer_id(), 3));
+    let (port, _answer) = ractor::concurrency::oneshot();
+    assert_eq!(ask(port.into()), Err(BroadcastError::IsCall));
+}
+
 suite! {
     paused: [
+        a_broadcast_says_which_nodes_it_is_not_on_its_way_to,
         casts_and_calls_work_in_order_over_memory,
         an_answer_arrives_though_its_actor_stops_at_once,
         a_call_that_is_not_answered_ends_at_once,

@@ -163,9 +163,9 @@ impl Host {
         self.offers.is_waiting()
     }
 
-    /// Whether more is to be offered at once than was.
-    pub(crate) fn has_more_to_offer(&self) -> bool {
-        self.offers.has_more
+    /// Whether there is something left to do that waits for nobody.
+    pub(crate) fn wants_a_turn(&self) -> bool {
+        self.is_busy() || self.offers.has_more
     }
 
     /// The application takes names of this kind from other nodes, or does not any more.

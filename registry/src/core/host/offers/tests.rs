@@ -107,6 +107,7 @@ fn so_many_are_offered_at_once_to_each_in_turn_and_another_when_one_has_gone() {
     let mut holder = Holder::draining(100);
     let first = holder.offers();
     assert_eq!(first.len(), OFFERED_AT_ONCE);
+    assert!(holder.host.is_waiting(), "for their answers");
     assert_eq!(first[..3], [offer("b", 1, 0), offer("c", 2, 1), offer("b", 3, 2)]);
     assert_eq!(holder.offers(), [], "each once");
     for nth in [3, 40] {
@@ -122,7 +123,7 @@ fn so_many_are_offered_at_once_to_each_in_turn_and_another_when_one_has_gone() {
     assert!(holder.host.is_offering());
     (91..100).for_each(|nth| _ = holder.host.end_claim(&name(nth), None, &mut Vec::new()));
     assert_eq!(holder.offers(), []);
-    assert!(!holder.host.is_offering() && !holder.host.has_offers());
+    assert!(!holder.host.is_offering() && !holder.host.has_offers() && !holder.host.is_waiting());
 }
 
 #[test]
@@ -258,8 +259,8 @@ fn without_anybody_to_offer_to_there_is_nothing_to_wait_for_and_what_is_over_is_
         holder.declines(&to, number, Decline::NoReceiver);
     }
     let second = holder.offers();
-    assert!(second.is_empty() && holder.host.has_more_to_offer(), "{second:?}");
-    while holder.host.has_more_to_offer() {
+    assert!(second.is_empty() && holder.host.wants_a_turn(), "{second:?}");
+    while holder.host.wants_a_turn() {
         assert_eq!(holder.offers(), []);
     }
     assert!(!holder.host.is_offering());
