@@ -145,7 +145,20 @@ mod tests {
         assert!(!rings(&file, &put(b"other")));
     }
 
-    /// A mark that is there already is not written again: that would ring.
+    #[test]
+    fn a_mark_that_is_there_is_not_written_again_for_that_would_ring() {
+        let (_place, file) = marks();
+        let at = places(b"k").map(|place| FIRST + place as u64);
+        write_at(&file, &[7], at[0]).unwrap();
+        mark(&file, b"k").unwrap();
+        let found = at.map(|at| {
+            let mut found = [0];
+            read_at(&file, &mut found, at).unwrap();
+            found[0]
+        });
+        assert_eq!(found, [7, 1]);
+    }
+
     #[test]
     fn both_marks_of_a_key_are_needed() {
         let (_place, file) = marks();

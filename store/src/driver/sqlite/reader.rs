@@ -255,6 +255,18 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_cannot_say_what_it_watches_looks_by_itself() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut reader, _connection) = reader(&place);
+        let _first = watch(&mut reader);
+        assert!(reader.look_due().is_none());
+        // A directory is no notifier.
+        reader.notifier = Notifier::open(place.path());
+        let _second = watch(&mut reader);
+        assert!(reader.look_due().is_some());
+    }
+
+    #[test]
     fn a_look_that_failed_is_made_up_for() {
         let place = tempfile::tempdir().unwrap();
         let (mut reader, connection) = reader(&place);
