@@ -145,7 +145,7 @@ impl SqliteStore {
         let notifier = Notifier::open(&notify_path);
         let (breaks, broken) = watch::channel(None);
         let listener = Listener::listen(&notify_path, &looks, &breaks);
-        let reader = Reader::new(file.clone(), reading, notifier.clone(), state);
+        let reader = Reader::new(file.clone(), reading, Notifier::open(&notify_path), state);
         let writer =
             Writer { file, connection: Some(writing), notifier, looks, failures: Failures::default() };
         spawn("sqlite-reader", &breaks, move || reader.run(&incoming)).map_err(|error| refused(&error))?;

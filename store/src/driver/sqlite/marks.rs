@@ -76,7 +76,7 @@ fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
 }
 
-/// Each handle is used by one thread at a time.
+/// Each handle is used by one thread.
 #[cfg(not(unix))]
 fn read_at(mut file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
     use std::io::{Read, Seek, SeekFrom};

@@ -20,15 +20,15 @@ use crate::{
     driver::supervision::text,
 };
 
-/// The file of a process through which it tells others what it watches and commits. Clones share it.
-#[derive(Clone, Debug)]
-pub(super) struct Notifier(Option<Arc<File>>);
+/// The file through which a process tells others what it watches and commits. Each of its threads has a handle of its own.
+#[derive(Debug)]
+pub(super) struct Notifier(Option<File>);
 
 impl Notifier {
     pub(super) fn open(path: &Path) -> Self {
         let file = File::options().create(true).truncate(false).read(true).write(true).open(path);
         match file.and_then(|file| marks::make_room(&file).map(|()| file)) {
-            Ok(file) => Self(Some(Arc::new(file))),
+            Ok(file) => Self(Some(file)),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "other processes will not be told of commits at once");
                 Self(None)
