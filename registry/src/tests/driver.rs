@@ -119,6 +119,23 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
+/// Here the store and the network need no time, and the clock goes on only when everybody waits for it.
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_waits_for_no_timer() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for node in &nodes {
+        let (name, actor) = (node.status().node.to_string(), counter().await);
+        let begin = tokio::time::Instant::now();
+        let registration = node.register(&name, &actor).await.unwrap();
+        for other in &nodes {
+            other.wait_for(registration.token(), TEST_DEADLINE).await.unwrap();
+        }
+        assert_eq!(begin.elapsed(), Duration::ZERO, "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_name_leads_to_its_actor_from_every_node_and_calls_cross() {
     let cluster = Cluster::new();

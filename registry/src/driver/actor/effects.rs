@@ -106,7 +106,7 @@ impl Driver {
     }
 
     /// Has written what was sent. The link on which something was sent last is woken last, and the runtime runs first what it woke
-    /// last: that is the link to who waits for an answer. The others are only told of what a batch changed.
+    /// last. That is the link to the node that waits for an answer. The others are only told of what a batch changed.
     pub(super) fn flush_links(&mut self) {
         for n in 0..self.posted.len() {
             let link = self.posted[n];
