@@ -83,6 +83,22 @@ pub(crate) fn steps_of_an_end(names: u32) -> Steps {
     steps
 }
 
+/// The steps of a node that looks at all calls which wait there, while none of them has waited too long: so many, or as many as may.
+pub(crate) fn steps_of_waiting(calls: u32) -> Steps {
+    let mut alone = Alone::new();
+    for name in 0..calls.min(90_000) {
+        alone.register(name);
+    }
+    alone.time = alone.time + Duration::from_secs(1);
+    // Nothing is sent meanwhile: that is another step.
+    let look = |_| {
+        let began = processor_time();
+        alone.step(Input::Wake);
+        processor_time().saturating_sub(began)
+    };
+    (0..=calls / 1000).map(look).collect()
+}
+
 /// What this thread has had of the processor.
 pub(crate) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

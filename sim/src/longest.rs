@@ -24,7 +24,7 @@ use callsign_store::{
 };
 
 use crate::{
-    cost::{processor_time, steps_of_an_end, steps_of_session},
+    cost::{processor_time, steps_of_an_end, steps_of_session, steps_of_waiting},
     run::formed_of,
     world::{Setup, World},
 };
@@ -51,6 +51,8 @@ pub struct Longest {
     pub lost: Duration,
     /// An actor ends that has all names.
     pub ended: Duration,
+    /// All calls that wait are looked at, at most 90 000.
+    pub waited: Duration,
 }
 
 /// How long each step took, in order.
@@ -67,12 +69,12 @@ pub fn measure(names: u32, rounds: u32) -> Longest {
             }
         }
     }
-    let [batch, read, sent, installed, gone, lapsed, lost, ended] =
+    let [batch, read, sent, installed, gone, lapsed, lost, ended, waited] =
         least.map(|steps| steps.into_iter().max().unwrap_or_default());
-    Longest { batch, read, sent, installed, gone, lapsed, lost, ended }
+    Longest { batch, read, sent, installed, gone, lapsed, lost, ended, waited }
 }
 
-fn once(names: u32) -> [Steps; 8] {
+fn once(names: u32) -> [Steps; 9] {
     let mut setup = Setup::new(2);
     setup.tuning = Tuning::default();
     let world = formed_of(World::new(setup), 0);
@@ -93,7 +95,8 @@ fn once(names: u32) -> [Steps; 8] {
     let own_gone = owner.steps(Follower::lose_all);
     let (lapsed, mut lost) = steps_of_session(names);
     lost.extend(own_gone);
-    [batch, read, sent, installed, gone, lapsed, lost, steps_of_an_end(names)]
+    let (ended, waited) = (steps_of_an_end(names), steps_of_waiting(names));
+    [batch, read, sent, installed, gone, lapsed, lost, ended, waited]
 }
 
 /// A member that follows the log of another, which is made up here.

@@ -48,6 +48,7 @@ use self::{
     queued::{Queued, Queues},
     starts::Starts,
     takes::Takes,
+    waiting::Look,
 };
 pub(crate) use self::{offers::decline, starts::Starter, takes::Wanted};
 use crate::{
@@ -185,6 +186,8 @@ pub(crate) struct Host {
     /// Set when the node is about to leave: who is to be asked for new names.
     turned_away: Option<Vec<Elsewhere>>,
     duties: Duties,
+    /// A look at all who wait is under way.
+    look: Option<Look>,
 }
 
 impl Host {
@@ -212,6 +215,7 @@ impl Host {
             differ_since: None,
             turned_away: None,
             duties: Duties::default(),
+            look: None,
         }
     }
 

@@ -651,10 +651,13 @@ impl<T: Table> Member<T> {
             leader.on_wake(&mut turn, &self.replica, &self.linked);
             self.trim.on_wake(turn, &self.config.me, self.replica.position(), leader, &self.view);
         }
-        if now.time >= self.next_tick {
-            self.next_tick = now.time + MEMBER_TICK;
-            let around = self.surroundings();
-            self.host.on_wake(now, around, &self.replica, effects);
+        let is_due = now.time >= self.next_tick;
+        if is_due || self.host.is_looking() {
+            if is_due {
+                self.next_tick = now.time + MEMBER_TICK;
+            }
+            let (names, around) = (self.config.tuning.slice_names, self.surroundings());
+            self.host.on_wake(now, names, around, &self.replica, effects);
         }
     }
 

@@ -53,9 +53,9 @@ impl Cost {
             say!("| {in_flight} | {} |", cells.join(" | "));
         }
         say!(
-            "\n| names | a batch of 1000 | such batches are read from the log | a snapshot is sent | it is installed | a session with all names is gone | the session lapses that all names are of | it is lost | an actor with all names ends |"
+            "\n| names | a batch of 1000 | such batches are read from the log | a snapshot is sent | it is installed | a session with all names is gone | the session lapses that all names are of | it is lost | an actor with all names ends | as many calls wait, or 90 000 |"
         );
-        say!("|---|---|---|---|---|---|---|---|---|");
+        say!("|---|---|---|---|---|---|---|---|---|---|");
         for names in [10_000, 100_000, 1_000_000] {
             let longest = longest::measure(names, self.rounds.min(3));
             let steps = [
@@ -67,6 +67,7 @@ impl Cost {
                 longest.lapsed,
                 longest.lost,
                 longest.ended,
+                longest.waited,
             ];
             let cells = steps.map(|step| format!("{:.2} ms", step.as_secs_f64() * 1e3));
             say!("| {names} | {} |", cells.join(" | "));

@@ -1,6 +1,9 @@
 //! Verdicts whose time has not come: the replica is not there yet, or the session is not trusted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound::{Excluded, Unbounded},
+};
 
 use super::{Open, Position, RequestNumber, Verdict};
 
@@ -35,8 +38,13 @@ impl AllDecided {
         self.by_number.get_mut(&number).map(|one| &mut *one.open)
     }
 
-    pub(super) fn opens_mut(&mut self) -> impl Iterator<Item = &mut Open> {
-        self.by_number.values_mut().map(|one| &mut *one.open)
+    /// Those behind a number, in the order of their numbers.
+    pub(super) fn opens_behind(
+        &mut self,
+        number: RequestNumber,
+    ) -> impl Iterator<Item = (RequestNumber, &mut Open)> {
+        let all = self.by_number.range_mut((Excluded(number), Unbounded));
+        all.map(|(number, one)| (*number, &mut *one.open))
     }
 
     pub(super) fn is_empty(&self) -> bool {

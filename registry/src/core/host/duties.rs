@@ -86,6 +86,10 @@ pub(super) struct Slice {
 }
 
 impl Slice {
+    pub(super) fn of(names: usize) -> Self {
+        Self { names, left: names }
+    }
+
     pub(super) fn left(&self) -> usize {
         self.left
     }
@@ -174,7 +178,7 @@ impl Host {
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
-        let mut slice = Slice { names, left: names };
+        let mut slice = Slice::of(names);
         while !slice.is_over()
             && let Some(duty) = self.duties.pop()
         {

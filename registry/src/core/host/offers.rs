@@ -165,7 +165,7 @@ impl Host {
 
     /// Whether there is something left to do that waits for nobody.
     pub(crate) fn wants_a_turn(&self) -> bool {
-        self.is_busy() || self.offers.has_more
+        self.is_busy() || self.is_looking() || self.offers.has_more
     }
 
     /// The application takes names of this kind from other nodes, or does not any more.

@@ -90,9 +90,27 @@ impl Queues {
         call
     }
 
-    /// Keeps those for which this says so. Cost: their number.
-    pub(super) fn retain(&mut self, mut keeps: impl FnMut(&Name, &Queued) -> bool) {
-        self.by_name.retain(|name, queue| {
+    /// Takes any of them.
+    pub(super) fn pop_any(&mut self) -> Option<(Name, Queued)> {
+        let name = self.by_name.keys().next()?.clone();
+        self.pop(&name).map(|call| (name, call))
+    }
+
+    /// Keeps those for which this says so, of the names behind this one, and of about so many calls. Returns the last name that was looked
+    /// at, if there are more.
+    pub(super) fn retain(
+        &mut self,
+        behind: Option<&Name>,
+        calls: usize,
+        mut keeps: impl FnMut(&Name, &Queued) -> bool,
+    ) -> Option<Name> {
+        let (mut seen, mut last, mut emptied) = (0, None, Vec::new());
+        let begin = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        for (name, queue) in self.by_name.range_mut::<Name, _>((begin, Bound::Unbounded)) {
+            if seen >= calls {
+                break;
+            }
+            seen += queue.len();
             queue.retain(|call| {
                 let is_kept = keeps(name, call);
                 if !is_kept {
@@ -100,40 +118,6 @@ impl Queues {
                     self.bytes -= call.bytes();
                 }
                 is_kept
-            });
-            !queue.is_empty()
-        });
-    }
-
-    /// Takes any of them.
-    pub(super) fn pop_any(&mut self) -> Option<(Name, Queued)> {
-        let name = self.by_name.keys().next()?.clone();
-        self.pop(&name).map(|call| (name, call))
-    }
-
-    /// Takes those who ask for names, behind this one, of about so many calls. Returns the last name that was looked at, if there are
-    /// more.
-    pub(super) fn take_registers(
-        &mut self,
-        behind: Option<&Name>,
-        calls: usize,
-    ) -> (Vec<Queued>, Option<Name>) {
-        let (mut taken, mut emptied) = (Vec::new(), Vec::new());
-        let (mut seen, mut last, mut is_more) = (0, None, false);
-        let begin = behind.map_or(Bound::Unbounded, Bound::Excluded);
-        for (name, queue) in self.by_name.range_mut::<Name, _>((begin, Bound::Unbounded)) {
-            if seen >= calls {
-                is_more = true;
-                break;
-            }
-            seen += queue.len();
-            queue.retain(|call| match call {
-                Queued::Register { .. } | Queued::Start { .. } | Queued::Take { .. } => {
-                    taken.push(call.clone());
-                    self.bytes -= call.bytes();
-                    false
-                }
-                Queued::Join { .. } | Queued::Unregister { .. } | Queued::Update { .. } => true,
             });
             if queue.is_empty() {
                 emptied.push(name.clone());
@@ -143,8 +127,25 @@ impl Queues {
         for name in &emptied {
             self.by_name.remove(name);
         }
-        self.count -= taken.len();
-        (taken, last.filter(|_| is_more))
+        last.filter(|last| self.by_name.last_key_value().is_some_and(|(end, _)| end > last))
+    }
+
+    /// Takes those who ask for names, behind this one, of about so many calls. Returns the last name that was looked at, if there are
+    /// more.
+    pub(super) fn take_registers(
+        &mut self,
+        behind: Option<&Name>,
+        calls: usize,
+    ) -> (Vec<Queued>, Option<Name>) {
+        let mut taken = Vec::new();
+        let last = self.retain(behind, calls, |_, call| match call {
+            Queued::Register { .. } | Queued::Start { .. } | Queued::Take { .. } => {
+                taken.push(call.clone());
+                false
+            }
+            Queued::Join { .. } | Queued::Unregister { .. } | Queued::Update { .. } => true,
+        });
+        (taken, last)
     }
 
     /// How many calls wait, for all names together.
@@ -188,7 +189,11 @@ mod tests {
             queues.push(name.clone(), call(id));
         }
         assert_eq!(queues.count(), 4);
-        queues.retain(|name, waiting| *name == x && *waiting != call(3));
+        let keeps = |name: &Name, waiting: &Queued| *name == x && *waiting != call(3);
+        // About two calls: all of one name.
+        assert_eq!(queues.retain(None, 2, keeps), Some(x.clone()));
+        assert_eq!((queues.count(), queues.is_waiting(&x), queues.is_waiting(&y)), (3, true, true));
+        assert_eq!(queues.retain(Some(&x), 2, keeps), None);
         assert_eq!((queues.count(), queues.is_waiting(&x), queues.is_waiting(&y)), (2, true, false));
         assert_eq!([queues.pop(&x), queues.pop(&x), queues.pop(&x)], [Some(call(1)), Some(call(4)), None]);
         assert!(queues.is_empty() && queues.count() == 0);

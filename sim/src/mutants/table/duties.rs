@@ -31,6 +31,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .does("Says that the member has left while its row is still there, so that the session closes before the others hear of it.")
         .found("draining", 1_000, "outside testing"),
     // whoever waits
+    mutant("look-cut-short", "registry/src/core/host/waiting.rs")
+        .does("Begins anew, each time, with the first of those who wait, and comes to no more of them than it looks at in a step.")
+        .found("cuts", 5_000, "what is looked at some calls at a time"),
     mutant("unread-session-not-read", "registry/src/core/leader.rs")
         .does("Waits for the next view when a session asks that the leader has not read open.")
         .found("parting", 1_000, "outside testing"),

@@ -366,3 +366,39 @@ fn nothing_is_compared_while_duties_are_done() {
     alone.compare_at(101_001);
     assert!(alone.host.is_busy(), "they differed meanwhile");
 }
+
+#[test]
+fn who_has_waited_too_long_is_told_once_some_at_a_time_at_each_stage() {
+    let mut alone = Alone::new();
+    for (name, actor) in [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("a", 5), ("b", 6), ("c", 7)] {
+        alone.register(name, actor, OnLapse::Stop);
+    }
+    let sent = alone.flush();
+    assert_eq!(sent.len(), 4, "the others wait for these");
+    // One is decided. The replica does not have it yet.
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(7), vec![(sent[3], granted())]);
+    let around = Surroundings { leader: None, is_synced: true, has_leader: true };
+    let (mut told, mut wakes) = (Vec::new(), 0);
+    let late = Now { time: alone.now().time + Duration::from_secs(5), ..alone.now() };
+    while wakes == 0 || alone.host.wants_a_turn() {
+        let mut effects = Vec::new();
+        alone.host.on_wake(late, 2, around, &alone.replica, &mut effects);
+        let is_told = |effect: &Effect| match effect {
+            Effect::Answer { call, answer: Answer::Registered(Err(RegisterError::Unknown { .. })) } => {
+                Some(call.0)
+            }
+            _ => None,
+        };
+        let now: Vec<_> = effects.iter().filter_map(is_told).collect();
+        assert!(now.len() <= 2, "two at a time: {effects:?}");
+        told.extend(now);
+        wakes += 1;
+        assert!(wakes < 10, "it comes to an end");
+    }
+    assert_eq!((told, wakes), (vec![1, 2, 3, 4, 5, 6, 7], 4));
+    // All that was sent is sent again, because nobody has answered.
+    assert_eq!(alone.flush(), sent[..3]);
+    let mut effects = Vec::new();
+    alone.host.on_wake(late, 2, around, &alone.replica, &mut effects);
+    assert_eq!(effects, [], "nobody is told again");
+}

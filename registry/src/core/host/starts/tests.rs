@@ -71,7 +71,7 @@ impl Alone {
         self.now.time = self.now.time + after;
         let around = Surroundings { leader: None, is_synced: true, has_leader: true };
         let mut effects = Vec::new();
-        self.host.on_wake(self.now, around, &self.replica, &mut effects);
+        self.host.on_wake(self.now, 1024, around, &self.replica, &mut effects);
         effects
     }
 
