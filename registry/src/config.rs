@@ -59,6 +59,8 @@ pub struct Config {
     pub(crate) link: LinkTiming,
     pub(crate) limits: LinkLimits,
     pub(crate) snapshot_chunk: usize,
+    pub(crate) watch_room: usize,
+    pub(crate) watch_memory: usize,
     pub(crate) network: Network,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
@@ -92,6 +94,8 @@ impl Config {
             link: LinkTiming::default(),
             limits: LinkLimits::default(),
             snapshot_chunk: Tuning::default().chunk_names,
+            watch_room: 1024,
+            watch_memory: Tuning::default().watch_bytes,
             network: Network::Tcp,
             clock: Clock::boot(),
             entropy: Entropy::system(),
@@ -246,6 +250,24 @@ impl Config {
     #[must_use]
     pub fn snapshot_chunk(mut self, names: usize) -> Self {
         self.snapshot_chunk = names.max(1);
+        self
+    }
+
+    /// How many events of a [`Watch`](crate::Watch) wait for its reader at most, beside what the node remembers. Default 1024, at least 2.
+    /// More: a reader that sleeps holds more memory.
+    #[must_use]
+    pub fn watch_room(mut self, events: usize) -> Self {
+        self.watch_room = events.max(2);
+        self
+    }
+
+    /// How many bytes of changes each registry of the node remembers while somebody watches, for readers that are slow or come back. Default
+    /// 4 MiB. Fewer: a reader is told earlier that it was too slow ([`WatchEvent::Lagged`](crate::WatchEvent::Lagged)), or gets everything
+    /// anew ([`WatchEvent::Reset`](crate::WatchEvent::Reset)). As much again, and 256 KiB at most, is for the names that one
+    /// reader has missed.
+    #[must_use]
+    pub fn watch_memory(mut self, bytes: usize) -> Self {
+        self.watch_memory = bytes;
         self
     }
 

@@ -222,12 +222,18 @@ impl Node {
             timing: self.config.elector,
             seed: self.config.entropy.draw(),
         };
+        let tuning = Tuning::default();
         let config = MemberConfig {
             me: self.name.clone(),
             incarnation: self.incarnation,
             keys: ClusterKeys::new(&self.cluster).registry(&registry),
             seed: self.config.entropy.draw(),
-            tuning: Tuning { chunk_names: self.config.snapshot_chunk, ..Tuning::default() },
+            tuning: Tuning {
+                chunk_names: self.config.snapshot_chunk,
+                watch_bytes: self.config.watch_memory,
+                missed_bytes: self.config.watch_memory.min(tuning.missed_bytes),
+                ..tuning
+            },
         };
         let begin = |dir: &std::path::Path| {
             let (of, by) = ((&self.cluster, &registry), (&self.name, self.incarnation));
@@ -254,6 +260,7 @@ impl Node {
             }),
         };
         let calls = Calls {
+            watch_room: self.config.watch_room,
             timeout: self.config.request_timeout,
             on_outage: self.config.on_outage,
             outage: self.outage.clone(),

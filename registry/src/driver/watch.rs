@@ -24,10 +24,6 @@ use crate::{
     error::{LookupError, UntilError, WatchError},
 };
 
-/// How many events wait for a reader at most. More: one that sleeps holds more memory. Fewer: one that is busy for a moment has the member
-/// keep more for it.
-const ROOM: usize = 1024;
-
 /// What changes in a registry, as a stream. See [`Registry::watch`]. Dropped, it ends.
 ///
 /// It ends by itself (`None`) when the node leaves, or has failed.
@@ -55,7 +51,7 @@ impl Registry {
     ///
     /// First comes the present state ([`WatchEvent::Present`]), then [`WatchEvent::Current`], and from then on each change. A change is
     /// given if it meets what is asked for before it, or after it. It is given before this node answers calls that wait for it. Nobody
-    /// waits for a reader: one that is too slow for what the node remembers (4 MiB of changes) is told so, and gets of each name the
+    /// waits for a reader: one that is too slow for what the node remembers ([`Config::watch_memory`](crate::Config::watch_memory)) is told so, and gets of each name the
     /// last state.
     ///
     /// # Errors
@@ -80,7 +76,7 @@ impl Registry {
             return Err(WatchError::Paged);
         }
         let (id, events) = self.shared.watches.open();
-        self.shared.push(Input::OpenWatch { id, select, from, room: ROOM });
+        self.shared.push(Input::OpenWatch { id, select, from, room: self.shared.calls.watch_room });
         let watch = Watch { id, shared: self.shared.clone(), events, taken: 0, position: None };
         // After it is there: either this sees the end, or the end sees the watch.
         if let Some(failure) = self.shared.failure() {
@@ -177,7 +173,7 @@ impl Watch {
 
     fn took(&mut self, given: Given) -> WatchEvent {
         self.taken += 1;
-        if self.taken >= ROOM / 2 {
+        if self.taken >= self.shared.calls.watch_room / 2 {
             let events = std::mem::take(&mut self.taken);
             self.shared.push(Input::ReadWatch { id: self.id, events });
         }

@@ -90,6 +90,7 @@ pub const CHECKS: &[&str] = &[
     "states of watches that are alike at a position",
     "tokens of one actor",
     "watches that began anew",
+    "watches that were too slow",
     "what is said at a revision, alike for all",
 ];
 

@@ -75,11 +75,13 @@ impl Kept {
     }
 }
 
-/// How long calls wait, and what they do while the store takes no commits.
+/// How long calls wait, what they do while the store takes no commits, and how much waits for those who watch.
 pub(crate) struct Calls {
     pub(crate) timeout: Duration,
     pub(crate) on_outage: OnOutage,
     pub(crate) outage: Arc<Outage>,
+    /// How many events wait for a reader of a watch.
+    pub(crate) watch_room: usize,
 }
 
 impl Calls {
@@ -193,7 +195,7 @@ impl Shared {
         waiting.sort_unstable_by_key(|(call, _)| *call);
     }
 
-    pub(super) fn set_synced(&self, is_synced: bool) {
+    pub(crate) fn set_synced(&self, is_synced: bool) {
         self.is_synced.store(is_synced, Ordering::Release);
     }
 

@@ -224,6 +224,7 @@ impl<'a> Stream<'a> {
             Saw::Lagged => {
                 self.cover();
                 self.lags = true;
+                verdict.count("watches that were too slow", 1);
             }
             Saw::Reset => {
                 self.cover();
