@@ -267,11 +267,7 @@ impl<M: RemoteMessage> Group<M> {
     /// What the replica says of the group.
     fn known<R>(&self, look: impl FnOnce(&TableReader, &str) -> R) -> Result<R, LookupError> {
         check_name(&self.name)?;
-        self.registry.readable()?;
-        let known = look(&self.registry.shared.table, self.id.key());
-        // A node that lapsed meanwhile may have seen members go one after the other.
-        self.registry.readable()?;
-        Ok(known)
+        self.registry.read(|table| look(table, self.id.key()))
     }
 
     fn is_here(&self, session: &SessionId) -> bool {

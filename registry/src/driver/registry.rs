@@ -27,6 +27,7 @@ use crate::{
         actor::{Keeps, Listener, Shared},
         node::Node,
         registration::Registration,
+        shared::TableReader,
         take::{HandedTo, WhenTaken},
     },
     error::{
@@ -398,29 +399,33 @@ impl Registry {
     /// # Errors
     /// As those of [`lookup`](Self::lookup).
     pub fn select(&self, select: &Select) -> Result<Page, LookupError> {
-        self.readable()?;
-        let (names, has_more) = self.shared.table.select(select);
-        // A node that lapsed meanwhile may have seen names go one after the other.
-        self.readable()?;
+        let (names, has_more) = self.read(|table| table.select(select))?;
         let next = names.last().filter(|_| has_more).map(|(name, _)| name.clone());
         Ok(Page { names, next })
     }
 
     /// All names, in any order, by this node's own replica. Members of [groups](Self::group) are none. Cost: their number.
     pub fn names(&self) -> Result<Vec<Name>, LookupError> {
-        self.readable()?;
-        Ok(self.shared.table.names())
+        self.read(TableReader::names)
     }
 
     /// How many names there are, by this node's own replica. Each member of a [group](Self::group) counts as one.
     pub fn count(&self) -> Result<usize, LookupError> {
-        self.readable()?;
-        Ok(self.shared.table.count())
+        self.read(TableReader::count)
     }
 
     /// What a read is told while nothing is trusted: for now, or because the node has failed.
     fn lapsed(&self, last_known: Option<Entry>) -> LookupError {
         self.shared.failure().cloned().map_or(LookupError::Lapsed { last_known }, LookupError::Failed)
+    }
+
+    /// What the replica says, if it can be read, and still can afterwards: a node that lapsed meanwhile may have seen names go one after the
+    /// other.
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&TableReader) -> R) -> Result<R, LookupError> {
+        self.readable()?;
+        let said = look(&self.shared.table);
+        self.readable()?;
+        Ok(said)
     }
 
     pub(super) fn readable(&self) -> Result<(), LookupError> {

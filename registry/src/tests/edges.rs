@@ -7,7 +7,7 @@ use callsign_transport::{Lane, LinkLimits, SendError};
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use crate::{
-    RegisterError, RegisterOptions, Registry, WaitError,
+    LookupError, RegisterError, RegisterOptions, Registry, WaitError,
     core::input::CallId,
     tests::driver::{Cluster, TEST_DEADLINE, counter, until},
 };
@@ -147,4 +147,15 @@ async fn others_are_told_the_address_that_a_node_is_to_be_reached_at() {
         })
     };
     until("a knows where b is", told).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_given_what_was_read_while_the_replica_came_or_went() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    // Nothing else of this node runs before the next await.
+    assert_eq!(a.read(|_| a.shared.set_synced(false)), Err(LookupError::NotSynced));
+    assert_eq!(a.read(|_| a.shared.set_synced(true)), Err(LookupError::NotSynced));
+    a.shared.set_synced(true);
+    assert_eq!(a.read(|table| table.count()), Ok(0));
 }
