@@ -109,10 +109,27 @@ mod tests {
         store.commit(put()).await;
         tokio::time::sleep(Duration::from_secs(3)).await;
         store.commit(put()).await;
-        assert!(outage.lasting() >= Some(Duration::from_secs(3)));
+        assert_eq!(outage.lasting(), Some(Duration::from_secs(3)), "since its first sign");
         memory.heal_all();
         store.commit(put().check(b"k".to_vec(), None)).await;
         assert_eq!(outage.lasting(), None, "a conflict is an answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_commit_without_an_answer_is_a_sign_of_an_outage_until_it_has_one() {
+        let memory = MemoryStore::new();
+        let outage = Outage::new(Clock::runtime());
+        let connection = memory.connect("a");
+        let hold = connection.hold_commits();
+        let store = Observed::over(Arc::new(connection), outage.clone());
+        let commit = tokio::spawn(store.commit(put()));
+        tokio::time::sleep(UNANSWERED / 2).await;
+        assert_eq!(outage.lasting(), None, "it may be slow");
+        tokio::time::sleep(UNANSWERED).await;
+        assert_eq!(outage.lasting(), Some(UNANSWERED / 2));
+        drop(hold);
+        assert!(matches!(commit.await.unwrap(), CommitOutcome::Committed(_)));
+        assert_eq!(outage.lasting(), None);
     }
 
     #[tokio::test(start_paused = true)]

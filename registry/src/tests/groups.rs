@@ -222,8 +222,11 @@ async fn as_many_hold_a_semaphore_as_its_limit_says_and_another_limit_is_refused
     let nodes = cluster.three().await;
     let one = nodes[0].semaphore("gpu", 2).acquire().await.unwrap();
     let two = nodes[1].semaphore("gpu", 2).acquire().await.unwrap();
-    let late = nodes[2].semaphore("gpu", 2).acquire_within(Duration::from_secs(3)).await;
-    assert!(matches!(late, Err(AcquireError::TimedOut { .. })), "{late:?}");
+    let (before, wait) = (tokio::time::Instant::now(), Duration::from_secs(3));
+    let late = nodes[2].semaphore("gpu", 2).acquire_within(wait).await.unwrap_err();
+    assert_eq!((late, before.elapsed()), (AcquireError::TimedOut { waited: wait }, wait));
+    let unnamed = nodes[2].lock("").acquire().await.unwrap_err();
+    assert_eq!(unnamed, AcquireError::Register(RegisterError::BadName(BadName::Empty)));
     until("its place is given up", || nodes[0].count() == Ok(2)).await;
     let refused = nodes[2].semaphore("gpu", 3).acquire().await.unwrap_err();
     assert_eq!(refused, AcquireError::Register(RegisterError::OtherLimit { limit: 2 }));

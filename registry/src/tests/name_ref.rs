@@ -6,8 +6,8 @@ use callsign_transport::P;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{
-    CallError, CastError, NameRef, NameRefOptions, Registry,
-    tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
+    CallError, CastError, NameRef, NameRefOptions, Registry, Select, WatchError,
+    tests::driver::{Cluster, Counter, Other, TEST_DEADLINE, counter, until},
 };
 
 async fn get(counter: &ActorRef<Counter>) -> i64 {
@@ -199,4 +199,50 @@ impl Actor for Silent {
 
 async fn silent_actor() -> ActorRef<Counter> {
     Actor::spawn(None, Silent, ()).await.unwrap().0
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_waits_for_those_before_it_and_a_call_no_longer_than_it_may() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    // One message may wait in any case.
+    let one = over(&node, 0, Duration::from_secs(3));
+    let mut waits = Box::pin(one.cast(Counter::Add(P(1))));
+    assert!(futures::poll!(&mut waits).is_pending() && one.waiting() == 1);
+    let full = one.cast(Counter::Add(P(2))).await.unwrap_err();
+    assert!(matches!(full, CastError::Full { waiting: 1, .. }), "{full}");
+    drop(waits);
+    assert_eq!(one.waiting(), 0);
+
+    let to = over(&node, 8, Duration::from_secs(30));
+    let mut first = Box::pin(to.cast(Counter::Add(P(1))));
+    assert!(futures::poll!(&mut first).is_pending());
+    let before = tokio::time::Instant::now();
+    let short = Duration::from_secs(2);
+    let queued = to.call(Counter::Get, short).await.unwrap_err();
+    assert!(matches!(&queued, CallError::NotSent(why) if why.contains("messages before it")), "{queued}");
+    assert_eq!(before.elapsed(), short);
+    drop(first);
+    let nobody = to.call(Counter::Get, short).await.unwrap_err();
+    assert!(matches!(&nobody, CallError::NotSent(why) if why.contains("nobody")), "{nobody}");
+    assert_eq!(before.elapsed(), 2 * short);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_waited_for_by_a_node_that_has_failed_and_nothing_is_sent_to_what_takes_other_messages() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let other = counter().await;
+    node.register("counter", &other).await.unwrap();
+    let to = node.name_ref::<Other>("counter", NameRefOptions::default()).unwrap();
+    let wrong = to.cast(Other::Nothing).await.unwrap_err();
+    assert!(matches!(wrong, CastError::WrongType { .. }) && wrong.into_message().is_some());
+    node.unregister("counter").await.unwrap();
+    node.node.supervisor.sabotage("the timer of a registry");
+    node.failed().await;
+    let before = tokio::time::Instant::now();
+    let failed = over(&node, 8, TEST_DEADLINE).cast(Counter::Add(P(1))).await.unwrap_err();
+    assert!(matches!(failed, CastError::TooLate { waited: Duration::ZERO, .. }), "{failed}");
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    assert!(matches!(node.watch(Select::all()), Err(WatchError::Failed(_))));
 }

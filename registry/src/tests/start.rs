@@ -14,8 +14,8 @@ use ractor::{ActorProcessingErr, ActorRef, ActorStatus, call_t};
 use tokio::sync::{Notify, oneshot};
 
 use crate::{
-    Meta, NameRefOptions, NotHeld, NotStarted, Position, RegisterError, Registry, StartOptions, Started,
-    Starting, UnregisterError, WhereisError,
+    BadName, Meta, NameRefOptions, NotHeld, NotStarted, Position, RegisterError, RegisterOptions, Registry,
+    StartOptions, Started, Starting, UnregisterError, UntilError, WhenTaken, WhereisError,
     tests::driver::{Cluster, Counter, Other, TEST_DEADLINE, counter, until},
 };
 
@@ -330,4 +330,55 @@ async fn a_start_waits_for_a_store_that_is_gone_and_a_node_that_drains_starts_no
     // What is held already is found all the same.
     let registration = ours(plain(&b, "z").await);
     a.wait_for(registration.token(), TEST_DEADLINE).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_waits_for_others_as_long_as_a_start_may_take_and_asks_for_no_bad_name() {
+    let cluster = Cluster::new();
+    let config = cluster.config("b").request_timeout(Duration::from_secs(4));
+    let [a, b] = [cluster.node("a").await, Registry::join(config).await.unwrap()];
+    b.ready(TEST_DEADLINE).await.unwrap();
+    let unnamed = plain(&a, "").await.unwrap_err();
+    assert_eq!(unnamed, NotStarted::Register(RegisterError::BadName(BadName::Empty)));
+    let long = StartOptions::default().limit(Duration::from_secs(600));
+    let start = held(&a, "x", long).await;
+    b.wait_for(start.starting.token(), TEST_DEADLINE).await.unwrap();
+    let options = StartOptions::default().limit(Duration::from_secs(7));
+    let late = b.start_with("x", options, |_| async { Spawned::Ok(counter().await) }).await.unwrap_err();
+    // That long, and twice a request.
+    let NotStarted::StillStarting { waited, .. } = late else { panic!("{late}") };
+    assert!((Duration::from_secs(15)..Duration::from_secs(16)).contains(&waited), "{waited:?}");
+    // What is started is not held yet.
+    let short = Duration::from_secs(1);
+    assert!(matches!(b.until_held("x", short).await, Err(UntilError::TimedOut { .. })));
+    start.goes_on.send(counter().await).unwrap();
+    let held = ours(start.caller.await.unwrap());
+    assert_eq!(b.until_held("x", short).await.unwrap().token(), held.token());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_actor_that_has_ended_is_nobody_whose_name_is_started_or_taken() {
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    for node in [&a, &b] {
+        let (name, mut actor) = (node.node().to_owned(), counter().await);
+        let gives = |_| async { Ok::<_, ActorProcessingErr>(vec![1]) };
+        let options = || RegisterOptions::default().give(gives);
+        let mut held = node.register_with(&name, &actor, options()).await.unwrap();
+        for round in 0..50 {
+            actor.stop_and_wait(None, None).await.unwrap();
+            let next = counter().await;
+            if round % 2 == 0 {
+                let taken = node.take(&name, &next, held.token(), TEST_DEADLINE).await;
+                assert!(taken.is_err(), "the dead hand nothing over");
+                held = node.register_with(&name, &next, options()).await.unwrap();
+            } else {
+                let starts = next.clone();
+                let options = StartOptions::default().when_taken(WhenTaken::give(gives));
+                let started = node.start_with(&name, options, |_| async { Spawned::Ok(starts) }).await;
+                held = ours(started);
+            }
+            actor = next;
+        }
+    }
 }

@@ -416,6 +416,14 @@ async fn an_update_of_a_name_that_has_gone_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bad_name_is_not_taken() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let bad = take(&node, "", &counter().await, Position(1)).await.unwrap_err();
+    assert!(matches!(bad, TakeError::Register(RegisterError::BadName(BadName::Empty))), "{bad}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_membership_cannot_be_taken_whatever_its_options_say() {
     let cluster = Cluster::new();
     let [a, b, _c] = cluster.three().await;
