@@ -28,7 +28,7 @@ const NO_STORE: [&str; 9] =
     ["clock", "entropy", "ids", "keys", "lock", "metrics", "random", "record", "supervision"];
 
 /// What no test of this build can notice, and what is there for tests only.
-const NOT_JUDGED: [&str; 12] = [
+const NOT_JUDGED: [&str; 13] = [
     "conformance",
     "cores",
     "failures",
@@ -36,6 +36,7 @@ const NOT_JUDGED: [&str; 12] = [
     "flow",
     "fuzz",
     "node_server",
+    "processes",
     "recorders",
     "test",
     "testing",

@@ -34,6 +34,12 @@ struct Cli {
     /// The layers to draw from; all, if none is given.
     #[arg(long = "layer")]
     layers: Vec<Layer>,
+    /// Only edits of files whose path contains this.
+    #[arg(long)]
+    file: Option<String>,
+    /// Only the unit tests of this package judge. That is quicker, and what other tests notice is not seen.
+    #[arg(long)]
+    tests_of: Option<String>,
     /// How many edits are drawn from each layer.
     #[arg(long, default_value_t = 100)]
     count: usize,
@@ -69,7 +75,7 @@ fn main() -> Result<ExitCode> {
     let root = std::env::current_dir()?;
     let seed = cli.seed.unwrap_or_else(rand::random);
     println!("seed {seed}");
-    let drawn = draw(&root, &cli.layers, cli.count, seed)?;
+    let drawn = draw(&root, &cli.layers, cli.file.as_deref(), cli.count, seed)?;
     if cli.list {
         for one in drawn.values() {
             println!("{:?} {one}", one.layer);
@@ -77,7 +83,7 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let folder = std::path::absolute(&cli.folder)?;
-    let tree = Tree::copy(&root, &folder.join("tree"))?;
+    let tree = Tree::copy(&root, &folder.join("tree"), cli.tests_of)?;
     let edits = first_of_each(tree.settle(drawn)?, cli.count);
     let judges = judges::all(&tree)?;
     println!("{} edits, {} judges, built after {} s", edits.len(), judges.len(), begun.elapsed().as_secs());
@@ -110,7 +116,13 @@ fn main() -> Result<ExitCode> {
 }
 
 /// Draws the edits: no two of them touch each other. A quarter more than is asked for, as some will not compile.
-fn draw(root: &Path, layers: &[Layer], count: usize, seed: u64) -> Result<BTreeMap<u32, Drawn>> {
+fn draw(
+    root: &Path,
+    layers: &[Layer],
+    only: Option<&str>,
+    count: usize,
+    seed: u64,
+) -> Result<BTreeMap<u32, Drawn>> {
     let mut drawn = BTreeMap::new();
     for layer in layers {
         // So that a layer's sample does not depend on which others are asked for.
@@ -120,6 +132,9 @@ fn draw(root: &Path, layers: &[Layer], count: usize, seed: u64) -> Result<BTreeM
             let source = std::fs::read_to_string(&file)?;
             let edits = edits::edits_of(&source).with_context(|| format!("{} is no Rust", file.display()))?;
             let file = file.strip_prefix(root)?.to_owned();
+            if only.is_some_and(|part| !file.to_string_lossy().contains(part)) {
+                continue;
+            }
             all.extend(edits.into_iter().map(|edit| Drawn { layer: *layer, file: file.clone(), edit }));
         }
         println!("{layer:?}: {} edits to draw from", all.len());

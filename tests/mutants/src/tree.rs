@@ -47,11 +47,13 @@ pub(crate) struct Tree {
     source: PathBuf,
     /// Where it is.
     pub(crate) root: PathBuf,
+    /// The package whose unit tests judge; all, if there is none.
+    only: Option<String>,
 }
 
 impl Tree {
     /// Copies what git knows of, and what it would take.
-    pub(crate) fn copy(source: &Path, root: &Path) -> Result<Self> {
+    pub(crate) fn copy(source: &Path, root: &Path, only: Option<String>) -> Result<Self> {
         let listed = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(source)
@@ -65,7 +67,7 @@ impl Tree {
                 std::fs::set_permissions(&to, std::fs::metadata(&from)?.permissions())?;
             }
         }
-        Ok(Self { source: source.to_owned(), root: root.to_owned() })
+        Ok(Self { source: source.to_owned(), root: root.to_owned(), only })
     }
 
     /// Writes all edits into the copy. Returns where each of them is, by its number.
@@ -117,7 +119,8 @@ impl Tree {
     pub(crate) fn settle(&self, mut edits: BTreeMap<u32, Drawn>) -> Result<BTreeMap<u32, Drawn>> {
         loop {
             let places = self.weave(&edits)?;
-            let check = ["check", "--workspace", "--lib", "--bins", "--tests", "--keep-going"];
+            let mut check = vec!["check", "--keep-going"];
+            check.extend(self.judging());
             let (is_fine, messages) = self.cargo(&check)?;
             let errors: Vec<_> = messages.iter().filter_map(error).collect();
             if errors.is_empty() {
@@ -146,6 +149,19 @@ impl Tree {
             self.restore(dropped.map(|drawn| drawn.file).collect::<BTreeSet<_>>().into_iter())?;
             eprintln!("{} edits do not compile", wrong.len());
         }
+    }
+
+    /// What judges, in the words of cargo.
+    pub(crate) fn judging(&self) -> Vec<&str> {
+        match &self.only {
+            Some(package) => vec!["--package", package, "--lib"],
+            None => vec!["--workspace", "--lib", "--bins", "--tests"],
+        }
+    }
+
+    /// Whether all judge that there are.
+    pub(crate) fn has_all_judges(&self) -> bool {
+        self.only.is_none()
     }
 
     /// What a build of the copy is told, and a test that asks for one.
