@@ -74,7 +74,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("log-waited-for-ever", "registry/src/core/catchup.rs")
         .does("Waits for the store's log for ever when it lacks something.")
         .found("mute", 1_000, "outside testing; DESIGN P8"),
-    mutant("beat-waited-for-ever", "elector/src/core/session/own.rs")
+    mutant("beat-waited-for-ever", "elector/src/core/session/own/asking.rs")
         .does("Waits for the answer to a beat for ever.")
         .found("mute", 1_000, "outside testing; DESIGN P8"),
     mutant("closing-waited-for-ever", "elector/src/core/session/observe.rs")

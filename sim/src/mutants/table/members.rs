@@ -105,13 +105,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("unknown-beat-trusted", "elector/src/core/session/own.rs")
         .does("Takes a beat whose outcome is unknown for committed.")
         .found("forming", 1_000, "election 4.4 (merge Denied and Fault)"),
-    mutant("beat-unconditional", "elector/src/core/session/own.rs")
+    mutant("beat-unconditional", "elector/src/core/session/own/asking.rs")
         .does("Writes its beat over whatever the session record is by now, closed or another's.")
         .found("crashes", 1_000, "election 4.1 D5, Oban #1488; 4.4 (drop the expiry test)"),
-    mutant("former-not-waited-for", "elector/src/core/session/own.rs")
+    mutant("former-not-waited-for", "elector/src/core/session/own/asking.rs")
         .does("Opens its session over the open one of the incarnation before it.")
         .found("crashes", 1_000, "election 4.1 A2, Z (CURATOR-696)"),
-    mutant("session-number-reused", "elector/src/core/session/own.rs")
+    mutant("session-number-reused", "elector/src/core/session/own/asking.rs")
         .does("Opens a session again under the number of the one that was closed.")
         .found(STANDARD, 1_000, "election 4.1 A3 (explicit terms), C13"),
     mutant("closes-before-lapsing", "elector/src/core/session/own.rs")
@@ -123,7 +123,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("silence-from-start-of-read", "elector/src/core/session/observe.rs")
         .does("Counts a session's silence from the start of the read that showed its beat.")
         .found("lapses", 10_000, "election 4.4 (age it from before the read)"),
-    mutant("opens-below-floor", "elector/src/core/session/own.rs")
+    mutant("opens-below-floor", "elector/src/core/session/own/asking.rs")
         .does("Opens a session where there is no record without asking for the floor.")
         .found("sweeping", 1_000, "12.8; DESIGN 4 (numbers outlive records)"),
     mutant("session-floor-not-raised", "elector/src/core/session/sweeper.rs")
