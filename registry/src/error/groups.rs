@@ -1,0 +1,41 @@
+//! Why a group is not told something, and why a place is not had.
+
+use std::time::Duration;
+
+use crate::error::{LookupError, RegisterError};
+
+/// Why a message was not sent to a group.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// This node cannot say now which members the group has. Nothing was sent.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// The message cannot be sent to many. Nothing was sent.
+    #[error(transparent)]
+    NotSent(#[from] callsign_transport::BroadcastError),
+}
+
+/// Why a place in a semaphore was not had. Whatever was granted is given up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// The place was not granted. [`RegisterError::OtherLimit`] says which limit is in force.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A semaphore of no places was asked for. Nothing was sent.
+    #[error("a semaphore must have a place")]
+    NoPlaces,
+    /// The actor of the guard was not started. Nothing was sent.
+    #[error("the actor of the guard was not started: {0}")]
+    NotStarted(String),
+    /// The place was lost while others held: the session of this node was closed, or the node has left.
+    #[error("the place was lost while others held")]
+    Lost,
+    /// Others held for so long. The place is given up.
+    #[error("others held for {waited:?}")]
+    TimedOut {
+        /// How long was waited.
+        waited: Duration,
+    },
+}
