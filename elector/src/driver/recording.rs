@@ -94,7 +94,8 @@ impl Recorder {
         let file = std::fs::create_dir_all(dir).and_then(|()| File::create(&path));
         match file {
             Ok(file) => {
-                let mut recorder = Self { path, file: Some(file), buffer: MAGIC.to_vec(), frame: 0 };
+                let mut recorder =
+                    Self { path, file: Some(file), buffer: MAGIC.to_vec(), frame: MAGIC.len() };
                 recorder.open_frame();
                 recorder.put(&(SCHEMA, header, config));
                 recorder.close_frame();
@@ -178,7 +179,6 @@ impl Recorder {
             tracing::warn!(path = %self.path.display(), %error, "the recording ends here");
         }
         self.buffer = Vec::new();
-        self.frame = 0;
     }
 }
 
@@ -273,9 +273,9 @@ impl Frames {
     fn open(path: &Path) -> Result<Self, RecordingError> {
         let fail = |error| RecordingError::Io { path: path.to_owned(), error };
         let mut file = BufReader::new(File::open(path).map_err(fail)?);
-        let mut magic = [0; MAGIC.len()];
-        let begins = read_up_to(&mut file, &mut magic).map_err(fail)? == magic.len() && magic == *MAGIC;
-        if !begins {
+        let mut magic = Vec::new();
+        (&mut file).take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(fail)?;
+        if magic != MAGIC {
             return Err(RecordingError::NoRecording { path: path.to_owned() });
         }
         Ok(Self { path: path.to_owned(), file, next: 0, ending: None })
@@ -290,13 +290,13 @@ impl Frames {
             Ok(None)
         };
         let fail = |error| RecordingError::Io { path: self.path.clone(), error };
-        let mut prefix = [0; 4];
-        match read_up_to(&mut self.file, &mut prefix).map_err(fail)? {
-            0 => return end(Ending::Cut),
-            4 => {}
-            _ => return end(Ending::Torn),
-        }
-        let length = u32::from_be_bytes(prefix) as usize;
+        let mut prefix = Vec::new();
+        (&mut self.file).take(4).read_to_end(&mut prefix).map_err(fail)?;
+        let length = match <[u8; 4]>::try_from(&prefix[..]) {
+            Ok(prefix) => u32::from_be_bytes(prefix) as usize,
+            Err(_) if prefix.is_empty() => return end(Ending::Cut),
+            Err(_) => return end(Ending::Torn),
+        };
         if length == 0 {
             return end(Ending::Finished);
         }
@@ -321,20 +321,6 @@ impl Frames {
             reason: error.to_string(),
         })
     }
-}
-
-/// As much as there is.
-fn read_up_to(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut read = 0;
-    while read < buffer.len() {
-        match file.read(&mut buffer[read..]) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(read)
 }
 
 /// Says whose recording a file is.

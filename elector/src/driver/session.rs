@@ -151,10 +151,7 @@ impl NodeSession {
     pub async fn leave(&self) -> Result<(), LeaveError> {
         let (reply, left) = oneshot::channel();
         self.send(Message::Leave(reply));
-        match left.await {
-            Ok(outcome) => outcome,
-            Err(_) => self.ended(),
-        }
+        left.await.unwrap_or_else(|_| self.ended())
     }
 
     /// Waits until the session is closed, as the other parts of the node have told it; at most half a lease. If this driver broke,
@@ -162,10 +159,7 @@ impl NodeSession {
     pub async fn close(&self) -> Result<(), LeaveError> {
         let (reply, closed) = oneshot::channel();
         self.send(Message::Close(reply));
-        if let Ok(outcome) = closed.await {
-            return outcome;
-        }
-        match self.ended() {
+        match closed.await.unwrap_or_else(|_| self.ended()) {
             Err(LeaveError::Ended) => {}
             outcome => return outcome,
         }

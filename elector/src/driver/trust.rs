@@ -157,6 +157,17 @@ mod tests {
         assert_eq!(trust.remaining(), Duration::ZERO);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn at_the_end_of_its_time_a_session_is_not_trusted_any_more() {
+        let clock = Clock::runtime();
+        let trust = TrustHandle::new(clock.clone(), None);
+        trust.grant(SessionNumber(1), clock.now() + Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(999)).await;
+        assert_eq!((trust.check(), trust.remaining()), (Ok(SessionNumber(1)), Duration::from_millis(1)));
+        trust.grant(SessionNumber(1), clock.now());
+        assert_eq!(trust.check(), Err(Lapsed { session: Some(SessionNumber(1)) }));
+    }
+
     #[test]
     fn trust_is_in_one_session_only() {
         let clock = Clock::boot();

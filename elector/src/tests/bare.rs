@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     ops::Deref,
+    path::Path,
     sync::{Arc, Mutex},
 };
 
@@ -87,9 +88,20 @@ pub(crate) async fn open(
     patience: impl Into<Patience>,
     supervisor: Supervisor,
 ) -> Result<Opened, OpenSessionError> {
+    open_recorded(store, clock, config, patience, supervisor, None).await
+}
+
+pub(crate) async fn open_recorded(
+    store: SharedStore,
+    clock: Clock,
+    config: SessionConfig,
+    patience: impl Into<Patience>,
+    supervisor: Supervisor,
+    record: Option<&Path>,
+) -> Result<Opened, OpenSessionError> {
     let session = Mutex::new(Session::new(config.clone()).map_err(OpenSessionError::Timing)?);
     let core = Arc::new(Bare { session, told: Mutex::default(), listeners: Mutex::default() });
-    let opening = Opening { store, clock, config, patience: patience.into(), record: None, supervisor };
+    let opening = Opening { store, clock, config, patience: patience.into(), record, supervisor };
     let driver = NodeSession::open(core.clone(), opening).await?;
     Ok(Opened { driver, core })
 }

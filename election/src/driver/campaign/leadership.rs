@@ -40,7 +40,7 @@ struct Trusted<F> {
 /// to wait for the role subscribes to the campaign.
 pub struct Leadership<F> {
     shared: Arc<Shared<F>>,
-    versions: watch::Receiver<u64>,
+    changes: watch::Receiver<()>,
 }
 
 struct Shared<F> {
@@ -52,7 +52,7 @@ struct Shared<F> {
 
 impl<F> Clone for Leadership<F> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), versions: self.versions.clone() }
+        Self { shared: Arc::clone(&self.shared), changes: self.changes.clone() }
     }
 }
 
@@ -99,7 +99,7 @@ impl<F: Clone> Leadership<F> {
     /// Waits until something changed since this was last called on this clone: a grant, a refresh, an end that the
     /// campaign noticed. At once if something did. When the campaign has ended, it waits forever.
     pub async fn changed(&mut self) {
-        if self.versions.changed().await.is_err() {
+        if self.changes.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -115,7 +115,7 @@ impl<F: Clone> Leadership<F> {
 /// The end of a [`Leadership`] that the driver holds. Dropped with the driver, it ends.
 pub(super) struct Seat<F> {
     shared: Arc<Shared<F>>,
-    versions: watch::Sender<u64>,
+    changes: watch::Sender<()>,
 }
 
 impl<F> Seat<F> {
@@ -123,8 +123,8 @@ impl<F> Seat<F> {
     pub(super) fn new(clock: Clock) -> (Self, Leadership<F>) {
         let shared =
             Arc::new(Shared { trusted: ArcSwapOption::empty(), is_over: AtomicBool::new(false), clock });
-        let (sender, versions) = watch::channel(0);
-        (Self { shared: Arc::clone(&shared), versions: sender }, Leadership { shared, versions })
+        let (sender, changes) = watch::channel(());
+        (Self { shared: Arc::clone(&shared), changes: sender }, Leadership { shared, changes })
     }
 
     /// This member leads until then.
@@ -134,13 +134,13 @@ impl<F> Seat<F> {
         if self.shared.is_over.load(SeqCst) {
             self.shared.trusted.store(None);
         }
-        self.versions.send_modify(|version| *version += 1);
+        self.changes.send_replace(());
     }
 
     /// It does not.
     pub(super) fn lapse(&self) {
         self.shared.trusted.store(None);
-        self.versions.send_modify(|version| *version += 1);
+        self.changes.send_replace(());
     }
 
     /// It does not, and never will again.

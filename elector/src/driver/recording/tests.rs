@@ -70,9 +70,12 @@ fn read(path: &Path) -> Result<(Vec<Step>, Option<Ending>), RecordingError> {
     assert_eq!((&recording.header, &recording.config), (&header(), &config()));
     let mut steps = Vec::new();
     while let Some(step) = recording.next_frame()? {
+        assert_eq!(recording.ending(), None, "it goes on");
         steps.push(step);
     }
-    Ok((steps, recording.ending()))
+    let ending = recording.ending();
+    assert_eq!((recording.next_frame()?, recording.ending()), (None, ending), "it stays at its end");
+    Ok((steps, ending))
 }
 
 #[test]
@@ -82,7 +85,62 @@ fn a_recording_reads_back_as_it_was_and_says_how_it_ended() {
     assert!(steps.iter().any(|step| matches!(step.effects.first(), Some(Effect::Commit { .. }))));
     assert_eq!(read_header(&path).unwrap(), header());
     assert_eq!(read(&path).unwrap(), (steps.clone(), Some(Ending::Finished)));
-    let (path, _) = record(dir.path(), false);
+    let (cut, _) = record(dir.path(), false);
+    assert_eq!(read(&cut).unwrap(), (steps, Some(Ending::Cut)));
+    // An empty frame is all that an end is.
+    let mut ended = fs::read(&cut).unwrap();
+    ended.extend([0; 4]);
+    assert_eq!(fs::read(&path).unwrap(), ended);
+}
+
+/// A step as of a member, with a snapshot.
+fn step(recorder: &mut Recorder, bytes: usize) {
+    recorder.before(&Time::ZERO, &vec![7_u8; bytes]);
+    recorder.after::<Effect>(&[]);
+    recorder.flush();
+}
+
+#[test]
+fn a_snapshot_that_was_recorded_does_not_stay_in_memory_and_behind_the_end_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::begin(dir.path(), &header(), &config()).unwrap();
+    let path = dir.path().join("a-7-session.rec");
+    let length = || fs::metadata(&path).unwrap().len();
+    let before = length();
+    step(&mut recorder, 5 << 20);
+    let with_snapshot = length();
+    assert!(with_snapshot > before + (5 << 20));
+    assert!(recorder.buffer.capacity() <= 1 << 20, "{}", recorder.buffer.capacity());
+    recorder.finish();
+    step(&mut recorder, 10);
+    recorder.finish();
+    assert_eq!(length(), with_snapshot + 4);
+}
+
+#[test]
+fn a_step_that_cannot_be_written_ends_the_recording_in_front_of_it() {
+    struct Unwritable;
+    impl Serialize for Unwritable {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("as the test wants"))
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (path, steps) = record(dir.path(), false);
+    let mut recorder = Recorder::begin(dir.path(), &header(), &config()).unwrap();
+    for Frame { now, input, effects } in &steps {
+        recorder.before(now, input);
+        recorder.after(effects);
+    }
+    recorder.flush();
+    recorder.before(&Time::ZERO, &Unwritable);
+    recorder.after::<Effect>(&[]);
+    recorder.flush();
+    let (now, input) = (&steps[0].now, &steps[0].input);
+    recorder.before(now, input);
+    recorder.after::<Effect>(&[]);
+    recorder.flush();
+    recorder.finish();
     assert_eq!(read(&path).unwrap(), (steps, Some(Ending::Cut)));
 }
 
@@ -145,9 +203,9 @@ fn a_recorder_that_cannot_write_ends_the_recording_and_nothing_else() {
     // A file that takes no bytes: it is open for reading only.
     recorder.file = Some(File::open(&no_directory).unwrap());
     for _ in 0..3 {
-        recorder.before(&Time::ZERO, &Input::Wake);
-        recorder.after::<Effect>(&[]);
-        recorder.flush();
+        step(&mut recorder, 10);
+        assert!(recorder.file.is_none());
+        assert_eq!(recorder.buffer.capacity(), 0, "it keeps nothing either");
     }
     recorder.finish();
     assert!(recorder.file.is_none());

@@ -12,6 +12,7 @@ use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
 use super::*;
 use crate::{
     core::record::SessionRecord,
+    recording::{Ending, Frame, Recording},
     session::SessionTiming,
     tests::{
         bare::{self, Opened},
@@ -112,9 +113,16 @@ async fn an_opening_that_the_store_does_not_take_says_so() {
     let store = Arc::new(TestStore::default());
     let too_large = TooLarge { what: Piece::Value, size: 2, limit: 1 };
     store.script(CommitOutcome::TooLarge(too_large), false);
-    let opened = try_open(&store, "a", 7, TEST_DEADLINE).await;
+    let supervisor = Supervisor::new();
+    let (shared, clock): (SharedStore, _) = (Arc::<TestStore>::clone(&store), Clock::runtime());
+    let opened = bare::open(shared, clock, config("a", 7), TEST_DEADLINE, supervisor.clone()).await;
     let why = SessionFailure::TooLarge(too_large);
     assert!(matches!(&opened, Err(OpenSessionError::Failed(said)) if *said == why), "{opened:?}");
+    assert_eq!(
+        supervisor.failure(),
+        None,
+        "it was never a part of its node, and is told to whoever opened it"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,6 +171,8 @@ async fn a_session_that_was_left_ends_no_node_and_one_that_cannot_be_kept_does()
     let failure = tokio::time::timeout(TEST_DEADLINE, supervisor.failed()).await.expect("it fails");
     assert_eq!(failure.part, PART);
     assert!(session.trust().has_lapsed());
+    session.inner.actor.wait(None).await.unwrap();
+    assert_eq!(session.session(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,6 +246,53 @@ async fn leaving_lapses_closes_and_ends_the_stream() {
     assert_eq!(next(&mut events).await, SessionEvent::Left);
     assert_eq!(events.recv().await, None);
     assert_eq!(session.session(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_is_not_trusted_while_the_store_is_waited_for() {
+    let store = Arc::new(TestStore::default());
+    let session = open(&store, "a", 7).await;
+    let (trust, leaves) = (session.trust(), session.driver.clone());
+    store.fail(Some(Fault::Silence));
+    let leaving = tokio::spawn(async move { leaves.leave().await });
+    let lapses = tokio::time::timeout(OPEN_WAIT, until(|| trust.check().is_err())).await;
+    assert!(lapses.is_ok() && !leaving.is_finished());
+    assert!(leaving.await.unwrap().is_err());
+}
+
+/// What a session was told is in its recording, step by step; a fresh one that is told the same asks for the same.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_recorded_to_its_end_and_woken_only_when_it_asked_to_be() {
+    let (store, dir) = (Arc::new(TestStore::default()), tempfile::tempdir().unwrap());
+    let (shared, clock): (SharedStore, _) = (Arc::<TestStore>::clone(&store), Clock::runtime());
+    let record = Some(dir.path());
+    let opened =
+        bare::open_recorded(shared, clock, config("a", 7), OPEN_WAIT, Supervisor::new(), record).await;
+    let session = opened.unwrap();
+    until(|| stored(&store, "a").is_some_and(|r| r.beat >= Beat(20))).await;
+    session.leave().await.unwrap();
+    session.inner.actor.wait(None).await.unwrap();
+
+    let path = dir.path().join("a-7-session.rec");
+    let mut recording = Recording::<SessionConfig, Time, Input, Effect>::open(&path, Core::Session).unwrap();
+    let (mut again, mut inputs, mut wakes_at) = (Session::new(config("a", 7)).unwrap(), Vec::new(), None);
+    while let Some(Frame { now, input, effects }) = recording.next_frame().unwrap() {
+        if input == Input::Wake {
+            assert!(wakes_at.is_some_and(|at| at <= now), "woken at {now:?}, and asked for {wakes_at:?}");
+        }
+        let mut asked = Vec::new();
+        again.step(now, input.clone(), &mut asked);
+        assert_eq!(asked, effects);
+        for effect in effects {
+            if let Effect::WakeAt(at) = effect {
+                wakes_at = Some(at);
+            }
+        }
+        inputs.push(input);
+    }
+    assert_eq!(recording.ending(), Some(Ending::Finished));
+    assert_eq!(inputs.first(), Some(&Input::Start));
+    assert!(inputs.contains(&Input::Leave) && inputs.len() > 40, "{} steps", inputs.len());
 }
 
 #[tokio::test(start_paused = true)]

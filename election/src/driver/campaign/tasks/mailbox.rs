@@ -84,14 +84,14 @@ impl<I> Mailbox<I> {
 
     /// Whether there was room.
     pub(super) fn info(&self, info: I) -> bool {
-        let mut waiting = self.lock();
-        if waiting.infos.len() >= QUEUE_CAP {
-            return false;
-        }
-        waiting.infos.push_back(info);
-        drop(waiting);
-        self.changed.notify_one();
-        true
+        let mut has_room = false;
+        self.put(|waiting| {
+            has_room = waiting.infos.len() < QUEUE_CAP;
+            if has_room {
+                waiting.infos.push_back(info);
+            }
+        });
+        has_room
     }
 
     /// The oldest message.

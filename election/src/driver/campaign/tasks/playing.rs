@@ -38,8 +38,6 @@ where
     inputs: UnboundedSender<Input<F>>,
     /// What it was told and has not begun with.
     waiting: VecDeque<Play<F>>,
-    /// The loop has ended.
-    closed: bool,
     /// The run in which it may be doing something.
     busy: bool,
     fence: PhantomData<fn() -> F>,
@@ -58,7 +56,7 @@ where
     R: Role<F>,
 {
     pub(super) fn new(role: R, inputs: UnboundedSender<Input<F>>) -> Self {
-        Self { role, inputs, waiting: VecDeque::new(), closed: false, busy: false, fence: PhantomData }
+        Self { role, inputs, waiting: VecDeque::new(), busy: false, fence: PhantomData }
     }
 
     /// Until the loop has ended.
@@ -69,11 +67,9 @@ where
             match play {
                 Play::Activate { run, grant } => {
                     self.busy = true;
-                    let Self { role, waiting, closed, .. } = &mut self;
+                    let Self { role, waiting, .. } = &mut self;
                     let answer =
-                        match cut(async { role.activate(&grant).await }, &mut plays, waiting, closed, ends)
-                            .await
-                        {
+                        match cut(async { role.activate(&grant).await }, &mut plays, waiting, ends).await {
                             Ok(answer) => answer,
                             Err(Cut::Panicked) => Err(Abort("it panicked".to_owned())),
                             // Whoever interrupted does not wait for this answer.
@@ -86,15 +82,8 @@ where
                 }
                 Play::Deactivate { run, why, budget } => {
                     active = None;
-                    let Self { role, waiting, closed, .. } = &mut self;
-                    match cut(
-                        async { role.deactivate(why, budget).await },
-                        &mut plays,
-                        waiting,
-                        closed,
-                        aborts,
-                    )
-                    .await
+                    let Self { role, waiting, .. } = &mut self;
+                    match cut(async { role.deactivate(why, budget).await }, &mut plays, waiting, aborts).await
                     {
                         Ok(()) => {}
                         // It may have left something behind.
@@ -107,19 +96,18 @@ where
                 Play::Abort { run } => {
                     active = None;
                     self.abort();
-                    let Self { role, waiting, closed, .. } = &mut self;
-                    match cut(async { role.aborted().await }, &mut plays, waiting, closed, |_| false).await {
+                    let Self { role, waiting, .. } = &mut self;
+                    match cut(async { role.aborted().await }, &mut plays, waiting, |_| false).await {
                         Ok(()) | Err(Cut::Panicked) => self.say(Input::Aborted { run }),
                         // The loop has given up waiting for it.
                         Err(Cut::Interrupted) => {}
                     }
                 }
                 Play::Follow { leader } => {
-                    let Self { role, waiting, closed, .. } = &mut self;
+                    let Self { role, waiting, .. } = &mut self;
                     // It has nothing to say.
                     let _ =
-                        cut(async { role.follow(leader.as_ref()).await }, &mut plays, waiting, closed, ends)
-                            .await;
+                        cut(async { role.follow(leader.as_ref()).await }, &mut plays, waiting, ends).await;
                 }
             }
         }
@@ -134,9 +122,6 @@ where
         loop {
             if let Some(play) = self.waiting.pop_front() {
                 return Some(play);
-            }
-            if self.closed {
-                return None;
             }
             let Some(run) = *active else { return plays.recv().await };
             let reason = tokio::select! {
@@ -194,7 +179,6 @@ async fn cut<F, T>(
     doing: impl Future<Output = T>,
     plays: &mut UnboundedReceiver<Play<F>>,
     waiting: &mut VecDeque<Play<F>>,
-    closed: &mut bool,
     interrupts: fn(&Play<F>) -> bool,
 ) -> Result<T, Cut> {
     // It may have come before this began.
@@ -208,10 +192,8 @@ async fn cut<F, T>(
             play = plays.recv() => play,
             done = &mut doing => return done.map_err(|_| Cut::Panicked),
         };
-        let Some(play) = play else {
-            *closed = true;
-            return Err(Cut::Interrupted);
-        };
+        // The loop has ended, of which `next` will hear, too.
+        let Some(play) = play else { return Err(Cut::Interrupted) };
         let is_interrupted = interrupts(&play);
         put(waiting, play);
         if is_interrupted {
@@ -220,14 +202,10 @@ async fn cut<F, T>(
     }
 }
 
-/// Only the last word about who leads counts, and a term that is over need not be taken up.
+/// Only the last word about who leads counts. What is interrupted by something that waits behind it, `cut` does not begin.
 fn put<F>(waiting: &mut VecDeque<Play<F>>, play: Play<F>) {
-    match &play {
-        Play::Follow { .. } => waiting.retain(|other| !matches!(other, Play::Follow { .. })),
-        Play::Deactivate { .. } | Play::Abort { .. } => {
-            waiting.retain(|other| !matches!(other, Play::Activate { .. }));
-        }
-        Play::Activate { .. } => {}
+    if matches!(play, Play::Follow { .. }) {
+        waiting.retain(|other| !matches!(other, Play::Follow { .. }));
     }
     waiting.push_back(play);
 }

@@ -4,5 +4,6 @@ mod dying;
 mod edges;
 mod leading;
 mod listening;
+mod playing;
 mod stopping;
 mod toy;

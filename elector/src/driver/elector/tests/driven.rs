@@ -114,6 +114,23 @@ impl Running {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_wake_up_takes_the_place_of_the_one_before_it_and_ends_with_what_asked_for_it() {
+    let (told, mut tells) = unbounded_channel();
+    let (store, clock): (SharedStore, _) = (Arc::new(MemoryStore::new()), Clock::runtime());
+    let mut under_way = UnderWay::new(store, clock.clone(), Supervisor::new(), move |input| {
+        told.send(input).expect("the test listens");
+    });
+    let begun = clock.now();
+    under_way.carry_out(Effect::WakeAt(begun + SECOND));
+    under_way.carry_out(Effect::WakeAt(begun + SECOND * 2));
+    assert_eq!(tells.recv().await, Some(Input::Wake));
+    assert!(clock.now() >= begun + SECOND * 2, "the first one was not asked for any more");
+    under_way.carry_out(Effect::WakeAt(clock.now() + SECOND));
+    drop(under_way);
+    assert_eq!(tells.recv().await, None);
+}
+
 pub(super) fn is_led_by(event: &ElectorEvent, name: &str) -> bool {
     matches!(event, ElectorEvent::View(view)
         if view.lock.is_none() && view.term.leader.as_ref().is_some_and(|leader| leader.node == node(name)))

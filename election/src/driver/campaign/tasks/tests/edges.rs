@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use callsign_store::ids::{ElectionName, Epoch, Incarnation, MemberId};
-use tokio::time::sleep;
+use futures::stream::{self, BoxStream, StreamExt};
+use tokio::{sync::watch, time::sleep};
 
 use super::toy::*;
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
         timing::{Timing, TimingError},
     },
     driver::campaign::{Campaign, CampaignSettings, CampaignStartError, CampaignStarted, Transition},
-    oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Validity, Verdict},
+    oracle::{Attempt, Context, Denial, Fault, Grant, Init, Oracle, Refusal, Signal, Validity, Verdict},
     tests::Idle,
 };
 
@@ -115,9 +116,96 @@ async fn j4_an_oracle_without_a_name_gets_the_elections() {
     let used = Arc::<Mutex<Vec<String>>>::default();
     for name in [None, Some(ElectionName::new("its-own").unwrap())] {
         let oracle = Named { name, used: Arc::clone(&used) };
-        Campaign::start(oracle, Idle, settings("a")).await.unwrap();
+        let _campaign = Campaign::start(oracle, Idle, settings("a")).await.unwrap();
+        // It claims again and again, and is prepared once.
+        sleep(s(60)).await;
     }
     assert_eq!(*used.lock().unwrap(), ["e", "its-own"]);
+}
+
+/// Writes down what it is asked. It can be prepared by the second try only, and what it notices never ends.
+struct Late {
+    asked: Arc<Mutex<Vec<&'static str>>>,
+    /// Has a reader as long as somebody listens to what it notices.
+    heard: watch::Sender<()>,
+    is_always_awake: bool,
+}
+
+impl Late {
+    fn new(is_always_awake: bool) -> Self {
+        Self { asked: Arc::default(), heard: watch::Sender::new(()), is_always_awake }
+    }
+
+    fn note(&self, what: &'static str) {
+        self.asked.lock().unwrap().push(what);
+    }
+}
+
+impl Oracle for Late {
+    type Fence = ();
+    type Info = ();
+
+    async fn init(&mut self, _: &Context) -> Result<Init, Fault> {
+        self.note("init");
+        if self.asked.lock().unwrap().len() > 2 {
+            return Ok(Init::Ready);
+        }
+        Err(Fault::Transient { maybe_committed: true, cause: "as the test wants".to_owned() })
+    }
+
+    async fn claim(&mut self, attempt: Attempt) -> Result<Verdict<()>, Fault> {
+        self.note("claim");
+        Least.claim(attempt).await
+    }
+
+    async fn refresh(&mut self, attempt: Attempt, _: &Grant<()>) -> Result<Verdict<()>, Fault> {
+        self.note("refresh");
+        Least.claim(attempt).await
+    }
+
+    fn signals(&mut self) -> BoxStream<'static, Signal> {
+        self.note("signals");
+        let heard = self.heard.subscribe();
+        let is_always_awake = self.is_always_awake;
+        let next = move |heard| async move {
+            if !is_always_awake {
+                std::future::pending::<()>().await;
+            }
+            Some((Signal::Wakeup, heard))
+        };
+        stream::unfold(heard, next).boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_oracle_that_cannot_be_prepared_at_the_start_is_prepared_before_it_is_asked_and_once() {
+    let oracle = Late::new(false);
+    let (asked, heard, mut settings) = (oracle.asked.clone(), oracle.heard.clone(), settings("a"));
+    let events = Arc::<Mutex<Vec<&'static str>>>::default();
+    let seen = events.clone();
+    settings.observer = Some(Arc::new(move |event| seen.lock().unwrap().push(event.what.name())));
+    let campaign = Campaign::start(oracle, Idle, settings).await.unwrap().running().unwrap();
+    until(|| campaign.leadership().check().is_ok()).await;
+    sleep(s(60)).await;
+    let asked = asked.lock().unwrap().clone();
+    assert_eq!(asked[..5], ["init", "init", "init", "claim", "signals"]);
+    assert!(asked.len() > 10 && asked[5..].iter().all(|asked| *asked == "refresh"), "{asked:?}");
+    let events = events.lock().unwrap().clone();
+    assert!(!events.contains(&"campaign.unknown_outcome"), "nothing was claimed: {events:?}");
+    assert_eq!(heard.receiver_count(), 1);
+    campaign.stop().await.unwrap();
+    until(|| heard.receiver_count() == 0).await;
+}
+
+/// In real time, as that stands still while anything runs.
+#[tokio::test]
+async fn an_oracle_that_always_notices_something_leaves_the_thread_to_others() {
+    let oracle = Late::new(true);
+    let campaign = Campaign::start(oracle, Idle, settings("a")).await.unwrap().running().unwrap();
+    let mut transitions = campaign.subscribe();
+    let leads = async { while !matches!(transitions.next().await.unwrap(), Transition::Leading(_)) {} };
+    tokio::time::timeout(s(60), leads).await.expect("it leads");
+    assert_eq!(campaign.stop().await, Ok(()));
 }
 
 /// An oracle that panics says nothing about the outcome.

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use callsign_store::ids::{ElectionName, MemberId};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::time::{Instant, sleep};
 
 use super::toy::*;
 use crate::{
     core::{term::Fence, timing::Timing},
     driver::campaign::{
-        Campaign, CampaignSettings, CampaignStarted, Release, StopError, SubscriptionError, Transition,
+        Campaign, CampaignSettings, CampaignStarted, Lapsed, Phase, Release, StopError, SubscriptionError,
+        Transition, Trouble,
     },
-    oracle::{Grant, Signal},
+    oracle::{Grant, Reaction, Signal},
     role::{Abort, Lost, Role},
 };
 
@@ -202,6 +204,9 @@ async fn a_role_that_blocks_its_thread_does_not_block_the_campaign() {
 /// The runtime that the campaign was started in is gone, and with it all that the campaign consists of.
 #[test]
 fn a_campaign_whose_runtime_has_ended_says_that_it_died() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    let _here = ::metrics::set_default_local_recorder(&recorder);
     let authority = Authority::default();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let its_own = runtime().unwrap();
@@ -210,7 +215,15 @@ fn a_campaign_whose_runtime_has_ended_says_that_it_died() {
         a.leads().await;
         a
     });
+    let is_leader = || callsign_golden::Seen::by(&counted).get("callsign_election_leader", "election=e");
+    assert_eq!(is_leader(), 1);
     drop(its_own);
+    assert_eq!(is_leader(), 0);
+    let status = a.campaign.status();
+    assert_eq!((status.phase, status.grant, status.lost), (Phase::Over, None, None));
+    assert!(matches!(status.trouble, Some(Trouble::Died(_))), "{:?}", status.trouble);
+    assert_eq!(a.campaign.leadership().check(), Err(Lapsed));
+    assert!(!a.campaign.info(Reaction::Ignore), "nobody takes it");
     runtime().unwrap().block_on(async {
         let within = |waiting| tokio::time::timeout(s(60), waiting);
         assert_eq!(within(a.campaign.stop()).await.unwrap(), Err(StopError::Died));
