@@ -18,6 +18,7 @@ mod moving;
 mod name_ref;
 #[cfg(feature = "node-server")]
 mod node_server;
+mod orders;
 #[cfg(feature = "election")]
 mod singleton;
 mod start;

@@ -226,14 +226,14 @@ impl OfRegistry {
         }
         if what == "batch" {
             // The batch itself is the largest of what is written.
-            let bytes = transaction.writes.iter().map(|write| match write {
-                Write::Put { value, .. } => value.len(),
-                _ => 0,
+            let bytes = transaction.writes.iter().filter_map(|write| match write {
+                Write::Put { value, .. } => Some(value.len()),
+                _ => None,
             });
             #[allow(clippy::cast_precision_loss)] // far below 2^52
             let measure = |number: usize| number as f64;
             histogram!("callsign_registry_batch_bytes", "registry" => self.registry.clone())
-                .record(measure(bytes.max().unwrap_or(0)));
+                .record(measure(bytes.max().unwrap_or_default()));
             if let Some(operations) = operations {
                 histogram!("callsign_registry_batch_operations", "registry" => self.registry.clone())
                     .record(measure(operations));

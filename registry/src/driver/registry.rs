@@ -1,6 +1,6 @@
 //! The public face: join a registry, register, look up, leave.
 
-use std::{convert::Infallible, future::Future, ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, ops::ControlFlow, sync::Arc, time::Duration};
 
 use callsign_elector::settings::{InForce, Settings};
 use callsign_store::{
@@ -269,7 +269,7 @@ impl Registry {
     where
         F: Future<Output = ControlFlow<B, Result<Granted, RegisterError>>>,
     {
-        let mut trusted = 0;
+        let mut trusted = self.shared.trusted.times();
         let mut input = CallerInput::Begin;
         while let Some(effect) = caller.step(self.shared.now(), self.node.outage.lasting(), input) {
             input = match effect {
@@ -463,8 +463,7 @@ impl Registry {
         let deadline = clock.now() + wait;
         let mut is_asked = false;
         loop {
-            let mut changed = pin!(self.shared.changed.notified());
-            changed.as_mut().enable();
+            let changed = self.shared.changed.notified();
             if let Some(failure) = self.shared.failure() {
                 return Err(ConfigureError::Failed(failure.clone()));
             }
@@ -552,8 +551,7 @@ impl Registry {
     /// asked to end and does so.
     pub async fn drain_started(&self) {
         loop {
-            let mut changed = pin!(self.shared.changed.notified());
-            changed.as_mut().enable();
+            let changed = self.shared.changed.notified();
             if self.shared.status.load().draining || self.shared.has_ended() {
                 return;
             }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
@@ -124,8 +124,7 @@ impl Registry {
         let mut watch = self.watch(Select::one(name))?;
         loop {
             // Before the look, so that nothing is missed that comes after it.
-            let mut changed = pin!(self.changed());
-            changed.as_mut().enable();
+            let changed = self.changed();
             let lacks = match self.lookup(name) {
                 Ok(now) => match is_it(now.as_ref()) {
                     Some(found) => return Ok(found),

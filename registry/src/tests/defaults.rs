@@ -2,9 +2,11 @@
 
 use std::{fmt::Debug, path::PathBuf, time::Duration};
 
+use callsign_store::Entropy;
+
 use crate::{
-    Config, ElectorTiming, LinkLimits, LinkTiming, NameRefOptions, OnOutage, RegisterOptions, SessionTiming,
-    core::tuning::Tuning,
+    Config, ElectorTiming, LinkLimits, LinkTiming, NameRefOptions, OnOutage, RegisterOptions, Secret,
+    SessionTiming, core::tuning::Tuning,
 };
 
 fn said(defaults: &[&dyn Debug]) -> Vec<String> {
@@ -75,7 +77,11 @@ fn what_is_set_is_what_a_node_has() {
         .elector_timing(elector)
         .link_timing(link)
         .link_limits(limits)
+        .secret(Secret::new("0123456789abcdef0123456789abcdef").unwrap())
+        .entropy(Entropy::seeded(7))
         .record("/tmp/x");
+    assert_eq!((config.keys.secrets.len(), config.keys.tls.is_some()), (1, false));
+    assert_eq!(config.entropy.draw(), Entropy::seeded(7).draw());
     let names = [&config.node, &config.cluster, &config.registry].map(String::as_str);
     assert_eq!((names, config.priority, config.ordered), (["a", "c", "r"], 2, true));
     assert_eq!(
@@ -99,14 +105,24 @@ fn what_is_set_is_what_a_node_has() {
 #[cfg(feature = "election")]
 #[test]
 fn the_defaults_of_elections_and_singletons_are_these() {
-    use callsign_election::{ElectionConfig, LeaseOptions, Timing};
+    use callsign_election::{CampaignSettings, ElectionConfig, LeaseOptions, Timing};
+    use callsign_store::ids::{ElectionName, MemberId};
 
     use crate::{MonitorSettings, core::singleton::Restarts};
 
+    let campaign = CampaignSettings::new(ElectionName::new("e").unwrap(), MemberId::new("a").unwrap());
+    let attempts = campaign.activate_attempts;
     let LeaseOptions { config, priority, tags, register, watch, .. } = LeaseOptions::default();
     let said = said(&[
         &ElectionConfig::default(),
         &Timing::default(),
+        &(
+            attempts,
+            campaign.activate_timeout,
+            campaign.abdicate_tries,
+            campaign.claim_delay,
+            campaign.cool_down,
+        ),
         &(config == Some(ElectionConfig::default()), priority, tags, register, watch),
         &MonitorSettings::default(),
         &Restarts::default(),
@@ -119,6 +135,7 @@ fn the_defaults_of_elections_and_singletons_are_these() {
              candidate_timeout: 15s }",
             "Timing { lease: 10s, refresh: 3s, op_timeout: 2s, margin: 500ms, stop_budget: 2s, drift_ppm: \
              1000, poll: 2s, jitter: 1s, spread: 50ms, backoff: 200ms, backoff_max: 10s }",
+            "(3, 30s, [1s, 2s, 3s], 0ns, 10s)",
             "(true, 1, {}, true, true)",
             "MonitorSettings { delay: 5s, timeout: 30s }",
             "Restarts { at_most: 3, within: 30s }",

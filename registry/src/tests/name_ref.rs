@@ -92,6 +92,22 @@ async fn who_does_not_want_to_wait_need_not_though_tokio_would_have_the_task_pau
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_no_buffer_is_wanted_one_message_may_wait_all_the_same() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let narrow = over(&node, 0, Duration::from_secs(3));
+    assert_eq!(narrow.waiting(), 0);
+    let (one, other) = tokio::join!(narrow.cast(Counter::Add(P(1))), narrow.cast(Counter::Add(P(2))));
+    assert!(matches!(one, Err(CastError::TooLate { .. })), "{one:?}");
+    assert!(matches!(other, Err(CastError::Full { waiting: 1, .. })), "{other:?}");
+    // A call waits no longer than the reference lets its message.
+    let begun = tokio::time::Instant::now();
+    let called = narrow.call(Counter::Get, TEST_DEADLINE).await;
+    assert!(matches!(called, Err(CallError::NotSent(_))), "{called:?}");
+    assert_eq!(begun.elapsed().as_secs(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_buffer_and_a_deadline_give_the_message_back() {
     let cluster = Cluster::new();
     let node = cluster.node("a").await;

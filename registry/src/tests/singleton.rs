@@ -6,6 +6,7 @@ mod dying;
 mod hand_over;
 mod naming;
 mod oracles;
+mod seats;
 mod watching;
 
 use std::{

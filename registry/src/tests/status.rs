@@ -48,6 +48,29 @@ fn who_has_failed_holds_nothing_and_knows_what_it_knew() {
     assert_eq!(before.of_failed(failure), after);
 }
 
+#[test]
+fn nobody_may_lead_where_there_are_members_and_neither_a_leader_nor_one_who_may() {
+    let member = |may_lead| MemberInfo {
+        node: NodeName::new("b").unwrap(),
+        address: "b:1".into(),
+        admin: None,
+        synced: true,
+        session_open: true,
+        leads: false,
+        draining: false,
+        may_lead,
+        linked: true,
+    };
+    let leader = LeaderInfo { node: NodeName::new("a").unwrap(), epoch: Epoch(3), serving: true };
+    let nobody = |leader: Option<&LeaderInfo>, may: &[bool]| {
+        let members = may.iter().map(|may| member(*may)).collect();
+        Status { leader: leader.cloned(), members, ..joining() }.nobody_may_lead()
+    };
+    assert!(nobody(None, &[false]) && nobody(None, &[false, false]));
+    assert!(!nobody(None, &[]) && !nobody(None, &[false, true]) && !nobody(None, &[true]));
+    assert!(!nobody(Some(&leader), &[false]) && !nobody(Some(&leader), &[]));
+}
+
 /// Who it is; whether its replica is synced, its session open, it leads, it drains, and it is linked.
 fn flags(member: &MemberInfo) -> (&str, [bool; 5]) {
     let MemberInfo { synced, session_open, leads, draining, linked, .. } = *member;

@@ -227,7 +227,6 @@ impl Shared {
         // First: whoever asks from now on sees the end itself.
         self.has_ended.store(true, Ordering::SeqCst);
         let claims = std::mem::take(&mut *lock(&self.claims));
-        self.holding.end();
         let (mut told, mut known, mut actors) = (Vec::new(), HashSet::new(), HashSet::new());
         let mut claims: Vec<_> = claims.into_iter().collect();
         claims.sort_unstable_by_key(|(claim, _)| *claim);
@@ -289,17 +288,14 @@ impl Shared {
         self.holding.forget(claim);
         let mut claims = lock(&self.claims);
         let Some(kept) = claims.remove(&claim) else { return };
-        let was_held = kept.flag.is_raised();
         // Listeners once belonged to actors.
-        let mut lose = || {
+        if planted!("refusal-takes-listeners") && !kept.flag.is_raised() {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
             same_actor.for_each(|other| other.listeners.clear());
-        };
-        if !was_held && planted!("refusal-takes-listeners") {
-            lose();
         }
-        if was_held && planted!("release-takes-listeners") {
-            lose();
+        if planted!("release-takes-listeners") && kept.flag.is_raised() {
+            let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
+            same_actor.for_each(|other| other.listeners.clear());
         }
     }
 

@@ -1,9 +1,6 @@
 //! Callers that wait until the session is trusted.
 
-use std::{
-    pin::pin,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
@@ -28,9 +25,8 @@ impl Trusted {
 
     /// Returns once it was said more often than so.
     pub(crate) async fn more_than(&self, times: u64) {
-        let mut told = pin!(self.told.notified());
         // What is said from here on is not missed; what was said before is counted.
-        told.as_mut().enable();
+        let told = self.told.notified();
         if self.times() <= times {
             told.await;
         }

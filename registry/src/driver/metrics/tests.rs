@@ -40,6 +40,7 @@ async fn a_registry_moves_what_it_counts_and_no_label_is_a_name() {
     assert_eq!(seen.get("events_total", "event=serving"), 1);
     assert_eq!(seen.get("events_total", "event=run_handoff"), 1);
     assert_eq!(seen.get("links", ""), 0);
+    assert_eq!((seen.get("synced", ""), seen.get("epoch", "")), (1, 1));
     let before = seen.get("log_position", "");
 
     let (mine, theirs) = (actor().await, actor().await);
@@ -120,6 +121,21 @@ fn what_comes_rarely_is_counted_once_with_the_next_wake_up() {
         assert_eq!(seen.get("messages_total", "direction=sent,kind=snapshot_refused"), 3);
         assert_eq!(seen.get("message_bytes_total", "direction=sent"), 300);
         assert_eq!(seen.get("handoff_seconds_count", ""), 1, "the second one, once");
+        // Of a batch what it writes, and its end; of a cut neither.
+        let (end, log) = (b"end".to_vec(), b"log/7".to_vec());
+        let cut = Transaction::new().put(log.clone(), vec![0; 900]);
+        metrics.commits(&cut, &end, None).ended(&CommitOutcome::Conflict);
+        let batch = Transaction::new().put(end.clone(), vec![0; 8]).put(log, vec![0; 300]);
+        metrics.commits(&batch, &end, Some(3)).ended(&CommitOutcome::Conflict);
+        let seen = Seen::by(&counted);
+        for (what, sum) in [("batch_bytes", 300), ("batch_operations", 3)] {
+            let sum = format!("callsign_registry_{what}_sum{{registry=\"default\"}} {sum}");
+            assert!(counted.render().lines().any(|line| line == sum), "{sum}");
+            assert_eq!(seen.get(&format!("{what}_count"), ""), 1);
+        }
+        for what in ["batch", "cut"] {
+            assert_eq!(seen.get("commit_seconds_count", &format!("what={what},outcome=conflict")), 1);
+        }
         metrics.link("up");
         metrics.ended();
         assert_eq!(Seen::by(&counted).get("link_events_total", "event=up"), 1, "the last words, too");

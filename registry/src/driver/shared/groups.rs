@@ -38,10 +38,12 @@ impl Groups {
         let seat = Seat { name: name.clone(), actor: row.actor };
         let add = |members: &mut Members| {
             let standing = Standing::of(row);
-            let has_one = || members.keys().any(|other| other.position == standing.position);
-            if !(planted!("one-member-a-batch") && has_one()) {
-                members.insert(standing, seat);
+            if planted!("one-member-a-batch")
+                && members.keys().any(|other| other.position == standing.position)
+            {
+                return;
             }
+            members.insert(standing, seat);
         };
         if let Some(mut members) = self.0.get_mut(membership.group) {
             add(&mut members);

@@ -28,10 +28,7 @@ use super::{
     supervisor::{self, Plan, Supervisor},
 };
 use crate::{
-    core::{
-        name::{BadName, check_name},
-        singleton::Restarts,
-    },
+    core::{name::BadName, singleton::Restarts},
     driver::{
         oracle::{MonitorSettings, Monitored},
         registry::Registry,
@@ -274,7 +271,6 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let election = ElectionName::new(&name)?;
         let member = MemberId::new(registry.node())?;
         let registered = self.name.as_deref();
-        registered.map_or(Ok(()), check_name)?;
 
         let events = Publisher::new(&name);
         let watched = registered.unwrap_or(&name);
@@ -294,7 +290,7 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let cell = Cell::new(registry.node.store.clone(), &registry.node.cluster, &election, entropy.clone());
         let takes = self.hand_over.as_ref().map(|(_, limit)| (cell.clone(), *limit));
         let (child_handle, leadership) = (Arc::new(Mutex::new(None)), Arc::new(OnceLock::new()));
-        let (given_up, gives_up) = watch::channel(0);
+        let (given_up, gives_up) = watch::channel(());
         let plan = Plan {
             registry: registry.clone(),
             name: registered.map(|name| (name.into(), self.register_within)),

@@ -205,3 +205,44 @@ impl Publisher {
         lock(&self.queues).clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    /// All that waits, and how it goes on, if it does not.
+    fn read(events: &mut SingletonEvents) -> (usize, Option<SubscriptionError>) {
+        let mut count = 0;
+        loop {
+            match events.next().now_or_never() {
+                None => return (count, None),
+                Some(Ok(_)) => count += 1,
+                Some(Err(why)) => return (count, Some(why)),
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_too_far_behind_is_closed_and_told_and_the_others_hear_of_everything() {
+        let publisher = Publisher::new("x");
+        let (mut slow, mut quick) = (publisher.subscribe(), publisher.subscribe());
+        for _ in 0..QUEUE_CAP {
+            publisher.tell(&SingletonEvent::NameLost);
+        }
+        assert_eq!(read(&mut quick), (QUEUE_CAP, None));
+        publisher.tell(&SingletonEvent::NameLost);
+        assert_eq!(read(&mut slow), (QUEUE_CAP, Some(SubscriptionError::Overrun)));
+        assert_eq!(read(&mut quick), (1, None));
+        assert_eq!(lock(&publisher.queues).len(), 1);
+
+        let dropped = publisher.subscribe();
+        assert_eq!(lock(&publisher.queues).len(), 2);
+        drop(dropped);
+        publisher.tell(&SingletonEvent::NameLost);
+        assert_eq!(lock(&publisher.queues).len(), 1);
+        publisher.end();
+        assert_eq!(read(&mut quick), (1, Some(SubscriptionError::Ended)));
+    }
+}

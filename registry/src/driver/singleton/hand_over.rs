@@ -131,7 +131,7 @@ impl Cell {
 mod tests {
     use std::sync::Arc;
 
-    use callsign_store::memory::MemoryStore;
+    use callsign_store::memory::{Fate, Fault, MemoryStore};
 
     use super::*;
 
@@ -160,6 +160,14 @@ mod tests {
         let late = cell_of_x.leave(Epoch(4), b"late".to_vec()).await;
         assert_eq!(late, Err(HandOverError::Superseded { of: Epoch(6) }));
         assert_eq!(cell_of_x.take(Epoch(7)).await, Ok(None));
+        // Nobody takes what it left itself; what was there when an outcome was not known has been taken.
+        cell_of_x.leave(Epoch(7), b"seven".to_vec()).await.unwrap();
+        assert_eq!(cell_of_x.take(Epoch(7)).await, Ok(None));
+        store.connect("a").inject(Fault::Unknown(Fate::Applied));
+        cell_of_x.leave(Epoch(7), b"again".to_vec()).await.unwrap();
+        store.connect("a").inject(Fault::Unknown(Fate::Applied));
+        assert_eq!(cell_of_x.take(Epoch(8)).await, Ok(Some((Epoch(7), b"again".to_vec()))));
+        assert_eq!(cell_of_x.take(Epoch(9)).await, Ok(None));
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ where
 {
     pub(super) supervisor: ActorRef<Command<F, M>>,
     pub(super) child_handle: Arc<Mutex<Option<ChildHandle>>>,
-    pub(super) given_up: watch::Receiver<u64>,
+    pub(super) given_up: watch::Receiver<()>,
     /// Where hand-over data is, and how long it may take to get it. `None`: there is none.
     pub(super) takes: Option<(Cell, Duration)>,
     /// What was left for this term: kept while the term is being taken up again.

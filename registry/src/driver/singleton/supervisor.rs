@@ -90,7 +90,7 @@ pub(crate) struct Plan<F, M> {
     /// Ends the child of the moment, past the supervisor.
     pub(crate) child_handle: Arc<Mutex<Option<ChildHandle>>>,
     /// Moves when the term is to be given up.
-    pub(crate) given_up: watch::Sender<u64>,
+    pub(crate) given_up: watch::Sender<()>,
 }
 
 impl<F, M> Plan<F, M> {
@@ -300,7 +300,7 @@ where
                     let _ = done.send(());
                 }
             }
-            Effect::GiveUp { .. } => self.plan.given_up.send_modify(|times| *times += 1),
+            Effect::GiveUp { .. } => self.plan.given_up.send_replace(()),
             Effect::Over => myself.stop(None),
             Effect::Tell(happened) => {
                 // A child that was started again is registered again.

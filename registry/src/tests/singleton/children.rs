@@ -256,6 +256,48 @@ async fn a_singleton_that_is_dropped_or_whose_supervisor_is_stopped_gives_back_t
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn it_is_said_why_a_child_ended_and_that_a_singleton_has() {
+    let mut sites = Sites::<ByLease>::start(|plan| plan.restarts(9, Duration::from_secs(30))).await;
+    let first = sites.led(None).await;
+    let reason = async |sites: &mut Sites<ByLease>| {
+        let exited = |event: &SingletonEvent| match event {
+            SingletonEvent::ChildExited { kind: Leader, why } => Some(why.clone()),
+            _ => None,
+        };
+        sites.event(first, exited).await
+    };
+    for (work, why) in [(Work::Exit, "it ended"), (Work::Crash, "crashed"), (Work::Panic, "own mistake")] {
+        sites.to(first).cast(work).await.unwrap();
+        let said = reason(&mut sites).await;
+        assert!(said.contains(why), "{said}");
+    }
+    // By somebody else, who says why.
+    sites.who(first).await;
+    let pid = sites.nodes[first].lookup("reports").unwrap().unwrap().actor().unwrap();
+    ractor::registry::where_is_pid(ractor::ActorId::Local(pid)).unwrap().stop(Some("it is late".into()));
+    assert_eq!(reason(&mut sites).await, "it is late");
+    sites.singletons[first].stop().await.unwrap();
+    let ends = async { while sites.events[first].next().await.is_ok() {} };
+    tokio::time::timeout(TEST_DEADLINE, ends).await.expect("its events end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_else_a_campaign_can_be_set_is_what_it_does() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let journal = Journal::default();
+    let begun = tokio::time::Instant::now();
+    let delay = Duration::from_secs(7);
+    let plan = plan::<ByName>(&node, &journal, as_it_is::<ByName>).settings(move |mut settings| {
+        settings.claim_delay = delay;
+        settings
+    });
+    let singleton = plan.start().await.unwrap();
+    until("it leads", || singleton.leadership().check().is_ok()).await;
+    assert!(begun.elapsed() >= delay, "{:?}", begun.elapsed());
+}
+
 /// A test that fails lets the thread go, too.
 struct Released;
 

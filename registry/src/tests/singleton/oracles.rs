@@ -235,10 +235,13 @@ async fn j2_an_oracle_that_fails_or_declines_at_the_start_starts_no_child() {
             .follower(move |_| (child(follows.clone(), ChildKind::Follower), ()))
             .start()
     };
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
     let declined = start(Ok(Init::Ignore)).await.unwrap_err();
     assert!(matches!(declined, SingletonError::Ignored), "{declined}");
     let failed = start(Err(Fault::Fatal("no such table".into()))).await.unwrap_err();
     assert!(matches!(failed, SingletonError::Campaign(CampaignStartError::Oracle(_))), "{failed}");
+    until("nothing is left of either", || alive() == before).await;
     tokio::time::sleep(TEST_DEADLINE).await;
     assert!(journal.lines().is_empty(), "{:?}", journal.lines());
     let named = Singleton::builder(&node, "two words").leader(|_| -> (Child, ()) { panic!() }).start().await;
