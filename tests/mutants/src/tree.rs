@@ -134,13 +134,16 @@ impl Tree {
                     spans.iter().any(|(of, at)| of == file && at.start < range.end && range.start < at.end)
                 };
                 let direct: Vec<u32> = places.keys().copied().filter(met).collect();
-                // The compiler may blame what follows: then the last edit before it is the one.
-                let before = spans.first().and_then(|(of, at)| {
-                    let earlier =
-                        places.iter().filter(|(_, (file, range))| file == of && range.start <= at.start);
-                    earlier.max_by_key(|(_, (_, range))| range.start).map(|(number, _)| *number)
+                // The compiler may blame what follows: then the last edit before it is the one, or else the first behind it.
+                let nearest = spans.first().and_then(|(of, at)| {
+                    let of_file = || places.iter().filter(|(_, (file, _))| file == of);
+                    let before = of_file().filter(|(_, (_, range))| range.start <= at.start);
+                    let before = before.max_by_key(|(_, (_, range))| range.start);
+                    before
+                        .or_else(|| of_file().min_by_key(|(_, (_, range))| range.start))
+                        .map(|(number, _)| *number)
                 });
-                wrong.extend(direct.iter().copied().chain(before.filter(|_| direct.is_empty())));
+                wrong.extend(direct.iter().copied().chain(nearest.filter(|_| direct.is_empty())));
                 if wrong.is_empty() {
                     bail!("the copy does not compile, and no edit is where it says so: {text}");
                 }
