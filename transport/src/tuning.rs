@@ -123,3 +123,24 @@ impl Default for LinkLimits {
         Self::DEFAULT
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_are_told_nothing_wait_and_ping_as_is_documented() {
+        let milliseconds = Duration::from_millis;
+        let expected = LinkTiming {
+            handshake: milliseconds(3000),
+            ping: milliseconds(1000),
+            silence: milliseconds(5000),
+            redial_min: milliseconds(50),
+            redial_max: milliseconds(2000),
+            leave: milliseconds(2000),
+        };
+        assert_eq!(LinkTiming::default(), expected);
+        let changed = expected.with(|timing| timing.leave = milliseconds(1));
+        assert_eq!(changed, LinkTiming { leave: milliseconds(1), ..expected });
+    }
+}

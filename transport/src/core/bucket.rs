@@ -96,5 +96,7 @@ mod tests {
         assert_eq!(bucket.draw(SECOND * 2, 0), None);
         assert_eq!(bucket.draw(SECOND * 2, 1), Some(SECOND * 2 + SECOND / 1000));
         assert!(!bucket.take(SECOND * 2));
+        let mut slow = Bucket::new(Duration::ZERO, 1, 1);
+        assert_eq!(slow.draw(Duration::ZERO, 4), Some(SECOND * 3));
     }
 }

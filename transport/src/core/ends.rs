@@ -185,7 +185,9 @@ impl Ends {
     pub fn next(&mut self, link: LinkId) -> Option<Word> {
         let peer = self.peers.get_mut(&link)?;
         let word = peer.words.pop_front()?;
-        if word.end.is_some() && peer.watched.get(&word.actor).is_some_and(|(_, has_ended)| *has_ended) {
+        if word.end.is_some()
+            && let Some((_, true)) = peer.watched.get(&word.actor)
+        {
             peer.watched.remove(&word.actor);
         }
         Some(word)

@@ -283,9 +283,9 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// At least as many bytes as the frame takes without its length.
+    /// At least as many bytes as the frame takes, with its length.
     pub(crate) fn length(&self) -> usize {
-        // The widest numbers and headers of these bodies together take less than 64 bytes.
+        // The length, and the widest numbers and headers of these bodies, together take less than 64 bytes.
         const OVERHEAD: usize = 64;
         let text = match self {
             Self::Message { channel, .. } | Self::Piece { channel, .. } => channel.len(),
@@ -336,7 +336,7 @@ impl Assembly {
             if total > limit {
                 return Err("a message in pieces that is too long");
             }
-            Open { channel: channel.to_owned(), rest: 0, body: Vec::new() }
+            Open { channel: channel.to_owned(), rest, body: Vec::new() }
         };
         if length == 0 && rest > 0 {
             return Err("an empty piece");

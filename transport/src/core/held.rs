@@ -84,7 +84,6 @@ impl<R: Clone> Held<R> {
         {
             return Ok(Some(reference.clone()));
         }
-        self.references.remove(&key);
         if self.references.len() >= self.sweeps_at {
             self.references.retain(|_, (_, reference)| is_alive(reference));
             self.sweeps_at = (self.references.len() * 2).max(LEAST).min(self.limit);
@@ -144,7 +143,6 @@ impl<R: Clone> Held<R> {
 
     /// The link is down: all references end.
     pub fn take_all(&mut self) -> impl Iterator<Item = R> + use<R> {
-        self.to_ask.clear();
         std::mem::take(&mut self.references).into_values().map(|(_, reference)| reference)
     }
 

@@ -246,10 +246,7 @@ impl Hello {
                 }
             }
             (Input::Unwelcome(why), Phase::Checking(_)) => refuse(why, effects),
-            (input, phase) => {
-                debug_assert!(false, "the driver sent {input:?} in {phase:?}");
-                self.phase = phase;
-            }
+            (input, phase) => debug_assert!(false, "the driver sent {input:?} in {phase:?}"),
         }
     }
 
@@ -355,7 +352,8 @@ impl Hello {
         if !is_valid_name(node) {
             return Err(Refused::BadName);
         }
-        if *node == *self.me.peer.node {
+        let order = node.cmp(&self.me.peer.node);
+        if order.is_eq() {
             return Err(Refused::OwnName { node: node.into() });
         }
         if self.me.security.has_certificates() {
@@ -368,7 +366,7 @@ impl Hello {
             Side::Dialler { expected } if **expected != *node => {
                 Err(Refused::WrongNode { expected: expected.clone(), found: node.into() })
             }
-            Side::Listener if *node < *self.me.peer.node => Err(Refused::WrongDirection),
+            Side::Listener if order.is_lt() => Err(Refused::WrongDirection),
             _ => Ok(()),
         }
     }

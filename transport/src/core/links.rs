@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::planted;
+use callsign_store::{planted, random::SplitMix64};
 
 use crate::{
     core::{
@@ -99,7 +99,7 @@ pub struct Links {
     me: Arc<str>,
     timing: LinkTiming,
     limit: usize,
-    random: u64,
+    random: SplitMix64,
     leaving: bool,
     up: BTreeMap<LinkId, PeerId>,
     nodes: BTreeMap<Arc<str>, Node>,
@@ -112,7 +112,7 @@ impl Links {
             me,
             timing,
             limit,
-            random: seed,
+            random: SplitMix64::new(seed),
             leaving: false,
             up: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -342,18 +342,9 @@ impl Links {
     /// Between the half and the whole of a wait that doubles with each failure: after a cut not all dial at once.
     fn back_off(&mut self, failures: u32) -> Duration {
         let longest = self.timing.redial_max.max(self.timing.redial_min);
-        let wait = self.timing.redial_min.saturating_mul(1 << failures.min(20)).min(longest);
+        let wait = self.timing.redial_min.saturating_mul(2_u32.saturating_pow(failures)).min(longest);
         let micros = u64::try_from(wait.as_micros() / 2).unwrap_or(u64::MAX);
-        wait.saturating_sub(Duration::from_micros(self.draw() % (micros + 1)))
-    }
-
-    /// splitmix64.
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        wait.saturating_sub(Duration::from_micros(self.random.draw() % (micros + 1)))
     }
 
     /// Keeps the memory of nodes that come and go under ever new names bounded.

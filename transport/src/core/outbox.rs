@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{
     core::{
-        frame::{FRAME_PIECE, Farewell, Frame, PREFIX},
+        frame::{FRAME_PIECE, Farewell, Frame},
         peer::{Lane, LinkId},
     },
     error::SendError,
@@ -101,7 +101,7 @@ impl Outbox {
     /// Queues a frame in the control lane.
     pub fn send_frame(&mut self, frame: &Frame<'_>) -> Result<(), SendError> {
         let length = self.check(frame)?;
-        if self.control.len() + length + PREFIX > self.limits.control_queue {
+        if self.control.len() + length > self.limits.control_queue {
             return Err(SendError::QueueFull {
                 queued: self.control.len(),
                 limit: self.limits.control_queue,

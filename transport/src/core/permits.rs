@@ -182,7 +182,10 @@ mod tests {
         assert_eq!(error("names="), BadPermits::NoPrefix { part: "names=".into() });
         assert_eq!(error("lead=no&lead=yes"), BadPermits::SaidTwice);
         assert_eq!(error(&format!("names={}", "x".repeat(513))), BadPermits::TooLong { length: 513 });
+        assert!(Permits::read(&format!("names={}", "x".repeat(512))).is_ok());
+        assert_eq!(error("names=%41%zz"), BadPermits::Encoding { part: "names=%41%zz".into() });
         let many: Vec<_> = (0..65).map(|n| format!("names={n}")).collect();
+        assert_eq!(Permits::read(&many[1..].join("&")).unwrap().names().unwrap().len(), 64);
         assert_eq!(error(&many.join("&")), BadPermits::TooMany { count: 65 });
     }
 }

@@ -131,5 +131,12 @@ mod tests {
         let list = refusals.list();
         assert_eq!(list.len(), REMEMBERED);
         assert!(list.iter().all(|refusal| refusal.address.parse::<u64>().unwrap() >= 936));
+        // One that comes again is one of the latest.
+        let at = Duration::from_secs(1000);
+        refusals.note(at, "936", &Refused::Secret);
+        refusals.note(at, "another", &Refused::Secret);
+        let list = refusals.list();
+        let is_there = |address: &str| list.iter().any(|refusal| refusal.address == address);
+        assert!(is_there("936") && is_there("another") && !is_there("937"));
     }
 }

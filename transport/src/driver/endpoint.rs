@@ -1,7 +1,7 @@
 //! The endpoint: what users hold. It listens, and hands what comes to `net::connection`.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -34,7 +34,7 @@ use crate::{
         remote::watcher::Watcher,
         secret::MAX_SECRETS,
     },
-    error::{KeysRefused, SendError, StartError},
+    error::{KeysRefused, Refused, SendError, StartError},
     keys::Keys,
     tuning::LinkLimits,
 };
@@ -153,19 +153,21 @@ impl Endpoint {
     pub fn set_keys(&self, keys: Keys) -> Result<bool, KeysRefused> {
         let me = &self.inner.me;
         check_keys(&keys, &self.inner.config.cluster, &me.node)?;
-        let mut current = write(&self.inner.keys);
-        let (now, wanted) = (current.security(), keys.security());
-        if now != wanted {
-            return Err(KeysRefused::OtherSecurity { now, wanted });
-        }
-        if **current == keys {
-            return Ok(false);
-        }
-        let permits = self.inner.permits_by(&current);
-        let are_others = permits != self.inner.permits_by(&keys);
-        *current = Arc::new(keys);
+        let are_others = {
+            let mut current = write(&self.inner.keys);
+            let (now, wanted) = (current.security(), keys.security());
+            if now != wanted {
+                return Err(KeysRefused::OtherSecurity { now, wanted });
+            }
+            if **current == keys {
+                return Ok(false);
+            }
+            let permits = self.inner.permits_by(&current);
+            let are_others = permits != self.inner.permits_by(&keys);
+            *current = Arc::new(keys);
+            are_others
+        };
         // No lock is held over another. A link that is made meanwhile looks at these keys when it is up.
-        drop(current);
         if are_others {
             let _ = self.inner.apply(Input::Renew); // nothing in it can be refused
         }
@@ -311,23 +313,30 @@ async fn accept(inner: Arc<Inner>, mut listener: Listener) {
 
 /// Has an accepted connection shake hands, or closes it.
 fn admit(inner: &Arc<Inner>, connection: Connection) {
-    let (link, dropped) = (inner.new_link(), CancellationToken::new());
+    let link = inner.new_link();
     let from = connection.remote.ip();
+    match let_in(inner, link, from) {
+        Ok(dropped) => {
+            let handshake = connection::accepted(inner.clone(), link, connection, dropped);
+            inner.start_task("a link that was accepted", handshake);
+        }
+        Err(why) => inner.note_refusal(&from.to_string(), &why),
+    }
+}
+
+/// Has a place at admission taken, if need be from another. Returns what will say that this one has to go.
+fn let_in(inner: &Inner, link: LinkId, from: IpAddr) -> Result<CancellationToken, Refused> {
     let mut state = write(&inner.state);
     match state.admission.admit(inner.now(), link, from) {
         Verdict::Enter { instead_of } => {
+            let dropped = CancellationToken::new();
             state.pending.insert(link, dropped.clone());
             if let Some(handshake) = instead_of.and_then(|link| state.pending.remove(&link)) {
                 handshake.cancel();
             }
-            drop(state);
-            let handshake = connection::accepted(inner.clone(), link, connection, dropped);
-            inner.start_task("a link that was accepted", handshake);
+            Ok(dropped)
         }
-        Verdict::Refused(why) => {
-            drop(state);
-            inner.note_refusal(&from.to_string(), &why);
-        }
+        Verdict::Refused(why) => Err(why),
     }
 }
 

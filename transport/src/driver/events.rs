@@ -10,10 +10,14 @@ use crate::driver::{
     subscribers::{LinkEvent, Queued, Room},
 };
 
+/// The most room of a reader in KiB: less than a `Semaphore` has on any machine.
+const MOST_ROOM: u32 = 1 << 28;
+
 /// The ordered stream of one channel. Dropping it ends the subscription.
 pub struct LinkEvents {
     channel: String,
-    id: u64,
+    /// `None` where nothing will come any more.
+    id: Option<u64>,
     inner: Weak<Inner>,
     receiver: mpsc::UnboundedReceiver<Queued>,
     room: Arc<Room>,
@@ -22,21 +26,22 @@ pub struct LinkEvents {
 
 impl LinkEvents {
     pub(crate) fn new(inner: &Arc<Inner>, channel: &str) -> Self {
-        let capacity = u32::try_from(inner.config.limits.inbox >> 10).unwrap_or(u32::MAX).clamp(1, 1 << 28);
-        let permits = Semaphore::new(usize::try_from(capacity).unwrap_or(1));
+        let capacity = u32::try_from(inner.config.limits.inbox >> 10).unwrap_or(u32::MAX).min(MOST_ROOM);
+        let permits = Semaphore::new(usize::try_from(capacity).unwrap_or_default());
         let room = Arc::new(Room { permits, capacity });
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut state = write(&inner.state);
-        for (link, peer) in state.links.up() {
-            let Some(permits) = inner.handles.get(&link).map(|handle| handle.permits.clone()) else {
-                continue;
-            };
-            let event = LinkEvent::Up { peer: peer.clone(), link, permits };
-            let _ = sender.send(Queued { event, permits: 0 });
-        }
-        // Under the same lock, so that what comes after these is all of what comes after these.
-        let id = if inner.is_over() { 0 } else { state.subscribers.add(channel, sender, room.clone()) };
-        drop(state);
+        let id = {
+            let mut state = write(&inner.state);
+            for (link, peer) in state.links.up() {
+                let Some(permits) = inner.handles.get(&link).map(|handle| handle.permits.clone()) else {
+                    continue;
+                };
+                let event = LinkEvent::Up { peer: peer.clone(), link, permits };
+                let _ = sender.send(Queued { event, permits: 0 });
+            }
+            // Under the same lock, so that what comes after these is all of what comes after these.
+            (!inner.is_over()).then(|| state.subscribers.add(channel, sender, room.clone()))
+        };
         Self {
             channel: channel.to_owned(),
             id,
@@ -66,8 +71,8 @@ impl LinkEvents {
 
 impl Drop for LinkEvents {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade() {
-            write(&inner.state).subscribers.remove(&self.channel, self.id);
+        if let Some((inner, id)) = self.inner.upgrade().zip(self.id) {
+            write(&inner.state).subscribers.remove(&self.channel, id);
         }
         self.room.permits.close(); // links that wait for it go on
     }
@@ -76,5 +81,56 @@ impl Drop for LinkEvents {
 impl std::fmt::Debug for LinkEvents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LinkEvents").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::{Endpoint, EndpointConfig, Lane, MemoryNetwork, Network};
+
+    /// Room that a reader has, and what is free of it.
+    fn room(events: &LinkEvents) -> (u32, usize) {
+        (events.room.capacity, events.room.permits.available_permits())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_has_its_room_until_it_is_read_and_news_of_links_need_none() {
+        let network = MemoryNetwork::new();
+        let start = |node: &'static str| {
+            let mut config = EndpointConfig::new("prod", node, 1, "127.0.0.1:0".parse().unwrap());
+            config.network = Network::Memory(network.clone());
+            config.limits.inbox = 5 << 10;
+            Endpoint::start(config)
+        };
+        let (a, b) = (start("a").await.unwrap(), start("b").await.unwrap());
+        let mut early = a.subscribe("names");
+        b.set_peers(vec![("a".into(), a.local_addr().to_string())]);
+        assert!(matches!(early.recv().await, Some(LinkEvent::Up { .. })));
+        let mut late = a.subscribe("names");
+        assert!(matches!(late.recv().await, Some(LinkEvent::Up { .. })));
+        let (to_a, _) = b.link_to("a").unwrap();
+        b.send(to_a, Lane::Control, "names", vec![0; 2 << 10].into()).unwrap();
+        let arrives = async {
+            while [room(&early), room(&late)] != [(5, 2); 2] {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), arrives).await.expect("it takes its room");
+        assert!(matches!(early.recv().await, Some(LinkEvent::Message { .. })));
+        let mut batch = Vec::new();
+        assert_eq!(late.recv_many(&mut batch, 10).await, 1);
+        b.leave().await;
+        assert!(matches!(early.recv().await, Some(LinkEvent::Down { .. })));
+        assert_eq!(late.recv_many(&mut batch, 10).await, 1);
+        assert_eq!([room(&early), room(&late)], [(5, 5); 2]);
+        // Nothing is kept for a reader that is gone.
+        let kept = early.room.clone();
+        drop(early);
+        assert_eq!(Arc::strong_count(&kept), 1);
     }
 }

@@ -65,9 +65,9 @@ impl LinkHandle {
             address,
             remote,
             outbox: Mutex::new(outbox),
-            dropped: AtomicU64::new(0),
+            dropped: AtomicU64::default(),
             core: Mutex::new(core),
-            to_say: AtomicBool::new(false),
+            to_say: AtomicBool::default(),
             written: Notify::new(),
             done: CancellationToken::new(),
             closed_by: OnceLock::new(),
@@ -129,12 +129,6 @@ impl LinkHandle {
     /// When the core has to be woken.
     pub(crate) fn next_wake(&self) -> Option<Duration> {
         lock(&self.core).next_wake()
-    }
-
-    /// Ends the link without a word.
-    pub(crate) fn abandon(&self) {
-        lock(&self.outbox).close();
-        self.done.cancel();
     }
 
     /// The time for last words is over.

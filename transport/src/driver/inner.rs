@@ -377,7 +377,6 @@ impl Inner {
         let _ = self.apply(Input::Leave);
         for handle in self.in_order() {
             let _ = self.apply(Input::Ended { link: handle.id, reason: DownReason::Left });
-            handle.abandon();
         }
         self.halted.cancel();
         write(&self.state).subscribers.clear();

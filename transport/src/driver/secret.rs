@@ -57,7 +57,7 @@ pub(crate) fn blake2s(parts: &[&[u8]]) -> [u8; 32] {
     for part in parts {
         hash.input(part);
     }
-    let mut result = [0; 32];
+    let mut result = <[u8; 32]>::default();
     hash.result(&mut result);
     result
 }
@@ -76,5 +76,13 @@ mod tests {
         assert_eq!(both, [secret(new), secret(old)]);
         assert_eq!(Secret::from_lines("\n").unwrap(), []);
         assert_eq!(Secret::from_lines(format!("{old}\nshort")), Err(BadSecret { length: 5 }));
+    }
+
+    #[test]
+    fn a_secret_is_neither_too_short_nor_too_long() {
+        for (length, is_good) in [(15, false), (16, true), (1024, true), (1025, false)] {
+            let expected = if is_good { Ok(()) } else { Err(BadSecret { length }) };
+            assert_eq!(Secret::new(vec![7; length]).map(drop), expected);
+        }
     }
 }

@@ -79,7 +79,7 @@ impl Room {
     }
 
     pub(crate) fn give_back(&self, permits: u32) {
-        self.permits.add_permits(usize::try_from(permits).unwrap_or(0));
+        self.permits.add_permits(usize::try_from(permits).unwrap_or_default());
     }
 }
 
@@ -183,5 +183,42 @@ impl Subscribers {
     /// Ends all streams, after what is in them.
     pub(crate) fn clear(&mut self) {
         self.by_channel.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(capacity: u32) -> Arc<Room> {
+        Arc::new(Room { permits: Semaphore::new(usize::try_from(capacity).unwrap()), capacity })
+    }
+
+    #[tokio::test]
+    async fn a_message_takes_what_it_has_and_a_kib_more_and_at_most_all_the_room() {
+        let room = room(10);
+        for (body, cost) in [(0, 1), (1023, 1), (1024, 2), (2048, 3), (9 << 10, 10), (10 << 10, 10)] {
+            assert_eq!(room.cost(body), cost, "{body} bytes");
+        }
+        room.wait(3 << 10).await;
+        assert_eq!(room.permits.available_permits(), 6);
+        room.give_up(3 << 10);
+        assert_eq!(room.permits.available_permits(), 10);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_told_nothing_and_nothing_is_kept_of_it() {
+        let mut all = Subscribers::default();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let [first, second] = [(); 2].map(|()| all.add("names", sender.clone(), room(10)));
+        all.remove("names", first);
+        let event =
+            LinkEvent::Down { peer: PeerId::new("a", 1), link: LinkId(1), reason: DownReason::Closed };
+        all.tell_all(&event);
+        let told = receiver.try_recv().unwrap();
+        assert_eq!((told.event, told.permits), (event, 0));
+        assert!(receiver.try_recv().is_err(), "only who is left is told");
+        all.remove("names", second);
+        assert!(all.by_channel.is_empty());
     }
 }

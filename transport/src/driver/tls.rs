@@ -43,6 +43,9 @@ use crate::{
 /// More names of a certificate than these are not looked at.
 const NAMES: usize = 64;
 
+/// Whether a certificate will be good for longer, nobody asks: a hundred years.
+const HORIZON: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// A certificate that shows that a node is who it says, its private key, and the authorities whose certificates are
 /// believed. Checked when it is made. Cloning gives another handle to the same.
 #[derive(Clone)]
@@ -188,9 +191,7 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     for part in parts {
         hash.update(part);
     }
-    let mut result = [0; 32];
-    result.copy_from_slice(hash.finish().as_ref());
-    result
+    hash.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 fn malformed(what: &'static str, why: &dyn fmt::Display) -> BadTls {
@@ -301,9 +302,9 @@ impl Believer {
         verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, between, at, algorithms)
     }
 
-    /// Asks what would be said in a hundred years.
+    /// Asks what would be said then.
     fn expires(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Option<UnixTime> {
-        let later = Duration::from_secs(now.as_secs() + 100 * 365 * 86_400);
+        let later = Duration::from_secs(now.as_secs()) + HORIZON;
         match self.vouch(&chain[0], &chain[1..], UnixTime::since_unix_epoch(later)) {
             Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
                 not_after, ..
@@ -376,3 +377,6 @@ impl ServerCertVerifier for Believer {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,12 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
-use crate::support::*;
+use crate::{slow::counted, support::*};
 use callsign_transport::{
-    ActorAddress, BroadcastError, Broadcasted, Carrier, DownReason, Endpoint, Kind, P, PeerId,
-    RactorClusterMessage, ResolveError, remote_message,
+    ActorAddress, BroadcastError, Broadcasted, Carrier, DownReason, Endpoint, Kind, MemoryNetwork, Network,
+    P, PeerId, RactorClusterMessage, ResolveError, remote_message,
 };
 use futures::StreamExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, rpc::CallResult};
@@ -132,6 +132,9 @@ async fn casts_and_calls_work_in_order(network: Over) {
     }
     let all = remote.call(CounterMessage::All, CALL_TIMEOUT).await.unwrap().unwrap().0;
     assert_eq!(all, (0..1000).collect::<Vec<_>>());
+    // A caller may be in a hurry.
+    let hurried = remote.call(CounterMessage::Get, Some(Duration::from_millis(900))).await;
+    assert_eq!(answer(hurried), Some(499_500));
 }
 
 async fn casts_and_calls_work_in_order_over_memory(carrier: Carrier) {
@@ -206,7 +209,7 @@ async fn messages_of_another_kind_are_refused(carrier: Carrier) {
     assert_eq!(answer(lying.call(Unrelated::Get, CALL_TIMEOUT).await), None);
     // Here the type itself is looked at.
     let wrong = a.resolve::<OtherCounterMessage>(address);
-    assert!(matches!(wrong, Err(ResolveError::WrongType { .. })), "{wrong:?}");
+    assert!(matches!(wrong, Err(ResolveError::WrongType { found: Kind(0), .. })), "{wrong:?}");
 }
 
 async fn what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_lives(carrier: Carrier) {
@@ -232,6 +235,9 @@ async fn a_stopped_proxy_harms_nobody_and_the_next_resolve_makes_a_new_one(carri
         let again: ActorRef<CounterMessage> = b.resolve(address).unwrap();
         assert_eq!(get(&again).await, Some(0));
     }
+    // One that does what it still has to do takes nothing more.
+    b.resolve::<CounterMessage>(address).unwrap().drain().unwrap();
+    assert_eq!(get(&b.resolve(address).unwrap()).await, Some(0));
     assert_eq!(get(&bystander).await, Some(0));
     assert!(remote.cast(CounterMessage::Add(P(1))).is_err(), "the first proxy stays ended");
     assert_eq!(counter.get_status(), ActorStatus::Running);
@@ -337,6 +343,11 @@ async fn the_address_of_a_reference_is_that_of_the_actor_behind_it(carrier: Carr
     let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { b, address, remote, .. } = &scene;
     assert_eq!(b.address_of(remote), *address);
+    b.set_peers(vec![]);
+    b.forget("a");
+    let nowhere = b.address_of(remote);
+    assert_eq!((&*nowhere.node, nowhere.incarnation), ("", 0));
+    assert!(matches!(b.resolve::<CounterMessage>(&nowhere), Err(ResolveError::NotLinked { .. })));
 }
 
 async fn messages_that_find_no_room_are_counted_and_their_calls_fail(carrier: Carrier) {
@@ -447,6 +458,68 @@ async fn a_broadcast_says_which_nodes_it_is_not_on_its_way_to(carrier: Carrier) 
     let ask = |port| b.broadcast(Told::Ask(port), to(a.peer_id(), 3));
     let (port, _answer) = ractor::concurrency::oneshot();
     assert_eq!(ask(port.into()), Err(BroadcastError::IsCall));
+    // Those that are there get it, of this node and of the other.
+    let (here, there) = (counter().await, counter().await);
+    let both = [(&b, &here), (&a, &there)];
+    let both = both.map(|(node, actor)| (node.peer_id().clone(), vec![node.address_of(actor).pid]));
+    assert_eq!(came_to(b.broadcast(CounterMessage::Add(P(7)), both.into())), (2, vec![]));
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    for actor in [here, there] {
+        while get(&actor).await != Some(7) {
+            assert!(tokio::time::Instant::now() < deadline);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_an_endpoint_that_has_ended() {
+    for leaves in [true, false] {
+        let (_, network) = memory(Carrier::Connection);
+        let (mut counting, (tasks, count)) = (config("a", 1, &network), counted(""));
+        counting.tasks = tasks;
+        let (a, b) = (start(counting).await, start(config("b", 2, &network)).await);
+        dial(&b, &[&a]);
+        tokio::join!(link(&a, &b), link(&b, &a));
+        // Each has a reference to an actor of the other, and waits for an answer.
+        let actors = [counter().await, counter().await];
+        let remotes: [ActorRef<CounterMessage>; 2] =
+            [b.resolve(&a.address_of(&actors[0])).unwrap(), a.resolve(&b.address_of(&actors[1])).unwrap()];
+        let calls = remotes.map(|remote| {
+            tokio::spawn(async move { answer(remote.call(CounterMessage::Never, None).await) })
+        });
+        for actor in &actors {
+            assert_eq!(get(actor).await, Some(0));
+        }
+        until("both calls wait", || (a.watched() == 1 && b.watched() == 1).then_some(())).await;
+        if leaves {
+            a.leave().await;
+        }
+        drop(a);
+        for call in calls {
+            assert_eq!(call.await.unwrap(), None);
+        }
+        until("all that it started is over", || (count.load(SeqCst) == 0).then_some(())).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_calls_and_does_not_read_the_answers_loses_its_link() {
+    let network = MemoryNetwork::narrow(1 << 10);
+    let over = Over { carrier: Carrier::Connection, network: Network::Memory(network.clone()) };
+    let (mut small, mut patient) = (config("a", 1, &over), config("b", 2, &over));
+    (small.limits.frame, small.limits.control_queue) = (1024, 1024);
+    patient.timing.silence = Duration::from_secs(3600);
+    let Linked { a, b, mut events, .. } = linked(small, patient).await;
+    let remote: ActorRef<CounterMessage> = b.resolve(&a.address_of(&counter().await)).unwrap();
+    assert_eq!(get(&remote).await, Some(0));
+    network.hold(a.local_addr(), b.local_addr());
+    for _ in 0..6000 {
+        let (port, _) = ractor::concurrency::oneshot();
+        remote.cast(CounterMessage::Get(port.into())).unwrap();
+    }
+    let why = "it asks, and does not read what it is answered";
+    assert_eq!(down(&mut events).await.2, DownReason::Protocol(why.into()));
 }
 
 suite! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::*;
 use callsign_transport::{
     BadPermits, BadTls, Carrier, CertificateFault, DownReason, Endpoint, Keys, KeysRefused, LinkEvent,
-    LinkEvents, Permits, Refused, Secret, Security, StartError, Tls, Whose,
+    LinkEvents, MemoryNetwork, Network, PeerId, Permits, Refused, Secret, Security, StartError, Tls, Whose,
 };
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use tokio::{
@@ -71,6 +71,35 @@ async fn nodes_with_certificates_link_with_a_secret_and_without_one(carrier: Car
         control(&b, link, &long).unwrap();
         assert_eq!(message(&mut events).await, long);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_link_over_a_way_that_takes_a_few_bytes_at_once() {
+    let authority = Authority::new("ours");
+    let network = Network::Memory(MemoryNetwork::narrow(8));
+    let over = Over { carrier: Carrier::Connection, network };
+    let a = start(certified("a", 1, &over, authority.tls("a"))).await;
+    let b = start(certified("b", 2, &over, authority.tls("b"))).await;
+    dial(&b, &[&a]);
+    tokio::join!(link(&a, &b), link(&b, &a));
+}
+
+/// What a certificate says may change while it is shown.
+#[tokio::test]
+async fn a_link_that_was_made_with_a_certificate_that_was_replaced_meanwhile_is_made_again() {
+    let carrier = Carrier::Connection;
+    let authority = Authority::new("ours");
+    let a = start(certified("a", 1, &tcp(carrier), authority.tls("a"))).await;
+    let mut events = a.subscribe(CHANNEL);
+    let of_b = authority.issue(&Wish::of(&["callsign://prod/b"]));
+    let mut stream = tls_by_hand(carrier, &a, Some(&of_b), true).await.unwrap();
+    assert_eq!(stream.read_u8().await.unwrap(), 1, "the certificate is believed");
+    let (certificate, key) = authority.issue(&Wish::of(&["callsign://prod/a?lead=no"]));
+    assert!(a.set_keys(only(Tls::from_pem(certificate, key, &authority.pem).unwrap())).unwrap());
+    stream.write_all(&frame(b"\x81\xa5Hello\x92\xa1b\x07")).await.unwrap();
+    stream.write_all(&frame(b"\xa5Ready")).await.unwrap();
+    assert_eq!(up(&mut events).await.0, PeerId::new("b", 7));
+    assert_eq!(down(&mut events).await.2, DownReason::Forgotten);
 }
 
 /// Copies what a dialler and `to` say to each other, and keeps it.
@@ -144,7 +173,7 @@ async fn a_node_that_shows_the_certificate_of_another_is_refused_and_told_so(car
     assert_eq!(stream.read_u8().await.unwrap(), 1, "the certificate itself is believed");
     stream.write_all(&frame(b"\x81\xa5Hello\x92\xa1b\x07")).await.unwrap();
     let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
+    stream.read_to_end(&mut answer).await.expect("it says that nothing follows");
     assert!(answer.windows(9).any(|bytes| bytes == b"OtherNode"), "{}", answer.escape_ascii());
     let certified = vec!["callsign://prod/c".to_owned()];
     let why = CertificateFault::OtherNode { said: "b".into(), certified };

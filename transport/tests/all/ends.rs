@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use callsign_transport::{
-    ActorAddress, Carrier, Endpoint, Kind, RactorClusterMessage, RactorMessage, ResolveError, remote_message,
+    ActorAddress, Carrier, DownReason, Endpoint, Kind, MemoryNetwork, Network, RactorClusterMessage,
+    RactorMessage, ResolveError, remote_message,
 };
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::mpsc;
@@ -225,7 +226,7 @@ async fn an_actor_that_has_ended_is_said_to_be_gone_at_once(carrier: Carrier) {
     assert!(matches!(resolved, Err(ResolveError::NotExported)), "{resolved:?}");
     a.export(&secret.get_cell(), Kind::of("test.Other"));
     let resolved = b.resolve_live::<Order>(&hidden, SOON).await;
-    assert!(matches!(resolved, Err(ResolveError::WrongType { .. })), "{resolved:?}");
+    assert!(matches!(resolved, Err(ResolveError::WrongType { found: Kind(0), .. })), "{resolved:?}");
     a.export(&secret.get_cell(), Kind::of("test.Order"));
     assert!(b.resolve_live::<Order>(&hidden, SOON).await.is_ok(), "a refusal is not for good");
     assert!(a.resolve_live::<Order>(&hidden, SOON).await.is_ok(), "its own");
@@ -362,8 +363,73 @@ async fn local_ends_are_told_to_whoever_listens(carrier: Carrier) {
     assert_eq!(told.recv().await, Some(worker.get_id().pid()), "beside the peers");
 }
 
+async fn an_actor_is_asked_for_and_the_answer_comes_before_anything_else_is_said(carrier: Carrier) {
+    let scene = Scene::over(&memory(carrier).1).await;
+    let address = scene.a.address_of(&worker().await);
+    // Within less time than there is between two pings.
+    let resolved = scene.b.resolve_live::<Order>(&address, Duration::from_millis(100)).await;
+    assert!(resolved.is_ok(), "{resolved:?}");
+}
+
+/// A network whose connections hold next to nothing: who is not read from cannot write.
+fn narrow(bytes: usize) -> (MemoryNetwork, Over) {
+    let network = MemoryNetwork::narrow(bytes);
+    (network.clone(), Over { carrier: Carrier::Connection, network: Network::Memory(network) })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_asks_and_what_it_answers_find_room_beside_each_other() {
+    const ACTORS: usize = 1000;
+    let (faults, network) = narrow(1 << 10);
+    let mut small = config("a", 1, &network);
+    (small.limits.frame, small.limits.control_queue) = (16 << 10, 32 << 10);
+    let (a, b) = (start(small).await, start(config("b", 2, &network)).await);
+    dial(&b, &[&a]);
+    tokio::join!(link(&b, &a), link(&a, &b));
+    let (mut here, mut there, mut remotes) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ACTORS {
+        here.push(worker().await);
+        there.push(worker().await);
+    }
+    for worker in &here {
+        remotes.push(b.resolve::<Order>(&a.address_of(worker)).unwrap());
+    }
+    until("all are watched", || (a.watched() == ACTORS).then_some(())).await;
+    // What it has to say waits, of both.
+    faults.hold(a.local_addr(), b.local_addr());
+    for worker in &there {
+        a.resolve::<Order>(&b.address_of(worker)).unwrap();
+    }
+    for worker in &here {
+        worker.stop(None);
+    }
+    until("all have ended", || (a.watched() == 0).then_some(())).await;
+    faults.heal(a.local_addr(), b.local_addr());
+    for remote in &remotes {
+        remote.wait(Some(SOON)).await.unwrap();
+    }
+    until("all are watched there", || (b.watched() == ACTORS).then_some(())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_asks_for_actors_and_does_not_read_the_answers_loses_its_link() {
+    let (faults, network) = narrow(1 << 10);
+    let (mut small, mut patient) = (config("a", 1, &network), config("b", 2, &network));
+    small.limits.references = 2;
+    patient.timing.silence = Duration::from_secs(3600);
+    let Linked { a, b, mut events, .. } = linked(small, patient).await;
+    let address = a.address_of(&worker().await);
+    faults.hold(a.local_addr(), b.local_addr());
+    for n in 0..1000 {
+        b.resolve::<Order>(&ActorAddress { pid: (1 << 40) + n, ..address.clone() }).unwrap();
+    }
+    let why = "it asks for actors, and does not read what it is answered";
+    assert_eq!(down(&mut events).await.2, DownReason::Protocol(why.into()));
+}
+
 suite! {
     paused: [
+        an_actor_is_asked_for_and_the_answer_comes_before_anything_else_is_said,
         monitors_hear_over_memory,
         a_supervisor_hears_of_an_actor_of_another_node_that_is_linked_to_it,
         several_nodes_are_told_and_each_once,

@@ -224,6 +224,25 @@ async fn settings_that_cannot_work_are_refused_at_the_start(carrier: Carrier) {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_node_that_leaves_listens_no_more_though_a_peer_keeps_it_waiting() {
+    let (faults, network) = memory(Carrier::Connection);
+    let (a, b) = pair(&network).await;
+    tokio::join!(link(&a, &b), link(&b, &a));
+    faults.hold(address(&a), address(&b));
+    faults.hold(address(&b), address(&a));
+    let leaving = tokio::spawn({
+        let a = a.clone();
+        async move { a.leave().await }
+    });
+    tokio::task::yield_now().await;
+    let c = start(config("c", 3, &network)).await;
+    dial(&c, &[&a]);
+    refused(&c, |_| true).await;
+    assert!(!leaving.is_finished(), "it waits for the other one");
+    assert!(c.refusals().iter().all(|refusal| matches!(refusal.why, Refused::Unreachable(_))));
+}
+
 suite! {
     paused: [
         a_peer_that_falls_silent_in_one_direction_is_noticed_by_its_heartbeat,

@@ -4,9 +4,11 @@
 
 mod actors;
 mod admission;
+mod by_hand;
 mod certificates;
 mod ends;
 mod incarnations;
+mod logged;
 #[cfg(feature = "node-server")]
 mod node_server;
 mod order;

@@ -312,6 +312,25 @@ async fn a_message_of_the_greatest_length_passes_and_a_greater_is_refused_at_the
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn leaving_is_done_as_soon_as_the_peers_have_closed() {
+    let (a, b) = pair(&memory(Carrier::Connection).1).await;
+    tokio::join!(link(&a, &b), link(&b, &a));
+    let begun = tokio::time::Instant::now();
+    b.leave().await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "in {:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_posted_is_written_when_it_is_flushed() {
+    let Linked { a: _a, b, mut events, to_a, .. } = linked_over(&memory(Carrier::Connection).1).await;
+    b.post(to_a, Lane::Control, CHANNEL, Bytes::from_static(b"posted")).unwrap();
+    b.flush(to_a);
+    // The next ping would take it along, later.
+    let came = tokio::time::timeout(Duration::from_millis(100), message(&mut events)).await;
+    assert_eq!(&came.expect("nobody writes it")[..], b"posted");
+}
+
 suite! {
     paused: [
         every_channel_is_in_order_over_memory_under_a_paused_clock,

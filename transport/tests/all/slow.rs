@@ -159,19 +159,19 @@ async fn leaving_ends_in_time_though_a_peer_has_stopped(carrier: Carrier) {
     assert!(left.is_ok(), "it leaves for ever");
 }
 
-/// Starts the tasks of an endpoint, and counts those of links that are not over.
-fn counted() -> (Tasks, Arc<AtomicUsize>) {
-    let (runtime, links) = (tokio::runtime::Handle::current(), Arc::new(AtomicUsize::new(0)));
-    let count = links.clone();
-    let tasks = Tasks::started_by(move |what, work| {
-        let (count, one) = (count.clone(), usize::from(what.contains("link that")));
+/// Starts the tasks of an endpoint, and counts those that have this in their names and are not over.
+pub(crate) fn counted(part: &'static str) -> (Tasks, Arc<AtomicUsize>) {
+    let (runtime, tasks) = (tokio::runtime::Handle::current(), Arc::new(AtomicUsize::new(0)));
+    let count = tasks.clone();
+    let starts = Tasks::started_by(move |what, work| {
+        let (count, one) = (count.clone(), usize::from(what.contains(part)));
         runtime.spawn(async move {
             count.fetch_add(one, SeqCst);
             work.await;
             count.fetch_sub(one, SeqCst);
         });
     });
-    (tasks, links)
+    (starts, tasks)
 }
 
 async fn nothing_is_left_of_a_link_to_a_peer_that_stopped(carrier: Carrier) {
@@ -179,7 +179,7 @@ async fn nothing_is_left_of_a_link_to_a_peer_that_stopped(carrier: Carrier) {
         let (faults, network) = memory(carrier);
         let mut stopped = config("b", 2, &network);
         stopped.timing.silence = Duration::from_secs(3600);
-        let (mut counting, (tasks, links)) = (config("a", 1, &network), counted());
+        let (mut counting, (tasks, links)) = (config("a", 1, &network), counted("link that"));
         counting.tasks = tasks;
         let (a, b) = (start(counting).await, start(stopped).await);
         dial(&b, &[&a]);
@@ -209,6 +209,25 @@ async fn the_room_of_a_message_that_was_not_delivered_is_given_back(carrier: Car
         a.forget("b");
         while !matches!(next(&mut events).await, LinkEvent::Down { .. }) {}
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_words_reach_a_peer_that_reads_again_in_time() {
+    let (faults, network) = memory(Carrier::Connection);
+    let (a, b) = pair(&network).await;
+    let mut at_b = b.subscribe("links");
+    let to_b = link(&a, &b).await;
+    up(&mut at_b).await;
+    faults.hold(address(&a), address(&b));
+    // More than the way holds, so that the writer is in the middle of it.
+    for _ in 0..3 {
+        a.send(to_b, Lane::Control, CHANNEL, vec![0; 64 << 10].into()).unwrap();
+    }
+    until("a write is under way", || (a.links()[0].control_queued == 0).then_some(())).await;
+    a.forget("b");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    faults.heal(address(&a), address(&b));
+    assert_eq!(down(&mut at_b).await.2, DownReason::Forgotten);
 }
 
 suite! {

@@ -2,10 +2,10 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
-use crate::support::*;
-use callsign_transport::{Carrier, DownReason, Endpoint, Refused, Versions};
+use crate::{slow::counted, support::*};
+use callsign_transport::{Carrier, DownReason, Endpoint, Keys, Refused, Versions};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -54,7 +54,7 @@ fn plain(carrier: Carrier) -> Settings {
     config
 }
 
-async fn plain_node(carrier: Carrier) -> Endpoint {
+pub(crate) async fn plain_node(carrier: Carrier) -> Endpoint {
     start(plain(carrier)).await
 }
 
@@ -175,6 +175,14 @@ pub(crate) enum Hand {
 }
 
 impl Hand {
+    pub(crate) fn into_stream(self) -> TcpStream {
+        match self {
+            Self::Stream(stream) => stream,
+            #[cfg(feature = "node-server")]
+            Self::Session(_) => panic!("there is a session in between"),
+        }
+    }
+
     async fn write(&mut self, bytes: &[u8]) {
         match self {
             Self::Stream(stream) => stream.write_all(bytes).await.unwrap(),
@@ -182,6 +190,13 @@ impl Hand {
             Self::Session(session) => session.write(bytes),
         }
     }
+}
+
+/// One message, for so many actors.
+fn cast_to_all(actors: u16) -> Vec<u8> {
+    let list = [&[0xdc], &actors.to_be_bytes()[..], &vec![1; actors.into()]].concat();
+    let length = u16::try_from(list.len()).unwrap().to_be_bytes();
+    frame(&[&b"\x0d\x95\xc5"[..], &length, &list, b"\x07\xc0\xa1x\xc4\x00"].concat())
 }
 
 async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_nothing_is_delivered(
@@ -198,6 +213,8 @@ async fn what_breaks_the_protocol_after_authentication_ends_that_link_only_and_n
         ("an empty frame", vec![0, 0, 0, 0]),
         ("more bytes read than were sent", unread),
         ("an empty piece", frame(b"\x04\x93\xa1x\x05\xc4\x00")),
+        ("a list of actors that is none", frame(b"\x0d\x95\xc4\x01\xc1\x07\xc0\xa1x\xc4\x00")),
+        ("a message for too many actors", cast_to_all(4097)),
         ("a message in pieces that is too long", frame(b"\x04\x93\xa1x\xce\xff\xff\xff\xff\xc4\x01x")),
     ] {
         let mut stream = linked_by_hand(carrier, &a).await;
@@ -217,6 +234,8 @@ async fn of_two_that_come_to_the_last_place_at_once_nothing_is_left_of_the_one_t
     let carrier = Carrier::Connection;
     let mut settings = plain(carrier);
     settings.limits.links = 1;
+    let (tasks, references) = counted("references");
+    settings.tasks = tasks;
     let a = start(settings).await;
     let mut events = a.subscribe(CHANNEL);
     let mut both = Vec::new();
@@ -240,6 +259,7 @@ async fn of_two_that_come_to_the_last_place_at_once_nothing_is_left_of_the_one_t
     assert!(closed.is_ok(), "its connection is open");
     let nodes: Vec<_> = a.links().into_iter().map(|status| status.peer.node).collect();
     assert_eq!(nodes, ["y".into()]);
+    until("one link has references", || (references.load(SeqCst) == 1).then_some(())).await;
 }
 
 async fn a_link_cut_in_the_middle_of_a_frame_delivers_nothing_of_it(carrier: Carrier) {
@@ -283,23 +303,37 @@ async fn meddler(
 }
 
 async fn a_bit_that_turned_on_the_way_ends_the_link_and_is_not_delivered(carrier: Carrier) {
-    let a = node(carrier).await;
-    let mut bystanders = Bystanders::of(&a, &tcp(carrier)).await;
-    let mut events = a.subscribe(CHANNEL);
-    let meddle = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
-    let through = meddler(address(&a), meddle.clone()).await;
-    let b = start(config("b", 2, &tcp(carrier))).await;
-    b.set_peers(vec![("a".into(), through.to_string())]);
-    while up(&mut events).await.0 != *b.peer_id() {}
-    let to_a = link(&b, &a).await;
-    control(&b, to_a, "clear").unwrap();
-    assert_eq!(&message(&mut events).await[..], b"clear");
-    meddle.add_permits(1);
-    control(&b, to_a, "meddled with").unwrap();
-    let reason = down(&mut events).await.2;
-    assert_eq!(reason, DownReason::Protocol("a record that was not sealed by the peer".into()));
-    bystanders.assert_unaffected().await;
-    assert_eq!(up(&mut events).await.0, *b.peer_id(), "and it comes back");
+    let authority = Authority::new("ours");
+    for (certified, why) in
+        [(false, "a record that was not sealed by the peer"), (true, "cannot decrypt peer's message")]
+    {
+        let node = |name, incarnation| {
+            let mut settings = config(name, incarnation, &tcp(carrier));
+            if certified {
+                settings.keys = Keys { secrets: vec![], tls: Some(authority.tls(name)) };
+            }
+            start(settings)
+        };
+        let a = node("a", 1).await;
+        let mut events = a.subscribe(CHANNEL);
+        let meddle = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+        let through = meddler(address(&a), meddle.clone()).await;
+        let (b, c) = (node("b", 2).await, node("c", 3).await);
+        dial(&c, &[&a]);
+        up(&mut events).await;
+        let bystander = link(&c, &a).await;
+        b.set_peers(vec![("a".into(), through.to_string())]);
+        assert_eq!(up(&mut events).await.0, *b.peer_id());
+        let to_a = link(&b, &a).await;
+        control(&b, to_a, "clear").unwrap();
+        assert_eq!(&message(&mut events).await[..], b"clear");
+        meddle.add_permits(1);
+        control(&b, to_a, "meddled with").unwrap();
+        assert_eq!(down(&mut events).await.2, DownReason::Protocol(why.into()));
+        assert_eq!(up(&mut events).await.0, *b.peer_id(), "and it comes back");
+        control(&c, bystander, "still here").unwrap();
+        assert_eq!(&message(&mut events).await[..], b"still here", "nobody else notices");
+    }
 }
 
 async fn a_preamble_that_was_changed_on_the_way_is_noticed_by_both_sides(carrier: Carrier) {

@@ -136,3 +136,13 @@ fn only_so_many_sources_are_remembered_and_the_latest_are() {
     assert_eq!(world.admission.met.len(), FAMILIAR);
     assert!(world.admission.met.contains(&IpAddr::V4((0x0a00_0000_u32 + 999).into())));
 }
+
+#[test]
+fn a_peer_that_comes_again_and_again_pushes_nobody_else_out() {
+    let mut world = World::new(LIMITS);
+    world.admission.met(ip(1));
+    for _ in 0..2 * FAMILIAR {
+        world.admission.met(ip(2));
+    }
+    assert!(world.admission.met.contains(&ip(1)));
+}

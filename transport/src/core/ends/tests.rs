@@ -123,3 +123,14 @@ fn a_long_reason_is_cut_between_characters() {
     let odd = format!("a{long}");
     assert_eq!(End::failed(&odd), End::Failed(odd[..MOST_REASON - 1].into()));
 }
+
+#[test]
+fn a_refusal_of_another_kind_ends_no_watch() {
+    let mut ends = linked(10);
+    step(&mut ends, asked(A, 1));
+    let why = NotDelivered::WrongKind;
+    step(&mut ends, Input::Asked { link: A, actor: 1, kind: 8, is_there: Err(why) });
+    assert_eq!(said(&mut ends, A), [(1, None), (1, Some(End::Not(why)))]);
+    step(&mut ends, ended(1));
+    assert_eq!(said(&mut ends, A), [(1, Some(End::Stopped(Some("done".into()))))]);
+}

@@ -48,7 +48,7 @@ fn every_frame_reads_back_as_it_was_written_and_is_no_longer_than_announced() {
     for frame in all() {
         let mut out = BytesMut::new();
         frame.put(&mut out);
-        assert!(out.len() - PREFIX <= frame.length(), "{frame:?}");
+        assert!(out.len() <= frame.length(), "{frame:?}");
         let taken = take(&mut out, 1 << 20).unwrap().unwrap();
         assert_eq!(Frame::get(&taken).unwrap(), frame);
         assert!(out.is_empty());
@@ -146,4 +146,42 @@ fn headers_cost_a_byte_where_there_are_none_and_what_is_wrong_with_them_is_said(
     assert_eq!(read(b"\x80"), Ok(()), "none, said at length");
     let why = HeaderFault::Malformed;
     assert_eq!(read(b"\x81\xa1a"), Err(FrameError::Headers { tag: 5, why }));
+}
+
+#[test]
+fn a_frame_is_announced_with_its_parts_and_little_more() {
+    let long = "x".repeat(500);
+    let (text, bytes) = (long.as_str(), long.as_bytes());
+    let packed = [&b"\x81\xa1a\xc5\x03\xe8"[..], &[7; 1000]].concat();
+    let headers = Headers::read(&packed).unwrap();
+    let (to, kind, tag, timeout_ms, none) = (u64::MAX, u64::MAX, u64::MAX, Some(u64::MAX), Headers::NONE);
+    for (frame, parts) in [
+        (Frame::Ping, 0),
+        (Frame::Read(u32::MAX), 0),
+        (Frame::Message { channel: text, body: b"" }, 500),
+        (Frame::Message { channel: text, body: bytes }, 1000),
+        (Frame::Piece { channel: text, rest: u32::MAX, body: bytes }, 1000),
+        (Frame::Cast { to, kind, headers, variant: text, args: bytes }, packed.len() + 1000),
+        (Frame::Cast { to, kind, headers: none, variant: text, args: b"" }, 500),
+        (Frame::Call { to, kind, tag, timeout_ms, headers, variant: text, args: bytes }, packed.len() + 1000),
+        (Frame::CastAll { to: bytes, kind, headers, variant: text, args: bytes }, packed.len() + 1500),
+        (Frame::CastAll { to: bytes, kind, headers: none, variant: text, args: b"" }, 1000),
+        (Frame::Reply { tag, body: bytes }, 500),
+        (Frame::Ended { to, kind, how: How::Stopped(Some(text)) }, 500),
+        (Frame::Ended { to, kind, how: How::Failed(text) }, 500),
+        (Frame::Ended { to, kind, how: How::Stopped(None) }, 0),
+    ] {
+        assert_eq!(frame.length(), 64 + parts, "{frame:?}");
+        let mut out = BytesMut::new();
+        frame.put(&mut out);
+        assert!((parts + 5..=frame.length()).contains(&out.len()), "{frame:?}");
+    }
+}
+
+#[test]
+fn a_piece_may_be_of_one_byte_and_an_empty_one_is_the_last() {
+    let mut assembly = Assembly::default();
+    assert_eq!(assembly.add("c", 1, b"a", 6), Ok(None));
+    assert_eq!(assembly.add("c", 0, b"b", 6), Ok(Some(("c".into(), Bytes::from_static(b"ab")))));
+    assert_eq!(assembly.add("c", 1, b"", 6), Err("an empty piece"));
 }

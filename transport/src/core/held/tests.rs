@@ -59,12 +59,14 @@ fn an_end_ends_the_references_of_all_kinds_and_a_refusal_one_and_not_for_good() 
         assert_eq!(find(&mut held, 1, 8), Ok(None));
         assert_eq!(find(&mut held, 1, 7), Ok(Some(11)));
     }
-    held.add(1, 8, (13, false));
+    held.add(1, 0, (13, false));
+    held.add(1, u64::MAX, (15, false));
     for neighbour in [0, 2] {
         held.add(neighbour, u64::MAX, (14, false));
         held.add(neighbour, 0, (14, false));
     }
-    assert_eq!(held.ended(1, 9, &End::Not(NotDelivered::Gone)), [(11, false), (13, false)]);
+    let ended = [(13, false), (11, false), (15, false)];
+    assert_eq!(held.ended(1, 9, &End::Not(NotDelivered::Gone)), ended);
     assert_eq!(held.count(), 4);
 }
 
@@ -120,4 +122,33 @@ fn the_last_ends_are_remembered_and_all_references_end_with_the_link() {
     held.add(0, 8, (12, true));
     assert_eq!(held.take_all().collect::<Vec<_>>(), [(11, false), (12, true)]);
     assert_eq!((held.take_next(), held.count()), (None, 0));
+}
+
+#[test]
+fn the_peer_is_asked_in_the_order_in_which_references_were_made() {
+    let mut held = Held::new(10);
+    for actor in [3, 1, 2] {
+        held.add(actor, 7, (0, false));
+    }
+    assert_eq!([(); 4].map(|()| held.take_next()), [Some((3, 7)), Some((1, 7)), Some((2, 7)), None]);
+}
+
+#[test]
+fn what_the_peer_said_of_a_former_reference_answers_for_the_next_one() {
+    let mut held = Held::new(10);
+    held.add(1, 7, (11, false));
+    assert_eq!(held.take_next(), Some((1, 7)));
+    held.add(1, 7, (12, false));
+    assert_eq!(held.watched(1, 7), Some(&(12, false)));
+    assert_eq!(held.take_next(), None, "the peer watches the actor already");
+}
+
+#[test]
+fn an_end_that_is_told_twice_is_remembered_in_one_place() {
+    let mut held = Held::new(usize::MAX);
+    for actor in [0, 0].into_iter().chain(1..REMEMBERED as u64) {
+        held.add(actor, 7, (0, false));
+        held.ended(actor, 7, &stopped());
+    }
+    assert!(find(&mut held, 0, 7).is_err(), "there is room for it beside the others");
 }

@@ -141,6 +141,15 @@ fn a_secret_or_certificates_on_one_side_only_are_refused_on_both_sides() {
 }
 
 #[test]
+fn another_carrier_is_refused_on_both_sides() {
+    let mut listener = me("a");
+    listener.carrier = Carrier::NodeServer;
+    let refused = |ours, theirs| End::Refused(Refused::Carrier { ours, theirs });
+    let (one, other) = (Carrier::Connection, Carrier::NodeServer);
+    assert_eq!(Pair::new(me("b"), listener).run(), [refused(one, other), refused(other, one)]);
+}
+
+#[test]
 fn different_secrets_are_refused_on_both_sides() {
     let mut pair = Pair::new(me("b"), me("a"));
     pair.sides[1].1 = 2;

@@ -108,3 +108,42 @@ fn a_link_ends_once() {
         assert_eq!(step(&mut link, 9., input), []);
     }
 }
+
+#[test]
+fn silence_is_noticed_when_it_is_over_and_counted_from_the_end_of_the_handshake() {
+    let mut link = Link::new(seconds(0.), LinkTiming::default());
+    assert_eq!(step(&mut link, 2., Input::Established), []);
+    assert_eq!(run(&mut link.clone(), 60.).last(), Some(&(seconds(7.), Effect::End(DownReason::Silent))));
+    // Between two pings.
+    step(&mut link, 2.5, Input::Received);
+    assert_eq!(run(&mut link, 60.).last(), Some(&(seconds(7.5), Effect::End(DownReason::Silent))));
+}
+
+#[test]
+fn a_side_that_was_late_by_less_than_half_of_the_limit_was_not_stopped() {
+    for (late, is_over) in [(2.4, true), (2.5, true), (2.6, false)] {
+        let mut link = up();
+        assert_eq!(run(&mut link, 4.5).len(), 4);
+        let effects = step(&mut link, 5. + late, Input::Wake);
+        assert_eq!(effects.last() == Some(&Effect::End(DownReason::Silent)), is_over, "{late}: {effects:?}");
+    }
+}
+
+#[test]
+fn a_wake_before_its_time_ends_nothing() {
+    let mut link = Link::new(seconds(0.), LinkTiming::default());
+    assert_eq!(step(&mut link, 2.9, Input::Wake), []);
+    step(&mut link, 2.9, Input::Established);
+    assert_eq!(step(&mut link, 3., Input::Wake), []);
+    step(&mut link, 3., Input::Leave);
+    assert_eq!(step(&mut link, 4.9, Input::Wake), []);
+    assert_eq!(step(&mut link, 5., Input::Wake), [Effect::End(DownReason::Left)]);
+}
+
+#[test]
+fn a_link_that_is_dismissed_says_why() {
+    let mut link = up();
+    let dismissed = Input::Dismiss(Farewell::Evicted, DownReason::Evicted);
+    let said = [Effect::SayOnly(Farewell::Evicted), Effect::End(DownReason::Evicted)];
+    assert_eq!(step(&mut link, 1., dismissed), said);
+}

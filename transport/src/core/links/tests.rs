@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 const TIMING: fn() -> LinkTiming = LinkTiming::default;
@@ -185,6 +187,9 @@ fn the_memory_of_former_incarnations_and_of_strangers_is_bounded() {
         world.links_up(&format!("s{stranger}"), 1, None);
         world.step(Input::Ended { link: LinkId(world.next), reason: DownReason::Closed });
     }
+    for stranger in 0..5000 {
+        world.step(Input::Confirm(PeerId::new(format!("t{stranger}"), 1)));
+    }
     assert!(world.links.nodes.len() <= NODES && world.links.nodes.contains_key("b"));
 }
 
@@ -287,4 +292,73 @@ fn links_that_are_to_be_made_again_end_and_what_is_known_of_incarnations_stays()
     assert_eq!(done, ended);
     assert_eq!(world.wake().1, [dial("a", "a:1")]);
     assert_eq!(world.links_up("z", 6, None), [Effect::Refuse { link: LinkId(4), why: Refused::Superseded }]);
+}
+
+#[test]
+fn a_wait_is_between_the_half_and_the_whole_of_what_it_may_be_and_each_of_these_comes() {
+    let micros = Duration::from_micros;
+    let timing = TIMING().with(|timing| (timing.redial_min, timing.redial_max) = (micros(5), micros(20)));
+    let mut waits: [BTreeSet<Duration>; 4] = Default::default();
+    for seed in 0..1000 {
+        let mut world = World { links: Links::new("m".into(), timing, 3, seed), ..World::new("m") };
+        world.peers(&[("a", "a:1")]);
+        for waits in &mut waits[..3] {
+            world.step(failed("a"));
+            waits.insert(world.wake().0);
+        }
+        world.links_up("a", 1, Some("a:1"));
+        world.step(Input::Ended { link: LinkId(1), reason: DownReason::Closed });
+        waits[3].insert(world.wake().0);
+    }
+    let between = |least, most| (least..=most).map(micros).collect::<BTreeSet<_>>();
+    assert_eq!(waits, [between(5, 10), between(10, 20), between(10, 20), between(3, 5)]);
+}
+
+#[test]
+fn the_timer_is_set_for_the_node_that_is_to_be_dialled_first() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1"), ("b", "b:1")]);
+    world.step(failed("a"));
+    for _ in 0..9 {
+        world.step(failed("b"));
+    }
+    assert_eq!(world.wake().1, [dial("a", "a:1")]);
+    assert!(world.now <= TIMING().redial_min * 2);
+    assert_eq!(world.wake().1, [dial("b", "b:1")]);
+}
+
+#[test]
+fn another_address_is_tried_at_once_and_its_failures_are_counted_anew() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "old:1")]);
+    for _ in 0..9 {
+        world.step(failed("a"));
+    }
+    assert_eq!(world.peers(&[("a", "old:1")]), []);
+    assert_eq!(world.peers(&[("a", "new:1")]), [dial("a", "new:1")]);
+    world.step(failed("a"));
+    let (waited, effects) = world.wake();
+    assert!(waited <= TIMING().redial_min * 2 && effects == [dial("a", "new:1")], "{waited:?}");
+}
+
+#[test]
+fn a_node_that_is_known_to_be_there_is_dialled_at_once() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    for _ in 0..9 {
+        world.step(failed("a"));
+    }
+    assert_eq!(world.step(Input::Confirm(PeerId::new("a", 1))), [dial("a", "a:1")]);
+}
+
+#[test]
+fn a_link_that_was_not_dialled_is_none_over_the_address_that_was_dialled_before() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    world.links_up("a", 1, Some("a:1"));
+    world.step(Input::Ended { link: LinkId(1), reason: DownReason::Closed });
+    world.wake();
+    world.links_up("a", 1, None);
+    world.step(failed("a"));
+    assert_eq!(world.wake().1, [dial("a", "a:1")]);
 }

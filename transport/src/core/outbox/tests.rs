@@ -52,17 +52,27 @@ fn bulk_goes_out_in_the_order_in_which_it_was_queued() {
     }
     let frames: Vec<_> = (0..6).flat_map(|_| written(&mut outbox)).collect();
     assert_eq!(frames, ["b1+4", "b1+0", "b2+4", "b2+0", "b3+4", "b3+0"]);
+    assert_eq!(outbox.queued(), (0, 0));
 }
 
 #[test]
 fn bulk_stays_within_the_window_of_what_the_peer_has_read() {
-    let mut outbox = outbox(LinkLimits { bulk_window: 40 << 10, ..small() });
+    // Up to its last byte.
+    for bulk_window in [32 << 10, 40 << 10] {
+        let mut outbox = outbox(LinkLimits { bulk_window, ..small() });
+        send(&mut outbox, Lane::Bulk, "b", 64 << 10).unwrap();
+        assert_eq!((written(&mut outbox), written(&mut outbox)), (vec!["b+48".into()], vec!["b+32".into()]));
+        assert_eq!(outbox.next(&mut BytesMut::new()), Next::Wait);
+        outbox.on_read(16 << 10).unwrap();
+        assert_eq!(written(&mut outbox), ["b+16"]);
+        assert!(outbox.clone().on_read((32 << 10) + 1).is_err(), "more than was sent");
+        outbox.on_read(32 << 10).unwrap();
+    }
+    // If nothing is under way, a piece goes out however narrow the window is.
+    let mut outbox = outbox(LinkLimits { bulk_window: 1, ..small() });
     send(&mut outbox, Lane::Bulk, "b", 64 << 10).unwrap();
-    assert_eq!((written(&mut outbox), written(&mut outbox)), (vec!["b+48".into()], vec!["b+32".into()]));
+    assert_eq!(written(&mut outbox), ["b+48"]);
     assert_eq!(outbox.next(&mut BytesMut::new()), Next::Wait);
-    outbox.on_read(16 << 10).unwrap();
-    assert_eq!(written(&mut outbox), ["b+16"]);
-    assert!(outbox.on_read(64 << 10).is_err(), "more than was sent");
 }
 
 #[test]
@@ -118,6 +128,7 @@ fn goodbye_comes_after_everything_that_was_queued_and_nothing_is_taken_after_it(
     send(&mut outbox, Lane::Control, "c", 10).unwrap();
     outbox.close_after_all(Farewell::Leaving);
     assert_eq!(send(&mut outbox, Lane::Control, "late", 1), Err(SendError::NotUp { link: LinkId(1) }));
+    outbox.send_own(&Frame::Ping);
     assert_eq!(written(&mut outbox), ["c", "b+16"]);
     assert_eq!(outbox.next(&mut BytesMut::new()), Next::Wait, "the window");
     outbox.on_read(16 << 10).unwrap();
@@ -128,11 +139,19 @@ fn goodbye_comes_after_everything_that_was_queued_and_nothing_is_taken_after_it(
 #[test]
 fn a_dismissed_link_drops_what_it_has() {
     let mut outbox = outbox(small());
+    send(&mut outbox, Lane::Control, "before", 10).unwrap();
+    assert_eq!(written(&mut outbox), ["before"]);
     send(&mut outbox, Lane::Bulk, "b", 32 << 10).unwrap();
     send(&mut outbox, Lane::Control, "c", 10).unwrap();
+    let mut broken = outbox.clone();
     outbox.close_with(Farewell::Evicted);
+    assert_eq!(outbox.queued(), (0, 0));
     assert_eq!(written(&mut outbox), ["Evicted"]);
     assert_eq!(outbox.next(&mut BytesMut::new()), Next::Close);
+    // A link that is broken says nothing more.
+    broken.close();
+    assert!(broken.queued() == (0, 0) && broken.bulk.is_empty(), "{broken:?}");
+    assert_eq!(broken.next(&mut BytesMut::new()), Next::Close);
     outbox.close();
     outbox.close_with(Farewell::Broken);
     assert_eq!(outbox.next(&mut BytesMut::new()), Next::Close, "nobody hears any more");
@@ -186,4 +205,51 @@ fn a_peer_that_asks_and_does_not_read_overruns_the_link_and_not_the_memory() {
     }
     assert!(queued <= (8 << 10) + (64 << 10) + 100);
     assert_eq!(outbox.queued().0, queued);
+}
+
+#[test]
+fn a_queue_is_used_to_its_last_byte_and_the_largest_message_fits_into_the_smallest() {
+    let limits = LinkLimits { frame: 1024, control_queue: 1024, bulk_queue: 1024, bulk_window: 1, ..small() };
+    let overhead = Frame::Message { channel: "c", body: b"" }.length();
+    let largest = 1024 - overhead;
+    for lane in [Lane::Control, Lane::Bulk] {
+        let mut outbox = outbox(limits);
+        let refused = send(&mut outbox, lane, "c", largest + 1);
+        assert_eq!(refused, Err(SendError::TooLarge { length: 1025, limit: 1024 }));
+        send(&mut outbox, lane, "c", largest).unwrap();
+        assert!(matches!(send(&mut outbox, lane, "c", 1), Err(SendError::QueueFull { .. })));
+    }
+    // Of several that fit together, each counts what it takes.
+    let mut bulk = outbox(limits);
+    send(&mut bulk, Lane::Bulk, "c", 500).unwrap();
+    let rest = largest - 500;
+    assert_eq!(
+        send(&mut bulk, Lane::Bulk, "c", rest + 1),
+        Err(SendError::QueueFull { queued: 500, limit: 1024 })
+    );
+    send(&mut bulk, Lane::Bulk, "c", rest).unwrap();
+    let mut control = outbox(limits);
+    send(&mut control, Lane::Control, "c", 500).unwrap();
+    let (queued, _) = control.queued();
+    assert_eq!(
+        send(&mut control, Lane::Control, "c", largest - queued + 1),
+        Err(SendError::QueueFull { queued, limit: 1024 })
+    );
+    send(&mut control, Lane::Control, "c", largest - queued).unwrap();
+    assert!(control.queued().0 <= 1024, "the limit is one");
+}
+
+#[test]
+fn there_is_room_for_as_much_as_is_written_at_once_and_for_one_where_nothing_waits() {
+    let limits = |control_queue| LinkLimits { control_queue, ..small() };
+    assert_eq!(outbox(limits(1000)).room_for(100), 10);
+    assert_eq!(outbox(limits(10 * BATCH)).room_for(1 << 10), BATCH >> 10);
+    assert_eq!(outbox(limits(1000)).room_for(1001), 1);
+    let mut busy = outbox(limits(1000));
+    send(&mut busy, Lane::Control, "c", 400).unwrap();
+    let (queued, _) = busy.queued();
+    assert_eq!(busy.room_for(100), (1000 - queued) / 100);
+    assert_eq!(busy.room_for(1000), 0);
+    busy.close_with(Farewell::Leaving);
+    assert_eq!(busy.room_for(1), 0, "nothing is said any more");
 }

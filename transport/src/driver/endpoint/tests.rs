@@ -1,5 +1,8 @@
 use super::*;
-use crate::driver::net::{memory::MemoryNetwork, network::Network};
+use crate::{
+    LinkEvent, Secret,
+    driver::net::{memory::MemoryNetwork, network::Network},
+};
 
 async fn start(node: &str, network: &MemoryNetwork) -> Endpoint {
     let mut config = EndpointConfig::new("prod", node, 1, "127.0.0.1:0".parse().unwrap());
@@ -19,6 +22,36 @@ async fn nothing_is_kept_of_the_handshakes_that_are_over() {
         assert!(read(&a.inner.state).pending.is_empty(), "a handshake that ended well");
         a.forget("b");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_are_numbered_listed_and_ended_in_the_order_in_which_they_began() {
+    let network = MemoryNetwork::new();
+    let a = start("a", &network).await;
+    let mut events = a.subscribe("names");
+    let mut others = Vec::new();
+    for name in ["b", "c", "d", "e", "f", "g", "h", "i"] {
+        let other = start(name, &network).await;
+        other.set_peers(vec![("a".into(), a.local_addr().to_string())]);
+        assert!(matches!(events.recv().await, Some(LinkEvent::Up { .. })));
+        others.push(other);
+    }
+    let expected: Vec<_> = (1..=8).map(LinkId).collect();
+    assert_eq!(a.links().iter().map(|status| status.link).collect::<Vec<_>>(), expected);
+    drop(a);
+    let mut ended = Vec::new();
+    while let Some(LinkEvent::Down { link, .. }) = events.recv().await {
+        ended.push(link);
+    }
+    assert_eq!(ended, expected);
+}
+
+#[test]
+fn a_node_may_have_so_many_secrets_and_no_more() {
+    let keys = |count| Keys { secrets: vec![Secret::new([7; 32]).unwrap(); count], tls: None };
+    assert_eq!(check_keys(&keys(MAX_SECRETS), "prod", "a"), Ok(()));
+    let count = MAX_SECRETS + 1;
+    assert_eq!(check_keys(&keys(count), "prod", "a"), Err(KeysRefused::TooManySecrets { count }));
 }
 
 /// Of each pair, the first is taken and the second is refused, with this text.

@@ -36,6 +36,9 @@ use crate::{
     error::{DownReason, Refused},
 };
 
+/// So many bytes of a buffer are kept for what is written next.
+const KEPT: usize = 4 * BATCH;
+
 /// Dials a node and runs the link. The endpoint is told how it went.
 pub(crate) async fn dial(inner: Arc<Inner>, node: Arc<str>, address: String) {
     let connect = inner.config.network.connect(inner.local, &address, inner.keys().security());
@@ -180,7 +183,6 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
     let handle = Arc::new(LinkHandle::new(id, (peer, theirs, address), remote, outbox, core));
     if let Err(why) = inner.admit(&handle, via) {
         handle.remote.close("the link was refused");
-        handle.abandon();
         inner.note_refusal(&address.ip().to_string(), &why);
         return;
     }
@@ -220,7 +222,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
                     inner.step_link(handle, Input::Closed);
                     return;
                 }
-                if batch.capacity() > 4 * BATCH {
+                if batch.capacity() > KEPT {
                     batch = BytesMut::new(); // after a burst
                 }
                 batch.clear();
@@ -284,8 +286,7 @@ async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireR
     let mut rate = Bucket::new(inner.now(), most, most);
     loop {
         if let Err(violation) = reader.take_all(&mut wire).await {
-            inner.step_link(handle, Input::Violation(violation));
-            return;
+            return inner.step_link(handle, Input::Violation(violation));
         }
         tokio::select! {
             biased;
@@ -330,9 +331,6 @@ impl Reader<'_> {
     /// Handles every whole frame that was read. An error is what the peer did wrong.
     async fn take_all(&mut self, wire: &mut WireRead) -> Result<(), String> {
         while let Some(frame) = wire.take().map_err(|error| error.to_string())? {
-            if self.handle.done.is_cancelled() {
-                return Ok(());
-            }
             self.on_frame(&frame).await?;
         }
         if self.bulk_read > 0 {
@@ -400,5 +398,83 @@ impl Reader<'_> {
             inner.step_link(handle, Input::Resumed);
             waited = Some(full);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        pin::Pin,
+        sync::atomic::{AtomicBool, Ordering::SeqCst},
+        task::{Context, Poll},
+    };
+
+    use tokio::io::{AsyncWrite, AsyncWriteExt, DuplexStream, WriteHalf};
+
+    use super::*;
+    use crate::{
+        Endpoint, EndpointConfig, LinkEvent, MemoryNetwork, Network,
+        core::{
+            agreed::{Carrier, Security},
+            frame,
+            hello::{Me, Word, preamble, word},
+            versions::Versions,
+        },
+    };
+
+    /// Fails from some moment on.
+    struct Breaks(WriteHalf<DuplexStream>, Arc<AtomicBool>);
+
+    impl AsyncWrite for Breaks {
+        fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            if self.1.load(SeqCst) {
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
+            Pin::new(&mut self.0).poll_write(cx, buf)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(cx)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(cx)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_link_on_which_nothing_can_be_written_any_more_ends_though_it_can_be_read() {
+        let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
+        config.network = Network::Memory(MemoryNetwork::new());
+        let a = Endpoint::start(config).await.unwrap();
+        let mut events = a.subscribe("names");
+        let (here, mut there) = tokio::io::duplex(64 << 10);
+        let (read, write) = tokio::io::split(here);
+        let is_broken = Arc::<AtomicBool>::default();
+        let write = Box::new(Breaks(write, is_broken.clone()));
+        let connection = Connection { read: Box::new(read), write, remote: a.local_addr() };
+        let link = a.inner.new_link();
+        tokio::spawn(accepted(a.inner.clone(), link, connection, CancellationToken::new()));
+        let me = Me {
+            cluster: "prod".into(),
+            peer: PeerId::new("z", 7),
+            security: Security::Plain,
+            carrier: Carrier::Connection,
+            versions: Versions::OURS,
+        };
+        let hello = word(&Word::Hello { node: "z".into(), incarnation: 7 });
+        for said in [preamble(&me), hello, word(&Word::Ready)] {
+            let mut out = BytesMut::new();
+            frame::put_with(&mut out, |out| out.extend_from_slice(&said));
+            there.write_all(&out).await.unwrap();
+        }
+        let mut next =
+            async || tokio::time::timeout(Duration::from_secs(60), events.recv()).await.ok().flatten();
+        assert!(matches!(next().await, Some(LinkEvent::Up { .. })));
+        is_broken.store(true, SeqCst);
+        let ended = next().await;
+        let reason = DownReason::Closed;
+        assert_eq!(ended, Some(LinkEvent::Down { peer: PeerId::new("z", 7), link, reason }));
     }
 }

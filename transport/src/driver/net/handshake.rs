@@ -1,7 +1,5 @@
 //! Drives [`Hello`] over a connection, and with it TLS and Noise.
 
-use std::collections::VecDeque;
-
 use bytes::{BufMut, BytesMut};
 use callsign_store::Entropy;
 
@@ -34,14 +32,15 @@ pub(crate) async fn shake(
     check: impl Fn(&PeerId) -> Result<(), Refused>,
 ) -> Result<(PeerId, Permits), Refused> {
     let mut noise = Noise::new(&keys.secrets, initiator, entropy);
-    let mut inputs = VecDeque::from([Input::Start]);
+    let mut next = Some(Input::Start);
     let mut effects = Vec::new();
     loop {
-        let input = match inputs.pop_front() {
+        let input = match next.take() {
             Some(input) => input,
             None => Input::Frame(next_frame(read).await?),
         };
         hello.step(input, &mut effects);
+        // At most one of them is to be answered.
         for effect in effects.drain(..) {
             match effect {
                 Effect::Send(frame) => send(write, &frame).await?,
@@ -50,7 +49,7 @@ pub(crate) async fn shake(
                         return Err(Refused::Tls("no certificate".into())); // the core asks for what there is
                     };
                     let encrypted = tls::encrypt(certificate, initiator, &preambles, read, write).await;
-                    inputs.push_back(match encrypted {
+                    next = Some(match encrypted {
                         Ok(tls::Encrypted { names, binding }) => {
                             Input::TlsDone { names, binding: binding.into() }
                         }
@@ -65,12 +64,11 @@ pub(crate) async fn shake(
                 }
                 Effect::NoiseRead(message) => {
                     let done = noise.read(&message).and_then(|()| noise.seal(read, write));
-                    inputs.push_back(if done.is_ok() { Input::NoiseDone } else { Input::NoiseFailed });
+                    next = Some(if done.is_ok() { Input::NoiseDone } else { Input::NoiseFailed });
                 }
-                Effect::Check(peer) => inputs.push_back(match check(&peer) {
-                    Ok(()) => Input::Welcome,
-                    Err(why) => Input::Unwelcome(why),
-                }),
+                Effect::Check(peer) => {
+                    next = Some(check(&peer).map_or_else(Input::Unwelcome, |()| Input::Welcome));
+                }
                 Effect::Accept(peer, permits) => {
                     read.trust();
                     tracing::debug!(%peer, version = hello.version(), "authenticated");

@@ -132,18 +132,7 @@ impl MemoryNetwork {
     }
 
     fn change(&self, change: impl FnOnce(&mut World)) {
-        let mut world = lock(&self.shared.world);
-        change(&mut world);
-        world.pipes.retain(|pipe| pipe.strong_count() > 0);
-        for pipe in world.pipes.iter().filter_map(Weak::upgrade) {
-            let [a, b] = pipe.ends;
-            let mut state = lock(&pipe.state);
-            state.broken |= world.cut.contains(&(a, b));
-            state.held = [world.held.contains(&(a, b)), world.held.contains(&(b, a))];
-            state.slow = [(a, b), (b, a)].map(|way| world.slow.get(&way).copied());
-            state.waiting.iter_mut().filter_map(Option::take).for_each(Waker::wake);
-        }
-        drop(world);
+        lock(&self.shared.world).change(change);
         self.shared.changed.notify_waiters();
     }
 
@@ -166,9 +155,7 @@ impl MemoryNetwork {
 
     pub(super) async fn connect(&self, from: SocketAddr, to: SocketAddr) -> io::Result<Connection> {
         loop {
-            let changed = self.shared.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable(); // before the look at the rules, so that no change is missed
+            let changed = self.shared.changed.notified(); // before the look at the rules, so that no change is missed
             if let Some(connection) = self.try_connect(from, to)? {
                 return Ok(connection);
             }
@@ -195,6 +182,21 @@ impl MemoryNetwork {
         let accepted = PipeEnd { inner: there, pipe: pipe.clone(), end: 1, late: None }.into_connection(from);
         listener.send(Ok(accepted)).map_err(|_| io::ErrorKind::ConnectionRefused)?;
         Ok(Some(PipeEnd { inner: here, pipe, end: 0, late: None }.into_connection(to)))
+    }
+}
+
+impl World {
+    /// Changes the rules, also for the connections that there are.
+    fn change(&mut self, change: impl FnOnce(&mut Self)) {
+        change(self);
+        for pipe in self.pipes.iter().filter_map(Weak::upgrade) {
+            let [a, b] = pipe.ends;
+            let mut state = lock(&pipe.state);
+            state.broken |= self.cut.contains(&(a, b));
+            state.held = [self.held.contains(&(a, b)), self.held.contains(&(b, a))];
+            state.slow = [(a, b), (b, a)].map(|way| self.slow.get(&way).copied());
+            state.waiting.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+        }
     }
 }
 
@@ -349,5 +351,80 @@ mod tests {
         let read = timeout(Duration::from_secs(60), read).await.expect("it is woken").unwrap();
         assert_eq!(read.unwrap(), *b"held");
         assert!(timeout(Duration::from_secs(60), another).await.expect("it goes on").is_ok());
+    }
+
+    /// Two ends of a connection from `mine` to `theirs`.
+    async fn joined(
+        network: &MemoryNetwork,
+        mine: SocketAddr,
+        theirs: SocketAddr,
+    ) -> (Connection, Connection) {
+        let (mut listener, theirs) = network.listen(theirs).unwrap();
+        let there = network.connect(mine, theirs).await.unwrap();
+        (there, listener.accept().await.unwrap())
+    }
+
+    fn host(last: u8) -> SocketAddr {
+        (Ipv4Addr::new(127, 0, 0, last), 7000).into()
+    }
+
+    #[tokio::test]
+    async fn a_cut_breaks_what_is_there_and_refuses_what_is_new_until_it_is_healed() {
+        let network = MemoryNetwork::new();
+        let (mut mine, _theirs) = joined(&network, host(2), host(1)).await;
+        let (_listener, there) = network.listen(host(1)).unwrap();
+        network.cut(host(1), host(2));
+        assert_eq!(mine.read.read_u8().await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert_eq!(mine.write.write_u8(1).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        let refused = network.connect(host(2), there).await.err().expect("it is refused");
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(network.connect(host(3), there).await.is_ok(), "others are not concerned");
+        network.heal(host(1), host(2));
+        assert!(network.connect(host(2), there).await.is_ok());
+        assert!(mine.read.read_u8().await.is_err(), "what was cut stays so");
+    }
+
+    #[tokio::test]
+    async fn that_the_other_end_has_closed_is_noticed_unless_the_way_is_held() {
+        let network = MemoryNetwork::new();
+        let (mut mine, theirs) = joined(&network, host(2), host(1)).await;
+        assert!(mine.write.is_write_vectored(), "as a socket is");
+        drop(theirs);
+        network.hold(host(2), host(1));
+        assert_eq!(mine.write.write(b"lost").await.unwrap(), 4);
+        network.heal(host(2), host(1));
+        assert!(mine.write.write(b"lost").await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn on_a_slow_way_pieces_are_as_small_as_was_asked_for() {
+        for (bytes, expected) in [(0, 1), (1, 1), (3, 3)] {
+            let network = MemoryNetwork::new();
+            network.slow(host(1), host(2), Duration::from_millis(10), bytes);
+            let (mut mine, mut theirs) = joined(&network, host(2), host(1)).await;
+            theirs.write.write_all(b"slowly").await.unwrap();
+            let mut piece = [0; 6];
+            assert_eq!(mine.read.read(&mut piece).await.unwrap(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_for_any_port_gets_the_next_one_that_is_free() {
+        let network = MemoryNetwork::new();
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let second = SocketAddr::from((Ipv4Addr::LOCALHOST, 2));
+        let _held = network.listen(second).unwrap();
+        let ports: Vec<_> = (0..3).map(|_| network.listen(any).unwrap().1.port()).collect();
+        assert_eq!(ports, [1, 3, 4]);
+        assert!(network.listen(second).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_connections_that_are_over() {
+        let network = MemoryNetwork::new();
+        for _ in 0..10 {
+            drop(joined(&network, host(2), host(1)).await);
+        }
+        assert_eq!(lock(&network.shared.world).pipes.len(), 1);
     }
 }

@@ -88,9 +88,7 @@ impl<'a> Noise<'a> {
 
     /// From the last of the handshake's messages on, everything is sealed.
     pub(crate) fn seal(&mut self, read: &mut WireRead, write: &mut WireWrite) -> Result<(), NoiseError> {
-        if self.states.first().is_some_and(HandshakeState::is_handshake_finished)
-            && let Some(state) = self.states.pop()
-        {
+        if let Some(state) = self.states.pop_if(|state| state.is_handshake_finished()) {
             let state = Arc::new(state.into_stateless_transport_mode()?);
             read.open_with(state.clone());
             write.seal_with(state);
@@ -125,5 +123,59 @@ impl CryptoResolver for Drawn {
 
     fn resolve_cipher(&self, _: &CipherChoice) -> Option<Box<dyn Cipher>> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets(texts: &[&str]) -> Vec<Secret> {
+        texts.iter().map(|text| Secret::new(text).unwrap()).collect()
+    }
+
+    const OLD: &str = "an old secret of sixteen";
+    const NEW: &str = "a new one, as long as that";
+
+    #[test]
+    fn whoever_shows_the_first_of_its_secrets_is_believed_by_whoever_has_it_anywhere_even_twice() {
+        let entropy = Entropy::system();
+        for (shown, accepted) in [
+            (&[OLD, NEW][..], &[OLD][..]),
+            (&[OLD], &[NEW, OLD]),
+            (&[OLD], &[OLD, OLD]),
+            (&[OLD], &[NEW, OLD, OLD]),
+        ] {
+            let (shown, accepted) = (secrets(shown), secrets(accepted));
+            let mut dialler = Noise::new(&shown, true, &entropy);
+            let mut listener = Noise::new(&accepted, false, &entropy);
+            dialler.begin(b"").unwrap();
+            listener.begin(b"").unwrap();
+            listener.read(&dialler.write().unwrap()).unwrap();
+            assert_eq!(listener.states.len(), 1);
+            dialler.read(&listener.write().unwrap()).unwrap();
+            for noise in [&dialler, &listener] {
+                assert!(noise.states.iter().all(HandshakeState::is_handshake_finished));
+            }
+        }
+        let (shown, accepted) = (secrets(&[NEW, OLD]), secrets(&[OLD]));
+        let mut dialler = Noise::new(&shown, true, &entropy);
+        let mut listener = Noise::new(&accepted, false, &entropy);
+        dialler.begin(b"").unwrap();
+        listener.begin(b"").unwrap();
+        assert!(listener.read(&dialler.write().unwrap()).is_err(), "another one is shown");
+    }
+
+    #[test]
+    fn keys_are_drawn_from_what_the_node_was_given() {
+        let secrets = secrets(&[OLD]);
+        let first = |entropy: &Entropy| {
+            let mut noise = Noise::new(&secrets, true, entropy);
+            noise.begin(b"").unwrap();
+            noise.write().unwrap()
+        };
+        assert_eq!(first(&Entropy::seeded(1)), first(&Entropy::seeded(1)));
+        assert_ne!(first(&Entropy::seeded(1)), first(&Entropy::seeded(2)));
+        assert_ne!(first(&Entropy::system()), first(&Entropy::system()));
     }
 }

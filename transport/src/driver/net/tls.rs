@@ -78,7 +78,7 @@ fn look<D>(connection: &ConnectionCommon<D>, protocol: &[u8]) -> Result<Encrypte
     let certificate =
         certificate.ok_or(Refused::Certificate { of: Whose::Theirs, why: CertificateFault::Missing })?;
     let names = tls::names(certificate).map_err(|error| broken(&error))?;
-    let binding = connection.export_keying_material([0; 32], b"EXPORTER-callsign-link", None);
+    let binding = connection.export_keying_material(<[u8; 32]>::default(), b"EXPORTER-callsign-link", None);
     Ok(Encrypted { names, binding: binding.map_err(|error| broken(&error))? })
 }
 

@@ -209,3 +209,117 @@ impl WireWrite {
         let _ = self.write.shutdown().await; // it may be broken already
     }
 }
+
+#[cfg(all(test, feature = "noise"))]
+mod tests {
+    use bytes::BufMut;
+    use callsign_store::Entropy;
+    use futures::FutureExt;
+    use tokio::io::DuplexStream;
+
+    use super::*;
+    use crate::driver::{net::noise::Noise, secret::Secret};
+
+    type Wire = (WireRead, WireWrite);
+
+    const LIMIT: usize = 1 << 20;
+
+    fn over(pipe: DuplexStream) -> Wire {
+        let (read, write) = tokio::io::split(pipe);
+        let remote = "127.0.0.1:1".parse().unwrap();
+        wire(Connection { read: Box::new(read), write: Box::new(write), remote }, LIMIT)
+    }
+
+    fn pair() -> (Wire, Wire) {
+        let (here, there) = tokio::io::duplex(LIMIT);
+        (over(here), over(there))
+    }
+
+    /// Has one side seal what it says, and the other not yet open it: that is what is returned.
+    fn sealed_by(dialler: &mut Wire) -> impl FnOnce(&mut Wire) + use<> {
+        let secrets = [Secret::new("a secret of the tests").unwrap()];
+        let entropy = Entropy::system();
+        let mut here = Noise::new(&secrets, true, &entropy);
+        let mut there = Noise::new(&secrets, false, &entropy);
+        here.begin(b"").unwrap();
+        there.begin(b"").unwrap();
+        there.read(&here.write().unwrap()).unwrap();
+        here.read(&there.write().unwrap()).unwrap();
+        here.seal(&mut dialler.0, &mut dialler.1).unwrap();
+        let mut wire = pair().0;
+        there.seal(&mut wire.0, &mut wire.1).unwrap();
+        let opener = wire.0.opener.take().unwrap();
+        |listener| listener.0.opener = Some(opener)
+    }
+
+    fn frame(length: usize) -> BytesMut {
+        let mut out = BytesMut::new();
+        frame::put_with(&mut out, |out| out.put_bytes(7, length));
+        out
+    }
+
+    #[tokio::test]
+    async fn what_came_with_the_last_word_of_a_handshake_is_not_waited_for() {
+        let (mut dialler, mut listener) = pair();
+        let open = sealed_by(&mut dialler);
+        dialler.1.write(&frame(10)).await.unwrap();
+        dialler.1.write(&frame(20)).await.unwrap();
+        assert!(listener.0.fill().await.unwrap());
+        open(&mut listener);
+        assert!(listener.0.fill().now_or_never().expect("it waits for more").unwrap());
+        for length in [10, 20] {
+            assert_eq!(listener.0.take().unwrap().map(|frame| frame.len()), Some(length));
+        }
+        assert_eq!(listener.0.take().unwrap(), None);
+        assert!(listener.0.fill().now_or_never().is_none(), "there is nothing more");
+    }
+
+    #[tokio::test]
+    async fn a_record_of_a_stranger_takes_a_frame_of_a_handshake_and_no_more() {
+        let (mut dialler, mut listener) = pair();
+        sealed_by(&mut dialler)(&mut listener);
+        dialler.1.write(&frame(HANDSHAKE_FRAME)).await.unwrap();
+        while listener.0.take().unwrap().is_none() {
+            assert!(listener.0.fill().await.unwrap());
+        }
+        dialler.1.write(&frame(HANDSHAKE_FRAME + 1)).await.unwrap();
+        let refused = loop {
+            if let Err(why) = listener.0.fill().await {
+                break why.to_string();
+            }
+        };
+        assert_eq!(refused, "a record of 4117 bytes before authentication");
+        // Of a peer it may be as long as Noise allows.
+        let (mut dialler, mut listener) = pair();
+        sealed_by(&mut dialler)(&mut listener);
+        listener.0.trust();
+        dialler.1.write(&frame(200_000)).await.unwrap();
+        let taken = loop {
+            match listener.0.take().unwrap() {
+                Some(frame) => break frame,
+                None => assert!(listener.0.fill().await.unwrap()),
+            }
+        };
+        assert_eq!(taken.len(), 200_000);
+    }
+
+    #[tokio::test]
+    async fn of_a_stranger_little_is_read_at_once_and_all_that_comes_is_counted() {
+        let (mut dialler, mut listener) = pair();
+        dialler.1.write(&[7; 300_000]).await.unwrap();
+        assert!(listener.0.fill().await.unwrap());
+        let strange = listener.0.received();
+        assert!((1..=2 * HANDSHAKE_FRAME as u64).contains(&strange), "{strange}");
+        assert_eq!(listener.0.received(), 0, "since it was asked last");
+        listener.0.trust();
+        assert!(listener.0.fill().await.unwrap());
+        let known = listener.0.received();
+        assert!(known >= READ as u64, "{known}");
+        let mut all = strange + known;
+        drop(dialler);
+        while listener.0.fill().await.unwrap() {
+            all += listener.0.received();
+        }
+        assert_eq!(all, 300_000);
+    }
+}

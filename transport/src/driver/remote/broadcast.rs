@@ -78,17 +78,13 @@ impl Endpoint {
         let up = self.link_to(&node.node).filter(|(_, peer)| peer == node);
         let handle = up.and_then(|(link, _)| self.inner.handles.get(&link).map(|handle| handle.clone()));
         let Some(handle) = handle else { return 0 };
-        let mut sent = 0;
-        for actors in actors.chunks(actors_of_a_frame(variant, args)) {
+        let is_sent = |actors: &&[u64]| {
             // Memory takes all that is written to it, and MessagePack has all numbers.
             let to = rmp_serde::to_vec(actors).expect("numbers can be written");
             let frame = Frame::CastAll { to: &to, kind: kind.0, headers: Headers::NONE, variant, args };
-            if handle.queue(|outbox| outbox.send_frame(&frame)).is_err() {
-                break;
-            }
-            sent += actors.len();
-        }
-        sent
+            handle.queue(|outbox| outbox.send_frame(&frame)).is_ok()
+        };
+        actors.chunks(actors_of_a_frame(variant, args)).take_while(is_sent).map(<[u64]>::len).sum()
     }
 }
 
@@ -111,4 +107,18 @@ pub(super) fn deliver(inner: &Inner, to: &[u8], kind: u64, variant: &str, args: 
     }
     cast_here(inner, &actors, kind, variant, args);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_for_so_many_actors_that_their_mailboxes_get_8_mib_of_it() {
+        // A message of 8 KiB, with what a mailbox has beside it.
+        let args = vec![0; 8192 - MAIL - 100];
+        assert_eq!(actors_of_a_frame(&"x".repeat(100), &args), 1024);
+        assert_eq!(actors_of_a_frame("", b""), ACTORS_OF_A_FRAME, "nor more than that");
+        assert_eq!(actors_of_a_frame("x", &vec![0; 9 << 20]), 1, "nor less than one");
+    }
 }

@@ -184,3 +184,45 @@ async fn answer_call(
         () = link.done.cancelled() => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Endpoint, EndpointConfig, MemoryNetwork, Network,
+        driver::remote::{kind::Kind, side::LinkSupervisor},
+    };
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn that_an_actor_has_ended_is_said_once_by_its_end_if_somebody_asked_for_that() {
+        let network = MemoryNetwork::new();
+        let start = |node: &'static str| {
+            let mut config = EndpointConfig::new("prod", node, 1, "127.0.0.1:0".parse().unwrap());
+            config.network = Network::Memory(network.clone());
+            Endpoint::start(config)
+        };
+        let (a, b) = (start("a").await.unwrap(), start("b").await.unwrap());
+        b.set_peers(vec![("a".into(), a.local_addr().to_string())]);
+        a.subscribe("names").recv().await.unwrap();
+        let (link, _) = a.link_to("b").unwrap();
+        let handle = a.inner.handles.get(&link).unwrap().clone();
+        let (actor, running) = ractor::Actor::spawn(None, LinkSupervisor, ()).await.unwrap();
+        actor.stop(None);
+        running.await.unwrap();
+        let (pid, kind) = (actor.get_id().pid(), 7);
+        a.inner.exports.add(pid, Kind(kind));
+        let cast = || {
+            let before = lock(&handle.outbox).queued().0;
+            let headers = crate::core::headers::Headers::NONE;
+            let frame = Frame::Cast { to: pid, kind, headers, variant: "x", args: b"" };
+            on_frame(&a.inner, &handle, frame).unwrap();
+            lock(&handle.outbox).queued().0 - before
+        };
+        // Nothing is written meanwhile: this test does not wait.
+        assert!(cast() > 0, "that it was not delivered is all that the peer hears");
+        assert!(!a.inner.told_of_ends(Asked { link, actor: pid, kind, is_there: Ok(()) }));
+        assert_eq!(a.watched(), 0, "it has ended, whoever found it a moment ago");
+        assert_eq!(cast(), 0, "its end is on the way");
+    }
+}

@@ -64,8 +64,7 @@ impl News {
     /// What came of asking, as soon as it is known.
     pub(super) async fn answered(&self) -> Result<(), Gone> {
         loop {
-            let mut answered = std::pin::pin!(self.answered.notified());
-            answered.as_mut().enable();
+            let answered = self.answered.notified(); // before the look, so that no answer is missed
             if let Some(answer) = self.answer.get() {
                 return answer.clone();
             }

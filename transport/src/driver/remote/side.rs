@@ -84,7 +84,7 @@ impl RemoteSide {
             supervisor: supervisor.get_cell(),
             held: Mutex::new(Some(Held::new(references))),
             calls: Mutex::default(),
-            open: AtomicUsize::new(0),
+            open: AtomicUsize::default(),
         })
     }
 
@@ -146,5 +146,50 @@ impl RemoteSide {
 
     pub(super) fn answered(&self, tag: u64) -> Option<RpcReplyPort<Vec<u8>>> {
         lock(&self.calls).waiting.remove(&tag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    async fn side() -> RemoteSide {
+        RemoteSide::new(Tasks::default(), 10).await.unwrap()
+    }
+
+    /// The number of a call, and where its answer comes.
+    fn call(side: &RemoteSide) -> (Option<u64>, oneshot::Receiver<Vec<u8>>) {
+        let (port, answer) = oneshot::channel();
+        (side.wait_for(port.into()), answer)
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_an_answer_over_a_link_that_is_down() {
+        let side = side().await;
+        assert_eq!(side.number >> 63, 1, "ractor_cluster has small numbers");
+        let ((first, answer), (second, none)) = (call(&side), call(&side));
+        assert_eq!((first, second), (Some(1), Some(2)));
+        side.answered(1).unwrap().send(vec![7]).unwrap();
+        assert_eq!(answer.await, Ok(vec![7]));
+        assert!(side.answered(1).is_none(), "once");
+        side.close("on request");
+        assert!(none.await.is_err());
+        let (late, none) = call(&side);
+        assert!(late.is_none() && none.await.is_err());
+        assert_eq!((side.references(), side.to_ask(10)), (0, vec![]));
+    }
+
+    #[tokio::test]
+    async fn callers_that_gave_up_are_forgotten_and_those_that_wait_are_not() {
+        let side = side().await;
+        let (tag, _waits) = call(&side);
+        for _ in 0..5000 {
+            drop(call(&side));
+        }
+        assert!(side.answered(tag.unwrap()).is_some());
+        let kept = lock(&side.calls).waiting.take().count();
+        assert!(kept <= 1024, "{kept} are kept");
     }
 }

@@ -78,7 +78,6 @@ impl Watches {
         self.watcher.monitor(actor.clone());
         // In this order: an actor that is not ending now tells its monitors.
         if actor.get_status() >= ActorStatus::Stopping {
-            self.watcher.unmonitor(actor.clone());
             return false;
         }
         wanted.actors.insert(pid, (actor.clone(), BTreeSet::from([self.id])));
@@ -169,6 +168,8 @@ fn tell(wanted: &Mutex<Wanted>, pid: u64, end: &End) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use tokio::sync::mpsc;
 
     use super::*;
@@ -224,5 +225,67 @@ mod tests {
         drop(all);
         assert!(lock(&watcher.wanted).listeners.is_empty());
         watcher.end();
+    }
+
+    /// Is about to end until it is told to go on.
+    struct Lingers(Arc<tokio::sync::Notify>);
+
+    impl Actor for Lingers {
+        type Msg = Never;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(&self, _: ActorRef<Never>, (): ()) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+
+        async fn post_stop(&self, _: ActorRef<Never>, (): &mut ()) -> Result<(), ActorProcessingErr> {
+            self.0.notified().await;
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_an_actor_whose_end_nobody_wants_to_know_nothing_is_heard() {
+        let heard = Arc::new(AtomicUsize::default());
+        let count = heard.clone();
+        let tasks = Tasks::default().stepped_by(move |_, work| {
+            count.fetch_add(1, SeqCst);
+            work();
+        });
+        let watcher = Watcher::start(&tasks).await.unwrap();
+        let (told, mut tells) = mpsc::unbounded_channel();
+        let listen = || {
+            let told = told.clone();
+            watcher.listen(move |pid, _| told.send(pid).unwrap())
+        };
+        let (first, second) = (listen(), listen());
+        let [unwatched, dropped, shared, last] = [idle().await, idle().await, idle().await, idle().await];
+        for actor in [&unwatched, &dropped, &shared] {
+            assert!(first.watch(actor));
+        }
+        first.unwatch(unwatched.get_id().pid());
+        assert!(second.watch(&shared) && second.watch(&last));
+        drop(first);
+        for actor in [&unwatched, &dropped, &shared, &last] {
+            actor.stop_and_wait(None, None).await.unwrap();
+        }
+        assert!(!second.has_ended(unwatched.get_id().pid()), "it does not matter here");
+        for actor in [&shared, &last] {
+            assert_eq!(tells.recv().await, Some(actor.get_id().pid()));
+        }
+        assert_eq!(heard.load(SeqCst), 2);
+        assert!(lock(&watcher.wanted).actors.is_empty());
+
+        let go_on = Arc::<tokio::sync::Notify>::default();
+        let (lingers, ends) = Actor::spawn(None, Lingers(go_on.clone()), ()).await.unwrap();
+        lingers.stop(None);
+        while lingers.get_status() != ActorStatus::Stopping {
+            tokio::task::yield_now().await;
+        }
+        assert!(!second.watch(&lingers.get_cell()), "it is about to end");
+        go_on.notify_one();
+        ends.await.unwrap();
+        assert!(lock(&watcher.wanted).actors.is_empty());
     }
 }
