@@ -74,6 +74,7 @@ async fn a_reference_ends_when_a_message_to_it_was_not_delivered() {
     stream.write_all(&frame(&[&b"\x09\x93\x05\xcf"[..], &kind(), b"\xa4Gone"].concat())).await.unwrap();
     remote.wait(Some(SOON)).await.unwrap();
     assert!(remote.cast(Say::Word(P(2))).is_err());
+    assert!(a.link_to("z").is_some(), "not because its link is down");
 }
 
 #[tokio::test]

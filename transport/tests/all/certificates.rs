@@ -84,6 +84,23 @@ async fn nodes_link_over_a_way_that_takes_a_few_bytes_at_once() {
     tokio::join!(link(&a, &b), link(&b, &a));
 }
 
+#[tokio::test]
+async fn a_listener_that_does_not_begin_with_a_word_of_belief_is_refused() {
+    let (carrier, authority) = (Carrier::Connection, Authority::new("ours"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let b = start(certified("b", 2, &tcp(carrier), authority.tls("b"))).await;
+    b.set_peers(vec![("a".into(), listener.local_addr().unwrap().to_string())]);
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut said = frame(&preamble(carrier));
+    stream.read_exact(&mut said).await.unwrap();
+    stream.write_all(&said).await.unwrap();
+    let of_a = authority.issue(&Wish::of(&["callsign://prod/a"]));
+    let mut stream = tls_listening(carrier, stream, &of_a).await.unwrap();
+    stream.write_u8(2).await.unwrap();
+    let why = refused(&b, |why| matches!(why, Refused::Malformed(_))).await;
+    assert_eq!(why, Refused::Malformed("not what a listener says first".into()));
+}
+
 /// What a certificate says may change while it is shown.
 #[tokio::test]
 async fn a_link_that_was_made_with_a_certificate_that_was_replaced_meanwhile_is_made_again() {

@@ -2,11 +2,17 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use callsign_transport::{
     ActorAddress, Carrier, DownReason, Endpoint, Kind, MemoryNetwork, Network, RactorClusterMessage,
-    RactorMessage, ResolveError, remote_message,
+    RactorMessage, ResolveError, Tasks, remote_message,
 };
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::mpsc;
@@ -409,6 +415,33 @@ async fn what_a_node_asks_and_what_it_answers_find_room_beside_each_other() {
         remote.wait(Some(SOON)).await.unwrap();
     }
     until("all are watched there", || (b.watched() == ACTORS).then_some(())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_an_actor_that_no_peer_watches_any_more_the_end_is_not_heard_of() {
+    let (_, network) = memory(Carrier::Connection);
+    let heard = Arc::new(AtomicUsize::new(0));
+    let count = heard.clone();
+    let mut counting = config("a", 1, &network);
+    counting.tasks = Tasks::default().stepped_by(move |what, work| {
+        count.fetch_add(usize::from(what == "the watcher of actors"), SeqCst);
+        work();
+    });
+    let (a, b) = (start(counting).await, start(config("b", 2, &network)).await);
+    dial(&b, &[&a]);
+    tokio::join!(link(&a, &b), link(&b, &a));
+    let (one, other) = (worker().await, worker().await);
+    b.resolve_live::<Order>(&a.address_of(&one), SOON).await.unwrap();
+    b.set_peers(vec![]);
+    a.forget("b");
+    until("nobody watches it", || (a.watched() == 0).then_some(())).await;
+    one.stop_and_wait(None, None).await.unwrap();
+    let (tells, mut told) = mpsc::unbounded_channel();
+    let watches = a.on_ends(move |pid| tells.send(pid).unwrap());
+    assert!(watches.watch(&other.get_cell()));
+    other.stop(None);
+    assert_eq!(told.recv().await, Some(other.get_id().pid()));
+    assert_eq!(heard.load(SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -234,6 +234,7 @@ async fn of_two_that_come_to_the_last_place_at_once_nothing_is_left_of_the_one_t
     let carrier = Carrier::Connection;
     let mut settings = plain(carrier);
     settings.limits.links = 1;
+    settings.timing.silence = Duration::from_secs(3600);
     let (tasks, references) = counted("references");
     settings.tasks = tasks;
     let a = start(settings).await;

@@ -222,10 +222,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
                     inner.step_link(handle, Input::Closed);
                     return;
                 }
-                if batch.capacity() > KEPT {
-                    batch = BytesMut::new(); // after a burst
-                }
-                batch.clear();
+                empty(&mut batch);
             }
             Next::Wait => tokio::select! {
                 biased;
@@ -258,6 +255,14 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
             () = tick(inner, handle) => {}
         }
     }
+}
+
+/// Empties a buffer. After a burst its memory is given back.
+fn empty(batch: &mut BytesMut) {
+    if batch.capacity() > KEPT {
+        *batch = BytesMut::new();
+    }
+    batch.clear();
 }
 
 /// Writes to the end, while the link's deadlines go on. `false`: there is nobody to write to any more.
@@ -422,6 +427,17 @@ mod tests {
             versions::Versions,
         },
     };
+
+    #[test]
+    fn a_buffer_keeps_its_memory_unless_there_was_a_burst() {
+        let mut batch = BytesMut::with_capacity(KEPT);
+        batch.extend_from_slice(b"written");
+        empty(&mut batch);
+        assert!(batch.is_empty() && batch.capacity() >= KEPT);
+        batch.resize(KEPT + 1, 0);
+        empty(&mut batch);
+        assert!(batch.is_empty() && batch.capacity() < KEPT);
+    }
 
     /// Fails from some moment on.
     struct Breaks(WriteHalf<DuplexStream>, Arc<AtomicBool>);

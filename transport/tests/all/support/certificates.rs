@@ -8,15 +8,16 @@ use tokio::{
     net::TcpStream,
 };
 use tokio_rustls::{
-    TlsConnector,
+    TlsAcceptor, TlsConnector,
     client::TlsStream,
     rustls::{
-        self, ClientConfig, DigitallySignedStruct, SignatureScheme,
+        self, ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme,
         client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
         version::TLS13,
     },
+    server,
 };
 
 use super::authority::{Authority, Wish};
@@ -74,11 +75,35 @@ pub async fn tls_by_hand(
         None => builder.with_no_client_auth(),
     };
     if bound {
-        let both = ::ring::digest::digest(&::ring::digest::SHA256, &[&mine[..], &mine].concat());
-        config.alpn_protocols = vec![[&b"callsign/1 "[..], both.as_ref()].concat()];
+        config.alpn_protocols = vec![protocol(carrier)];
     }
     let name = ServerName::try_from("callsign.invalid").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// Is the listener's end of TLS, with its certificate and its key, for a dialler of the same preamble.
+pub async fn tls_listening(
+    carrier: Carrier,
+    stream: TcpStream,
+    (certificate, key): &(String, String),
+) -> io::Result<server::TlsStream<TcpStream>> {
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = vec![protocol(carrier)];
+    TlsAcceptor::from(Arc::new(config)).accept(stream).await
+}
+
+/// The name that binds TLS to what was said before it.
+fn protocol(carrier: Carrier) -> Vec<u8> {
+    let said = preamble(carrier);
+    let both = ::ring::digest::digest(&::ring::digest::SHA256, &[&said[..], &said].concat());
+    [&b"callsign/1 "[..], both.as_ref()].concat()
 }
 
 /// Asks nothing of whoever is dialled.
