@@ -2,12 +2,16 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests wait, and may panic
 
-use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, atomic::Ordering::SeqCst},
+    time::Duration,
+};
 
 use crate::{slow::counted, support::*};
 use callsign_transport::{
     ActorAddress, BroadcastError, Broadcasted, Carrier, DownReason, Endpoint, Kind, MemoryNetwork, Network,
-    P, PeerId, RactorClusterMessage, ResolveError, remote_message,
+    P, PeerId, RactorClusterMessage, ResolveError, Tasks, remote_message,
 };
 use futures::StreamExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, rpc::CallResult};
@@ -470,6 +474,31 @@ async fn a_broadcast_says_which_nodes_it_is_not_on_its_way_to(carrier: Carrier) 
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_part_of_an_endpoint_is_started_and_watched_under_its_name() {
+    let names = Arc::<Mutex<BTreeSet<&'static str>>>::default();
+    let (runtime, seen) = (tokio::runtime::Handle::current(), names.clone());
+    let tasks = Tasks::started_by(move |what, work| {
+        seen.lock().unwrap().insert(what);
+        runtime.spawn(work);
+    });
+    let (_, network) = memory(Carrier::Connection);
+    let (mut a, mut b) = (config("a", 1, &network), config("b", 2, &network));
+    (a.tasks, b.tasks) = (tasks.clone(), tasks);
+    let Linked { a, b, .. } = linked(a, b).await;
+    assert_eq!(get(&b.resolve(&a.address_of(&counter().await)).unwrap()).await, Some(0));
+    let expected = [
+        "a link that is dialled",
+        "a link that was accepted",
+        "an answer to a call",
+        "the listener of links",
+        "the references over a link",
+        "the timer of links",
+        "the watcher of actors",
+    ];
+    assert_eq!(*names.lock().unwrap(), BTreeSet::from(expected));
 }
 
 #[tokio::test(start_paused = true)]

@@ -225,6 +225,19 @@ async fn settings_that_cannot_work_are_refused_at_the_start(carrier: Carrier) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_answer_is_given_up_at_the_deadline_and_dialled_again() {
+    let (faults, network) = memory(Carrier::Connection);
+    let (a, b) = (start(config("a", 1, &network)).await, start(config("b", 2, &network)).await);
+    faults.hold(address(&b), address(&a));
+    dial(&b, &[&a]);
+    let begun = tokio::time::Instant::now();
+    refused(&b, |why| *why == Refused::Deadline).await;
+    assert!(begun.elapsed() >= Duration::from_secs(3), "after {:?}", begun.elapsed());
+    faults.heal(address(&a), address(&b));
+    link(&b, &a).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_leaves_listens_no_more_though_a_peer_keeps_it_waiting() {
     let (faults, network) = memory(Carrier::Connection);
     let (a, b) = pair(&network).await;

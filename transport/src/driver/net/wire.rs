@@ -210,7 +210,7 @@ impl WireWrite {
     }
 }
 
-#[cfg(all(test, feature = "noise"))]
+#[cfg(test)]
 mod tests {
     use bytes::BufMut;
     use callsign_store::Entropy;
@@ -306,7 +306,7 @@ mod tests {
     #[tokio::test]
     async fn of_a_stranger_little_is_read_at_once_and_all_that_comes_is_counted() {
         let (mut dialler, mut listener) = pair();
-        dialler.1.write(&[7; 300_000]).await.unwrap();
+        dialler.1.write(&vec![7; 300_000]).await.unwrap();
         assert!(listener.0.fill().await.unwrap());
         let strange = listener.0.received();
         assert!((1..=2 * HANDSHAKE_FRAME as u64).contains(&strange), "{strange}");
