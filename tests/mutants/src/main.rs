@@ -40,6 +40,9 @@ struct Cli {
     /// Only the unit tests of this package judge. That is quicker, and what other tests notice is not seen.
     #[arg(long)]
     tests_of: Option<String>,
+    /// The features with which that package is built, beside its default ones.
+    #[arg(long, default_value = "", requires = "tests_of")]
+    features: String,
     /// How many edits are drawn from each layer.
     #[arg(long, default_value_t = 100)]
     count: usize,
@@ -83,7 +86,7 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let folder = std::path::absolute(&cli.folder)?;
-    let tree = Tree::copy(&root, &folder.join("tree"), cli.tests_of)?;
+    let tree = Tree::copy(&root, &folder.join("tree"), cli.tests_of.map(|package| (package, cli.features)))?;
     let edits = first_of_each(tree.settle(drawn)?, cli.count);
     let judges = judges::all(&tree)?;
     println!("{} edits, {} judges, built after {} s", edits.len(), judges.len(), begun.elapsed().as_secs());

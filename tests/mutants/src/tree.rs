@@ -47,13 +47,13 @@ pub(crate) struct Tree {
     source: PathBuf,
     /// Where it is.
     pub(crate) root: PathBuf,
-    /// The package whose unit tests judge; all, if there is none.
-    only: Option<String>,
+    /// The package whose unit tests judge, and its features; all, if there is none.
+    only: Option<(String, String)>,
 }
 
 impl Tree {
     /// Copies what git knows of, and what it would take.
-    pub(crate) fn copy(source: &Path, root: &Path, only: Option<String>) -> Result<Self> {
+    pub(crate) fn copy(source: &Path, root: &Path, only: Option<(String, String)>) -> Result<Self> {
         let listed = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(source)
@@ -157,7 +157,7 @@ impl Tree {
     /// What judges, in the words of cargo.
     pub(crate) fn judging(&self) -> Vec<&str> {
         match &self.only {
-            Some(package) => vec!["--package", package, "--lib"],
+            Some((package, features)) => vec!["--package", package, "--lib", "--features", features],
             None => vec!["--workspace", "--lib", "--bins", "--tests"],
         }
     }
