@@ -38,3 +38,51 @@ impl Fence {
         is_same && read.value(0) == Some(&self.term) && read.value(1) == self.commit.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use callsign_elector::{lineage::LineageNumber, record::Lineage};
+    use callsign_store::{
+        Limits, Transaction,
+        ids::{ClusterName, Nonce, RegistryName},
+        keys::ClusterKeys,
+        mvcc::Mvcc,
+        record::Record,
+    };
+
+    use super::*;
+
+    fn lineage(number: u64, lease: u64) -> Value {
+        let id = LineageId { number: LineageNumber(number), nonce: Nonce(number) };
+        Lineage { id, greatest_lease: Duration::from_secs(lease) }.to_value()
+    }
+
+    #[test]
+    fn a_leader_goes_on_in_its_own_term_lineage_and_log_though_a_node_with_a_longer_lease_comes() {
+        let keys = ClusterKeys::new(&ClusterName::new("c").unwrap());
+        let keys = keys.registry(&RegistryName::new("r").unwrap());
+        let fence = Fence { term: b"t".into(), commit: Some(b"c".into()), lineage: Some(lineage(1, 10)) };
+        for (term, commit, found, is_same) in [
+            ("t", Some("c"), lineage(1, 10), true),
+            ("t", Some("c"), lineage(1, 60), true),
+            ("t", Some("c"), lineage(2, 10), false),
+            ("T", Some("c"), lineage(1, 60), false),
+            ("t", Some("C"), lineage(1, 60), false),
+            ("t", None, lineage(1, 60), false),
+        ] {
+            let mut store = Mvcc::new(Limits::FOUNDATIONDB, 1000);
+            let mut written = Transaction::new().put(keys.term(), term.into());
+            if let Some(commit) = commit {
+                written = written.put(keys.commit(), commit.into());
+            }
+            store.apply(&written.put(keys.cluster().lineage(), found.clone()));
+            let read = store.read(&Fence::reads(&keys), None).unwrap();
+            let mut fence = fence.clone();
+            assert_eq!(fence.is_in(&read), is_same, "{term} {commit:?}");
+            let taken = if found == lineage(2, 10) { lineage(1, 10) } else { found };
+            assert_eq!(fence.lineage, Some(taken), "the next transaction checks for what was read");
+        }
+    }
+}

@@ -243,8 +243,6 @@ impl Leaving {
         if std::mem::replace(&mut self.has_failed, true) || self.stage >= Stage::Parting {
             return;
         }
-        self.registries.clear();
-        self.is_ending = false;
         if !self.drainers.is_empty() {
             effects.push(LeavingEffect::Drained(std::mem::take(&mut self.drainers), Drained::Left));
         }

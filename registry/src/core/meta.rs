@@ -141,6 +141,8 @@ mod tests {
         assert_eq!(meta.field("weight"), Some(Meta::new(&300).unwrap().as_bytes()));
         assert_eq!(meta.field("zone"), Some(Meta::new("eu").unwrap().as_bytes()));
         assert_eq!(meta.field("rack"), None);
+        let last = BTreeMap::from([("only", 7)]);
+        assert_eq!(Meta::new(&last).unwrap().field("only"), Some(&[7][..]));
         let nested = Meta::new(&BTreeMap::from([("a", vec![(1, "weight")]), ("weight", vec![])])).unwrap();
         assert_eq!(nested.field("weight"), Some(&[0x90][..]));
         assert_eq!(Meta::new(&vec![1, 2]).unwrap().field("zone"), None);
@@ -153,6 +155,7 @@ mod tests {
         // Its length takes three bytes.
         let longest = Meta::new(&"x".repeat(MAX_META_BYTES - 3)).unwrap();
         assert_eq!(longest.as_bytes().len(), MAX_META_BYTES);
+        assert_eq!((weight(Some(&longest)), weight(None)), (MAX_META_BYTES, 0));
         let one_more = Meta::new(&"x".repeat(MAX_META_BYTES - 2));
         assert_eq!(one_more, Err(MetaError::TooLarge { bytes: MAX_META_BYTES + 1 }));
 

@@ -41,3 +41,18 @@ pub fn check_name(name: &str) -> Result<(), BadName> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_from_one_to_512_bytes_and_does_not_begin_with_a_nul() {
+        assert_eq!(check_name(""), Err(BadName::Empty));
+        for name in ["x".to_owned(), "x\0".to_owned(), "x".repeat(512), "ö".repeat(256)] {
+            assert_eq!(check_name(&name), Ok(()));
+        }
+        assert_eq!(check_name(&"x".repeat(513)), Err(BadName::TooLong { length: 513 }));
+        assert_eq!(check_name(&format!("\0{}", "x".repeat(600))), Err(BadName::Reserved));
+    }
+}

@@ -216,9 +216,6 @@ impl Core {
 
     fn set(&mut self, want: Want) {
         let want = if self.ends { Want::Nothing } else { want };
-        if want != Want::Leader && self.leads {
-            self.leads = false; // nobody waits for it any more
-        }
         if want != self.want {
             self.want = want;
             self.restarted.clear();

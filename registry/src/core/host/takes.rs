@@ -361,7 +361,7 @@ impl Host {
                 self.give_up(name.clone(), row.position, GivenUp::Unregistered, None);
             }
         }
-        if self.takes.count() > 0 && !planted!("end-of-what-is-taken-missed") {
+        if !planted!("end-of-what-is-taken-missed") {
             for (name, token) in &applied.ended {
                 let open = self.takes.open_of(name).filter(|(_, take)| take.wanted.token == *token);
                 // It ended by coming here.
@@ -422,7 +422,7 @@ impl Host {
         let Some(session) = self.session.as_ref().map(|session| session.number) else { return };
         let (actor, kind) = (take.wanted.actor, take.wanted.kind);
         let name = open.name.to_string();
-        let is_orphan = open.is_orphan || take.is_orphan;
+        let is_orphan = take.is_orphan;
         let answer = match *verdict {
             Verdict::Granted { token, revision } if !is_orphan => {
                 let (id, on_lapse, on_take) = (take.claim, open.on_lapse, open.on_take);
@@ -533,7 +533,6 @@ impl Host {
         let Some(take) = self.takes.by_number.get_mut(&number) else { return };
         take.is_decided = false;
         take.caller = open.caller;
-        take.is_orphan |= open.is_orphan;
     }
 
     /// What one came to is lost with its session.
@@ -546,3 +545,6 @@ impl Host {
 fn as_registration(wanted: &Wanted) -> Wish {
     Wish::Register { actor: Some(wanted.actor), kind: wanted.kind, meta: None }
 }
+
+#[cfg(test)]
+mod tests;

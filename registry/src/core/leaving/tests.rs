@@ -138,3 +138,37 @@ fn one_that_fails_while_its_session_is_closed_closes_it_once() {
     assert_eq!(node.step(Input::Failed), []);
     assert_eq!(node.step(Input::Closed), [Effect::Part]);
 }
+
+#[test]
+fn what_comes_at_another_time_than_its_own_changes_nothing() {
+    let mut node = Node::with(&["x"]);
+    for early in
+        [Input::Parted, Input::Closed, Input::Left(registry("x")), Input::Dropped(registry("x"), true)]
+    {
+        assert_eq!(node.step(early), []);
+    }
+    assert!(!node.core.has_begun() && !node.core.is_closing());
+    node.step(Input::Leave(1));
+    assert_eq!(node.step(Input::Leave(2)), [], "it leaves already");
+    node.step(Input::Ended);
+    node.step(Input::Drained(registry("x"), Drained::Alone));
+    assert_eq!(node.step(Input::Dropped(registry("x"), false)), [Effect::Close]);
+    assert!(node.core.is_closing());
+    assert_eq!(node.step(Input::Parted), [], "too early");
+    assert_eq!(node.step(Input::Closed), [Effect::Part]);
+    assert_eq!(node.step(Input::Failed), [], "its session is closed already");
+    assert_eq!(node.step(Input::Parted), [Effect::Left(vec![1, 2])]);
+}
+
+#[test]
+fn each_queue_is_waited_for_from_when_its_member_has_dropped_its_names() {
+    let mut node = Node::saying(&["x", "y", "z"]);
+    for (name, seconds) in [("x", 100), ("y", 101), ("z", 102)] {
+        node.now = at(seconds);
+        assert_eq!(node.step(Input::Dropped(registry(name), true)), []);
+    }
+    assert_eq!(node.core.wakes_at(), Some(at(102)), "the first that is late");
+    assert_eq!(node.step(Input::Left(registry("z"))), []);
+    node.now = at(103);
+    assert_eq!(node.step(Input::Wake), [Effect::Close]);
+}

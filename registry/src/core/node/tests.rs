@@ -296,3 +296,15 @@ fn a_registry_hears_what_its_node_may_do_before_it_joins_and_at_each_change() {
     let again = told(node.step(NodeInput::Permits(all.clone())));
     assert_eq!(again, [both("x", all.clone()), both("y", all)].concat());
 }
+
+#[test]
+fn the_session_hears_what_registries_say_in_the_order_in_which_they_say_it() {
+    let mut node = Node::new();
+    for leads in [true, false] {
+        node.step(NodeInput::Tells(registry("x"), session::Input::Leads(leads)));
+    }
+    let mut take = || node.core.take();
+    assert_eq!(take(), Some(session::Input::Leads(true)));
+    assert_eq!(take(), Some(session::Input::Leads(false)));
+    assert_eq!(take(), None);
+}

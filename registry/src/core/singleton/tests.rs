@@ -7,7 +7,7 @@ use callsign_store::Time;
 use super::{
     ChildId,
     ChildKind::{self, Follower, Leader},
-    Core, Effect, Input, Restarts,
+    Core, Effect, Happened, Input, Restarts,
 };
 
 const BUDGET: Duration = Duration::from_secs(2);
@@ -196,4 +196,111 @@ fn at_most_one_child_is_there_whatever_comes_in_which_order() {
         }
         assert!(effects.contains(&Effect::Over), "seed {seed}: {effects:?}");
     }
+}
+
+#[test]
+fn each_step_of_a_child_is_told_and_whoever_waits_for_a_term_is_answered_once() {
+    let mut run = Run::new(1, false);
+    let kind = Leader;
+    let why = || "x".to_owned();
+    let starts = |id, restart| Effect::Start { id, kind, restart };
+    let runs = |restart| Effect::Tell(Happened::Started { kind, restart });
+    let exited = || Effect::Tell(Happened::Exited { kind, why: why() });
+    let not_started = || Effect::Tell(Happened::NotStarted { kind, why: why() });
+    let given_up = || [Effect::Tell(Happened::GivenUp { kind, why: why() }), Effect::GiveUp { why: why() }];
+    assert_eq!(run.step(0, Input::Follow), [], "there is no other child");
+    assert_eq!(run.step(0, Input::Lead), [starts(1, 0)]);
+    let of_another = [
+        Input::Started { id: 2 },
+        Input::Down { id: 2, why: why() },
+        Input::Unreachable { id: 2, why: why() },
+        Input::Unreachable { id: 1, why: why() },
+    ];
+    for input in of_another {
+        assert_eq!(run.step(0, input.clone()), [], "{input:?}: of another child, or too early");
+    }
+    assert_eq!(run.step(0, Input::Started { id: 1 }), [runs(0), Effect::Led(Ok(()))]);
+    assert_eq!(run.step(0, Input::Started { id: 1 }), [], "again");
+    assert_eq!(run.step(10, Input::Lead), [Effect::Led(Ok(()))], "it runs already");
+    assert_eq!(run.down(1000, 1), [exited(), starts(2, 1)]);
+    // One that is started again and does not start has used a restart up.
+    let end = given_up();
+    assert_eq!(run.down(2000, 2), [&[not_started()][..], &end].concat());
+    assert_eq!(run.step(2000, Input::Lead), [], "it has given up");
+    assert_eq!(run.step(2000, Input::Rest { budget: BUDGET }), [Effect::Rested]);
+    assert_eq!(run.step(3000, Input::Lead), [starts(3, 0)]);
+    assert_eq!(run.down(3000, 3), [not_started(), Effect::Led(Err(why()))]);
+    assert_eq!(run.step(3000, Input::Lead), [starts(4, 0)]);
+    run.step(3000, Input::Started { id: 4 });
+    assert_eq!(run.step(3001, Input::Unreachable { id: 4, why: why() }), end);
+    assert_eq!(run.step(3002, Input::Unreachable { id: 5, why: why() }), []);
+}
+
+#[test]
+fn a_child_that_is_to_end_is_told_to_until_it_is_down_or_killed_and_the_earliest_time_counts() {
+    let mut run = Run::new(3, false);
+    let id = run.leading();
+    let (kind, took) = (Leader, Duration::from_secs(1));
+    let rest = |seconds| Input::Rest { budget: Duration::from_secs(seconds) };
+    assert_eq!(run.core.wakes_at(), None);
+    assert_eq!(run.step(1000, rest(9)), [Effect::Stop { id, budget: Duration::from_secs(9) }]);
+    assert_eq!(run.core.wakes_at(), Some(at(10_000)));
+    assert_eq!(run.step(1000, rest(1)), []);
+    assert_eq!(run.step(1000, rest(5)), []);
+    assert_eq!(run.core.wakes_at(), Some(at(2000)));
+    // It said late that it runs: it may have missed the first time.
+    let again = Effect::Stop { id, budget: Duration::from_millis(500) };
+    assert_eq!(run.step(1500, Input::Started { id }), [again]);
+    assert_eq!(run.step(1999, Input::Wake), []);
+    let killed = [Effect::Kill { id }, Effect::Tell(Happened::Aborted { kind, took })];
+    assert_eq!(run.step(2000, Input::Wake), killed);
+    assert_eq!((run.core.wakes_at(), run.step(2001, Input::Wake)), (None, vec![]), "once");
+    assert_eq!(run.step(2001, Input::Started { id }), [Effect::Kill { id }]);
+    let stopped = Effect::Tell(Happened::Stopped { kind, took: 2 * took });
+    assert_eq!(run.down(3000, id), [stopped, Effect::Rested]);
+
+    // At once, though nobody was gentle before.
+    let mut run = Run::new(3, false);
+    let id = run.leading();
+    let aborted = Effect::Tell(Happened::Aborted { kind, took: Duration::ZERO });
+    let all = [Effect::Stop { id, budget: Duration::ZERO }, Effect::Kill { id }, aborted];
+    assert_eq!(run.step(1000, Input::Abort), all);
+}
+
+#[test]
+fn a_follower_child_keeps_nobody_waiting_and_is_started_again_without_an_end_of_a_term() {
+    let mut run = Run::new(1, true);
+    let (kind, why) = (Follower, "x".to_owned());
+    let starts = |id, restart| Effect::Start { id, kind, restart };
+    let runs = |restart| Effect::Tell(Happened::Started { kind, restart });
+    let not_started = Effect::Tell(Happened::NotStarted { kind, why: why.clone() });
+    assert_eq!(run.step(0, Input::Follow), [starts(1, 0)]);
+    assert_eq!(run.down(0, 1), [not_started, starts(2, 1)]);
+    assert_eq!(run.step(0, Input::Started { id: 2 }), [runs(1)]);
+    let stop = Effect::Stop { id: 2, budget: BUDGET };
+    assert_eq!(run.step(0, Input::Rest { budget: BUDGET }), [Effect::Rested, stop]);
+    let stopped = Effect::Tell(Happened::Stopped { kind, took: Duration::ZERO });
+    assert_eq!(run.down(0, 2), [stopped]);
+    assert_eq!(run.step(0, Input::Follow), [starts(3, 0)]);
+    let exited = Effect::Tell(Happened::Exited { kind, why: why.clone() });
+    run.step(0, Input::Started { id: 3 });
+    assert_eq!(run.down(1, 3), [exited.clone(), starts(4, 1)]);
+    run.step(1, Input::Started { id: 4 });
+    let given_up = Effect::Tell(Happened::GivenUp { kind, why });
+    assert_eq!(run.down(2, 4), [exited, given_up], "and no term is given up");
+}
+
+#[test]
+fn nothing_is_started_once_the_supervisor_ends() {
+    let mut run = Run::new(3, true);
+    assert_eq!(run.step(0, Input::End { budget: BUDGET }), [Effect::Over]);
+    assert_eq!(run.step(0, Input::Lead), [Effect::Over]);
+    assert_eq!(run.step(0, Input::Follow), [Effect::Over]);
+    let mut run = Run::new(3, true);
+    let id = run.leading();
+    assert_eq!(run.step(0, Input::End { budget: BUDGET }), [Effect::Stop { id, budget: BUDGET }]);
+    assert_eq!(run.core.wakes_at(), Some(at(2000)));
+    assert_eq!(run.step(0, Input::Lead), []);
+    let stopped = Effect::Tell(Happened::Stopped { kind: Leader, took: Duration::ZERO });
+    assert_eq!(run.down(0, id), [stopped, Effect::Over]);
 }
