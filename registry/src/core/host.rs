@@ -590,3 +590,6 @@ fn not_held(name: &Name, row: Option<&Row>) -> Answer {
     let holder = row.map(Row::entry);
     Answer::Unregistered(Err(UnregisterError::NotHeldHere { name: name.to_string(), holder }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,3 +61,43 @@ impl Asking {
         self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use callsign_store::ids::Position;
+    use callsign_transport::Kind;
+
+    use super::*;
+    use crate::core::meta::Meta;
+
+    #[test]
+    fn registrations_are_found_by_their_actors_until_they_end() {
+        let meta = || Some(Meta::new(&7).unwrap());
+        let (kind, position) = (Kind(7), Position(1));
+        let wishes = [
+            Wish::Register { actor: Some(5), kind, meta: meta() },
+            Wish::Register { actor: Some(5), kind, meta: None },
+            Wish::Bind { position, actor: 6, meta: meta() },
+            Wish::Register { actor: None, kind, meta: None },
+            Wish::Update { position, revision: None, meta: meta() },
+        ];
+        let mut asking = Asking::default();
+        let numbered = || (1..).map(RequestNumber).zip(&wishes);
+        numbered().for_each(|(number, wish)| asking.begins(wish, number));
+        let of = |asking: &Asking, actor, behind| {
+            asking.numbers_of(actor, RequestNumber(behind)).map(|number| number.0).collect::<Vec<_>>()
+        };
+        assert_eq!((of(&asking, 5, 0), of(&asking, 5, 1), of(&asking, 6, 0)), (vec![1, 2], vec![2], vec![3]));
+        let is_for = |asking: &Asking| [5, 6, 7].map(|actor| asking.is_for(actor));
+        assert_eq!((asking.bytes(), is_for(&asking)), (3, [true, true, false]));
+        for (number, wish) in numbered().take(3) {
+            asking.ends(wish, number);
+            assert_eq!(asking.is_for(5), number.0 < 2);
+        }
+        assert!(!asking.is_empty() && !asking.is_for(6), "an actor is yet to be started");
+        asking.ends(&wishes[3], RequestNumber(4));
+        assert!(asking.is_empty(), "nothing is registered");
+        asking.ends(&wishes[4], RequestNumber(5));
+        assert_eq!(asking, Asking::default());
+    }
+}

@@ -78,3 +78,38 @@ impl AllDecided {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::message::Wish;
+
+    #[test]
+    fn grants_come_first_if_they_may_and_nothing_comes_before_its_position() {
+        let mut decided = AllDecided::default();
+        let grant = |position| Verdict::Updated { revision: Position(position) };
+        for (number, position, verdict) in [
+            (1, 0, Verdict::Gone),
+            (2, 5, Verdict::Released),
+            (3, 6, Verdict::Gone),
+            (4, 0, grant(0)),
+            (5, 5, grant(5)),
+            (6, 6, grant(6)),
+        ] {
+            let wish = Wish::Update { position: Position(1), revision: None, meta: None };
+            let (open, position) = (Box::new(Open::of(wish)), Position(position));
+            decided.insert(RequestNumber(number), Decided { open, verdict, position });
+        }
+        let mut due = |with_grants| {
+            let due = decided.take_due(Position(5), with_grants);
+            due.into_iter().map(|(number, _)| number.0).collect::<Vec<_>>()
+        };
+        assert_eq!(due(false), [1, 2]);
+        assert_eq!(due(true), [4, 5]);
+        assert_eq!(due(true), [0; 0]);
+        assert_eq!((decided.len(), decided.is_empty()), (2, false));
+        let left = [decided.pop(), decided.pop(), decided.pop()];
+        assert_eq!(left.map(|one| one.map(|(number, _)| number.0)), [Some(3), Some(6), None]);
+        assert_eq!(decided, AllDecided::default());
+    }
+}

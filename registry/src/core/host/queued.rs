@@ -174,7 +174,11 @@ mod tests {
     use callsign_store::Time;
 
     use super::*;
-    use crate::core::input::CallId;
+    use crate::core::{
+        host::OnTake,
+        input::{CallId, OnLapse},
+        meta::Meta,
+    };
 
     fn call(id: u64) -> Queued {
         let caller = Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1));
@@ -197,5 +201,32 @@ mod tests {
         assert_eq!((queues.count(), queues.is_waiting(&x), queues.is_waiting(&y)), (2, true, false));
         assert_eq!([queues.pop(&x), queues.pop(&x), queues.pop(&x)], [Some(call(1)), Some(call(4)), None]);
         assert!(queues.is_empty() && queues.count() == 0);
+    }
+    #[test]
+    fn those_who_ask_for_names_are_taken_about_so_many_at_a_time_and_others_wait_on() {
+        let caller = |id| Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1));
+        let registrant = || Registrant {
+            actor: 5,
+            kind: callsign_transport::Kind(7),
+            on_lapse: OnLapse::Stop,
+            on_take: OnTake::Refuse,
+            meta: Some(Meta::new(&7).unwrap()),
+        };
+        let asks = |id| Queued::Register { caller: caller(id), registrant: registrant() };
+        let mut queues = Queues::default();
+        for (id, name) in (1..).zip(["v", "v", "w", "x", "x", "y", "z"]) {
+            queues.push(name.into(), if id == 5 || id == 6 { call(id) } else { asks(id) });
+        }
+        assert_eq!((queues.count(), queues.bytes()), (7, 5));
+        let (taken, last) = queues.take_registers(None, 3);
+        assert_eq!((taken, last.as_deref()), (vec![asks(1), asks(2), asks(3)], Some("w")));
+        assert_eq!((queues.count(), queues.bytes(), queues.is_waiting(&"w".into())), (4, 2, false));
+        let (taken, last) = queues.take_registers(Some(&"w".into()), 1);
+        assert_eq!((taken, last.as_deref()), (vec![asks(4)], Some("x")));
+        let (taken, last) = queues.take_registers(Some(&"x".into()), 9);
+        assert_eq!((taken, last), (vec![asks(7)], None));
+        let left = [queues.pop_any(), queues.pop_any(), queues.pop_any()];
+        assert_eq!(left, [Some(("x".into(), call(5))), Some(("y".into(), call(6))), None]);
+        assert_eq!(queues, Queues::default());
     }
 }

@@ -7,13 +7,15 @@ use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position, Session
 
 use super::{super::OnTake, *};
 use crate::core::{
-    host::{Caller, Registrant, Surroundings, Verdict},
+    host::{Caller, Change, Registrant, Surroundings, Verdict},
     input::CallId,
     log::{BatchBuilder, Op},
     message::{Message, Request},
     replica::Applied,
     table::Row,
 };
+
+mod ends;
 
 fn granted() -> Verdict {
     Verdict::Granted { token: Position(7), revision: Position(7) }
@@ -94,9 +96,14 @@ impl Alone {
 
     /// These actors hold a name each, which is called as they are. The claims are the calls 1, 2, ...
     fn holding(names: &[(&str, u64)], on_lapse: OnLapse) -> Self {
+        let all: Vec<_> = names.iter().map(|(name, actor)| (*name, *actor, on_lapse)).collect();
+        Self::holding_each(&all)
+    }
+
+    fn holding_each(names: &[(&str, u64, OnLapse)]) -> Self {
         let mut alone = Self::new();
-        for (name, actor) in names {
-            alone.register(name, *actor, on_lapse);
+        for (name, actor, on_lapse) in names {
+            alone.register(name, *actor, *on_lapse);
         }
         let granted = alone.flush().into_iter().map(|number| (number, granted()));
         let granted: Vec<_> = granted.collect();
@@ -259,9 +266,10 @@ fn while_claims_end_nothing_is_granted_and_what_a_lost_log_decided_is_asked_agai
 
 #[test]
 fn all_claims_end_when_the_log_says_that_the_session_is_gone() {
-    for (gone, left) in [(session(1), 0), (session(9), 3)] {
+    for (own_gone, left) in [(vec![session(1)], 0), (vec![session(9)], 3), (vec![session(9), session(1)], 0)]
+    {
         let mut alone = Alone::holding(&THREE, OnLapse::Suspend);
-        let applied = Applied { own_gone: vec![gone], ..Applied::default() };
+        let applied = Applied { own_gone, ..Applied::default() };
         alone.host.on_applied(&applied, &mut Vec::new());
         alone.slices();
         assert_eq!(alone.host.claims().len(), left);
@@ -301,19 +309,8 @@ fn differing() -> Alone {
     }
     let granted = alone.flush().into_iter().map(|number| (number, granted())).collect::<Vec<_>>();
     alone.host.on_verdicts(Epoch(1), &session(1), Position(7), granted);
-    let at = |position| LogEnd { position: Position(position), nonce: Nonce(position) };
-    alone.replica.base_on_nothing();
-    alone.replica.skip_to(at(6));
-    for (position, names) in [(7, &["x", "w", "n"][..]), (8, &["y"])] {
-        let mut builder = BatchBuilder::default();
-        let index = builder.session(&Arc::new(session(1)));
-        for name in names {
-            let (name, request, kind) = ((*name).into(), RequestNumber(1), Kind(1));
-            builder.push(Op::Register { name, session: index, request, actor: Some(5), kind, meta: None });
-        }
-        let batch = builder.build(Epoch(1), Nonce(position), at(position - 1), Position(position));
-        alone.replica.apply(&batch);
-    }
+    alone.logs(7, &["x", "w", "n"]);
+    alone.logs(8, &["y"]);
     alone.register("n", 9, OnLapse::Suspend);
     alone.flush();
     let (now, mut effects) = (alone.now(), Vec::new());
@@ -323,6 +320,23 @@ fn differing() -> Alone {
 }
 
 impl Alone {
+    /// The log has these names of this session at this position.
+    fn logs(&mut self, position: u64, names: &[&str]) {
+        let at = |position| LogEnd { position: Position(position), nonce: Nonce(position) };
+        if !self.replica.is_based() {
+            self.replica.base_on_nothing();
+            self.replica.skip_to(at(position - 1));
+        }
+        let mut builder = BatchBuilder::default();
+        let index = builder.session(&Arc::new(session(1)));
+        for name in names {
+            let (name, request, kind) = ((*name).into(), RequestNumber(1), Kind(1));
+            builder.push(Op::Register { name, session: index, request, actor: Some(5), kind, meta: None });
+        }
+        let batch = builder.build(Epoch(1), Nonce(position), at(position - 1), Position(position));
+        self.replica.apply(&batch);
+    }
+
     fn compare_at(&mut self, millis: u64) {
         self.host.compare(Time(Duration::from_millis(millis)), &self.replica);
     }
@@ -401,4 +415,55 @@ fn who_has_waited_too_long_is_told_once_some_at_a_time_at_each_stage() {
     let mut effects = Vec::new();
     alone.host.on_wake(late, 2, around, &alone.replica, &mut effects);
     assert_eq!(effects, [], "nobody is told again");
+
+fn what_claims_and_log_differ_in_is_looked_into_when_they_have_differed_for_a_second_without_a_break() {
+    let mut alone = Alone::new();
+    for millis in [1000, 2000, 3000] {
+        alone.compare_at(millis);
+        assert!(!alone.host.is_busy(), "both are empty");
+    }
+    let as_held = alone.replica.clone();
+    alone.logs(7, &["v"]);
+    alone.compare_at(4000);
+    let differs = std::mem::replace(&mut alone.replica, as_held);
+    alone.compare_at(4500);
+    alone.replica = differs;
+    alone.compare_at(5200);
+    assert!(!alone.host.is_busy(), "they were the same meanwhile");
+    alone.compare_at(6200);
+    assert_eq!(alone.slices().concat(), [Effect::Event(Event::Orphan { name: "v".into() })]);
+    // The next difference has to last for as long.
+    alone.logs(8, &["u"]);
+    alone.compare_at(6300);
+    assert!(!alone.host.is_busy());
+    alone.compare_at(7300);
+    assert_eq!(alone.slices().concat(), [Effect::Event(Event::Orphan { name: "u".into() })]);
+}
+
+#[test]
+fn what_is_under_way_is_left_out_on_both_sides_unless_it_is_too_much_to_look_at() {
+    let mut alone = Alone::holding(&[("x", 5)], OnLapse::Suspend);
+    alone.logs(7, &["x", "n"]);
+    alone.register("n", 9, OnLapse::Suspend);
+    let caller = Caller::new(alone.now().time, CallId(3), Duration::from_secs(5));
+    let change = Change { token: Position(7), revision: None, meta: None };
+    alone.host.update(alone.now(), caller, "x".into(), change, &alone.replica, &mut Vec::new());
+    alone.compare_at(1000);
+    alone.compare_at(2000);
+    assert!(!alone.host.is_busy());
+
+    let mut alone = Alone::new();
+    alone.logs(7, &["v"]);
+    for nth in 0..8192 {
+        alone.register(&format!("n{nth}"), nth, OnLapse::Stop);
+    }
+    alone.compare_at(1000);
+    alone.compare_at(2000);
+    assert!(alone.host.is_busy());
+    alone.slices();
+    alone.register("n", 9000, OnLapse::Stop);
+    alone.logs(8, &["u"]);
+    alone.compare_at(3000);
+    alone.compare_at(4000);
+    assert!(!alone.host.is_busy(), "nobody looks at so many");
 }

@@ -421,3 +421,129 @@ fn a_caller_is_told_what_the_leader_says_before_the_log_does() {
     let gone = said(Verdict::Gone);
     assert!(matches!(gone, Err(OfferError::Unknown { .. })), "{gone:?}");
 }
+
+impl Holder {
+    /// What this node says when a caller wants a name to go to a node, and when it is asked again later.
+    fn called(&mut self, nth: usize, to: &str) -> Vec<Effect> {
+        let caller = Caller::new(self.now.time, CallId(9), WAIT);
+        self.host.offer(caller, name(nth), node(to));
+        assert!(self.host.has_offers());
+        self.goes_on()
+    }
+
+    fn goes_on(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.host.proceed_offers(self.now, &self.targets, &self.replica, &mut effects);
+        effects
+    }
+
+    /// Node b asks for the first name, and this one consents.
+    fn is_asked(&mut self) {
+        let (taker, holder) = (Taker { session: session("b"), number: RequestNumber(3) }, session("a"));
+        let (name, token, kind) = (name(0), Position(1), Kind(7));
+        let asked = self.hears("b", Taking::Ask { taker, holder, name, token, actor: 9, kind });
+        assert!(matches!(asked[..], [Effect::Suspend { .. }, Effect::Give { .. }]), "{asked:?}");
+    }
+}
+
+fn answered(result: Result<Position, OfferError>) -> [Effect; 1] {
+    [Effect::Answer { call: CallId(9), answer: Answer::Offered(result) }]
+}
+
+#[test]
+fn a_caller_is_told_at_once_why_a_name_is_not_offered() {
+    let mut holder = Holder::new(3);
+    let position = Position(1);
+    for (nth, actor, on_take) in [(3, None, OnTake::Give), (4, Some(4), OnTake::Refuse)] {
+        let (id, kind, on_lapse) = (CallId(4), Kind(7), OnLapse::Stop);
+        let claim = Claim { id, actor, kind, position, revision: position, on_lapse, on_take };
+        holder.host.claim(name(nth), claim);
+    }
+    assert!(!holder.host.has_offers() && !holder.host.is_waiting(), "it does not drain");
+    let text = |nth| name(nth).to_string();
+    let busy = |nth| answered(Err(OfferError::Busy { name: text(nth) }));
+    let not_held = OfferError::NotHeldHere { name: text(9), holder: None };
+    assert_eq!(holder.called(9, "b"), answered(Err(not_held)));
+    assert_eq!(holder.called(3, "b"), busy(3), "it is being started");
+    assert_eq!(holder.called(4, "b"), answered(Err(OfferError::NotGiven { name: text(4) })));
+    assert_eq!(holder.called(0, "a"), answered(Ok(position)), "it is there");
+    let not_ready = OfferError::NotReady { name: text(0), node: node("z") };
+    assert_eq!(holder.called(0, "z"), answered(Err(not_ready)));
+    assert_eq!(holder.called(0, "b").len(), 1);
+    assert_eq!(holder.called(0, "c"), busy(0), "it is out");
+    let caller = Caller::new(holder.now.time, CallId(8), WAIT);
+    let change = Change { token: position, revision: None, meta: None };
+    holder.host.update(holder.now, caller, name(1), change, &holder.replica, &mut Vec::new());
+    assert_eq!(holder.called(1, "b"), busy(1), "something is undecided");
+    assert!(!holder.host.wants_a_turn());
+    holder.host.on_actor_ended(99);
+    assert!(holder.host.wants_a_turn());
+    assert_eq!(holder.called(2, "b"), [], "it waits for its turn");
+    let trusted = holder.now.trusted.take();
+    assert_eq!(holder.goes_on(), []);
+    holder.waits(WAIT);
+    assert_eq!(holder.goes_on().len(), 2, "and no longer than it may");
+    holder.settle();
+    assert_eq!(holder.called(2, "b"), answered(Err(OfferError::Lapsed)));
+    holder.now.trusted = trusted;
+    assert!(!holder.host.has_offers());
+}
+
+#[test]
+fn a_caller_is_told_what_the_node_did_or_that_nobody_knows() {
+    let text = || name(0).to_string();
+    let mut holder = called();
+    holder.declines("b", 1, failed());
+    let declined = OfferError::Declined { name: text(), node: node("b"), why: failed() };
+    assert_eq!(holder.goes_on(), answered(Err(declined)));
+    assert_eq!(holder.goes_on(), [], "once");
+    let silent = || OfferError::Silent { name: text(), node: node("b"), waited: SILENT_AFTER };
+    let mut holder = called();
+    holder.waits(SILENT_AFTER);
+    assert_eq!(holder.goes_on(), answered(Err(silent())));
+    let mut holder = called();
+    holder.targets.clear();
+    assert_eq!(holder.goes_on(), answered(Err(silent())));
+    // The name is on its way for longer than the caller waits.
+    let mut holder = called();
+    holder.is_asked();
+    holder.waits(Duration::from_millis(4999));
+    assert_eq!(holder.goes_on(), []);
+    holder.waits(Duration::from_millis(1));
+    let unknown = OfferError::Unknown { name: text(), waited: WAIT };
+    assert_eq!(holder.goes_on(), answered(Err(unknown)));
+    assert!(!holder.host.has_offers());
+    // When the drain is over, a caller waits as before.
+    let mut holder = called();
+    holder.host.begin_offers();
+    holder.host.end_offers();
+    holder.waits(SILENT_AFTER);
+    assert_eq!(holder.goes_on(), answered(Err(silent())));
+}
+
+#[test]
+fn a_node_whose_hand_over_has_failed_has_as_much_time_as_before_to_say_more() {
+    let mut holder = Holder::draining(1);
+    assert_eq!(holder.offers(), [offer("b", 1, 0)]);
+    holder.is_asked();
+    holder.waits(3 * SILENT_AFTER);
+    assert_eq!(holder.offers(), []);
+    let (given, said) = ((name(0), 1), Err("not now".to_owned()));
+    holder.host.on_given(holder.now, given, said, &holder.replica, &mut Vec::new());
+    assert_eq!(holder.offers(), []);
+    holder.waits(SILENT_AFTER);
+    assert_eq!(holder.offers(), [offer("c", 2, 0)]);
+}
+
+#[test]
+fn nothing_is_left_to_be_done_at_once_when_the_drain_is_over() {
+    let mut holder = Holder::draining(3000);
+    holder.targets.pop();
+    for (to, number, _) in holder.offers() {
+        holder.declines(&to, number, Decline::NoReceiver);
+    }
+    holder.offers();
+    assert!(holder.host.wants_a_turn());
+    holder.host.end_offers();
+    assert!(!holder.host.wants_a_turn() && !holder.host.is_waiting());
+}

@@ -46,12 +46,15 @@ impl Alone {
     }
 
     fn start(&mut self, call: u64) -> Vec<Effect> {
+        self.start_of(call, "x", OnLapse::Stop, None)
+    }
+
+    fn start_of(&mut self, call: u64, name: &str, on_lapse: OnLapse, meta: Option<Meta>) -> Vec<Effect> {
         let (wait, time, mut effects) = (Duration::from_secs(5), self.now.time, Vec::new());
-        let (kind, on_lapse, until) = (Kind(7), OnLapse::Stop, time + Duration::from_secs(20));
-        let starter =
-            Starter { kind, on_lapse, on_take: OnTake::default(), meta: None, limit: LIMIT, wait, until };
+        let (kind, until) = (Kind(7), time + Duration::from_secs(20));
+        let starter = Starter { kind, on_lapse, on_take: OnTake::default(), meta, limit: LIMIT, wait, until };
         let caller = Caller::new(time, CallId(call), wait);
-        self.host.start(self.now, caller, "x".into(), starter, &self.replica, &mut effects);
+        self.host.start(self.now, caller, name.into(), starter, &self.replica, &mut effects);
         effects
     }
 
@@ -89,8 +92,12 @@ impl Alone {
 
     /// A name is taken at the next position, and its actor is being started.
     fn starting(&mut self, node: &str, request: u64) -> Vec<Effect> {
+        self.starting_of("x", node, request)
+    }
+
+    fn starting_of(&mut self, name: &str, node: &str, request: u64) -> Vec<Effect> {
         let (session, request, kind, meta) = (0, RequestNumber(request), Kind(7), None);
-        self.apply(node, Op::Register { name: "x".into(), session, request, actor: None, kind, meta })
+        self.apply(node, Op::Register { name: name.into(), session, request, actor: None, kind, meta })
     }
 
     fn settle(&mut self) -> Vec<Effect> {
@@ -210,6 +217,16 @@ fn what_the_log_does_not_have_is_not_bound_and_its_actor_is_stopped() {
     let answer = Answer::Started(Err(NotStarted::Lost));
     assert_eq!(told.last(), Some(&Effect::Answer { call: CallId(1), answer }));
     assert!(alone.host.claims().is_empty());
+    assert_eq!((alone.flush(), alone.host.is_waiting()), (vec![], false));
+    // The log says so before the leader does.
+    let (mut alone, number) = Alone::binding();
+    let why = GivenUp::Unregistered;
+    let told = alone.apply("a", Op::Unregister { name: "x".into(), position: Position(1), why });
+    assert_eq!(told[..2], [Effect::Flag { claim: CallId(1) }, Effect::Stop { actor: 5 }]);
+    let answer = Effect::Answer { call: CallId(1), answer: Answer::Started(Err(NotStarted::Lost)) };
+    let told = alone.decided(number, Verdict::NotHeld { holder: None });
+    assert_eq!(told, [Effect::Unwatch { actor: 5 }, answer], "it is watched until it is not asked for");
+    assert_eq!(alone.flush(), []);
 }
 
 #[test]
@@ -364,4 +381,153 @@ fn what_is_being_started_here_is_taken_and_cannot_be_given_up_or_changed() {
     assert!(effects.len() == 2 && effects.iter().all(no), "{effects:?}");
     assert_eq!(alone.flush(), []);
     assert!(matches!(alone.host.starts.running.get("x"), Some(Running { claim: CallId(1), .. })));
+}
+
+/// Starts of x, y and z run, by the calls 1 to 3.
+fn running_three() -> Alone {
+    let mut alone = Alone::new();
+    for (call, name) in (1..).zip(["x", "y", "z"]) {
+        assert_eq!(alone.start_of(call, name, OnLapse::Stop, Some(Meta::new(&7).unwrap())), []);
+        let number = alone.flush()[0].number;
+        alone.starting_of(name, "a", number.0);
+        assert_eq!(alone.decided(number, granted(call, call)).len(), 1);
+    }
+    assert_eq!((alone.host.starts.count(), alone.host.starts.bytes()), (3, 3));
+    alone
+}
+
+#[test]
+fn all_starts_end_some_at_a_time_with_the_trust_the_session_or_the_log() {
+    let ended = |told: &[Effect]| {
+        let is_flag = |effect: &&Effect| matches!(effect, Effect::Flag { .. });
+        let is_refusal =
+            |effect: &&Effect| matches!(effect, Effect::Answer { answer: Answer::Started(Err(_)), .. });
+        (told.iter().filter(is_flag).count(), told.iter().filter(is_refusal).count())
+    };
+    for (ends, given_up) in [("trust", 3), ("session", 0), ("log", 0)] {
+        let mut alone = running_three();
+        match ends {
+            "trust" => alone.host.on_session_lapsed(session("a")),
+            "session" => alone.host.on_session_lost(alone.now.time),
+            _ => alone.host.drop_all_claims(&mut Vec::new()),
+        }
+        let mut effects = Vec::new();
+        alone.host.proceed(alone.now, 2, &alone.replica, &mut effects);
+        assert_eq!(ended(&effects), (2, 2), "{ends}");
+        effects.extend(alone.proceed());
+        assert_eq!(ended(&effects), (3, 3), "{ends}");
+        assert_eq!((alone.flush().len(), &alone.host.starts), (given_up, &Starts::default()));
+        assert_eq!(alone.host.claims_digest, 0);
+    }
+}
+
+#[test]
+fn all_who_wait_for_the_starts_of_a_node_look_again_when_it_is_gone() {
+    let mut alone = Alone::new();
+    for (call, name) in (1..).zip(["x", "y", "z"]) {
+        alone.starting_of(name, "b", call);
+        alone.start_of(call, name, OnLapse::Stop, Some(Meta::new(&7).unwrap()));
+        let number = alone.flush()[0].number;
+        let holder = alone.replica.row(name).unwrap().holder();
+        assert_eq!(alone.decided(number, Verdict::Taken { holder: Box::new(holder) }), []);
+    }
+    assert_eq!((alone.host.starts.count(), alone.host.starts.bytes()), (3, 3));
+    assert!(alone.host.is_waiting());
+    assert_eq!(alone.apply("b", Op::HostGone { session: 0 }), []);
+    assert_eq!((alone.flush().len(), &alone.host.starts), (3, &Starts::default()));
+    alone.host.many_changed();
+    assert!(!alone.host.is_busy(), "nobody waits for anything that may have changed");
+
+    // One that has waited for long enough is forgotten.
+    let mut alone = Alone::new();
+    alone.starting("b", 1);
+    alone.start_of(1, "x", OnLapse::Stop, Some(Meta::new(&7).unwrap()));
+    let number = alone.flush()[0].number;
+    let holder = alone.replica.row("x").unwrap().holder();
+    alone.decided(number, Verdict::Taken { holder: Box::new(holder) });
+    assert_eq!(alone.wake(Duration::from_millis(19_999)), []);
+    assert_eq!(alone.wake(Duration::from_millis(1)).len(), 2);
+    assert_eq!(alone.host.starts, Starts::default());
+}
+
+#[test]
+fn whoever_starts_what_is_held_is_told_who_holds_it_and_what_that_says_of_itself() {
+    let meta = || Some(Meta::new("eu").unwrap());
+    let theirs = |told: &[Effect], call| {
+        let [Effect::Forget { claim }, Effect::Answer { call: answered, answer }] = told else {
+            panic!("{told:?}")
+        };
+        assert_eq!((*claim, *answered), (CallId(call), CallId(call)));
+        let Answer::Started(Ok(StartedAs::Theirs(entry))) = answer else { panic!("{answer:?}") };
+        (entry.token, entry.actor, entry.raw_meta().cloned())
+    };
+    // By this node.
+    let (mut alone, number) = Alone::binding();
+    let bind = Op::Bind { name: "x".into(), position: Position(1), request: number, actor: 5, meta: meta() };
+    alone.apply("a", bind);
+    alone.decided(number, granted(1, 2));
+    assert_eq!(theirs(&alone.start(2), 2), (Position(1), Some(5), meta()));
+    // By another one: what the leader says, or more, if the replica has that registration.
+    let op = |request, meta| {
+        let (session, request, kind) = (0, RequestNumber(request), Kind(7));
+        Op::Register { name: "x".into(), session, request, actor: Some(9), kind, meta }
+    };
+    for is_another in [false, true] {
+        let mut alone = Alone::new();
+        alone.apply("b", op(1, meta()));
+        alone.start(1);
+        let number = alone.flush()[0].number;
+        let mut holder = alone.replica.row("x").unwrap().holder();
+        if is_another {
+            holder.token = Position(7);
+        }
+        let told = alone.decided(number, Verdict::Taken { holder: Box::new(holder) });
+        let (token, meta) = if is_another { (Position(7), None) } else { (Position(1), meta()) };
+        assert_eq!(theirs(&told, 1), (token, Some(9), meta));
+    }
+}
+
+#[test]
+fn a_start_waits_for_its_turn_and_what_another_one_brings_is_stopped() {
+    let mut alone = Alone::new();
+    alone.host.on_actor_ended(99);
+    assert_eq!((alone.start(1), alone.flush()), (vec![], vec![]));
+    assert_eq!((alone.proceed(), alone.flush().len()), (vec![], 1));
+
+    let mut alone = Alone::running();
+    let mut effects = Vec::new();
+    alone.host.on_start_ended(alone.now, "x".into(), CallId(9), brought(5), &mut effects);
+    assert_eq!(effects, [Effect::Stop { actor: 5 }]);
+    assert!(alone.host.is_waiting());
+    // An actor that holds a name already is watched.
+    alone.apply("b", Op::Open);
+    let claim = Claim {
+        id: CallId(2),
+        actor: Some(6),
+        kind: Kind(7),
+        position: Position(2),
+        revision: Position(2),
+        on_lapse: OnLapse::Stop,
+        on_take: OnTake::Refuse,
+    };
+    alone.host.claim("y".into(), claim);
+    assert_eq!(alone.ended(brought(6)), []);
+    assert_eq!(alone.flush().len(), 1);
+}
+
+#[test]
+fn an_actor_that_is_bound_while_its_node_leaves_is_told_that() {
+    let mut alone = Alone::new();
+    alone.start_of(1, "x", OnLapse::Suspend, None);
+    let number = alone.flush()[0].number;
+    alone.starting("a", number.0);
+    alone.decided(number, granted(1, 1));
+    alone.ended(brought(5));
+    let number = alone.flush()[0].number;
+    alone.host.turn_away(Vec::new());
+    let claims = || vec![CallId(1)];
+    let draining = || Effect::Notify { actor: 5, claims: claims(), notice: Notice::Draining };
+    alone.proceed();
+    let told = alone.decided(number, granted(1, 2));
+    assert_eq!(told[0], draining());
 }

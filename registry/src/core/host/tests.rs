@@ -1,0 +1,560 @@
+use callsign_store::ids::{Incarnation, Nonce, SessionNumber};
+
+use super::*;
+use crate::core::{
+    log::{BatchBuilder, Op},
+    message::MESSAGE_BYTES,
+};
+
+type Rows = BTreeMap<Name, Row>;
+
+const WAIT: Duration = Duration::from_secs(5);
+
+fn node(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+fn session(number: u64) -> SessionId {
+    SessionId { node: node("a"), incarnation: Incarnation(1), number: SessionNumber(number) }
+}
+
+/// A host of node a, which goes over two names at a time.
+struct Alone {
+    host: Host,
+    replica: Replica<Rows>,
+    now: Now,
+    is_synced: bool,
+    /// Whether somebody leads, and can be reached.
+    leads: (bool, bool),
+    wait: Duration,
+}
+
+impl Alone {
+    fn new() -> Self {
+        let mut replica = Replica::new(node("a"), Rows::new());
+        replica.base_on_nothing();
+        let now = Now { time: Time(Duration::from_secs(100)), trusted: Some(SessionNumber(1)) };
+        let host = Host::new();
+        let mut alone = Self { host, replica, now, is_synced: true, leads: (true, true), wait: WAIT };
+        alone.host.on_session_opened(session(1));
+        assert_eq!(alone.settle(), []);
+        alone
+    }
+
+    /// Actor 5 holds x under token 1, by call 1.
+    fn holding() -> Self {
+        let mut alone = Self::new();
+        assert_eq!(alone.register(1, 5, "x"), [Effect::Watch { actor: 5 }]);
+        let number = alone.asks_one();
+        alone.held("x", number);
+        assert_eq!(alone.decided(number, grant(1)), [registered(1, 1)]);
+        alone
+    }
+
+    fn settle(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while self.host.is_busy() {
+            self.host.proceed(self.now, 2, &self.replica, &mut effects);
+        }
+        self.host.settle(self.now, &self.replica, &mut effects);
+        effects
+    }
+
+    fn caller(&self, call: u64) -> Caller {
+        Caller::new(self.now.time, CallId(call), self.wait)
+    }
+
+    fn register(&mut self, call: u64, actor: u64, name: &str) -> Vec<Effect> {
+        self.register_with(call, actor, name, None)
+    }
+
+    fn register_with(&mut self, call: u64, actor: u64, name: &str, meta: Option<Meta>) -> Vec<Effect> {
+        let (caller, mut effects) = (self.caller(call), Vec::new());
+        let registrant = Registrant { meta, ..registrant(actor) };
+        self.host.register(self.now, caller, name.into(), registrant, &mut effects);
+        effects
+    }
+
+    fn start(&mut self, call: u64, name: &str, meta: Option<Meta>) -> Vec<Effect> {
+        let (caller, mut effects, wait) = (self.caller(call), Vec::new(), self.wait);
+        let (on_lapse, on_take, until) = (OnLapse::Stop, OnTake::Refuse, self.now.time + 2 * WAIT);
+        let starter = Starter { kind: Kind(7), on_lapse, on_take, meta, limit: WAIT, wait, until };
+        self.host.start(self.now, caller, name.into(), starter, &self.replica, &mut effects);
+        effects
+    }
+
+    fn unregister(&mut self, call: u64, name: &str, token: Option<u64>) -> Vec<Effect> {
+        let (caller, mut effects) = (self.caller(call), Vec::new());
+        self.host.unregister(caller, name.into(), token.map(Position), &self.replica, &mut effects);
+        effects
+    }
+
+    fn update(&mut self, call: u64, name: &str, token: u64) -> Vec<Effect> {
+        let (caller, mut effects) = (self.caller(call), Vec::new());
+        let change = Change { token: Position(token), revision: None, meta: None };
+        self.host.update(self.now, caller, name.into(), change, &self.replica, &mut effects);
+        effects
+    }
+
+    fn take(&mut self, call: u64, name: &str, token: u64) -> Vec<Effect> {
+        let (caller, mut effects, token) = (self.caller(call), Vec::new(), Position(token));
+        let (on_lapse, on_take) = (OnLapse::Stop, OnTake::Give);
+        let wanted = Wanted { token, actor: 50 + call, kind: Kind(7), on_lapse, on_take };
+        self.host.take(self.now, caller, name.into(), wanted, &self.replica, &mut effects);
+        effects
+    }
+
+    /// The messages to the leader.
+    fn messages(&mut self) -> Vec<Vec<Request>> {
+        let leader = node("l");
+        let leader = self.leads.1.then_some((Epoch(1), &leader));
+        let around = Surroundings { leader, is_synced: self.is_synced, has_leader: self.leads.0 };
+        let mut effects = Vec::new();
+        self.host.flush(self.now.time, around, &mut effects);
+        let sent = effects.into_iter().map(|effect| match effect {
+            Effect::Send { message: Message::Requests { requests, .. }, .. } => requests,
+            other => panic!("{other:?}"),
+        });
+        sent.collect()
+    }
+
+    fn asks(&mut self) -> Vec<Request> {
+        self.messages().concat()
+    }
+
+    fn asks_one(&mut self) -> RequestNumber {
+        let [Request { number, .. }] = self.asks()[..] else { panic!("it asks for one") };
+        number
+    }
+
+    fn wishes(&mut self) -> Vec<Wish> {
+        self.asks().into_iter().map(|request| request.wish).collect()
+    }
+
+    fn wake(&mut self, millis: u64) -> Vec<Effect> {
+        self.now.time = self.now.time + Duration::from_millis(millis);
+        let around = Surroundings { leader: None, is_synced: self.is_synced, has_leader: self.leads.0 };
+        let mut effects = Vec::new();
+        self.host.on_wake(self.now, around, &self.replica, &mut effects);
+        effects
+    }
+
+    fn apply(&mut self, op: Op) -> Vec<Effect> {
+        let mut builder = BatchBuilder::default();
+        builder.session(&Arc::new(session(1)));
+        builder.push(op);
+        let (prev, at) = (self.replica.end(), self.replica.position().next());
+        let applied = self.replica.apply(&builder.build(Epoch(1), Nonce(at.0), prev, at));
+        let mut effects = Vec::new();
+        self.host.on_applied(&applied, &mut effects);
+        effects.extend(self.settle());
+        effects
+    }
+
+    fn held(&mut self, name: &str, request: RequestNumber) {
+        let (kind, actor) = (Kind(7), Some(5));
+        let op = Op::Register { name: name.into(), session: 0, request, actor, kind, meta: None };
+        assert_eq!(self.apply(op), []);
+    }
+
+    fn decided(&mut self, number: RequestNumber, verdict: Verdict) -> Vec<Effect> {
+        let at = self.replica.position();
+        self.host.on_verdicts(Epoch(1), &session(1), at, vec![(number, verdict)]);
+        self.settle()
+    }
+}
+
+fn registrant(actor: u64) -> Registrant {
+    let (kind, on_lapse, on_take) = (Kind(7), OnLapse::Stop, OnTake::Give);
+    Registrant { actor, kind, on_lapse, on_take, meta: None }
+}
+
+fn grant(token: u64) -> Verdict {
+    Verdict::Granted { token: Position(token), revision: Position(token) }
+}
+
+fn answer(call: u64, answer: Answer) -> Effect {
+    Effect::Answer { call: CallId(call), answer }
+}
+
+fn registered(call: u64, token: u64) -> Effect {
+    let (token, session, claim) = (Position(token), SessionNumber(1), CallId(call));
+    answer(call, Answer::Registered(Ok(Granted { token, revision: token, session, claim })))
+}
+
+fn refused(call: u64, error: RegisterError) -> Effect {
+    answer(call, Answer::Registered(Err(error)))
+}
+
+fn not_started(call: u64, error: RegisterError) -> Effect {
+    answer(call, Answer::Started(Err(error.into())))
+}
+
+fn not_updated(call: u64, error: UpdateError) -> Effect {
+    answer(call, Answer::Updated(Err(error)))
+}
+
+fn pending(call: u64, waited: Duration) -> Effect {
+    answer(call, Answer::Unregistered(Err(UnregisterError::Pending { name: "x".into(), waited })))
+}
+
+fn unknown(waited: Duration) -> RegisterError {
+    RegisterError::Unknown { name: "x".into(), waited }
+}
+
+fn forget(call: u64) -> Effect {
+    Effect::Forget { claim: CallId(call) }
+}
+
+fn gives_up(position: u64, why: GivenUp) -> Wish {
+    Wish::Unregister { position: Position(position), why }
+}
+
+/// Metadata of so many bytes.
+fn meta(bytes: usize) -> Meta {
+    let meta = Meta::new(&"x".repeat(bytes - 3)).unwrap();
+    assert_eq!(meta.as_bytes().len(), bytes);
+    meta
+}
+
+#[test]
+fn what_is_undecided_is_asked_again_after_two_seconds_or_soon_if_it_was_not_sent() {
+    let mut alone = Alone::new();
+    alone.register(1, 5, "x");
+    assert_eq!(alone.asks_one(), RequestNumber(1));
+    assert_eq!((alone.wake(1999), alone.asks()), (vec![], vec![]));
+    assert_eq!((alone.wake(1), alone.asks_one()), (vec![], RequestNumber(1)));
+    alone.host.on_send_failed(alone.now.time);
+    assert_eq!((alone.wake(99), alone.asks()), (vec![], vec![]));
+    assert_eq!((alone.wake(1), alone.asks_one()), (vec![], RequestNumber(1)));
+    // It is decided while it waits to be asked again: then it is not.
+    alone.host.on_leader_linked();
+    assert_eq!(alone.decided(RequestNumber(1), grant(0)), [registered(1, 0)]);
+    assert_eq!(alone.asks(), []);
+}
+
+#[test]
+fn a_verdict_counts_for_its_session_and_in_the_epoch_that_was_asked_last() {
+    let mut alone = Alone::new();
+    alone.register(1, 5, "x");
+    let early = vec![(RequestNumber(1), grant(0))];
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(0), early.clone());
+    let number = alone.asks_one();
+    alone.host.on_verdicts(Epoch(2), &session(1), Position(0), early.clone());
+    alone.host.on_verdicts(Epoch(1), &session(2), Position(0), early);
+    assert_eq!(alone.settle(), []);
+    assert_eq!(alone.decided(number, grant(0)), [registered(1, 0)]);
+    assert_eq!(alone.decided(number, grant(0)), [], "once");
+}
+
+#[test]
+fn a_member_that_does_not_have_all_names_or_has_something_else_to_do_asks_for_nothing() {
+    let mut alone = Alone::new();
+    alone.register(1, 5, "x");
+    alone.is_synced = false;
+    assert_eq!(alone.asks(), []);
+    alone.is_synced = true;
+    alone.host.on_actor_ended(99);
+    assert_eq!(alone.asks(), []);
+    assert!(alone.host.wants_a_turn());
+    alone.settle();
+    assert!(!alone.host.wants_a_turn());
+    alone.leads = (true, false);
+    assert_eq!(alone.asks(), []);
+    alone.leads = (true, true);
+    assert_eq!(alone.asks().len(), 1);
+}
+
+#[test]
+fn who_waits_long_enough_is_told_whether_anything_was_asked_and_why_not() {
+    let (synced, not_synced) = (true, false);
+    let register = || RegisterError::NotSynced;
+    for (is_sent, is_synced, leads, error, update) in [
+        (true, synced, true, unknown(WAIT), None),
+        (true, not_synced, false, unknown(WAIT), None),
+        (false, not_synced, true, register(), Some(UpdateError::NotSynced)),
+        (false, not_synced, false, register(), Some(UpdateError::NotSynced)),
+        (false, synced, false, RegisterError::NoLeader, Some(UpdateError::NoLeader)),
+        (false, synced, true, unknown(WAIT), None),
+    ] {
+        let after = |alone: &mut Alone| {
+            if is_sent {
+                assert_eq!(alone.asks().len(), 1);
+            }
+            (alone.is_synced, alone.leads.0) = (is_synced, leads);
+            assert_eq!(alone.wake(4999), []);
+            let told = alone.wake(1);
+            assert_eq!(alone.wake(1), [], "once");
+            alone.is_synced = true;
+            told
+        };
+        let left = usize::from(is_sent);
+        let mut alone = Alone::new();
+        alone.register(1, 5, "x");
+        let withdrawn = [refused(1, error.clone()), Effect::Unwatch { actor: 5 }, forget(1)];
+        assert_eq!(after(&mut alone), withdrawn[..if is_sent { 1 } else { 3 }]);
+        assert_eq!((alone.host.is_waiting(), alone.asks().len()), (is_sent, left));
+        let mut alone = Alone::new();
+        alone.start(1, "x", None);
+        let withdrawn = [not_started(1, error.clone()), forget(1)];
+        assert_eq!(after(&mut alone), withdrawn[..2 - left]);
+        assert_eq!((alone.host.is_waiting(), alone.asks().len()), (is_sent, left));
+
+        let name = "x".to_owned();
+        let update = update.unwrap_or(UpdateError::Unknown { name, waited: WAIT });
+        let mut alone = Alone::holding();
+        alone.update(2, "x", 1);
+        assert_eq!(after(&mut alone), [not_updated(2, update)]);
+        assert_eq!(alone.asks().len(), left);
+        // What is given up is given up in any case.
+        let mut alone = Alone::holding();
+        alone.unregister(2, "x", None);
+        assert_eq!(after(&mut alone), [pending(2, WAIT)]);
+        assert_eq!(alone.asks().len(), 1);
+    }
+}
+
+#[test]
+fn what_is_withdrawn_makes_room_for_the_next_call_and_for_the_end_of_its_actor() {
+    let mut alone = Alone::new();
+    alone.register(1, 5, "x");
+    alone.wait = 2 * WAIT;
+    alone.register(2, 6, "x");
+    let told = alone.wake(5000);
+    assert_eq!(told.last(), Some(&Effect::Watch { actor: 6 }));
+    assert_eq!(alone.asks_one(), RequestNumber(2));
+
+    let mut alone = Alone::holding();
+    alone.update(2, "x", 1);
+    alone.host.on_actor_ended(5);
+    alone.settle();
+    alone.wake(5000);
+    assert_eq!(alone.wishes(), [gives_up(1, GivenUp::ActorEnded)]);
+}
+
+#[test]
+fn each_call_that_waits_for_another_one_is_told_in_its_time() {
+    let mut alone = Alone::holding();
+    alone.update(2, "x", 1);
+    assert_eq!(alone.asks().len(), 1);
+    alone.wait = Duration::from_secs(1);
+    let effects = [
+        alone.register(3, 6, "x"),
+        alone.start(4, "x", None),
+        alone.unregister(5, "x", None),
+        alone.update(6, "x", 1),
+        alone.take(7, "x", 1),
+    ];
+    assert_eq!(effects.concat(), []);
+    assert_eq!(alone.wake(999), []);
+    let waited = Duration::from_secs(1);
+    let taken = Answer::Taken(Err(unknown(waited).into()));
+    let told = [
+        forget(3),
+        refused(3, unknown(waited)),
+        forget(4),
+        not_started(4, unknown(waited)),
+        pending(5, waited),
+        not_updated(6, UpdateError::Unknown { name: "x".into(), waited }),
+        forget(7),
+        answer(7, taken),
+    ];
+    assert_eq!(alone.wake(1), told);
+    assert_eq!(alone.host.queued, Queues::default());
+}
+
+#[test]
+fn calls_on_one_name_are_done_in_turn() {
+    let mut alone = Alone::holding();
+    alone.update(2, "x", 1);
+    let first = alone.asks_one();
+    let queued = [alone.update(3, "x", 1), alone.unregister(4, "x", Some(1)), alone.start(5, "x", None)];
+    assert_eq!(queued.concat(), []);
+    let told = alone.decided(first, Verdict::Updated { revision: Position(1) });
+    assert_eq!(told, [answer(2, Answer::Updated(Ok(Position(1))))]);
+    let second = alone.asks_one();
+    let told = alone.decided(second, Verdict::Moved { revision: Position(1) });
+    let changed = UpdateError::Changed { name: "x".into(), revision: Position(1) };
+    assert_eq!(told[0], not_updated(3, changed));
+    assert_eq!(told[1], Effect::Flag { claim: CallId(1) });
+    let third = alone.asks();
+    assert_eq!(third[0].wish, gives_up(1, GivenUp::Unregistered));
+    let told = alone.decided(third[0].number, Verdict::Released);
+    assert_eq!(told, [answer(4, Answer::Unregistered(Ok(Position(1))))]);
+    assert!(alone.wishes()[0].starts());
+}
+
+#[test]
+fn a_grant_waits_for_trust_longer_than_its_caller() {
+    for is_late in [false, true] {
+        let mut alone = Alone::new();
+        alone.register(1, 5, "x");
+        let number = alone.asks_one();
+        let trusted = alone.now.trusted.take();
+        assert_eq!(alone.decided(number, grant(0)), []);
+        if is_late {
+            assert_eq!(alone.wake(4999), []);
+            assert_eq!(alone.wake(1), [refused(1, unknown(WAIT))]);
+            assert_eq!(alone.wake(1), [], "once");
+        }
+        alone.now.trusted = trusted;
+        assert_eq!(alone.settle(), if is_late { vec![] } else { vec![registered(1, 0)] });
+        assert!(alone.host.claims().contains_key("x"));
+    }
+}
+
+#[test]
+fn a_name_that_is_held_here_is_granted_again_to_the_same_actor_for_the_same_messages() {
+    let mut alone = Alone::holding();
+    let same = [Effect::Same { claim: CallId(1), again: CallId(2) }];
+    let Effect::Answer { answer: granted, .. } = registered(1, 1) else { panic!("it is an answer") };
+    let again = [&same[..], &[answer(2, granted)]].concat();
+    assert_eq!(alone.register(2, 5, "x"), again);
+    let is_taken = |effects: &[Effect]| match effects {
+        [_, Effect::Answer { answer: Answer::Registered(Err(RegisterError::Taken { holder, .. })), .. }] => {
+            (holder.actor, holder.kind, holder.token) == (Some(5), Kind(7), Position(1))
+        }
+        _ => false,
+    };
+    assert!(is_taken(&alone.register(3, 6, "x")));
+    let (caller, mut effects) = (alone.caller(4), Vec::new());
+    let registrant = Registrant { kind: Kind(8), ..registrant(5) };
+    alone.host.register(alone.now, caller, "x".into(), registrant, &mut effects);
+    assert!(is_taken(&effects), "{effects:?}");
+    assert_eq!(alone.register(5, 5, "y"), [], "its actor is watched already");
+    // Also by a node that leaves: it takes nothing new only.
+    alone.host.turn_away(Vec::new());
+    alone.settle();
+    assert_eq!(alone.register(2, 5, "x"), again);
+    let draining = || RegisterError::Draining { ask: vec![] };
+    assert_eq!(alone.register(6, 5, "z"), [forget(6), refused(6, draining())]);
+    assert_eq!(alone.start(7, "z", None), [forget(7), not_started(7, draining())]);
+    alone.now.trusted = None;
+    assert_eq!(alone.register(8, 5, "x"), [forget(8), refused(8, RegisterError::Lapsed)]);
+    assert_eq!(alone.start(9, "x", None), [forget(9), not_started(9, RegisterError::Lapsed)]);
+    assert_eq!(alone.update(10, "x", 1), [not_updated(10, UpdateError::Lapsed)]);
+}
+
+#[test]
+fn who_gives_up_what_is_given_up_already_waits_for_the_same_verdict_unless_another_call_is_first() {
+    let not_here = |effects: &[Effect], call| {
+        let [Effect::Answer { call: CallId(told), answer: Answer::Unregistered(Err(error)) }] = effects
+        else {
+            return false;
+        };
+        *told == call && matches!(error, UnregisterError::NotHeldHere { .. })
+    };
+    for is_decided in [false, true] {
+        let mut alone = Alone::holding();
+        assert!(not_here(&alone.unregister(2, "y", None), 2));
+        assert!(not_here(&alone.unregister(2, "x", Some(2)), 2), "another registration");
+        alone.host.on_actor_ended(5);
+        alone.settle();
+        let number = alone.asks_one();
+        let (at, verdicts) = (Position(2), vec![(number, Verdict::Released)]);
+        if is_decided {
+            alone.host.on_verdicts(Epoch(1), &session(1), at, verdicts.clone());
+        }
+        assert_eq!(alone.unregister(2, "x", None), []);
+        assert_eq!(alone.unregister(3, "x", None), [], "it is another call");
+        assert_eq!(alone.asks(), []);
+        alone.host.on_verdicts(Epoch(1), &session(1), at, verdicts);
+        assert_eq!(alone.settle(), [], "its replica is not there");
+        let why = GivenUp::ActorEnded;
+        let told = alone.apply(Op::Unregister { name: "x".into(), position: Position(1), why });
+        assert_eq!(told[0], answer(2, Answer::Unregistered(Ok(at))));
+        assert!(not_here(&told[1..], 3), "{told:?}");
+    }
+    let mut alone = Alone::holding();
+    alone.host.on_actor_ended(5);
+    alone.settle();
+    let number = alone.asks_one();
+    alone.register(2, 6, "x");
+    assert_eq!(alone.unregister(3, "x", None), []);
+    assert_eq!(alone.decided(number, Verdict::Released), [Effect::Watch { actor: 6 }]);
+}
+
+#[test]
+fn requests_and_their_metadata_are_counted_wherever_they_wait_and_too_many_are_refused() {
+    let (mut alone, most) = (Alone::holding(), 4096);
+    let meta = meta(most);
+    let with = || Some(meta.clone());
+    // One start runs, and one waits for it.
+    alone.start(2, "s", with());
+    let number = alone.asks_one();
+    let (request, kind, actor) = (number, Kind(7), None);
+    alone.apply(Op::Register { name: "s".into(), session: 0, request, actor, kind, meta: None });
+    let started = alone.decided(number, grant(2));
+    assert!(matches!(started[..], [Effect::Start { .. }]), "{started:?}");
+    assert_eq!(alone.start(3, "s", with()), []);
+    // One is decided, and its replica is not there.
+    alone.register_with(4, 6, "d", with());
+    let number = alone.asks_one();
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(9), vec![(number, grant(9))]);
+    // One waits for another one, and one is taken.
+    alone.register_with(5, 7, "d", with());
+    alone.take(6, "t", 9);
+    for nth in 0..99_994 {
+        let meta = (nth < 16_384 - 5).then(|| meta.clone());
+        alone.register_with(100 + nth, 100 + nth, &format!("n{nth:05}"), meta);
+    }
+    // One waits for its turn.
+    alone.host.on_actor_ended(99);
+    assert_eq!(alone.host.overload(None), None);
+    alone.register_with(7, 8, "c", with());
+    assert_eq!(alone.host.overload(None), Some(100_000));
+    assert_eq!(alone.host.duties.calls(), 1);
+}
+
+#[test]
+fn a_message_has_no_more_bytes_than_it_may() {
+    let mut alone = Alone::new();
+    let empty =
+        Request { number: RequestNumber(1), name: "n000".into(), wish: gives_up(1, GivenUp::Unregistered) };
+    let meta = meta(4096 - empty.weight());
+    for nth in 0..129 {
+        alone.register_with(nth, nth, &format!("n{nth:03}"), Some(meta.clone()));
+    }
+    let messages = alone.messages();
+    assert_eq!(messages.iter().map(Vec::len).collect::<Vec<_>>(), [128, 1]);
+    assert_eq!(messages[0].iter().map(Request::weight).sum::<usize>(), MESSAGE_BYTES);
+}
+
+#[test]
+fn a_place_holds_once_it_stands_first_and_nothing_is_kept_of_places_that_are_given_up() {
+    let mut alone = Alone::new();
+    let lock = GroupId::semaphore("gpu", 1);
+    let place = |actor| lock.member(&session(1), actor);
+    let grants = |alone: &mut Alone, call: u64| {
+        let (caller, mut effects) = (alone.caller(call), Vec::new());
+        alone.host.join(alone.now, caller, lock.clone(), registrant(call), &mut effects);
+        assert_eq!(effects, [Effect::Watch { actor: call }]);
+        let number = alone.asks_one();
+        alone.held(&place(call), number);
+        alone.decided(number, grant(call))
+    };
+    let holds = |call| Effect::Holds { claim: CallId(call) };
+    assert_eq!(grants(&mut alone, 1), [registered(1, 1), holds(1)]);
+    assert_eq!(grants(&mut alone, 2), [registered(2, 2)]);
+    assert_eq!(grants(&mut alone, 3), [registered(3, 3)]);
+    // The second one stops waiting, and the first one gives its place up.
+    alone.host.on_actor_ended(2);
+    alone.settle();
+    let freed = |call| {
+        let (name, position) = (place(call), Position(call));
+        Op::Unregister { name, position, why: GivenUp::ActorEnded }
+    };
+    assert_eq!(alone.apply(freed(2)), []);
+    alone.host.on_actor_ended(1);
+    alone.settle();
+    assert_eq!(alone.apply(freed(1)), [holds(3)]);
+    assert_eq!(alone.host.places, Places::default());
+    // It waits for its turn, and a session that is not there has no members.
+    let caller = alone.caller(4);
+    alone.host.on_session_lost(alone.now.time);
+    let mut effects = Vec::new();
+    alone.host.join(alone.now, caller, lock.clone(), registrant(4), &mut effects);
+    assert_eq!(effects, []);
+    let told = alone.settle();
+    assert_eq!(told[told.len() - 2..], [forget(4), refused(4, RegisterError::Lapsed)]);
+}
