@@ -466,3 +466,58 @@ fn the_last_refusals_are_remembered_and_the_oldest_is_forgotten() {
     }
     assert_eq!(holder.asks(10, "x", 1, 7), consents(2));
 }
+
+/// Within one node, whose actor 9 takes x from actor 5: up to where the log says that it has it.
+fn taken_by_actor_of_same_node() -> (Holder, RequestNumber) {
+    let mut holder = Holder::new();
+    let caller = Caller::new(holder.now.time, CallId(2), Duration::from_secs(5));
+    let (token, on_lapse, on_take) = (Position(1), OnLapse::Stop, OnTake::Give);
+    let wanted = crate::core::host::Wanted { token, actor: 9, kind: Kind(7), on_lapse, on_take };
+    let mut effects = Vec::new();
+    holder.host.take(holder.now, caller, "x".into(), wanted, &holder.replica, &mut effects);
+    assert_eq!(effects.remove(0), Effect::Watch { actor: 9 });
+    // What each side says comes to the other.
+    while let Some(effect) = effects.pop() {
+        let said = match effect {
+            Effect::Send { to, message: Message::Take(taking), .. } if to == node("a") => taking,
+            Effect::Give { consent, .. } => {
+                effects.extend(holder.gives("x", consent, data()));
+                continue;
+            }
+            Effect::Suspend { claim: CLAIM } => continue,
+            other => panic!("{other:?}"),
+        };
+        holder.host.on_taking(holder.now, &node("a"), said, &holder.replica, &mut effects);
+    }
+    let sent = holder.flush();
+    let [Request { number, wish: Wish::Transfer { number: request, .. }, .. }] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    let mut builder = BatchBuilder::default();
+    builder.session(&session("a"));
+    let (name, position, kind) = ("x".into(), Position(1), Kind(7));
+    builder.push(Op::Transfer { name, position, session: 0, request, actor: 9, kind });
+    let (prev, at) = (holder.replica.end(), Position(2));
+    let applied = holder.replica.apply(&builder.build(Epoch(1), Nonce(2), prev, at));
+    holder.host.on_applied(&applied, &mut Vec::new());
+    holder.settle();
+    assert_eq!(holder.host.claims()["x"].actor, Some(9));
+    (holder, number)
+}
+
+#[test]
+fn within_one_node_a_name_goes_from_actor_to_actor_and_is_free_when_the_second_one_ends() {
+    let verdict = || Verdict::Transferred { token: Position(2) };
+    let (mut holder, number) = taken_by_actor_of_same_node();
+    assert_eq!(holder.decided(number, verdict()), []);
+    assert_eq!(holder.host.claims()["x"].actor, Some(9));
+    assert!(!holder.host.is_waiting());
+
+    let (mut holder, number) = taken_by_actor_of_same_node();
+    holder.host.on_actor_ended(9);
+    holder.settle();
+    assert_eq!(holder.flush(), [], "first it has to be decided");
+    holder.decided(number, verdict());
+    let wishes: Vec<_> = holder.flush().into_iter().map(|request| request.wish).collect();
+    assert_eq!(wishes, [Wish::Unregister { position: Position(2), why: GivenUp::ActorEnded }]);
+}
