@@ -345,7 +345,6 @@ impl Host {
                 open.caller = Some(caller);
                 return;
             }
-            return self.queued.push(name, Queued::Unregister { caller, token });
         }
         // It may be another's soon.
         if self.is_asked(&name) {

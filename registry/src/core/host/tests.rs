@@ -1,10 +1,9 @@
 use callsign_store::ids::{Incarnation, Nonce, SessionNumber};
 
 use super::*;
-use crate::core::{
-    log::{BatchBuilder, Op},
-    message::MESSAGE_BYTES,
-};
+use crate::core::log::{BatchBuilder, Op};
+
+mod limits;
 
 type Rows = BTreeMap<Name, Row>;
 
@@ -142,6 +141,7 @@ impl Alone {
     fn apply(&mut self, op: Op) -> Vec<Effect> {
         let mut builder = BatchBuilder::default();
         builder.session(&Arc::new(session(1)));
+        builder.session(&Arc::new(SessionId { node: node("b"), ..session(1) }));
         builder.push(op);
         let (prev, at) = (self.replica.end(), self.replica.position().next());
         let applied = self.replica.apply(&builder.build(Epoch(1), Nonce(at.0), prev, at));
@@ -210,13 +210,6 @@ fn gives_up(position: u64, why: GivenUp) -> Wish {
     Wish::Unregister { position: Position(position), why }
 }
 
-/// Metadata of so many bytes.
-fn meta(bytes: usize) -> Meta {
-    let meta = Meta::new(&"x".repeat(bytes - 3)).unwrap();
-    assert_eq!(meta.as_bytes().len(), bytes);
-    meta
-}
-
 #[test]
 fn what_is_undecided_is_asked_again_after_two_seconds_or_soon_if_it_was_not_sent() {
     let mut alone = Alone::new();
@@ -227,6 +220,8 @@ fn what_is_undecided_is_asked_again_after_two_seconds_or_soon_if_it_was_not_sent
     alone.host.on_send_failed(alone.now.time);
     assert_eq!((alone.wake(99), alone.asks()), (vec![], vec![]));
     assert_eq!((alone.wake(1), alone.asks_one()), (vec![], RequestNumber(1)));
+    alone.host.on_leader_linked();
+    assert_eq!(alone.asks_one(), RequestNumber(1), "what was on the former link may be lost");
     // It is decided while it waits to be asked again: then it is not.
     alone.host.on_leader_linked();
     assert_eq!(alone.decided(RequestNumber(1), grant(0)), [registered(1, 0)]);
@@ -370,8 +365,10 @@ fn calls_on_one_name_are_done_in_turn() {
     let first = alone.asks_one();
     let queued = [alone.update(3, "x", 1), alone.unregister(4, "x", Some(1)), alone.start(5, "x", None)];
     assert_eq!(queued.concat(), []);
-    let told = alone.decided(first, Verdict::Updated { revision: Position(1) });
-    assert_eq!(told, [answer(2, Answer::Updated(Ok(Position(1))))]);
+    alone.apply(Op::Open);
+    let told = alone.decided(first, Verdict::Updated { revision: Position(2) });
+    assert_eq!(told, [answer(2, Answer::Updated(Ok(Position(2))))]);
+    assert_eq!(alone.host.claims()["x"].revision, Position(2));
     let second = alone.asks_one();
     let told = alone.decided(second, Verdict::Moved { revision: Position(1) });
     let changed = UpdateError::Changed { name: "x".into(), revision: Position(1) };
@@ -380,8 +377,43 @@ fn calls_on_one_name_are_done_in_turn() {
     let third = alone.asks();
     assert_eq!(third[0].wish, gives_up(1, GivenUp::Unregistered));
     let told = alone.decided(third[0].number, Verdict::Released);
-    assert_eq!(told, [answer(4, Answer::Unregistered(Ok(Position(1))))]);
+    assert_eq!(told, [answer(4, Answer::Unregistered(Ok(Position(2))))]);
     assert!(alone.wishes()[0].starts());
+}
+
+#[test]
+fn whoever_is_refused_is_told_why_and_its_actor_is_not_watched_for_it() {
+    let holder = Alone::holding().replica.row("x").unwrap().entry();
+    let (name, allowed) = (|| "x".to_owned(), || vec!["shop/".to_owned()]);
+    for (verdict, error) in [
+        (Verdict::Taken { holder: Box::new(holder.clone()) }, RegisterError::Taken { name: name(), holder }),
+        (Verdict::OtherLimit { limit: 3 }, RegisterError::OtherLimit { limit: 3 }),
+        (
+            Verdict::NotPermitted { allowed: allowed().into() },
+            RegisterError::NotPermitted { name: name(), allowed: allowed() },
+        ),
+        (Verdict::Released, unknown(Duration::from_secs(1))),
+    ] {
+        let mut alone = Alone::new();
+        alone.register(1, 5, "x");
+        let number = alone.asks_one();
+        alone.wake(1000);
+        let told = alone.decided(number, verdict);
+        assert_eq!(told, [Effect::Unwatch { actor: 5 }, forget(1), refused(1, error)]);
+        assert_eq!(alone.asks(), []);
+    }
+}
+
+#[test]
+fn claims_are_compared_with_the_log_once_the_member_has_all_names() {
+    for is_synced in [true, false] {
+        let mut alone = Alone::new();
+        alone.held("x", RequestNumber(7));
+        alone.is_synced = is_synced;
+        alone.wake(1000);
+        alone.wake(1000);
+        assert_eq!(alone.host.is_busy(), is_synced);
+    }
 }
 
 #[test]
@@ -475,52 +507,6 @@ fn who_gives_up_what_is_given_up_already_waits_for_the_same_verdict_unless_anoth
 }
 
 #[test]
-fn requests_and_their_metadata_are_counted_wherever_they_wait_and_too_many_are_refused() {
-    let (mut alone, most) = (Alone::holding(), 4096);
-    let meta = meta(most);
-    let with = || Some(meta.clone());
-    // One start runs, and one waits for it.
-    alone.start(2, "s", with());
-    let number = alone.asks_one();
-    let (request, kind, actor) = (number, Kind(7), None);
-    alone.apply(Op::Register { name: "s".into(), session: 0, request, actor, kind, meta: None });
-    let started = alone.decided(number, grant(2));
-    assert!(matches!(started[..], [Effect::Start { .. }]), "{started:?}");
-    assert_eq!(alone.start(3, "s", with()), []);
-    // One is decided, and its replica is not there.
-    alone.register_with(4, 6, "d", with());
-    let number = alone.asks_one();
-    alone.host.on_verdicts(Epoch(1), &session(1), Position(9), vec![(number, grant(9))]);
-    // One waits for another one, and one is taken.
-    alone.register_with(5, 7, "d", with());
-    alone.take(6, "t", 9);
-    for nth in 0..99_994 {
-        let meta = (nth < 16_384 - 5).then(|| meta.clone());
-        alone.register_with(100 + nth, 100 + nth, &format!("n{nth:05}"), meta);
-    }
-    // One waits for its turn.
-    alone.host.on_actor_ended(99);
-    assert_eq!(alone.host.overload(None), None);
-    alone.register_with(7, 8, "c", with());
-    assert_eq!(alone.host.overload(None), Some(100_000));
-    assert_eq!(alone.host.duties.calls(), 1);
-}
-
-#[test]
-fn a_message_has_no_more_bytes_than_it_may() {
-    let mut alone = Alone::new();
-    let empty =
-        Request { number: RequestNumber(1), name: "n000".into(), wish: gives_up(1, GivenUp::Unregistered) };
-    let meta = meta(4096 - empty.weight());
-    for nth in 0..129 {
-        alone.register_with(nth, nth, &format!("n{nth:03}"), Some(meta.clone()));
-    }
-    let messages = alone.messages();
-    assert_eq!(messages.iter().map(Vec::len).collect::<Vec<_>>(), [128, 1]);
-    assert_eq!(messages[0].iter().map(Request::weight).sum::<usize>(), MESSAGE_BYTES);
-}
-
-#[test]
 fn a_place_holds_once_it_stands_first_and_nothing_is_kept_of_places_that_are_given_up() {
     let mut alone = Alone::new();
     let lock = GroupId::semaphore("gpu", 1);
@@ -549,6 +535,14 @@ fn a_place_holds_once_it_stands_first_and_nothing_is_kept_of_places_that_are_giv
     alone.settle();
     assert_eq!(alone.apply(freed(1)), [holds(3)]);
     assert_eq!(alone.host.places, Places::default());
+    // So it does when all that stood before it are gone with their node.
+    let mut alone = Alone::new();
+    let (theirs, request, actor) = (SessionId { node: node("b"), ..session(1) }, RequestNumber(7), Some(9));
+    let (name, kind) = (lock.member(&theirs, 9), Kind(7));
+    alone.apply(Op::Register { name, session: 1, request, actor, kind, meta: None });
+    let told = grants(&mut alone, 2);
+    assert_eq!(told, [registered(2, 2)]);
+    assert_eq!(alone.apply(Op::HostGone { session: 1 }), [holds(2)]);
     // It waits for its turn, and a session that is not there has no members.
     let caller = alone.caller(4);
     alone.host.on_session_lost(alone.now.time);
@@ -557,4 +551,49 @@ fn a_place_holds_once_it_stands_first_and_nothing_is_kept_of_places_that_are_giv
     assert_eq!(effects, []);
     let told = alone.settle();
     assert_eq!(told[told.len() - 2..], [forget(4), refused(4, RegisterError::Lapsed)]);
+}
+
+#[test]
+fn what_is_called_while_something_else_is_to_be_done_waits_for_its_turn() {
+    let mut alone = Alone::holding();
+    alone.host.on_actor_ended(99);
+    assert_eq!([alone.update(2, "x", 1), alone.unregister(3, "x", None)].concat(), []);
+    assert!(alone.host.is_registering() && alone.host.is_waiting());
+    assert_eq!(alone.settle(), [], "the second one waits for the first");
+    assert!(!alone.host.is_registering());
+    let number = alone.asks_one();
+    let told = alone.decided(number, Verdict::Updated { revision: Position(1) });
+    assert_eq!(told[..2], [answer(2, Answer::Updated(Ok(Position(1)))), Effect::Flag { claim: CallId(1) }]);
+    alone.host.on_actor_ended(99);
+    assert_eq!(alone.register(4, 6, "y"), []);
+    assert!(alone.host.is_registering(), "one that waits is one");
+}
+
+#[test]
+fn a_node_that_leaves_says_whom_to_ask_as_it_knows_last() {
+    let ask = |name: &str| vec![Elsewhere { node: node(name), address: format!("{name}:1") }];
+    let mut alone = Alone::new();
+    alone.host.ask_elsewhere(ask("b"));
+    assert_eq!(alone.register(1, 5, "x"), [Effect::Watch { actor: 5 }], "it does not leave");
+    alone.host.turn_away(ask("b"));
+    alone.host.ask_elsewhere(ask("c"));
+    let draining = RegisterError::Draining { ask: ask("c") };
+    assert_eq!(alone.settle()[0], refused(1, draining.clone()));
+    assert_eq!(alone.register(2, 5, "x"), [forget(2), refused(2, draining)]);
+}
+
+#[test]
+fn a_host_knows_the_session_of_which_it_hears_late() {
+    for has_lapsed in [true, false] {
+        let mut host = Host::new();
+        if has_lapsed {
+            host.on_session_lapsed(session(1));
+        } else {
+            host.on_session_resumed(session(1));
+        }
+        let replica = Replica::new(node("a"), Rows::new());
+        let (now, mut effects) = (Now { time: Time::ZERO, trusted: None }, Vec::new());
+        host.proceed(now, 9, &replica, &mut effects);
+        assert_eq!((host.session(), effects), (Some(&session(1)), vec![]));
+    }
 }

@@ -234,6 +234,15 @@ fn a_node_is_gone_when_its_session_says_that_it_is_closed() {
 }
 
 #[test]
+fn the_links_stay_until_the_store_has_closed_the_session() {
+    let mut node = closing();
+    let closes = node.core.take().expect("it is told");
+    node.is_out = true;
+    assert_eq!(node.step(NodeInput::Session(closes)), [], "the store does not answer");
+    assert!(!node.core.session().is_over());
+}
+
+#[test]
 fn where_the_driver_of_the_session_broke_what_it_left_open_is_closed() {
     // Before it was to be closed, or after that.
     for broke_first in [true, false] {

@@ -261,7 +261,11 @@ fn while_claims_end_nothing_is_granted_and_what_a_lost_log_decided_is_asked_agai
     let lost = |effect: &&Effect| matches!(effect, Effect::Event(Event::ClaimLost { .. }));
     assert_eq!(told.iter().filter(lost).count(), 3);
     assert_eq!(alone.settle(), [], "it was decided in a log that is no more");
-    assert!(alone.flush()[0] > first[0]);
+    let again = alone.flush();
+    assert!(again[0] > first[0]);
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(7), vec![(again[0], granted())]);
+    alone.settle();
+    assert!(alone.host.claims().contains_key("w") && !alone.host.is_registering());
 }
 
 #[test]
@@ -285,8 +289,10 @@ fn whoever_waits_when_the_node_is_about_to_leave_is_refused_once() {
     alone.host.turn_away(Vec::new());
     assert_eq!(alone.slice().len(), 2, "the actors are told first");
     assert_eq!(alone.flush(), [], "and nothing is sent before the rest is refused");
-    let mut refused: Vec<u64> = alone
-        .slices()
+    let slices = alone.slices();
+    let answers = |slice: &Vec<Effect>| slice.iter().filter(|it| matches!(it, Effect::Answer { .. })).count();
+    assert!(slices.iter().all(|slice| answers(slice) <= 2), "{slices:?}");
+    let mut refused: Vec<u64> = slices
         .concat()
         .into_iter()
         .filter_map(|effect| match effect {
@@ -466,4 +472,39 @@ fn what_is_under_way_is_left_out_on_both_sides_unless_it_is_too_much_to_look_at(
     alone.compare_at(3000);
     alone.compare_at(4000);
     assert!(!alone.host.is_busy(), "nobody looks at so many");
+}
+
+#[test]
+fn rows_and_claims_that_differ_are_looked_at_two_at_a_time_and_all_of_them() {
+    let names = ["a", "b", "c", "d", "e"];
+    let said = |slices: Vec<Vec<Effect>>| {
+        let is_said = |effect: &&Effect| matches!(effect, Effect::Event(_));
+        slices.iter().map(|slice| slice.iter().filter(is_said).count()).collect::<Vec<_>>()
+    };
+    let compared = |mut alone: Alone| {
+        alone.compare_at(1000);
+        alone.compare_at(2000);
+        said(alone.slices())
+    };
+    let mut orphans = Alone::new();
+    orphans.logs(7, &names);
+    assert_eq!(compared(orphans), [2, 2, 1]);
+    let lost = Alone::holding(&names.map(|name| (name, 5)), OnLapse::Stop);
+    assert_eq!(compared(lost), [2, 2, 1]);
+}
+
+#[test]
+fn what_a_lost_log_decided_is_asked_again_two_at_a_time() {
+    let mut alone = Alone::new();
+    for (name, actor) in THREE {
+        alone.register(name, actor, OnLapse::Stop);
+    }
+    let verdicts = alone.flush().into_iter().map(|number| (number, granted())).collect();
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(7), verdicts);
+    alone.host.drop_all_claims(&mut Vec::new());
+    alone.slice();
+    assert!(alone.host.is_busy());
+    alone.slice();
+    assert!(!alone.host.is_busy());
+    assert_eq!(alone.flush().len(), 3);
 }

@@ -183,8 +183,9 @@ impl Holder {
 
     fn wakes_after(&mut self, time: Duration) -> Vec<Effect> {
         self.now.time = self.now.time + time;
+        let around = Surroundings { leader: None, is_synced: false, has_leader: true };
         let mut effects = Vec::new();
-        self.host.wake_gives(self.now, &self.replica, &mut effects);
+        self.host.on_wake(self.now, around, &self.replica, &mut effects);
         effects
     }
 
@@ -520,4 +521,26 @@ fn within_one_node_a_name_goes_from_actor_to_actor_and_is_free_when_the_second_o
     holder.decided(number, verdict());
     let wishes: Vec<_> = holder.flush().into_iter().map(|request| request.wish).collect();
     assert_eq!(wishes, [Wish::Unregister { position: Position(2), why: GivenUp::ActorEnded }]);
+}
+
+#[test]
+fn a_caller_that_offered_a_name_is_told_where_the_log_gave_it() {
+    let mut holder = Holder::new();
+    let caller = Caller::new(holder.now.time, CallId(8), Duration::from_secs(5));
+    holder.host.offer(caller, "x".into(), node("b"));
+    let goes_on = |holder: &mut Holder| {
+        let mut effects = Vec::new();
+        holder.host.proceed_offers(holder.now, &[node("b")], &holder.replica, &mut effects);
+        effects
+    };
+    assert_eq!(goes_on(&mut holder).len(), 1);
+    let mut builder = BatchBuilder::default();
+    builder.session(&session("b"));
+    let (name, position, request) = ("x".into(), Position(1), RequestNumber(3));
+    builder.push(Op::Transfer { name, position, session: 0, request, actor: 9, kind: Kind(7) });
+    let (prev, at) = (holder.replica.end(), Position(2));
+    let applied = holder.replica.apply(&builder.build(Epoch(1), Nonce(2), prev, at));
+    holder.host.on_applied(&applied, &mut Vec::new());
+    let answer = crate::core::input::Answer::Offered(Ok(at));
+    assert_eq!(goes_on(&mut holder), [Effect::Answer { call: CallId(8), answer }]);
 }

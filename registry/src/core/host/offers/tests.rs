@@ -147,6 +147,9 @@ fn a_node_that_is_silent_is_passed_over_and_asked_for_nothing_more() {
 fn an_answer_counts_for_the_offer_that_it_answers() {
     let mut holder = Holder::draining(2);
     assert_eq!(holder.offers(), [offer("b", 1, 0), offer("c", 2, 1)]);
+    let former = Arc::new(SessionId { number: SessionNumber(9), ..SessionId::clone(&session("a")) });
+    holder.hears("b", Taking::Declined { holder: former, number: 1, why: failed() });
+    assert_eq!(holder.offers(), [], "that was an offer of another session");
     holder.declines("b", 1, failed());
     holder.declines("b", 1, failed());
     assert_eq!(holder.offers(), [offer("c", 3, 0)]);
@@ -546,4 +549,10 @@ fn nothing_is_left_to_be_done_at_once_when_the_drain_is_over() {
     assert!(holder.host.wants_a_turn());
     holder.host.end_offers();
     assert!(!holder.host.wants_a_turn() && !holder.host.is_waiting());
+    // Nor is anybody else asked for what was offered.
+    let mut holder = Holder::draining(1);
+    assert_eq!(holder.offers(), [offer("b", 1, 0)]);
+    holder.host.end_offers();
+    holder.waits(SILENT_AFTER);
+    assert_eq!(holder.offers(), []);
 }

@@ -438,6 +438,17 @@ fn all_who_wait_for_the_starts_of_a_node_look_again_when_it_is_gone() {
     alone.host.many_changed();
     assert!(!alone.host.is_busy(), "nobody waits for anything that may have changed");
 
+    // A start of this node goes on, whatever another table says.
+    let mut alone = Alone::running();
+    assert_eq!(alone.start(2), []);
+    let mut builder = BatchBuilder::default();
+    let why = GivenUp::Unregistered;
+    builder.push(Op::Unregister { name: "x".into(), position: Position(1), why });
+    let batch = builder.build(Epoch(1), Nonce(2), alone.replica.end(), Position(2));
+    alone.replica.apply(&batch);
+    alone.host.many_changed();
+    assert_eq!((alone.settle(), alone.flush()), (vec![], vec![]));
+
     // One that has waited for long enough is forgotten.
     let mut alone = Alone::new();
     alone.starting("b", 1);
@@ -493,6 +504,10 @@ fn a_start_waits_for_its_turn_and_what_another_one_brings_is_stopped() {
     alone.host.on_actor_ended(99);
     assert_eq!((alone.start(1), alone.flush()), (vec![], vec![]));
     assert_eq!((alone.proceed(), alone.flush().len()), (vec![], 1));
+    let mut alone = Alone::new();
+    alone.host.on_session_lost(alone.now.time);
+    assert_eq!(alone.start(1), []);
+    assert_eq!(alone.proceed(), end(RegisterError::Lapsed.into())[1..], "that session is over");
 
     let mut alone = Alone::running();
     let mut effects = Vec::new();

@@ -265,6 +265,16 @@ fn a_holder_is_asked_once_the_replica_is_there_and_has_all_names() {
     alone.replica.give_up_base();
     assert_eq!(alone.take(1, "x", 0), [watch(1)]);
     assert_eq!(alone.settle(), [], "that it does not know the name says nothing");
+
+    // In a session that has just begun nothing is known yet.
+    let mut alone = Alone::new();
+    alone.apply(vec![held("x", 1)]);
+    alone.host.on_session_opened(SessionId::clone(&numbered("a", 2)));
+    alone.settle();
+    alone.now.trusted = Some(SessionNumber(2));
+    assert_eq!((alone.take(1, "x", 1), alone.settle()), (vec![watch(1)], vec![]));
+    alone.sync(true);
+    assert_eq!(alone.settle().len(), 1);
 }
 
 #[test]
@@ -354,6 +364,11 @@ fn a_taker_that_ends_gets_nothing_and_its_holder_is_told_unless_it_may_be_too_la
     let mut alone = Alone::taking(&["x"]);
     alone.end_of_actor(5);
     assert_eq!(alone.hears("b", refuses(1, TakeRefusal::NotGiven)), ends(1, ended()));
+
+    // Its time is over as well.
+    let mut alone = Alone::taking(&["x"]);
+    alone.end_of_actor(5);
+    assert_eq!(alone.wake(5000), [&[over(1)][..], &ends(1, ended())].concat());
 
     // It has said that it has the data: so the leader may be asked.
     let late = || {
@@ -505,6 +520,7 @@ fn where_the_log_is_lost_that_decided_a_take_another_one_says_what_becomes_of_it
         let comes = comes(1, "data");
         assert_eq!(alone.settle(), if is_late { vec![] } else { vec![comes] }, "each is told once");
         assert!(alone.host.claims().contains_key("x"));
+        assert_eq!(alone.asked(), [], "the leader hears of it by the holder only");
     }
 }
 

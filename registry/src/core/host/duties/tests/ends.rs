@@ -135,7 +135,10 @@ fn each_call_that_waits_for_another_one_is_told_that_the_session_is_lost() {
     host.take(now, caller(7), name(), wanted, replica, &mut effects);
     assert_eq!(effects, []);
     alone.host.on_session_lost(now.time);
-    let told = alone.slices().concat();
+    let slices = alone.slices();
+    let answers = |slice: &Vec<Effect>| slice.iter().filter(|it| matches!(it, Effect::Answer { .. })).count();
+    assert!(slices.iter().all(|slice| answers(slice) <= 2), "{slices:?}");
+    let told = slices.concat();
     let lost = || RegisterError::SessionLost { name: "x".into() };
     let not_updated = || Answer::Updated(Err(UpdateError::SessionLost { name: "x".into() }));
     let answer = |call, answer| Effect::Answer { call: CallId(call), answer };
@@ -157,4 +160,26 @@ fn each_call_that_waits_for_another_one_is_told_that_the_session_is_lost() {
     alone.slices();
     assert_eq!(alone.flush(), []);
     assert!(!alone.host.is_waiting());
+}
+
+#[test]
+fn all_that_is_undecided_ends_with_the_session_and_may_be_asked_for_in_the_next_one() {
+    let mut alone = Alone::new();
+    let calls = THREE.map(|(name, actor)| alone.register(name, actor, OnLapse::Stop));
+    alone.flush();
+    alone.host.on_session_lost(alone.now().time);
+    let lost = |(call, (name, actor)): (CallId, (&str, u64))| {
+        let answer = Answer::Registered(Err(RegisterError::SessionLost { name: name.into() }));
+        [Effect::Unwatch { actor }, Effect::Forget { claim: call }, Effect::Answer { call, answer }]
+    };
+    let all: Vec<_> = calls.into_iter().zip(THREE).flat_map(lost).collect();
+    assert_eq!(alone.slices().concat(), all);
+    assert!(!alone.host.is_waiting() && !alone.host.is_registering());
+    alone.host.on_session_opened(session(2));
+    alone.slices();
+    alone.trusted = Some(SessionNumber(2));
+    for (name, actor) in THREE {
+        alone.register(name, actor, OnLapse::Stop);
+    }
+    assert_eq!(alone.flush().len(), 3);
 }

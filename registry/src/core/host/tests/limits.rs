@@ -1,0 +1,80 @@
+//! How much may be asked for at once.
+
+use super::*;
+use crate::core::{
+    message::MESSAGE_BYTES,
+    taking::{Taker, Taking},
+};
+
+/// Metadata of so many bytes.
+fn meta(bytes: usize) -> Meta {
+    let meta = Meta::new(&"x".repeat(bytes - 3)).unwrap();
+    assert_eq!(meta.as_bytes().len(), bytes);
+    meta
+}
+
+#[test]
+fn requests_and_their_metadata_are_counted_wherever_they_wait_and_too_many_are_refused() {
+    let (mut alone, meta) = (Alone::holding(), meta(4096));
+    let with = || Some(meta.clone());
+    // One start runs, and one waits for it.
+    alone.start(2, "s", with());
+    let number = alone.asks_one();
+    let (request, kind, actor) = (number, Kind(7), None);
+    alone.apply(Op::Register { name: "s".into(), session: 0, request, actor, kind, meta: None });
+    let started = alone.decided(number, grant(2));
+    assert!(matches!(started[..], [Effect::Start { .. }]), "{started:?}");
+    assert_eq!(alone.start(3, "s", with()), []);
+    // One is decided, and its replica is not there. One waits for another one.
+    alone.register_with(4, 6, "d", with());
+    let number = alone.asks_one();
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(9), vec![(number, grant(9))]);
+    alone.register_with(5, 7, "d", with());
+    // One is taken, and has the data.
+    alone.take(6, "x", 1);
+    let (session, data) = (Arc::new(session(1)), vec![0; 4096].into());
+    let taker = Taker { session: session.clone(), number: RequestNumber(number.0 + 1) };
+    let handed = Taking::Data { taker, holder: session, consent: 1, data };
+    let mut effects = Vec::new();
+    alone.host.on_taking(alone.now, &node("a"), handed, &alone.replica, &mut effects);
+    assert_eq!(effects.len(), 1);
+    // 16 384 have as many bytes as there may be. The last one waits for its turn.
+    let register = |alone: &mut Alone, nth, meta| alone.register_with(nth, nth, &format!("n{nth}"), meta);
+    for nth in 100..100 + 16_384 - 6 {
+        register(&mut alone, nth, with());
+    }
+    alone.host.on_actor_ended(99);
+    register(&mut alone, 7, with());
+    assert_eq!(alone.host.overload(None), None);
+    assert_eq!(alone.host.overload(Some(&self::meta(300))), Some(16_384));
+    alone.settle();
+    // 100 000 are as many as there may be, however little they bring. The last one waits for its turn.
+    for nth in 20_000..20_000 + 99_999 - 16_384 {
+        register(&mut alone, nth, None);
+    }
+    assert_eq!(alone.host.overload(None), None);
+    alone.host.on_actor_ended(99);
+    register(&mut alone, 8, None);
+    assert_eq!(alone.host.overload(None), Some(100_000));
+    assert_eq!(alone.settle(), [Effect::Watch { actor: 8 }]);
+    let overloaded = || RegisterError::Overloaded { pending: 100_000 };
+    assert_eq!(alone.register(9, 9, "y"), [forget(9), refused(9, overloaded())]);
+    assert_eq!(alone.start(9, "y", None), [forget(9), not_started(9, overloaded())]);
+    let taken = Answer::Taken(Err(overloaded().into()));
+    assert_eq!(alone.take(9, "y", 1), [forget(9), answer(9, taken)]);
+    assert_eq!(alone.update(9, "x", 1), [not_updated(9, UpdateError::Overloaded { pending: 100_000 })]);
+}
+
+#[test]
+fn a_message_has_no_more_bytes_than_it_may() {
+    let mut alone = Alone::new();
+    let empty =
+        Request { number: RequestNumber(1), name: "n000".into(), wish: gives_up(1, GivenUp::Unregistered) };
+    let meta = meta(4096 - empty.weight());
+    for nth in 0..129 {
+        alone.register_with(nth, nth, &format!("n{nth:03}"), Some(meta.clone()));
+    }
+    let messages = alone.messages();
+    assert_eq!(messages.iter().map(Vec::len).collect::<Vec<_>>(), [128, 1]);
+    assert_eq!(messages[0].iter().map(Request::weight).sum::<usize>(), MESSAGE_BYTES);
+}
