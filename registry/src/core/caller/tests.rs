@@ -1,9 +1,14 @@
 use callsign_store::ids::{Position, SessionNumber};
+use callsign_transport::Kind;
 
 use super::*;
-use crate::core::{
-    caller::{CallerEffect as Effect, CallerInput as Input},
-    input::CallId,
+use crate::{
+    core::{
+        caller::{CallerEffect as Effect, CallerInput as Input},
+        host::OnTake,
+        input::{Answer, Call, CallId, Drained, OnLapse},
+    },
+    error::UnregisterError,
 };
 
 const WAIT: Duration = Duration::from_secs(5);
@@ -90,5 +95,33 @@ fn what_may_have_been_sent_is_not_asked_again() {
         one.step(at(100, Some(1)), None, Input::Begin);
         let answer = one.step(at(101, Some(1)), outage, Input::Answered(Err(error)));
         assert_eq!(answer, Some(Effect::Done(Err(told))));
+    }
+}
+
+#[test]
+fn whoever_gets_no_answer_of_its_member_is_told_nothing_that_may_be_wrong() {
+    let (name, token) = (|| Name::from("x"), Position(4));
+    let unknown = || RegisterError::Unknown { name: "x".to_owned(), waited: WAIT };
+    let pending = UnregisterError::Pending { name: "x".to_owned(), waited: WAIT };
+    for (call, told) in [
+        (
+            Call::Take {
+                name: name(),
+                token,
+                actor: 5,
+                kind: Kind(7),
+                on_lapse: OnLapse::Stop,
+                on_take: OnTake::Give,
+            },
+            Answer::Taken(Err(unknown().into())),
+        ),
+        (Call::Unregister { name: name() }, Answer::Unregistered(Err(pending.clone()))),
+        (Call::Withdraw { name: name(), token }, Answer::Unregistered(Err(pending))),
+        (Call::WaitFor { position: Position(9) }, Answer::Reached(Err(token))),
+        (Call::Ready, Answer::Ready(false)),
+        (Call::Drain, Answer::Drained(Drained::TimedOut)),
+        (Call::Leave, Answer::Left),
+    ] {
+        assert_eq!(call.silence().answer(WAIT, token), told);
     }
 }

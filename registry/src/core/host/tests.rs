@@ -554,22 +554,6 @@ fn a_place_holds_once_it_stands_first_and_nothing_is_kept_of_places_that_are_giv
 }
 
 #[test]
-fn what_is_called_while_something_else_is_to_be_done_waits_for_its_turn() {
-    let mut alone = Alone::holding();
-    alone.host.on_actor_ended(99);
-    assert_eq!([alone.update(2, "x", 1), alone.unregister(3, "x", None)].concat(), []);
-    assert!(alone.host.is_registering() && alone.host.is_waiting());
-    assert_eq!(alone.settle(), [], "the second one waits for the first");
-    assert!(!alone.host.is_registering());
-    let number = alone.asks_one();
-    let told = alone.decided(number, Verdict::Updated { revision: Position(1) });
-    assert_eq!(told[..2], [answer(2, Answer::Updated(Ok(Position(1)))), Effect::Flag { claim: CallId(1) }]);
-    alone.host.on_actor_ended(99);
-    assert_eq!(alone.register(4, 6, "y"), []);
-    assert!(alone.host.is_registering(), "one that waits is one");
-}
-
-#[test]
 fn a_node_that_leaves_says_whom_to_ask_as_it_knows_last() {
     let ask = |name: &str| vec![Elsewhere { node: node(name), address: format!("{name}:1") }];
     let mut alone = Alone::new();

@@ -1,4 +1,4 @@
-//! How much may be asked for at once.
+//! How much may be asked for at once, and what waits for its turn.
 
 use super::*;
 use crate::core::{
@@ -77,4 +77,30 @@ fn a_message_has_no_more_bytes_than_it_may() {
     let messages = alone.messages();
     assert_eq!(messages.iter().map(Vec::len).collect::<Vec<_>>(), [128, 1]);
     assert_eq!(messages[0].iter().map(Request::weight).sum::<usize>(), MESSAGE_BYTES);
+}
+
+#[test]
+fn what_is_called_while_something_else_is_to_be_done_waits_for_its_turn() {
+    let mut alone = Alone::holding();
+    alone.host.on_actor_ended(99);
+    assert_eq!([alone.update(2, "x", 1), alone.unregister(3, "x", None)].concat(), []);
+    assert!(alone.host.is_registering() && alone.host.is_waiting());
+    assert_eq!(alone.settle(), [], "the second one waits for the first");
+    assert!(!alone.host.is_registering());
+    let number = alone.asks_one();
+    let told = alone.decided(number, Verdict::Updated { revision: Position(1) });
+    assert_eq!(told[..2], [answer(2, Answer::Updated(Ok(Position(1)))), Effect::Flag { claim: CallId(1) }]);
+    alone.host.on_actor_ended(99);
+    assert_eq!(alone.register(4, 6, "y"), []);
+    assert!(alone.host.is_registering(), "one that waits is one");
+    // Behind the end of the session nothing is held any more.
+    let mut alone = Alone::holding();
+    alone.host.on_session_lost(alone.now.time);
+    assert_eq!([alone.update(2, "x", 1), alone.unregister(3, "x", None)].concat(), []);
+    let told = alone.settle();
+    let not_held =
+        UpdateError::NotHeld { name: "x".into(), holder: alone.replica.row("x").map(|row| row.entry()) };
+    assert_eq!(told[told.len() - 2], not_updated(2, not_held));
+    let last = told.last();
+    assert!(matches!(last, Some(Effect::Answer { call: CallId(3), answer: Answer::Unregistered(Err(_)) })));
 }
