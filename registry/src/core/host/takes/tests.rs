@@ -561,3 +561,21 @@ fn what_is_called_of_a_name_that_is_taken_waits_until_that_is_over() {
     assert_eq!(told.last(), Some(&watch(2)));
     assert!(matches!(alone.asked()[..], [(_, Wish::Register { .. })]));
 }
+
+#[test]
+fn who_was_told_that_nobody_knows_is_not_told_more_when_the_member_has_all_names() {
+    let mut alone = Alone::new();
+    alone.apply(vec![held("x", 1)]);
+    alone.sync(false);
+    assert_eq!(alone.take(1, "x", 1), [watch(1)]);
+    // It is gone, and whoever waits cannot be told before something else is done.
+    alone.host.on_actor_ended(99);
+    let applied = alone.comes_to(vec![freed("x", 1)]);
+    alone.host.on_applied(&applied, &mut Vec::new());
+    assert_eq!(alone.wake(5000), [told(1, Err(unknown("x")))]);
+    alone.sync(true);
+    let mut effects = Vec::new();
+    alone.host.settle(alone.now, &alone.replica, &mut effects);
+    effects.extend(alone.settle());
+    assert_eq!(effects, ends(1, gone("x"))[..2]);
+}

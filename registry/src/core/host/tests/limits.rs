@@ -104,3 +104,16 @@ fn what_is_called_while_something_else_is_to_be_done_waits_for_its_turn() {
     let last = told.last();
     assert!(matches!(last, Some(Effect::Answer { call: CallId(3), answer: Answer::Unregistered(Err(_)) })));
 }
+
+#[test]
+fn there_is_nothing_more_to_send_when_there_is_nobody_to_send_it_to() {
+    let mut alone = Alone::new();
+    for nth in 0..2049 {
+        alone.register(nth, nth, &format!("n{nth}"));
+    }
+    assert_eq!((alone.asks().len(), alone.host.has_more_to_send()), (2048, true));
+    alone.leads.1 = false;
+    assert_eq!((alone.asks().len(), alone.host.has_more_to_send()), (0, false));
+    alone.leads.1 = true;
+    assert_eq!((alone.asks().len(), alone.host.has_more_to_send()), (1, false));
+}
