@@ -199,7 +199,7 @@ impl Holder {
     /// The taker is told the data.
     fn handed() -> Self {
         let mut holder = Self::asked();
-        assert_eq!(holder.gives("x", 1, data()), [hands()]);
+        assert_eq!(holder.gives("x", 1, Ok(data())), [hands()]);
         holder
     }
 
@@ -213,8 +213,8 @@ impl Holder {
     }
 }
 
-fn data() -> Result<Bytes, String> {
-    Ok(Bytes::from_static(b"data"))
+fn data() -> Bytes {
+    Bytes::from_static(b"data")
 }
 
 fn consents(consent: u64) -> [Effect; 2] {
@@ -225,7 +225,7 @@ fn consents(consent: u64) -> [Effect; 2] {
 }
 
 fn hands() -> Effect {
-    let (taker, holder, data) = (taker(), session("a"), data().unwrap());
+    let (taker, holder, data) = (taker(), session("a"), data());
     Effect::send(node("b"), Message::Take(Taking::Data { taker, holder, consent: 1, data }))
 }
 
@@ -282,7 +282,7 @@ fn a_taker_is_heard_for_itself_in_this_session_while_that_is_trusted() {
     let mut effects = Vec::new();
     holder.host.on_taking(holder.now, &node("c"), ask, &holder.replica, &mut effects);
     assert_eq!(effects[0], Effect::Suspend { claim: CLAIM });
-    holder.gives("x", 1, data());
+    holder.gives("x", 1, Ok(data()));
     for said in [Taking::Received { taker: taker.clone(), consent: 1 }, Taking::Over { taker }] {
         assert_eq!((holder.hears(said), holder.flush()), (vec![], vec![]));
     }
@@ -295,8 +295,8 @@ fn a_taker_is_heard_for_itself_in_this_session_while_that_is_trusted() {
 fn the_leader_is_asked_once_the_taker_has_the_data_of_the_present_consent() {
     let mut holder = Holder::asked();
     assert_eq!((holder.received(1), holder.flush()), (vec![], vec![]), "it was told nothing yet");
-    assert_eq!(holder.gives("x", 2, data()), [], "of another consent");
-    assert_eq!(holder.gives("x", 1, data()), [hands()]);
+    assert_eq!(holder.gives("x", 2, Ok(data())), [], "of another consent");
+    assert_eq!(holder.gives("x", 1, Ok(data())), [hands()]);
     assert_eq!(holder.gives("x", 1, Err("late".into())), [], "it has said so");
     assert_eq!(holder.is_asked(), [hands()], "again");
     assert_eq!((holder.received(2), holder.flush()), (vec![], vec![]));
@@ -425,7 +425,7 @@ fn a_name_that_has_gone_is_lost_here_whether_the_log_says_so_first_or_the_leader
         let mut holder = Holder::new();
         holder.holds(2, "y", Some(6), OnTake::Give);
         holder.asks(3, "y", 1, 7);
-        holder.gives("y", 1, data());
+        holder.gives("y", 1, Ok(data()));
         holder.received(1);
         let number = holder.flush()[0].number;
         let told = holder.decided(number, verdict);
@@ -482,7 +482,7 @@ fn taken_by_actor_of_same_node() -> (Holder, RequestNumber) {
         let said = match effect {
             Effect::Send { to, message: Message::Take(taking), .. } if to == node("a") => taking,
             Effect::Give { consent, .. } => {
-                effects.extend(holder.gives("x", consent, data()));
+                effects.extend(holder.gives("x", consent, Ok(data())));
                 continue;
             }
             Effect::Suspend { claim: CLAIM } => continue,

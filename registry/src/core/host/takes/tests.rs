@@ -104,7 +104,9 @@ impl Alone {
             builder.session(&session(name));
         }
         builder.session(&numbered("a", 2));
-        ops.into_iter().for_each(|op| builder.push(op));
+        for op in ops {
+            builder.push(op);
+        }
         let (prev, at) = (self.replica.end(), self.replica.position().next());
         self.replica.apply(&builder.build(Epoch(1), Nonce(at.0), prev, at))
     }
