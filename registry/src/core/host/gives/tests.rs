@@ -418,7 +418,7 @@ fn a_name_that_has_gone_is_lost_here_whether_the_log_says_so_first_or_the_leader
         assert!(holder.host.claims().is_empty() && !holder.host.is_waiting());
         assert_eq!(holder.is_asked(), [], "it has the name already");
     }
-    // Who only wants to be told hears what became of it.
+    // A holder that only wants to be told hears what became of it.
     for (verdict, notice) in
         [(Verdict::Transferred { token: Position(2) }, Notice::Transferred), (Verdict::Gone, Notice::Lost)]
     {
