@@ -134,7 +134,7 @@ impl Alone {
         self.now.time = self.now.time + Duration::from_millis(millis);
         let around = Surroundings { leader: None, is_synced: self.is_synced, has_leader: self.leads.0 };
         let mut effects = Vec::new();
-        self.host.on_wake(self.now, around, &self.replica, &mut effects);
+        self.host.on_wake(self.now, 1024, around, &self.replica, &mut effects);
         effects
     }
 

@@ -421,7 +421,9 @@ fn who_has_waited_too_long_is_told_once_some_at_a_time_at_each_stage() {
     let mut effects = Vec::new();
     alone.host.on_wake(late, 2, around, &alone.replica, &mut effects);
     assert_eq!(effects, [], "nobody is told again");
+}
 
+#[test]
 fn what_claims_and_log_differ_in_is_looked_into_when_they_have_differed_for_a_second_without_a_break() {
     let mut alone = Alone::new();
     for millis in [1000, 2000, 3000] {

@@ -185,7 +185,7 @@ impl Holder {
         self.now.time = self.now.time + time;
         let around = Surroundings { leader: None, is_synced: false, has_leader: true };
         let mut effects = Vec::new();
-        self.host.on_wake(self.now, around, &self.replica, &mut effects);
+        self.host.on_wake(self.now, 1024, around, &self.replica, &mut effects);
         effects
     }
 
