@@ -144,23 +144,18 @@ impl CatchUp {
         replica.is_based() && !replica.has_next() && replica.position() >= self.wanted
     }
 
-    /// Asks for what is lacking, if anything is. Returns when to be called again at the latest.
-    pub(crate) fn drive<T: Table>(
-        &mut self,
-        turn: Turn<'_>,
-        replica: &Replica<T>,
-        sources: &Sources,
-    ) -> Option<Time> {
+    /// Asks for what is lacking, if anything is.
+    pub(crate) fn drive<T: Table>(&mut self, turn: Turn<'_>, replica: &Replica<T>, sources: &Sources) {
         let now = turn.now;
         if replica.is_installing() || replica.has_next() || self.is_busy() {
             // What it has may be all that it lacks.
-            return Some(now);
+            return;
         }
         if self.is_complete(replica) {
             self.asked = Asked::Nothing;
             self.prefer_log = false;
             self.too_far = false;
-            return None;
+            return;
         }
         let waiting_since = match &self.asked {
             Asked::Nothing => None,
@@ -171,12 +166,12 @@ impl CatchUp {
         if let Some(since) = waiting_since {
             let is_log = matches!(self.asked, Asked::Log { .. });
             if now < since + SOURCE_TIMEOUT || (is_log && planted!("log-waited-for-ever")) {
-                return Some(since + SOURCE_TIMEOUT);
+                return;
             }
             self.give_up();
         }
         if now < self.not_before {
-            return Some(self.not_before);
+            return;
         }
         let needs_snapshot = !replica.is_based() || self.too_far || planted!("replica-goes-back");
         let certain = needs_snapshot
@@ -184,11 +179,10 @@ impl CatchUp {
             || sources.leader.is_none()
             || replica.gap_before().is_some();
         if !certain && now < self.wanted_since + LAG_ALLOWED {
-            return Some(self.wanted_since + LAG_ALLOWED);
+            return;
         }
         if needs_snapshot {
             let mut donors: Vec<&NodeName> = sources.leader.iter().chain(&sources.synced).collect();
-            donors.dedup();
             if donors.is_empty() && self.too_far {
                 // Not to wait for ever for who may never be synced: a member that was elected meanwhile, say.
                 donors.extend(&sources.others);
@@ -197,14 +191,14 @@ impl CatchUp {
                 // Nobody has a base to give. The log may still go back to its beginning.
                 self.ask_log(turn, replica);
                 self.not_before = now + NOBODY;
-                return Some(now + SOURCE_TIMEOUT);
+                return;
             }
             let from = donors[self.turn % donors.len()].clone();
             self.last_snapshot = splitmix(self.last_snapshot);
             let id = self.last_snapshot;
             turn.effects.push(Effect::send(from.clone(), Message::SnapshotWanted { id }));
             self.asked = Asked::Snapshot { from, id, index: 0, since: now, staged: Staged::default() };
-            return Some(now + SOURCE_TIMEOUT);
+            return;
         }
         match &sources.leader {
             Some(leader) if !self.prefer_log => {
@@ -214,7 +208,6 @@ impl CatchUp {
             }
             _ => self.ask_log(turn, replica),
         }
-        Some(now + SOURCE_TIMEOUT)
     }
 
     fn ask_log<T: Table>(&mut self, mut turn: Turn<'_>, replica: &Replica<T>) {

@@ -18,6 +18,8 @@ mod decide;
 mod flight;
 mod memory;
 mod takers;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

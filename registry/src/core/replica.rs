@@ -6,6 +6,9 @@
 //! arrives readers see the old content. A gap is noticed, by the next batch or the next heartbeat; closing it is
 //! the business of [`catchup`](crate::core::catchup).
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,5 +1,7 @@
 //! Who is asked for a snapshot, and for how long it may take.
 
+mod asking;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use callsign_store::{

@@ -5,8 +5,8 @@ use callsign_store::planted;
 use super::{
     ASKED_AGAIN, Batch, BatchBuilder, BatchFlight, CommitOutcome, Conditions, Decision, Duration, Effect,
     Event, FENCE_AGE, Fence, Flight, LONGEST_COMMIT_PAUSE, Leader, Message, NodeName, Nonce, ONE_OPERATION,
-    OpId, Outcome, Pending, Position, ReadResult, Record, Replica, STORE_RETRY, Stage, StoreError, Table,
-    Time, Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed, read_key, splitmix,
+    OpId, Outcome, Pending, ReadResult, Record, Replica, STORE_RETRY, Stage, StoreError, Table, Time,
+    Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed, read_key, splitmix,
 };
 
 impl Leader {
@@ -154,7 +154,9 @@ impl Leader {
         }
         match self.failures {
             1 => Duration::ZERO,
-            failures => (STORE_RETRY * (1 << (failures - 2).min(3))).min(LONGEST_COMMIT_PAUSE),
+            failures => {
+                STORE_RETRY.saturating_mul(2_u32.saturating_pow(failures - 2)).min(LONGEST_COMMIT_PAUSE)
+            }
         }
     }
 
@@ -250,8 +252,8 @@ impl Leader {
         let Flight::Batch(flight) = std::mem::replace(&mut self.flight, Flight::None) else {
             return Outcome::default();
         };
-        let (prev, position) = (replica.position(), flight.batch.position);
-        if position <= prev {
+        let position = flight.batch.position;
+        if position <= replica.position() {
             // A successor has read it from the log and passed it on already. This leader's time is over.
             self.answer(position, flight.decisions, effects);
             return Outcome { deposed: true, ..Outcome::default() };
@@ -263,8 +265,10 @@ impl Leader {
         self.is_open = true;
         if opened {
             self.frees_after = Some(now + ASKED_AGAIN);
-            self.remember(position, flight.bytes.clone());
-            self.fan_out(prev, members, effects);
+            // `apply_names_snapshot`: a member that lacks what is before it sees the gap, and asks.
+            let batches = vec![(position, flight.bytes.clone())];
+            let message = Message::ApplyNamesSnapshot { epoch: self.epoch, batches };
+            effects.extend(members.iter().map(|member| Effect::send(member.clone(), message.clone())));
         } else {
             for member in members {
                 if planted!("several-messages-per-version") {
@@ -278,25 +282,9 @@ impl Leader {
                 let message = Message::Replicate { epoch: self.epoch, position, batch };
                 effects.push(Effect::send(member.clone(), message));
             }
-            self.remember(position, flight.bytes.clone());
         }
+        self.remember(position, flight.bytes);
         self.answer(position, flight.decisions, effects);
         Outcome { applied, opened, deposed: false }
-    }
-
-    /// `apply_names_snapshot`: brings every linked member to the open epoch, with what it is known to lack.
-    pub(super) fn fan_out(&mut self, prev: Position, members: &[NodeName], effects: &mut Vec<Effect>) {
-        for member in members {
-            let has = self.progress_of(member).unwrap_or(prev).min(prev);
-            let mut batches = self.remembered(has);
-            if batches.is_empty() {
-                // Memory does not go back so far: the member sees the gap and asks.
-                batches = self.memory.back().cloned().into_iter().collect();
-            }
-            effects.push(Effect::send(
-                member.clone(),
-                Message::ApplyNamesSnapshot { epoch: self.epoch, batches },
-            ));
-        }
     }
 }

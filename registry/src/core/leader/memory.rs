@@ -40,7 +40,7 @@ impl Leader {
     }
 
     /// Keeps a batch for members that lack it.
-    pub(super) fn remember(&mut self, position: Position, bytes: Bytes) {
+    pub(crate) fn remember(&mut self, position: Position, bytes: Bytes) {
         self.sizes.push_back((position, bytes.len()));
         self.memory_bytes += bytes.len();
         self.memory.push_back((position, bytes));

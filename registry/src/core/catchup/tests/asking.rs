@@ -1,0 +1,377 @@
+//! When something is asked for, and of whom.
+
+use super::*;
+
+/// What was asked for, in a word.
+fn asked(effects: &[Effect]) -> Vec<String> {
+    let word = |effect: &Effect| match effect {
+        Effect::Send { to, message: Message::Fetch { after, .. }, .. } => format!("{to} after {}", after.0),
+        Effect::Send { to, message: Message::SnapshotWanted { .. }, .. } => format!("{to} for all"),
+        Effect::Read { .. } => "log".to_owned(),
+        other => panic!("{other:?}"),
+    };
+    effects.iter().map(word).collect()
+}
+
+/// The batch at a position, behind the one at the position before it.
+fn batch(position: u64, ops: Vec<Op>) -> Batch {
+    let at = |position: u64| match position {
+        0 => LogEnd::default(),
+        position => LogEnd { position: Position(position), nonce: Nonce(9) },
+    };
+    let (position, prev) = (Position(position), at(position - 1));
+    Batch { epoch: Epoch(1), nonce: Nonce(9), position, prev, sessions: Vec::new(), ops }
+}
+
+/// A log of batches, and where it ends; its floor, if it was cut.
+fn log_of(joiner: &Joiner, batches: &[Batch], floor: Option<u64>) -> Mvcc {
+    let mut there = Transaction::new();
+    for batch in batches {
+        there = there.put(joiner.keys.log(batch.position), batch.encode().to_vec());
+        there = there.put(joiner.keys.commit(), batch.end().to_value());
+    }
+    if let Some(floor) = floor {
+        there = there.put(joiner.keys.floor(), PositionRecord(Position(floor)).to_value());
+    }
+    let mut store = Mvcc::new(Limits::FOUNDATIONDB, 10);
+    store.apply(&there);
+    store
+}
+
+impl Joiner {
+    /// One that has a base.
+    fn based(leader: Option<&str>) -> Self {
+        let mut joiner = Self::new("a", &["b"]);
+        joiner.sources.leader = leader.map(node);
+        joiner.replica.base_on_nothing();
+        joiner
+    }
+
+    fn asks(&mut self, millis: u64) -> Vec<String> {
+        asked(&self.does_after(MILLIS(millis)))
+    }
+
+    fn fetched(&mut self, batches: &[Batch]) -> Result<Applied, CorruptBatch> {
+        let batches: Vec<_> = batches.iter().map(|batch| (batch.position, batch.encode())).collect();
+        self.catchup.on_fetched(self.now, &mut self.replica, Epoch(1), &batches)
+    }
+
+    /// The log was read as asked, and so many names may be changed at once.
+    fn reads_some(&mut self, asked: &[Effect], log: &Mvcc, names: usize) -> Result<Applied, CorruptBatch> {
+        let [Effect::Read { id, reads }] = asked else { panic!("{asked:?}") };
+        let result = log.read(reads, None).unwrap();
+        let Self { catchup, replica, keys, now, .. } = self;
+        catchup.on_log(*now, replica, *id, Some(&result), keys, names)
+    }
+}
+
+#[test]
+fn a_replica_that_lacks_nothing_asks_nobody() {
+    let mut joiner = Joiner::based(Some("a"));
+    joiner.catchup = CatchUp::new(7);
+    assert!(joiner.catchup.is_complete(&joiner.replica), "of nothing it is known that it is there");
+    assert_eq!((joiner.asks(1000), joiner.catchup.is_too_far()), (vec![], false));
+    joiner.catchup.want(joiner.now, Position(1));
+    assert!(!joiner.catchup.is_complete(&joiner.replica));
+    joiner.replica.apply(&batch(1, vec![]));
+    assert!(joiner.catchup.is_complete(&joiner.replica));
+    assert_eq!(joiner.asks(1000), [""; 0]);
+    joiner.replica.give_up_base();
+    assert!(!joiner.catchup.is_complete(&joiner.replica), "it has no base");
+}
+
+#[test]
+fn batches_are_on_their_way_for_a_moment_and_the_moment_begins_when_they_are_first_heard_of() {
+    let mut joiner = Joiner::based(Some("a"));
+    assert_eq!(joiner.asks(100), [""; 0]);
+    joiner.catchup.want(joiner.now, Position(90));
+    joiner.catchup.want(joiner.now, Position(80));
+    assert_eq!(joiner.asks(49), [""; 0]);
+    assert_eq!(joiner.asks(1), ["a after 0"]);
+    assert_eq!(joiner.asks(0), [""; 0], "one thing at a time");
+}
+
+#[test]
+fn what_is_certainly_not_on_its_way_is_asked_for_at_once() {
+    let mut joiner = Joiner::based(None);
+    assert_eq!(joiner.asks(0), ["log"], "nobody leads");
+    let mut joiner = Joiner::based(Some("a"));
+    joiner.sources.is_taking_over = true;
+    assert_eq!(joiner.asks(0), ["a after 0"], "it leads itself");
+    let mut joiner = Joiner::based(Some("a"));
+    let later = batch(3, vec![]);
+    joiner.replica.offer(Epoch(1), Position(3), &later.encode()).unwrap();
+    assert_eq!(joiner.asks(0), ["a after 0"], "there is a gap");
+    let mut joiner = Joiner::new("a", &[]);
+    assert_eq!(joiner.asks(0), ["a for all"], "it has no base");
+}
+
+#[test]
+fn nothing_is_asked_for_while_what_is_here_may_be_all_that_lacks() {
+    let mut joiner = Joiner::new("a", &[]);
+    let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
+    let chunk = ArrivedChunk { id, index: 0, chunk: Chunk::default(), end: Some((Epoch(1), END)) };
+    joiner.catchup.on_chunk(joiner.now, &mut joiner.replica, &donor, chunk, &mut joiner.effects).unwrap();
+    assert!(joiner.replica.is_installing());
+    assert_eq!(joiner.asks(3000), [""; 0]);
+    // A log that was read, and is not looked at yet.
+    let mut joiner = Joiner::based(None);
+    let log = log_of(&joiner, &[batch(1, vec![Op::Open, Op::Open]), batch(2, vec![Op::Open])], None);
+    let read = joiner.does_after(MILLIS(0));
+    joiner.reads_some(&read, &log, 1).unwrap();
+    assert_eq!((joiner.replica.position(), joiner.catchup.is_busy()), (Position(1), true));
+    assert_eq!(joiner.asks(3000), [""; 0]);
+}
+
+#[test]
+fn a_log_that_was_read_is_applied_until_so_many_names_are_changed() {
+    for (names, positions) in [(1, &[1, 2, 3, 4][..]), (2, &[1, 3, 4]), (3, &[2, 4])] {
+        let mut joiner = Joiner::based(None);
+        let two = || vec![Op::Open, Op::Open];
+        let log = [batch(1, two()), batch(2, vec![]), batch(3, vec![Op::Open]), batch(4, two())];
+        let log = log_of(&joiner, &log, None);
+        let read = joiner.does_after(MILLIS(0));
+        joiner.reads_some(&read, &log, names).unwrap();
+        let mut at = vec![joiner.replica.position().0];
+        while joiner.catchup.is_busy() {
+            joiner.catchup.proceed(joiner.now, &mut joiner.replica, names).unwrap();
+            at.push(joiner.replica.position().0);
+        }
+        assert_eq!(at, positions, "{names} at a time");
+    }
+}
+
+#[test]
+fn the_leader_is_asked_first_and_the_log_if_it_does_not_have_it_or_does_not_answer() {
+    // It does not remember so much.
+    let mut joiner = Joiner::based(Some("a"));
+    assert_eq!(joiner.asks(150), ["a after 0"]);
+    assert_eq!(joiner.fetched(&[]), Ok(Applied::default()));
+    assert_eq!(joiner.asks(0), ["log"]);
+    // What comes from it unasked counts for nothing.
+    joiner.fetched(&[batch(1, vec![])]).unwrap();
+    assert_eq!((joiner.replica.position(), joiner.asks(0)), (Position(0), vec![]));
+    // Once nothing is lacking, it is the first again.
+    for position in 1..=90 {
+        joiner.replica.apply(&batch(position, vec![]));
+    }
+    assert_eq!(joiner.asks(0), [""; 0]);
+    joiner.catchup.want(joiner.now, Position(91));
+    assert_eq!(joiner.asks(149), [""; 0]);
+    assert_eq!(joiner.asks(1), ["a after 90"], "also if another source has not answered");
+    joiner.fetched(&[batch(91, vec![])]).unwrap();
+    assert_eq!(joiner.replica.position(), Position(91));
+    // It has some of it.
+    joiner.catchup.want(joiner.now, Position(93));
+    joiner.asks(150);
+    joiner.fetched(&[batch(92, vec![])]).unwrap();
+    assert_eq!(joiner.asks(0), ["a after 92"]);
+    // It is cut off.
+    joiner.catchup.lost(&node("b"), Some(&node("a")));
+    assert_eq!(joiner.asks(0), [""; 0], "another one is");
+    joiner.catchup.lost(&node("a"), Some(&node("a")));
+    assert_eq!(joiner.asks(0), ["log"]);
+    joiner.catchup.lost(&node("b"), Some(&node("a")));
+    joiner.catchup.lost(&node("a"), Some(&node("a")));
+    assert_eq!(joiner.asks(0), [""; 0], "the log is being read, whoever is lost");
+}
+
+#[test]
+fn a_new_leader_is_asked_at_once_for_what_the_former_one_did_not_give() {
+    let mut joiner = Joiner::based(Some("a"));
+    joiner.asks(150);
+    joiner.sources.leader = Some(node("b"));
+    joiner.catchup.term_changed();
+    assert_eq!(joiner.asks(0), ["b after 0"]);
+    joiner.fetched(&[]).unwrap();
+    joiner.catchup.term_changed();
+    assert_eq!(joiner.asks(0), ["b after 0"]);
+    // What is read of the log is read, whoever leads.
+    joiner.fetched(&[]).unwrap();
+    assert_eq!(joiner.asks(0), ["log"]);
+    joiner.catchup.term_changed();
+    assert_eq!(joiner.asks(0), [""; 0]);
+}
+
+#[test]
+fn the_log_decides_whose_word_counts_if_the_leader_has_another_batch() {
+    let mut joiner = Joiner::based(Some("a"));
+    joiner.replica.apply(&batch(1, vec![]));
+    joiner.asks(150);
+    let other = Batch { prev: LogEnd { nonce: Nonce(8), ..batch(1, vec![]).end() }, ..batch(2, vec![]) };
+    assert!(matches!(joiner.fetched(&[other]), Err(CorruptBatch::Diverged { .. })));
+    assert_eq!(joiner.asks(999), [""; 0]);
+    let read = joiner.does_after(MILLIS(1));
+    assert_eq!(asked(&read), ["log"]);
+    // It says so, too: what it has is shown once.
+    let other = Batch { nonce: Nonce(8), ..batch(1, vec![]) };
+    let follows = Batch { prev: other.end(), ..batch(2, vec![]) };
+    let log = log_of(&joiner, &[other, follows.clone(), batch(3, vec![])], None);
+    assert!(joiner.reads_some(&read, &log, 9).is_err());
+    let shown = (joiner.keys.log(Position(2)), follows.encode().to_vec());
+    assert_eq!(joiner.catchup.take_contradiction(), Some(shown));
+    assert_eq!((joiner.catchup.take_contradiction(), joiner.catchup.is_busy()), (None, false));
+    // What cannot be read at all contradicts nothing.
+    joiner.asks(1000);
+    let mut joiner = Joiner::based(None);
+    let read = joiner.does_after(MILLIS(0));
+    let log = joiner.log(0);
+    assert!(joiner.reads_some(&read, &log, 9).is_err());
+    assert_eq!((joiner.catchup.take_contradiction(), joiner.catchup.is_busy()), (None, false));
+}
+
+#[test]
+fn a_log_that_does_not_follow_is_read_again_later() {
+    let mut joiner = Joiner::based(None);
+    let read = joiner.does_after(MILLIS(0));
+    // Another source is quicker.
+    let log = log_of(&joiner, &[batch(1, vec![]), batch(2, vec![]), batch(3, vec![])], None);
+    joiner.replica.apply(&batch(1, vec![]));
+    assert_eq!(joiner.reads_some(&read, &log, 9), Ok(Applied::default()));
+    assert_eq!((joiner.replica.position(), joiner.catchup.is_busy()), (Position(1), false));
+    assert_eq!(joiner.asks(99), [""; 0]);
+    let read = joiner.does_after(MILLIS(1));
+    joiner.reads_some(&read, &log, 9).unwrap();
+    assert_eq!(joiner.replica.position(), Position(3), "to its very end");
+}
+
+#[test]
+fn a_read_of_the_log_that_fails_is_begun_again_after_a_moment() {
+    let mut joiner = Joiner::based(None);
+    let read = joiner.does_after(MILLIS(0));
+    let [Effect::Read { id, reads }] = &read[..] else { panic!("{read:?}") };
+    let log = log_of(&joiner, &[batch(1, vec![])], None);
+    let result = log.read(reads, None).unwrap();
+    let Joiner { catchup, replica, keys, now, .. } = &mut joiner;
+    catchup.on_log(*now, replica, OpId(id.0 + 50), Some(&result), keys, 9).unwrap();
+    assert_eq!(replica.position(), Position(0), "another read");
+    catchup.on_log(*now, replica, *id, None, keys, 9).unwrap();
+    assert_eq!(joiner.asks(99), [""; 0]);
+    assert_eq!(joiner.asks(1), ["log"]);
+}
+
+#[test]
+fn a_member_without_a_base_begins_where_the_log_does_if_that_was_never_cut() {
+    let alone = || {
+        let mut joiner = Joiner::new("a", &[]);
+        joiner.sources.leader = None;
+        joiner
+    };
+    let first = |ops| vec![batch(1, ops), batch(2, vec![])];
+    let mut joiner = alone();
+    let read = joiner.does_after(MILLIS(0));
+    let log = log_of(&joiner, &first(vec![]), None);
+    let applied = joiner.reads_some(&read, &log, 9).unwrap();
+    assert!(applied.is_of_many, "whoever waits for a free name is told");
+    assert_eq!((joiner.replica.is_based(), joiner.replica.position()), (true, Position(2)));
+    let read = joiner.does_after(MILLIS(0));
+    assert!(!joiner.reads_some(&read, &log, 9).unwrap().is_of_many, "it was based before");
+    // It was cut.
+    let mut joiner = alone();
+    let read = joiner.does_after(MILLIS(0));
+    let log = log_of(&joiner, &[batch(2, vec![]), batch(3, vec![])], Some(2));
+    joiner.reads_some(&read, &log, 9).unwrap();
+    assert_eq!((joiner.replica.is_based(), joiner.catchup.is_too_far()), (false, true));
+    // Anybody who is linked may have a base, and after that is all there is.
+    joiner.sources.others = vec![node("c")];
+    assert_eq!(joiner.asks(99), [""; 0]);
+    assert_eq!(joiner.asks(1), ["c for all"]);
+    joiner.sources.synced = vec![node("b")];
+    assert_eq!(joiner.asks(1000), ["b for all"]);
+    // In a lineage that is not the first one, only what resets comes first.
+    let mut joiner = alone();
+    joiner.catchup.begin_at(LineageNumber(1));
+    let read = joiner.does_after(MILLIS(0));
+    let begin = 1 << 40;
+    let at = |position: u64, ops| Batch { position: Position(begin + position), ..batch(position, ops) };
+    let log = log_of(&joiner, &[at(1, vec![Op::Open])], None);
+    joiner.reads_some(&read, &log, 9).unwrap();
+    assert_eq!((joiner.replica.is_based(), joiner.catchup.is_busy()), (false, false));
+    let read = joiner.does_after(MILLIS(100));
+    let log = log_of(&joiner, &[at(1, vec![Op::Reset])], None);
+    joiner.reads_some(&read, &log, 9).unwrap();
+    assert_eq!((joiner.replica.is_based(), joiner.replica.position()), (true, Position(begin + 1)));
+}
+
+#[test]
+fn a_replica_is_too_far_behind_if_the_log_was_cut_after_it_and_goes_on() {
+    let cut = |floor: u64, last: u64| {
+        let mut joiner = Joiner::based(None);
+        joiner.replica.apply(&batch(1, vec![]));
+        let read = joiner.does_after(MILLIS(0));
+        let batches: Vec<_> = (floor..=last).map(|position| batch(position, vec![])).collect();
+        let mut log = log_of(&joiner, &batches, Some(floor));
+        let end = LogEnd { position: Position(last), nonce: Nonce(9) }.to_value();
+        log.apply(&Transaction::new().put(joiner.keys.commit(), end));
+        joiner.reads_some(&read, &log, 9).unwrap();
+        joiner
+    };
+    let mut joiner = cut(2, 3);
+    assert_eq!((joiner.catchup.is_too_far(), joiner.replica.position()), (false, Position(3)));
+    assert_eq!(cut(2, 1).catchup.is_too_far(), false, "it is at its end");
+    assert_eq!(cut(5, 1).catchup.is_too_far(), false, "it is at its end");
+    assert_eq!(joiner.asks(0), ["log"]);
+    let mut joiner = cut(3, 4);
+    assert_eq!((joiner.catchup.is_too_far(), joiner.replica.position()), (true, Position(1)));
+    assert_eq!(joiner.asks(100), ["b for all"]);
+    // What it lacked comes in another way.
+    joiner.replica.skip_to(END);
+    assert_eq!((joiner.asks(0), joiner.catchup.is_too_far()), (vec![], false));
+}
+
+#[test]
+fn what_the_log_says_counts_over_what_was_heard_before_it_was_read() {
+    let read_after = |millis: u64| {
+        let mut joiner = Joiner::based(None);
+        // Somebody has said that there are 90.
+        let read = joiner.does_after(MILLIS(millis));
+        let log = log_of(&joiner, &[batch(1, vec![])], None);
+        joiner.reads_some(&read, &log, 9).unwrap();
+        joiner.catchup.is_complete(&joiner.replica)
+    };
+    assert!(read_after(1), "they spoke of a log that was lost");
+    assert!(!read_after(0), "it may be that this was written since");
+}
+
+#[test]
+fn a_leader_takes_nothing_that_was_asked_for_before() {
+    let mut joiner = Joiner::new("a", &[]);
+    let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
+    joiner.catchup.stop();
+    joiner.chunk(&donor, id, 0, Some((Epoch(1), END)));
+    assert!(!joiner.replica.is_based());
+    let mut joiner = Joiner::based(None);
+    let log = log_of(&joiner, &[batch(1, vec![Op::Open]), batch(2, vec![])], None);
+    let read = joiner.does_after(MILLIS(0));
+    joiner.reads_some(&read, &log, 1).unwrap();
+    joiner.catchup.stop();
+    assert!(!joiner.catchup.is_busy());
+}
+
+#[test]
+fn a_donor_that_is_lost_is_followed_by_the_next_and_one_that_has_nothing_after_a_moment() {
+    let mut joiner = Joiner::new("a", &["b"]);
+    let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
+    joiner.catchup.on_refused(joiner.now, &node("b"), id);
+    joiner.catchup.on_refused(joiner.now, &donor, id + 1);
+    joiner.catchup.lost(&node("b"), Some(&node("a")));
+    assert_eq!(joiner.asks(0), [""; 0], "that was another");
+    joiner.catchup.lost(&donor, None);
+    let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
+    assert_eq!(donor, node("b"));
+    joiner.catchup.on_refused(joiner.now, &donor, id);
+    assert_eq!(joiner.asks(99), [""; 0]);
+    let (donor, id) = joiner.asks_after(MILLIS(1)).unwrap();
+    assert_eq!(donor, node("a"));
+    // Each chunk is asked for, and one that cannot be read ends it.
+    joiner.effects.clear();
+    joiner.chunk(&donor, id, 0, None);
+    let next = Effect::send(donor.clone(), Message::SnapshotNext { id, index: 1 });
+    assert_eq!(std::mem::take(&mut joiner.effects), [next]);
+    let chunk = Chunk { gone: vec![(7, Position(1))], ..Chunk::default() };
+    let chunk = ArrivedChunk { id, index: 1, chunk, end: None };
+    let Joiner { catchup, replica, now, effects, .. } = &mut joiner;
+    assert!(catchup.on_chunk(*now, replica, &donor, chunk, effects).is_err() && effects.is_empty());
+    assert_eq!(joiner.asks(99), [""; 0]);
+    assert_eq!(joiner.asks(1), ["b for all"]);
+}

@@ -1,0 +1,233 @@
+//! Requests, and the sessions that they belong to.
+
+use super::*;
+
+#[test]
+fn a_request_is_decided_once_and_told_again_until_its_host_acknowledges_it() {
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x")]);
+    led.asks("a", &[(1, "x"), (2, "y")]);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["x", "y"]);
+    led.asks("a", &[(1, "x")]);
+    let (_, effects) = led.committed(&asked);
+    assert_eq!(verdicts(&effects), [("a".to_owned(), vec![1, 2])]);
+    assert_eq!(led.proceeds(), [], "it was a copy");
+    assert_eq!(verdicts(&led.asks("a", &[(2, "y"), (1, "x")])), [("a".to_owned(), vec![2, 1])]);
+    // It knows of the first one.
+    let again = led.wishes("a", 2, vec![(1, "x", register()), (2, "y", register())]);
+    assert_eq!(verdicts(&again), [("a".to_owned(), vec![2])]);
+    assert_eq!(led.leader.hosts[&*session("a")].decided.len(), 1, "nobody asks for the other one again");
+    assert_eq!(led.proceeds(), []);
+}
+
+#[test]
+fn a_session_is_served_once_it_was_read_open() {
+    let mut led = Led::open();
+    for name in ["d", "e"] {
+        led.permitted.linked(&node(name), Permits::default());
+    }
+    let concerned = |names: &[&str]| Effect::Tell(Tell::Concerned(names.iter().copied().map(node).collect()));
+    let refresh = Effect::Tell(Tell::Refresh);
+    assert_eq!(led.asks("d", &[(1, "x")]), [concerned(&["d"]), refresh.clone()]);
+    assert_eq!(led.asks("e", &[(1, "y")]), [concerned(&["d", "e"]), refresh.clone()]);
+    assert_eq!(led.asks("e", &[(2, "z")]), [refresh], "they are known to be of concern");
+    assert_eq!(led.proceeds(), []);
+    led.view.sessions.insert(node("d"), Some(record(1, true)));
+    assert_eq!(led.sees(), []);
+    assert_eq!(names(&led.proceeds()), ["x"]);
+    // Members are read anyway, and one that was read open is not asked for.
+    assert_eq!(led.asks("d", &[(2, "w")]), []);
+    assert_eq!(led.sees_closed("e"), [concerned(&["d"])]);
+}
+
+#[test]
+fn a_session_that_was_read_closed_is_not_served_and_its_names_are_freed_by_one_entry() {
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x"), (2, "y")]);
+    let asked = led.proceeds();
+    led.committed(&asked);
+    led.asks("a", &[(3, "z")]);
+    led.sees_closed("a");
+    led.asks("a", &[(4, "w")]);
+    assert!(!led.leader.hosts.contains_key(&*session("a")));
+    // Hosts may ask again first.
+    assert_eq!(led.proceeds(), []);
+    assert_eq!(led.leader.wakes_at(), Some(led.now + ASKED_AGAIN));
+    led.now = led.now + ASKED_AGAIN;
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["(a)"]);
+    assert_eq!(led.leader.wakes_at(), Some(led.leader.next_heartbeat), "what is in flight goes first");
+    led.committed(&asked);
+    assert_eq!((led.proceeds(), led.replica.count()), (vec![], 0));
+}
+
+#[test]
+fn the_names_of_a_session_that_nobody_asked_in_are_freed_too() {
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x")]);
+    let asked = led.proceeds();
+    led.committed(&asked);
+    // It knows of it by its replica only.
+    led.leader.hosts.clear();
+    led.sees_closed("a");
+    led.now = led.now + ASKED_AGAIN;
+    assert_eq!(names(&led.proceeds()), ["(a)"]);
+}
+
+#[test]
+fn whoever_wants_a_name_of_the_dead_has_it_freed_at_once_and_others_take_turns_with_that() {
+    let dead = || {
+        let mut led = Led::open();
+        led.asks("a", &[(1, "x")]);
+        let asked = led.proceeds();
+        led.committed(&asked);
+        led.sees_closed("a");
+        led
+    };
+    let mut led = dead();
+    led.asks("b", &[(1, "x")]);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["(a)"]);
+    led.committed(&asked);
+    assert_eq!(names(&led.proceeds()), ["x"]);
+    // Requests go first, and the next time they do not.
+    let mut led = dead();
+    led.asks("b", &[(1, "v"), (2, "v"), (3, "x"), (4, "w")]);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["v", "w"]);
+    led.committed(&asked);
+    led.asks("c", &[(1, "u")]);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["(a)"]);
+    led.committed(&asked);
+    // What waited comes before what came since, in its order.
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["x", "u"]);
+    let (_, effects) = led.committed(&asked);
+    let both = [("b".to_owned(), vec![2, 3]), ("c".to_owned(), vec![1])];
+    assert_eq!(verdicts(&effects), both);
+}
+
+#[test]
+fn what_does_not_fit_in_a_batch_is_in_the_next_one() {
+    let mut led = Led::open_with(Tuning { batch_bytes: 700, ..Tuning::default() });
+    led.asks("a", &[(1, "s"), (2, "t"), (3, "u"), (4, "v"), (5, "w"), (6, "x"), (7, "y"), (8, "z")]);
+    let mut batches = Vec::new();
+    while !led.leader.queue.is_empty() {
+        let asked = led.proceeds();
+        batches.push(names(&asked));
+        led.committed(&asked);
+    }
+    assert!(batches.len() > 1, "{batches:?}");
+    assert_eq!(batches.concat(), ["s", "t", "u", "v", "w", "x", "y", "z"]);
+}
+
+#[test]
+fn a_request_of_a_node_whose_certificate_is_not_known_is_as_if_it_had_been_lost() {
+    let mut led = Led::open();
+    led.view.sessions.insert(node("d"), Some(record(1, true)));
+    led.asks("d", &[(1, "x")]);
+    led.asks("a", &[(1, "y")]);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["y"]);
+    let (_, effects) = led.committed(&asked);
+    assert_eq!(verdicts(&effects), [("a".to_owned(), vec![1])]);
+    // It is asked again, and there is a link by then.
+    led.permitted.linked(&node("d"), Permits::default());
+    led.asks("d", &[(1, "x")]);
+    assert_eq!(names(&led.proceeds()), ["x"]);
+}
+
+#[test]
+fn that_a_session_is_closed_is_remembered_for_as_long_as_it_may_come_to_have_a_row() {
+    let is_closed = |led: &Led| led.leader.closed.contains(&*session("a"));
+    let mut led = Led::open();
+    led.sees_closed("a");
+    assert!(!is_closed(&led), "nobody asked in it");
+    led.asks("a", &[(1, "x")]);
+    let asked = led.proceeds();
+    assert_eq!(asked, []);
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x")]);
+    let asked = led.proceeds();
+    led.sees_closed("a");
+    assert!(is_closed(&led), "it is the latest one of its node");
+    led.view.sessions.insert(node("a"), Some(record(2, true)));
+    led.sees();
+    assert!(is_closed(&led), "what is in flight will give it a row");
+    led.committed(&asked);
+    led.sees();
+    assert!(is_closed(&led), "it has a row");
+    led.now = led.now + ASKED_AGAIN;
+    let asked = led.proceeds();
+    led.committed(&asked);
+    led.sees();
+    assert!(!is_closed(&led), "it is over");
+}
+
+fn transfer(to: &str) -> Wish {
+    let (position, number) = (Position(2), RequestNumber(9));
+    Wish::Transfer { position, to: session(to), number, actor: 4, kind: Kind(7) }
+}
+
+#[test]
+fn a_name_goes_to_another_session_once_that_was_read() {
+    let given = |to: &str| {
+        let mut led = Led::open();
+        led.permitted.linked(&node("d"), Permits::default());
+        led.asks("a", &[(1, "x")]);
+        let asked = led.proceeds();
+        led.committed(&asked);
+        let effects = led.wishes("a", 0, vec![(2, "x", transfer(to))]);
+        (led, effects)
+    };
+    let concerned = |names: &[&str]| Effect::Tell(Tell::Concerned(names.iter().copied().map(node).collect()));
+    // It was read open before.
+    let (mut led, effects) = given("b");
+    assert!(!effects.contains(&Effect::Tell(Tell::Refresh)));
+    assert_eq!(names(&led.proceeds()), ["x"]);
+    // It is asked for.
+    let (mut led, effects) = given("d");
+    assert_eq!(effects, [concerned(&["a", "d"]), Effect::Tell(Tell::Refresh)]);
+    assert_eq!(led.proceeds(), []);
+    led.view.sessions.insert(node("d"), Some(record(1, true)));
+    led.sees();
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["x"]);
+    led.committed(&asked);
+    // It was open once, and a view of other nodes says nothing of it.
+    led.view.sessions = View { ..nothing_known() }.sessions;
+    led.view.sessions.insert(node("a"), Some(record(1, true)));
+    led.wishes("a", 0, vec![(3, "w", transfer("d"))]);
+    assert_eq!(read(&led.proceeds()).1, 3, "it is decided");
+    // It is closed, and the name stays.
+    let (mut led, _) = given("d");
+    led.sees_closed("d");
+    let (id, _) = read(&led.proceeds());
+    let fence = led.fence();
+    let (_, effects) = led.reads(id, Some(&fence));
+    let kept = Verdict::Kept { allowed: None };
+    let sent = effects.iter().any(|effect| matches!(effect, Effect::Send { message: Message::Verdicts { verdicts, .. }, .. } if verdicts[0].1 == kept));
+    assert!(sent, "{effects:?}");
+    // The one that gives is closed.
+    let (mut led, _) = given("d");
+    led.view.sessions.insert(node("d"), Some(record(1, true)));
+    led.sees_closed("a");
+    led.now = led.now + ASKED_AGAIN;
+    assert_eq!(names(&led.proceeds()), ["(a)"]);
+}
+
+#[test]
+fn a_taker_that_is_closed_is_given_nothing_more_and_loses_what_it_was_given() {
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x")]);
+    let asked = led.proceeds();
+    led.committed(&asked);
+    led.wishes("a", 0, vec![(2, "x", transfer("b"))]);
+    let asked = led.proceeds();
+    led.sees_closed("b");
+    led.committed(&asked);
+    led.now = led.now + ASKED_AGAIN;
+    assert_eq!(names(&led.proceeds()), ["(b)"]);
+}
