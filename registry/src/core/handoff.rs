@@ -9,6 +9,9 @@
 //! Safe at any point to be done again: until the opening entry is committed nothing was changed, and that is
 //! committed only under this term, at the end that was read.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use callsign_elector::{

@@ -3,6 +3,9 @@
 //! A batch is read whole or not at all. An operation that this version does not know stops the replica where it is: one
 //! that was passed over would leave it different from the others for ever.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use bytes::Bytes;

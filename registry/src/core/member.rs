@@ -12,6 +12,8 @@ mod lineage;
 mod messages;
 mod seat;
 mod standing;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -137,8 +139,6 @@ pub struct Member<T> {
     ready: Vec<(CallId, Time)>,
     /// Who asked for this member's handoff, and of which epoch. This node is its own elector.
     to_run: BTreeMap<NodeName, Epoch>,
-    /// Who was told to step down for which epoch, and waits for the end.
-    transfer_to: Option<(NodeName, Epoch)>,
     next_op: u64,
     next_tick: Time,
     contact_told: Option<(Epoch, Time)>,
@@ -173,7 +173,6 @@ impl<T: Table> Member<T> {
             watchers: Watchers::new(config.tuning),
             ready: Vec::new(),
             to_run: BTreeMap::new(),
-            transfer_to: None,
             next_op: 0,
             next_tick: Time::ZERO,
             contact_told: None,
@@ -562,7 +561,6 @@ impl<T: Table> Member<T> {
         let Some(leader) = &mut self.leader else { return };
         if let Some(floor) = self.trim.on_commit(id, outcome) {
             leader.forget_below(floor);
-            return;
         }
         let turn = &mut Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
         let outcome = leader.on_commit(turn, &mut self.replica, id, outcome, &self.linked);
@@ -773,7 +771,7 @@ impl<T: Table> Member<T> {
             self.view.members.get(*node).is_some_and(|row| row.synced) && leader.as_ref() != Some(*node)
         };
         let synced = self.linked.iter().filter(is_synced).cloned().collect();
-        let epoch = self.following.as_ref().map_or(Epoch(0), |(epoch, _)| *epoch);
+        let epoch = self.following.as_ref().map(|(epoch, _)| *epoch).unwrap_or_default();
         let others = self.linked.clone();
         Sources { leader, is_taking_over: self.handoff.is_some(), synced, others, epoch }
     }

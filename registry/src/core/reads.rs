@@ -3,6 +3,9 @@
 //! One read of `commit` serves all who asked before it began. There is no old answer: at the deadline the caller
 //! learns what was missing.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use callsign_elector::{past::Fact, record::LogEnd};

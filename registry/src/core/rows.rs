@@ -6,6 +6,8 @@
 
 mod groups;
 mod names;
+#[cfg(test)]
+mod tests;
 mod tour;
 
 use std::{collections::BTreeMap, sync::Arc};

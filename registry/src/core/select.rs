@@ -182,4 +182,22 @@ mod tests {
         assert!(!next.has_name("shop/b") && next.has_name("shop/ba") && !next.has_name("shopping"));
         assert!(select.after("aaa").has_name("shop/a"));
     }
+
+    #[test]
+    fn names_in_their_order_are_looked_at_from_the_first_to_the_last_that_may_be_meant() {
+        let select = Select::prefix("shop/");
+        assert_eq!(select.begins(), ("shop/", true));
+        assert_eq!(select.clone().after("aaa").begins(), ("shop/", true));
+        assert_eq!(select.clone().after("shop/").begins(), ("shop/", false));
+        assert_eq!(select.clone().after("shop/b").begins(), ("shop/b", false));
+        for (name, is_over) in [("aaa", false), ("shop", false), ("shop/", false), ("shop/z", false)] {
+            assert_eq!(select.is_over_at(name), is_over, "{name}");
+        }
+        assert!(select.is_over_at("shop0") && select.is_over_at("t"));
+        let pages = [Select::all(), Select::all().after("x"), Select::all().limit(3)];
+        assert_eq!(pages.each_ref().map(Select::is_paged), [false, true, true]);
+        assert_eq!(pages.each_ref().map(Select::most), [usize::MAX, usize::MAX, 3]);
+        let one = Select::one("x");
+        assert!(one.has_name("x") && !one.has_name("y") && !one.has_name("xx"));
+    }
 }

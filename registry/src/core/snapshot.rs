@@ -7,6 +7,9 @@
 //! A receiver that gives up says nothing, and asks somebody else. So a walk is forgotten when nothing was asked of it for a
 //! while, and what it remembers of a table that changes fast is bounded.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,

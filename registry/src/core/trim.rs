@@ -4,6 +4,9 @@
 //! the term, the floor and all members' rows are as they were looked at, so that nobody becomes synced below the new
 //! floor, and the floor only grows.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use callsign_elector::{
@@ -113,56 +116,5 @@ impl Trim {
 
     pub(crate) fn wakes_at(&self) -> Time {
         self.next
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use callsign_elector::{lineage::LineageNumber, record::Term};
-    use callsign_store::{
-        ids::{ClusterName, Epoch, RegistryName},
-        keys::ClusterKeys,
-    };
-
-    use super::*;
-    use crate::core::{
-        fence::Fence, input::Effect, member::nothing_known, name::Name, replica::Replica, table::Row,
-        tuning::Tuning,
-    };
-
-    #[test]
-    fn a_leader_cuts_once_it_is_open_and_while_its_epoch_is_the_present_one() {
-        let me = NodeName::new("a").unwrap();
-        let cluster = ClusterKeys::new(&ClusterName::new("test").unwrap());
-        let keys = cluster.registry(&RegistryName::new("r").unwrap());
-        let term = Term { epoch: Epoch(5), ..Term::vacant() };
-        let fence = Fence { term: term.to_value(), commit: None, lineage: None };
-        let at = (LineageNumber::default(), term.epoch);
-        let mut leader = Leader::new(me.clone(), keys.clone(), at, fence, 1, Tuning::default());
-        let cuts = |leader: &Leader, epoch: u64| {
-            let view = View { term: Term { epoch: Epoch(epoch), ..term.clone() }, ..nothing_known() };
-            let (mut effects, mut next_op) = (Vec::new(), 0);
-            let turn = Turn::new(Time(TRIM_EVERY), &keys, &mut next_op, &mut effects);
-            Trim::new(10, 1 << 20).on_wake(turn, &me, Position(1000), leader, &view);
-            let commit = effects.pop()?;
-            let Effect::Commit { transaction, .. } = commit else { panic!("{commit:?}") };
-            Some(transaction.checks.into_iter().map(|check| check.key).collect::<Vec<_>>())
-        };
-        assert_eq!(cuts(&leader, 5), None, "it is not open");
-        let mut replica = Replica::new(me.clone(), BTreeMap::<Name, Row>::new());
-        replica.base_on_nothing();
-        let (mut effects, mut next_op) = (Vec::new(), 0);
-        let mut turn = Turn::new(Time::ZERO, &keys, &mut next_op, &mut effects);
-        leader.open(&mut turn, &replica, false, Vec::new());
-        let Some(Effect::Commit { id, .. }) = effects.pop() else { panic!("{effects:?}") };
-        let mut turn = Turn::new(Time::ZERO, &keys, &mut next_op, &mut effects);
-        let committed = CommitOutcome::Committed(callsign_store::Version(1));
-        leader.on_commit(&mut turn, &mut replica, id, &committed, &[]);
-        assert!(leader.is_open());
-        assert_eq!(cuts(&leader, 6), None);
-        // Nobody has changed any of these meanwhile.
-        assert_eq!(cuts(&leader, 5), Some(vec![keys.term(), keys.floor(), cluster.lineage(), keys.queue()]));
     }
 }

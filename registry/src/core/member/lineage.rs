@@ -84,7 +84,6 @@ impl<T: Table> Member<T> {
         self.trim = Trim::new(self.config.tuning.cut_worth, self.config.tuning.max_lag);
         self.ahead = Ahead::default();
         self.to_run.clear();
-        self.transfer_to = None;
         (self.following, self.contact_told, self.hopeless_since) = (None, None, None);
         self.synced_told = Time::ZERO;
         self.told = Told::default();

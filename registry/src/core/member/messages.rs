@@ -99,7 +99,11 @@ impl<T: Table> Member<T> {
                 self.take_applied(now, result.map(|()| Applied::default()), effects);
             }
             Message::SnapshotRefused { id } => self.catchup.on_refused(now.time, from, id),
-            Message::TransferSnapshot { epoch } => self.on_transfer(from, epoch, effects),
+            Message::TransferSnapshot { epoch } => {
+                // By now its term was read, and this member leads no more.
+                let position = self.replica.position();
+                effects.push(Effect::send(from.clone(), Message::Transferred { epoch, position }));
+            }
             Message::Transferred { epoch, position } => {
                 self.catchup.want(now.time, position);
                 if let Some(handoff) = &mut self.handoff {
@@ -113,12 +117,6 @@ impl<T: Table> Member<T> {
             Message::Take(taking) => self.host.on_taking(now, from, taking, &self.replica, effects),
             Message::HandoffDone { epoch } => effects.push(Effect::Tell(Tell::HandoffDone(epoch))),
         }
-    }
-
-    /// The new leader asks where this one ended. By now its term was read, and this member leads no more.
-    pub(super) fn on_transfer(&mut self, from: &NodeName, epoch: Epoch, effects: &mut Vec<Effect>) {
-        self.transfer_to = Some((from.clone(), epoch));
-        self.answer_transfer(effects);
     }
 
     /// A node speaks as a leader that has opened this epoch. Says whether it is the one that the store names.

@@ -22,14 +22,6 @@ impl<T: Table> Member<T> {
     pub(super) fn depose(&mut self, effects: &mut Vec<Effect>) {
         if let Some(leader) = self.leader.take() {
             effects.push(Effect::Event(Event::Deposed { epoch: leader.epoch() }));
-            self.answer_transfer(effects);
-        }
-    }
-
-    pub(super) fn answer_transfer(&mut self, effects: &mut Vec<Effect>) {
-        if let Some((to, epoch)) = self.transfer_to.take() {
-            let position = self.replica.position();
-            effects.push(Effect::send(to, Message::Transferred { epoch, position }));
         }
     }
 

@@ -1,0 +1,381 @@
+//! Links, sessions and lineages that change, and when a member is to be woken.
+
+use super::*;
+use crate::core::{
+    message::{Chunk, Verdict},
+    select::Select,
+    watch::{WatchEvent, WatchId},
+};
+
+/// What a watch is given.
+fn given(effects: &[Effect]) -> Vec<WatchEvent> {
+    let given = effects.iter().filter_map(|effect| match effect {
+        Effect::Given { events, .. } => Some(events.iter().map(|given| given.event.clone())),
+        _ => None,
+    });
+    given.flatten().collect()
+}
+
+fn watch() -> Input {
+    Input::OpenWatch { id: WatchId(1), select: Select::all(), from: None, room: 100 }
+}
+
+#[test]
+fn a_reader_of_a_watch_is_told_what_becomes_of_the_session() {
+    let mut one = One::new();
+    assert_eq!(given(&one.step(watch())), [WatchEvent::Current { position: Position(0) }]);
+    for (input, event) in [
+        (Input::SessionLapsed(session("m")), WatchEvent::Lapsed),
+        (Input::SessionResumed(session("m")), WatchEvent::Resumed),
+        (Input::SessionLost, WatchEvent::Lapsed),
+        (Input::SessionOpened(session("m")), WatchEvent::Resumed),
+    ] {
+        assert_eq!(given(&one.step(input.clone())), [event], "{input:?}");
+    }
+}
+
+#[test]
+fn a_call_is_answered_after_a_watch_was_given_what_the_answer_builds_on() {
+    let few = Tuning { watch_looks: 2, ..Tuning::default() };
+    let mut one = One::with(few);
+    one.member.replica.base_on_nothing();
+    one.links("l", 1);
+    one.sees(5, Some("l"));
+    one.hears("l", heartbeat(5, 0));
+    one.step(watch());
+    while one.member.watchers.owes() {
+        one.step(Input::Idle);
+    }
+    one.registers(1, "x");
+    one.calls(2, Call::WaitFor { position: Position(1) }, 5000);
+    let names = ["r", "s", "t", "u", "v", "w", "x"].map(register);
+    let granted = Verdict::Granted { token: Position(1), revision: Position(1) };
+    let verdicts = Message::Verdicts {
+        epoch: Epoch(5),
+        session: Arc::new(session("m")),
+        position: Position(1),
+        verdicts: vec![(RequestNumber(1), granted)],
+    };
+    let mut effects = one.hears("l", replicate(&batch(1, names.to_vec())));
+    effects.extend(one.hears("l", verdicts));
+    let mut all: Vec<Effect> = effects;
+    for _ in 0..30 {
+        assert!(!one.member.watchers.owes() || one.member.wakes_at(one.now.time) == one.now.time);
+        all.extend(one.step(Input::Idle));
+    }
+    let at = |is_it: &dyn Fn(&Effect) -> bool| all.iter().position(|effect| is_it(effect)).unwrap();
+    let is_of_x = |effect: &Effect| {
+        given(std::slice::from_ref(effect))
+            .iter()
+            .any(|event| matches!(event, WatchEvent::Change(change) if change.name.as_str() == "x"))
+    };
+    let seen = at(&is_of_x);
+    for call in [1, 2] {
+        let is_answer = |effect: &Effect| matches!(effect, Effect::Answer { call: of, .. } if of.0 == call);
+        assert!(at(&is_answer) > seen, "{all:?}");
+    }
+}
+
+#[test]
+fn what_was_asked_of_a_leader_is_asked_again_by_a_new_link_and_soon_where_it_was_not_sent() {
+    let asked = |effects: &[Effect]| {
+        let of = |(to, link, message): (String, u64, Message)| match message {
+            Message::Requests { requests, .. } => Some((to, link, requests.len())),
+            _ => None,
+        };
+        sends(effects).into_iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let mut one = One::following();
+    assert_eq!(asked(&one.registers(1, "x")), [("l".to_owned(), 1, 1)]);
+    assert_eq!(asked(&one.links("o", 2)), []);
+    assert_eq!(one.member.wakes_at(one.now.time), one.now.time + MEMBER_TICK);
+    one.unlinks("l", 1);
+    assert_eq!(asked(&one.links("l", 3)), [("l".to_owned(), 3, 1)]);
+    for (to, is_asked) in [("o", false), ("l", true)] {
+        one.step(Input::SendFailed { to: node(to) });
+        assert_eq!(asked(&one.wakes_after(100)).len(), usize::from(is_asked), "{to}");
+    }
+    // In the next epoch the next leader is asked.
+    one.sees(6, Some("o"));
+    assert_eq!(asked(&one.hears("o", heartbeat(6, 1))), [("o".to_owned(), 2, 1)]);
+}
+
+#[test]
+fn what_a_node_may_do_is_known_while_it_is_linked_or_a_member() {
+    let mut one = One::new();
+    for (name, stays) in [("l", true), ("x", false)] {
+        let may = |one: &One| one.member.permitted.check(&session(name), "shop").is_ok();
+        assert!(!may(&one));
+        one.links(name, 1);
+        assert!(may(&one));
+        one.unlinks(name, 1);
+        assert_eq!(may(&one), stays);
+    }
+}
+
+#[test]
+fn what_lags_is_waited_for_a_moment_and_then_fetched_from_whoever_leads() {
+    let mut one = One::following();
+    one.links("o", 2);
+    assert!(one.hears("l", heartbeat(5, 3)).iter().all(|effect| !matches!(effect, Effect::Read { .. })));
+    assert!(sends(&one.wakes_after(149)).is_empty());
+    let fetch = Message::Fetch { epoch: Epoch(5), after: Position(1) };
+    assert_eq!(sends(&one.wakes_after(1)), [("l".to_owned(), 1, fetch)]);
+    assert_eq!(one.member.wakes_at(one.now.time), one.now.time + MEMBER_TICK);
+    // What it sends is applied.
+    let batches = [2, 3].map(|position| (Position(position), batch(position, vec![]).encode()));
+    let fetched = Message::Fetched { epoch: Epoch(5), after: Position(1), batches: batches.to_vec() };
+    let mut other = One { member: one.member.clone(), now: one.now, view: one.view.clone() };
+    other.hears("l", fetched);
+    assert_eq!(other.member.replica.position(), Position(3));
+    // When it leads no more, its answer is not waited for.
+    read(&one.sees(6, Some("o")));
+    // So is what comes when an epoch is opened, and its author is told how far that brought it.
+    let mut one = One::following();
+    let batches = vec![(Position(2), batch(2, vec![]).encode())];
+    let effects = one.hears("l", Message::ApplyNamesSnapshot { epoch: Epoch(5), batches });
+    assert!(sends(&effects).contains(&("l".to_owned(), 1, progress(5, 2))));
+    // Of what anybody who leads says it is known that there is so much.
+    let is_complete = |one: &One| one.member.catchup.is_complete(&one.member.replica);
+    let later = batch(4, vec![]);
+    let opening =
+        Message::ApplyNamesSnapshot { epoch: Epoch(5), batches: vec![(Position(4), later.encode())] };
+    let (session, verdicts) = (Arc::new(session("m")), Vec::new());
+    let verdicts = Message::Verdicts { epoch: Epoch(5), session, position: Position(4), verdicts };
+    for message in [heartbeat(5, 4), replicate(&later), opening, verdicts] {
+        let mut one = One::following();
+        assert!(is_complete(&one));
+        one.links("o", 2);
+        one.hears("o", message.clone());
+        assert!(is_complete(&one), "{message:?} of somebody else");
+        one.hears("l", message.clone());
+        assert!(!is_complete(&one), "{message:?}");
+    }
+}
+
+#[test]
+fn without_a_leader_the_store_is_the_only_news() {
+    let mut one = One::following();
+    one.view.commit = Some(end(3));
+    assert!(one.shown().iter().all(|effect| !matches!(effect, Effect::Read { .. })));
+    assert!(one.member.catchup.is_complete(&one.member.replica), "batches are on the way");
+    let id = read(&one.sees(6, None));
+    // What it has there does not follow what was applied: the node is told.
+    let (key, log) = (one.member.config.keys.log(Position(2)), one.member.config.keys.log(Position(3)));
+    let other = Batch { prev: LogEnd { nonce: Nonce(9), ..end(1) }, ..batch(2, vec![]) }.encode().to_vec();
+    let entries = vec![(key.clone(), other.clone()), (log, batch(3, vec![]).encode().to_vec())];
+    let answers = vec![vec![], vec![(Vec::new(), end(3).to_value())], entries];
+    let effects = one.step(Input::ReadDone { id, result: Ok(ReadResult { version: Version(9), answers }) });
+    let contradicted = Tell::Contradicted { lineage: LineageNumber(0), key, value: other };
+    assert!(tells(&effects).contains(&contradicted), "{effects:?}");
+}
+
+#[test]
+fn a_member_without_a_base_asks_those_that_have_one() {
+    let without = || {
+        let mut one = One::with(Tuning::default());
+        one.view.members.insert(node("p"), MemberRow { synced: false, ..row("p", 4) });
+        one.sees(5, Some("l"));
+        one
+    };
+    let wanted = |effects: &[Effect]| {
+        let of = |(to, _, message): (String, u64, Message)| match message {
+            Message::SnapshotWanted { id } => Some((to, id)),
+            _ => None,
+        };
+        sends(effects).into_iter().find_map(of)
+    };
+    let mut one = without();
+    one.links("p", 4);
+    one.hears("l", heartbeat(5, 3));
+    let (to, _) = {
+        let effects = one.links("o", 2);
+        let later = one.wakes_after(1000);
+        wanted(&effects).or(wanted(&later)).unwrap()
+    };
+    assert_eq!(to, "o", "not one that is not synced");
+    let mut one = without();
+    one.links("l", 1);
+    one.links("o", 2);
+    let mut one = One { member: one.member.clone(), ..one };
+    let effects = one.hears("l", heartbeat(5, 3));
+    let asked = wanted(&effects).or_else(|| wanted(&one.wakes_after(1000)));
+    let (first, id) = asked.unwrap();
+    // Its link is down: the next one is asked at once.
+    let (link, other) = if first == "l" { (1, "o") } else { (2, "l") };
+    let mut cut = One { member: one.member.clone(), now: one.now, view: one.view.clone() };
+    assert_eq!(wanted(&cut.unlinks(&first, link)).map(|(to, _)| to).as_deref(), Some(other));
+    // It comes, and is put in its place.
+    let chunk =
+        Message::SnapshotChunk { id, index: 0, chunk: Chunk::default(), end: Some((Epoch(5), end(3))) };
+    let effects = one.hears(&first, chunk);
+    assert!(events(&effects).contains(&Event::SnapshotInstalled { position: Position(3), names: 0 }));
+    assert_eq!(one.member.replica.position(), Position(3));
+}
+
+#[test]
+fn a_snapshot_for_a_node_that_is_cut_off_is_forgotten() {
+    let sends_one = || {
+        let tuning = Tuning { chunk_names: 1, ..Tuning::default() };
+        let mut one = One::with(tuning);
+        one.member.replica.base_on_nothing();
+        one.sees(1, None);
+        one.links("o", 2);
+        one.member.replica.apply(&batch(1, vec![register("x"), register("y"), register("z")]));
+        let effects = one.hears("o", Message::SnapshotWanted { id: 7 });
+        assert!(matches!(&sends(&effects)[..], [(_, 2, Message::SnapshotChunk { id: 7, index: 0, .. })]));
+        one
+    };
+    let mut one = sends_one();
+    let effects = one.hears("o", Message::SnapshotNext { id: 7, index: 1 });
+    assert!(matches!(&sends(&effects)[..], [(_, 2, Message::SnapshotChunk { id: 7, index: 1, .. })]));
+    one.unlinks("o", 2);
+    assert_eq!(one.member.walks, Walks::new(1));
+    let mut one = sends_one();
+    one.wakes_after(3001);
+    assert_eq!(one.member.walks, Walks::new(1), "nobody asked for it");
+}
+
+#[test]
+fn in_another_lineage_a_member_begins_anew_but_for_its_links() {
+    let mut one = One::following();
+    one.links("o", 2);
+    // It knows a lot of the former one.
+    one.view.members.get_mut(&node("m")).unwrap().synced = false;
+    one.shown();
+    one.hears("l", Message::RunHandoff { epoch: Epoch(5) });
+    one.hears("o", heartbeat(9, 1));
+    one.hears("o", Message::SnapshotWanted { id: 7 });
+    one.member.walks.begin(one.now.time, &mut one.member.replica, &node("o"), 8);
+    one.member.hopeless_since = Some(one.now.time);
+    assert!(one.member.synced_told > Time::ZERO && one.member.contact_told.is_some());
+    assert!(!one.member.to_run.is_empty() && one.member.ahead != Ahead::default());
+    let lineage = LineageId { number: LineageNumber(1), nonce: Nonce(1) };
+    one.now.time = one.now.time + MILLIS(70);
+    let mut effects = Vec::new();
+    one.member.step(one.now, Input::Lineage(lineage), &mut effects);
+    let member = &one.member;
+    let seed = splitmix(1);
+    assert_eq!((member.config.seed, member.lineage), (seed, Some(lineage)));
+    assert_eq!(member.catchup, CatchUp::beginning(splitmix(seed ^ SNAPSHOTS), lineage.number));
+    assert_eq!((member.replica.is_based(), member.replica.position()), (false, Position(0)));
+    assert_eq!(member.walks, Walks::new(Tuning::default().chunk_names));
+    assert_eq!((&member.ahead, &member.told), (&Ahead::default(), &Told::default()));
+    assert_eq!((&*member.view, member.links(), member.linked.len()), (&nothing_known(), 2, 0));
+    assert_eq!((&member.following, member.contact_told, member.hopeless_since), (&None, None, None));
+    assert_eq!((member.synced_told, member.next_tick), (Time::ZERO, one.now.time));
+    assert!(member.to_run.is_empty() && member.handoff.is_none());
+    // What the elector read before, or somebody says of what was lost, is of no account.
+    assert_eq!(events(&one.sees(5, Some("l"))), []);
+    assert_eq!(one.hears("l", replicate(&batch(1, vec![Op::Reset]))), [Effect::Tell(Tell::Refresh)]);
+    assert!(!one.member.replica.is_based());
+    one.view.lineage = lineage;
+    one.sees((1 << 40) + 1, Some("l"));
+    let position = (1 << 40) + 1;
+    let opening = Batch {
+        epoch: Epoch(position),
+        prev: LogEnd::default(),
+        ..batch(position, vec![Op::Reset, Op::Open])
+    };
+    one.hears("l", replicate(&opening));
+    assert_eq!(one.member.replica.position(), Position(position));
+}
+
+#[test]
+fn a_member_that_leads_or_is_about_to_begins_a_lineage_as_one_that_does_not() {
+    for opens in [false, true] {
+        let mut one = One::new();
+        let id = read(&one.sees(5, Some("m")));
+        if opens {
+            let values = [Some(one.view.term.to_value()), None, None];
+            let (id, _) = commit(&one.reads(id, &values));
+            one.step(Input::CommitDone { id, outcome: CommitOutcome::Committed(Version(9)) });
+            one.wakes_after(10);
+        }
+        let lineage = LineageId { number: LineageNumber(1), nonce: Nonce(1) };
+        let effects = one.step(Input::Lineage(lineage));
+        assert_eq!(events(&effects).contains(&Event::Deposed { epoch: Epoch(5) }), opens);
+        let tuning = Tuning::default();
+        assert_eq!(one.member.trim, Trim::new(tuning.cut_worth, tuning.max_lag));
+        assert!(one.member.handoff.is_none() && one.member.leader.is_none());
+    }
+}
+
+#[test]
+fn a_log_is_read_from_the_lineage_that_the_store_is_in() {
+    let record =
+        Lineage { id: LineageId { number: LineageNumber(1), nonce: Nonce(1) }, ..Lineage::default() };
+    let mut one = One::with(Tuning::default());
+    one.view.lineage = record.id;
+    one.view.commit = Some(end((1 << 40) + 3));
+    let effects = one.sees((1 << 40) + 1, None);
+    let Some(Effect::Read { reads, .. }) =
+        effects.iter().find(|effect| matches!(effect, Effect::Read { .. }))
+    else {
+        panic!("{effects:?}")
+    };
+    let range = one.member.config.keys.log_range(Position((1 << 40) + 1)..Position(u64::MAX));
+    assert!(
+        reads
+            .iter()
+            .any(|read| matches!(read, callsign_store::Read::Range { range: of, .. } if *of == range))
+    );
+    // It was not opened in it yet: what the log has is of no account.
+    let mut one = One::with(Tuning::default());
+    one.view.lineage = record.id;
+    one.view.commit = Some(end(3));
+    assert!(one.sees((1 << 40) + 1, None).iter().all(|effect| !matches!(effect, Effect::Read { .. })));
+}
+
+#[test]
+fn it_is_woken_soon_while_somebody_waits_and_now_while_something_is_to_be_done() {
+    let now = |one: &One| one.member.wakes_at(one.now.time).since(one.now.time);
+    let idle = || {
+        let mut one = One::following();
+        one.wakes_after(1000);
+        assert_eq!(now(&one), Duration::from_secs(1));
+        one
+    };
+    let wait_for = Call::WaitFor { position: Position(9) };
+    for call in [Call::Consistent { name: "x".into() }, wait_for, Call::Drain] {
+        let mut one = idle();
+        one.calls(1, call, 5000);
+        assert_eq!(now(&one), MEMBER_TICK);
+    }
+    let mut one = idle();
+    one.registers(1, "x");
+    assert_eq!(now(&one), MEMBER_TICK);
+    let mut one = idle();
+    one.hears("l", heartbeat(5, 2));
+    assert_eq!(now(&one), MEMBER_TICK, "something is missing");
+    let mut one = idle();
+    one.view.members.get_mut(&node("m")).unwrap().synced = false;
+    one.shown();
+    one.wakes_after(1000);
+    assert_eq!(now(&one), MEMBER_TICK, "its row does not say that it is synced");
+    one.view.me = None;
+    one.shown();
+    one.wakes_after(1000);
+    assert_eq!(now(&one), Duration::from_secs(1), "it has none");
+    // Names of a session that is gone are removed bit by bit.
+    let mut one = idle();
+    let mut effects = Vec::new();
+    let gone = batch(2, vec![register("x"), Op::HostGone { session: 0 }]);
+    one.member.step(one.now, Input::Message { from: node("l"), message: replicate(&gone) }, &mut effects);
+    assert_eq!(now(&one), Duration::ZERO);
+    let freed = Event::HostGone { session: session("m"), names: 1 };
+    assert!(effects.contains(&Effect::Event(freed)));
+    // A leader, for its members, and a handoff whose read failed.
+    let mut one = One::new();
+    let id = read(&one.sees(5, Some("m")));
+    let result = Err(StoreError::Unavailable("gone".into()));
+    one.step(Input::ReadDone { id, result });
+    assert_eq!(now(&one), MILLIS(50));
+    let id = read(&one.wakes_after(50));
+    let values = [Some(one.view.term.to_value()), None, None];
+    let (id, _) = commit(&one.reads(id, &values));
+    one.step(Input::CommitDone { id, outcome: CommitOutcome::Committed(Version(9)) });
+    one.wakes_after(0);
+    one.wakes_after(300);
+    assert_eq!(now(&one), MILLIS(200));
+}
