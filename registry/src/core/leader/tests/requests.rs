@@ -1,6 +1,7 @@
 //! Requests, and the sessions that they belong to.
 
 use super::*;
+use crate::core::group::GroupId;
 
 #[test]
 fn a_request_is_decided_once_and_told_again_until_its_host_acknowledges_it() {
@@ -230,4 +231,24 @@ fn a_taker_that_is_closed_is_given_nothing_more_and_loses_what_it_was_given() {
     led.committed(&asked);
     led.now = led.now + ASKED_AGAIN;
     assert_eq!(names(&led.proceeds()), ["(b)"]);
+}
+
+#[test]
+fn new_places_of_one_semaphore_have_positions_of_their_own() {
+    let place = |of: &str, node: &str| GroupId::semaphore(of, 2).member(&session(node), 1).to_string();
+    let (first, second, other) = (place("gpu", "a"), place("gpu", "b"), place("cpu", "a"));
+    let mut led = Led::open();
+    led.asks("a", &[(1, &first), (2, &other)]);
+    led.asks("b", &[(1, &second), (2, "x")]);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), [&first, &other, "x"]);
+    led.committed(&asked);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), [second]);
+    led.committed(&asked);
+    // A group has no places.
+    let member = |node: &str| GroupId::group("room").member(&session(node), 1).to_string();
+    led.asks("a", &[(3, &member("a"))]);
+    led.asks("b", &[(3, &member("b"))]);
+    assert_eq!(names(&led.proceeds()), [member("a"), member("b")]);
 }

@@ -253,7 +253,7 @@ fn a_leader_that_lacks_batches_fetches_them_before_it_opens() {
 
 #[test]
 fn a_registry_that_was_never_opened_is_reset_and_one_that_was_only_if_nobody_has_a_base() {
-    let opens = |row: MemberRow, end: LogEnd, is_based: bool, is_too_far: bool| {
+    let opens = |row: MemberRow, end: LogEnd, is_based: bool, has_donor: bool| {
         let mut one = One::with(Tuning::default());
         for name in ["l", "m", "o"] {
             let token = one.view.members[&node(name)].token;
@@ -263,11 +263,12 @@ fn a_registry_that_was_never_opened_is_reset_and_one_that_was_only_if_nobody_has
         if is_based {
             one.member.replica.base_on_nothing();
         }
+        if has_donor {
+            one.links("o", 2);
+            one.view.members.get_mut(&node("o")).unwrap().synced = true;
+        }
         one.sees(1, None);
         let id = read(&one.sees(5, Some("m")));
-        if is_too_far {
-            one.member.catchup.want(one.now.time, Position(9));
-        }
         let values = one.end_of_log(end);
         let effects = one.reads(id, &values);
         let commit = effects.iter().find_map(|effect| match effect {
@@ -284,6 +285,12 @@ fn a_registry_that_was_never_opened_is_reset_and_one_that_was_only_if_nobody_has
     let some = MemberRow { synced: false, empty: false, ..row("l", 1) };
     let reset = Some(vec![Op::Reset, Op::Open]);
     assert_eq!(opens(none.clone(), LogEnd::default(), true, false).0, reset);
+    assert_eq!(
+        opens(none.clone(), end(7), true, false).0,
+        None,
+        "it has a base, and the log goes on from there"
+    );
+    assert_eq!(opens(none.clone(), end(7), false, true).0, None, "somebody can give one");
     let (ops, one) = opens(none, end(7), false, false);
     assert_eq!((ops, one.member.replica.end()), (reset, end(7)));
     assert!(!one.member.replica.is_based(), "it is when this was committed");

@@ -235,6 +235,12 @@ fn a_member_that_drains_says_so_once_and_is_followed_by_another() {
     one.view.sessions.insert(node("p"), Some(record(false)));
     one.shown();
     assert_eq!(elsewhere(&mut one, 6), [""; 0]);
+    // In another lineage nobody is known to serve.
+    one.view.members.get_mut(&node("o")).unwrap().synced = true;
+    one.shown();
+    assert_eq!(elsewhere(&mut one, 7), ["o"]);
+    one.step(Input::Lineage(LineageId { number: LineageNumber(1), nonce: Nonce(1) }));
+    assert_eq!(elsewhere(&mut one, 8), [""; 0]);
 }
 
 #[test]
