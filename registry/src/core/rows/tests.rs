@@ -1,8 +1,10 @@
+use std::ops::ControlFlow;
+
 use callsign_store::ids::{Incarnation, NodeName, SessionNumber};
 use callsign_transport::Kind;
 
 use super::*;
-use crate::core::table::RequestNumber;
+use crate::core::{group::Standing, table::RequestNumber};
 
 fn session(node: &str) -> Arc<SessionId> {
     let node = NodeName::new(node).unwrap();
@@ -172,4 +174,59 @@ fn a_tour_comes_to_each_name_that_was_there_when_it_began_and_still_is() {
     assert_eq!(comes_to(&rows), None);
     assert!(tour.is_over());
     assert!(self::rows().tour().is_over());
+}
+
+/// A table that is read beside its replica: it is told what nobody may see.
+#[derive(Default)]
+struct Shown {
+    rows: BTreeMap<Name, Row>,
+    hidden: BTreeMap<SessionId, (Position, usize)>,
+}
+
+impl Table for Shown {
+    fn row(&self, name: &str) -> Option<Row> {
+        self.rows.row(name)
+    }
+
+    fn put(&mut self, name: Name, row: Row) -> Option<Row> {
+        self.rows.put(name, row)
+    }
+
+    fn take(&mut self, name: &str) -> Option<Row> {
+        self.rows.take(name)
+    }
+
+    fn set_slot(&mut self, name: &str, slot: Slot) {
+        self.rows.set_slot(name, slot);
+    }
+
+    fn hide(&mut self, session: &SessionId, below: Position, names: usize) {
+        self.hidden.insert(session.clone(), (below, names));
+    }
+
+    fn unhide(&mut self, session: &SessionId) {
+        self.hidden.remove(session);
+    }
+
+    fn visit_group(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>) {
+        self.rows.visit_group(group, see);
+    }
+}
+
+#[test]
+fn whoever_reads_the_table_is_told_what_is_gone_for_as_long_as_it_is_there() {
+    let mut rows = Rows::new(Shown::default());
+    for (position, name) in [(1, "x"), (2, "y")] {
+        let (request, kind, slot) = (RequestNumber(1), Kind(7), Slot::default());
+        let (position, session) = (Position(position), session("a"));
+        rows.put(&name.into(), Row { position, session, request, actor: 5, kind, more: None, slot });
+    }
+    rows.hide(&session("b"), Position(9));
+    assert!(rows.table.hidden.is_empty(), "it has no names");
+    rows.hide(&session("a"), Position(9));
+    let hidden = BTreeMap::from([(SessionId::clone(&session("a")), (Position(9), 2))]);
+    rows.sweep(1);
+    assert_eq!((&rows.table.hidden, rows.table.rows.len()), (&hidden, 1));
+    rows.sweep(1);
+    assert!(rows.table.hidden.is_empty() && rows.table.rows.is_empty());
 }

@@ -326,6 +326,69 @@ fn a_reader_is_told_that_the_session_lapsed_and_resumed_and_of_many_times_the_la
     assert_eq!(node.told(1), ["Resumed"]);
 }
 
+#[test]
+fn a_step_looks_at_so_many_changes_for_all_readers_and_those_that_wait_take_turns() {
+    let mut node = Node::new(Tuning { watch_looks: 10, ..Tuning::default() });
+    node.apply(["r", "s", "t", "u", "v"].map(|name| register(name, None)).to_vec());
+    node.open(1, Select::all(), None, 100);
+    // A name of the present state takes longer than a change.
+    let mut sizes = Vec::new();
+    while sizes.is_empty() || node.watchers.owes() {
+        sizes.push(node.told(1).len());
+    }
+    assert_eq!(sizes, [2, 2, 2]);
+    node.open(2, Select::all(), Some(1), 100);
+    assert!(node.told(2).is_empty());
+    node.apply((0..16).map(|number| register(&format!("n{number}"), None)).collect());
+    let mut of_each = Vec::new();
+    while of_each.is_empty() || node.watchers.owes() {
+        of_each
+            .push(step(&mut node).into_iter().map(|(id, events)| (id.0, events.len())).collect::<Vec<_>>());
+    }
+    // The first one is done then, and leaves two looks.
+    assert_eq!(of_each, [vec![(1, 10)], vec![(1, 6), (2, 2)], vec![(2, 10)], vec![(2, 4)]]);
+}
+
+#[test]
+fn what_a_reader_has_missed_is_kept_for_it_up_to_so_many_bytes() {
+    let told = |missed_bytes: usize| {
+        // Nothing is remembered for longer than a step.
+        let mut node = Node::new(Tuning { watch_bytes: 0, missed_bytes, ..Tuning::default() });
+        node.open(1, Select::all(), None, 1);
+        assert_eq!(node.told(1), ["current 0 | 0"]);
+        node.apply(vec![register("x", None)]);
+        assert!(node.told(1).is_empty());
+        node.watchers.has_room(WatchId(1), 100);
+        node.told(1)
+    };
+    let (name, position, was, now, why) = ("x".into(), Position(1), None, None, Why::Unknown);
+    let bytes = memory::weight(&Change { name, position, was, now, why });
+    assert_eq!(told(bytes)[..2], ["Lagged", "x at 1 - > 1 unknown"]);
+    assert_eq!(told(bytes - 1), ["Reset", "x 1", "current 1 | 1"]);
+    // One that comes later cannot be given what nobody remembers.
+    let mut node = Node::new(Tuning { watch_bytes: 0, ..Tuning::default() });
+    node.open(1, Select::all(), None, 100);
+    node.apply(vec![register("x", None)]);
+    node.told(1);
+    node.open(2, Select::all(), Some(0), 100);
+    assert_eq!(node.told(2), ["Reset", "x 1", "current 1 | 1"]);
+}
+
+#[test]
+fn a_name_that_is_started_and_one_that_moves_are_told_as_that() {
+    let mut node = Node::new(Tuning::default());
+    node.open(1, Select::all(), None, 100);
+    node.told(1);
+    let (name, request, kind): (Name, _, _) = ("x".into(), RequestNumber(1), Kind(7));
+    let start = Op::Register { name: name.clone(), session: 0, request, actor: None, kind, meta: None };
+    node.apply(vec![start]);
+    let position = Position(1);
+    node.apply(vec![Op::Bind { name: name.clone(), position, request, actor: 6, meta: None }]);
+    node.apply_of(3, vec![Op::Transfer { name, position, session: 0, request, actor: 6, kind }]);
+    let expected = ["x at 1 - > 1 starting | 1", "x at 2 1 > 2 bound | 2", "x at 3 2 > 3 transferred | 3"];
+    assert_eq!(node.told(1), expected);
+}
+
 /// What a reader knows.
 #[derive(Default)]
 struct Reader {

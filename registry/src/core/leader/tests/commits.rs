@@ -175,7 +175,7 @@ fn an_answer_without_an_entry_waits_for_a_read_of_the_fence() {
     // Another leads: nobody is answered.
     led.asks("b", &[(2, "x")]);
     let (id, _) = read(&led.proceeds());
-    for at in 0..2 {
+    for at in 0..3 {
         let mut fence = led.fence();
         fence[at] = Some(b"of another".to_vec());
         let mut led = Led { leader: led.leader.clone(), replica: led.replica.clone(), ..Led::open() };

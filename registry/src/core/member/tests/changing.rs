@@ -379,3 +379,54 @@ fn it_is_woken_soon_while_somebody_waits_and_now_while_something_is_to_be_done()
     one.wakes_after(300);
     assert_eq!(now(&one), MILLIS(200));
 }
+
+#[test]
+fn that_the_names_of_a_session_are_gone_is_said_whichever_way_it_comes() {
+    let gone = batch(2, vec![register("x"), Op::HostGone { session: 0 }]);
+    let batches = || vec![(Position(2), gone.encode())];
+    let fetched = Message::Fetched { epoch: Epoch(5), after: Position(1), batches: batches() };
+    let opening = Message::ApplyNamesSnapshot { epoch: Epoch(5), batches: batches() };
+    for message in [replicate(&gone), opening, fetched] {
+        let mut one = One::following();
+        if let Message::Fetched { .. } = message {
+            one.hears("l", heartbeat(5, 2));
+            assert_eq!(sends(&one.wakes_after(150)).len(), 1, "it is asked for");
+        }
+        let said = Event::HostGone { session: session("m"), names: 1 };
+        assert_eq!(events(&one.hears("l", message.clone())), [said], "{message:?}");
+    }
+    // So is it of a chunk that cannot be read.
+    let mut one = One::with(Tuning::default());
+    one.sees(5, Some("l"));
+    one.links("l", 1);
+    let mut effects = one.hears("l", heartbeat(5, 3));
+    effects.extend(one.wakes_after(1000));
+    let id = sends(&effects).into_iter().find_map(|(_, _, message)| match message {
+        Message::SnapshotWanted { id } => Some(id),
+        _ => None,
+    });
+    let chunk = Chunk { gone: vec![(7, Position(1))], ..Chunk::default() };
+    let chunk = Message::SnapshotChunk { id: id.unwrap(), index: 0, chunk, end: None };
+    assert!(matches!(&events(&one.hears("l", chunk))[..], [Event::Corrupt { .. }]));
+}
+
+#[test]
+fn a_log_that_is_applied_bit_by_bit_is_told_of_to_its_end() {
+    let mut one = One::with(Tuning { slice_names: 1, ..Tuning::default() });
+    one.member.replica.base_on_nothing();
+    one.view.commit = Some(end(3));
+    let id = read(&one.sees(1, None));
+    let gone = || vec![register("x"), Op::HostGone { session: 0 }];
+    let log = [batch(1, vec![register("x")]), batch(2, vec![Op::HostGone { session: 0 }]), batch(3, gone())];
+    let entry = |batch: &Batch| (one.member.config.keys.log(batch.position), batch.encode().to_vec());
+    let entries = log.iter().map(entry).collect();
+    let answers = vec![vec![], vec![(Vec::new(), end(3).to_value())], entries];
+    let mut effects =
+        one.step(Input::ReadDone { id, result: Ok(ReadResult { version: Version(9), answers }) });
+    for _ in 0..9 {
+        effects.extend(one.step(Input::Idle));
+    }
+    let said = Event::HostGone { session: session("m"), names: 1 };
+    let of_log = events(&effects).into_iter().filter(|event| *event == said).count();
+    assert_eq!((of_log, one.member.replica.position()), (2, Position(3)));
+}

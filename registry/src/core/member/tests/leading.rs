@@ -40,6 +40,8 @@ impl One {
 fn who_is_elected_reads_the_end_of_the_log_opens_its_epoch_and_says_so() {
     let (mut one, id) = One::elected();
     assert!(!one.member.is_serving());
+    // Somebody spoke of a log that was lost.
+    one.member.catchup.want(one.now.time, Position(9));
     let values = one.end_of_log(LogEnd::default());
     let (id, transaction) = commit(&one.reads(id, &values));
     assert_eq!(transaction.writes.len(), 2);
@@ -52,6 +54,7 @@ fn who_is_elected_reads_the_end_of_the_log_opens_its_epoch_and_says_so() {
     let told: Vec<_> = sends(&effects).into_iter().map(|(to, _, message)| (to, message.kind())).collect();
     assert_eq!(told, [("l".to_owned(), "apply_names_snapshot")]);
     assert_eq!((one.member.is_serving(), one.member.leader()), (true, Some((Epoch(5), &node("m")))));
+    assert!(one.member.catchup.is_complete(&one.member.replica));
     // Whoever comes is told where the log ends.
     let effects = one.links("o", 2);
     let end = one.member.replica.end();
@@ -117,21 +120,11 @@ fn a_leader_serves_what_is_of_its_epoch_only() {
     assert_eq!(has(&one), None);
     // A node asks in its own session only.
     one.links("l", 2);
-    let asks = |epoch, of: &str| Message::Requests {
-        epoch: Epoch(epoch),
-        session: Arc::new(session(of)),
-        acknowledged: RequestNumber(0),
-        requests: vec![crate::core::message::Request {
-            number: RequestNumber(1),
-            name: "x".into(),
-            wish: crate::core::message::Wish::Register { actor: Some(1), kind: Kind(7), meta: None },
-        }],
-    };
-    for message in [asks(5, "o"), asks(4, "l")] {
+    for message in [requests(5, "o"), requests(4, "l")] {
         let effects = one.hears("l", message);
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::Commit { .. })), "{effects:?}");
     }
-    commit(&one.hears("l", asks(5, "l")));
+    commit(&one.hears("l", requests(5, "l")));
 }
 
 #[test]
@@ -196,6 +189,11 @@ fn a_leader_steps_down_when_another_term_is_read_and_says_where_it_ended() {
     assert!(!one.shown().iter().any(|effect| matches!(effect, Effect::Read { .. })));
     let effects = one.sees(6, Some("m"));
     assert_eq!(events(&effects)[1..], [Event::Deposed { epoch: Epoch(5) }]);
+    read(&effects);
+    // So it does in a store that went back to an earlier term of its own.
+    let mut one = One::leading();
+    let effects = one.sees(4, Some("m"));
+    assert_eq!(events(&effects), [Event::Deposed { epoch: Epoch(5) }]);
     read(&effects);
     // A handoff of a term that is over ends.
     let (mut one, id) = One::elected();
@@ -310,4 +308,26 @@ fn the_log_is_cut_by_a_leader_alone_and_memory_with_it() {
     assert_eq!(one.member.wakes_at(one.now.time), one.now.time + MILLIS(500), "its members are told");
     let effects = one.step(Input::CommitDone { id, outcome: CommitOutcome::Committed(Version(9)) });
     assert_eq!((has(&one), effects), (0, vec![]));
+}
+
+#[test]
+fn what_a_leader_frees_itself_is_said_as_what_another_one_does() {
+    let mut one = One::leading();
+    let committed = || CommitOutcome::Committed(Version(9));
+    let (id, _) = commit(&one.hears("l", requests(5, "l")));
+    one.step(Input::CommitDone { id, outcome: committed() });
+    one.view.sessions.insert(node("l"), Some(record(false)));
+    one.shown();
+    let (id, _) = commit(&one.wakes_after(5));
+    let effects = one.step(Input::CommitDone { id, outcome: committed() });
+    assert_eq!(events(&effects), [Event::HostGone { session: session("l"), names: 1 }]);
+}
+
+/// The node of a session asks for the name x.
+fn requests(epoch: u64, of: &str) -> Message {
+    let wish = crate::core::message::Wish::Register { actor: Some(1), kind: Kind(7), meta: None };
+    let (number, name) = (RequestNumber(1), "x".into());
+    let requests = vec![crate::core::message::Request { number, name, wish }];
+    let (session, acknowledged) = (Arc::new(session(of)), RequestNumber(0));
+    Message::Requests { epoch: Epoch(epoch), session, acknowledged, requests }
 }

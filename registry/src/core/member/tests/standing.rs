@@ -137,6 +137,7 @@ fn a_base_that_nobody_can_continue_is_given_up_after_a_while() {
     assert!(one.member.replica.is_based());
     assert!(rejoins(&one.wakes_after(1)));
     assert!(!one.member.replica.is_based());
+    assert!(!rejoins(&one.wakes_after(10)), "once");
     // It has to be so for all of the time.
     let mut one = hopeless();
     one.wakes_after(2000);
@@ -145,6 +146,7 @@ fn a_base_that_nobody_can_continue_is_given_up_after_a_while() {
     assert!(!rejoins(&one.wakes_after(5000)), "somebody has a base");
     // Also if that one's session is closed.
     one.view.sessions.insert(node("o"), Some(record(false)));
+    one.now.time = one.now.time + MILLIS(1000);
     assert!(!rejoins(&one.shown()));
     assert!(!rejoins(&one.wakes_after(2999)));
     assert!(rejoins(&one.wakes_after(1)));
