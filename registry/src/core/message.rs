@@ -227,8 +227,8 @@ pub enum Message {
 
     /// Leader to member: the batch at `position`, to be applied by whoever holds the batch that it names as the one before.
     Replicate { epoch: Epoch, position: Position, batch: Bytes },
-    /// Leader to member, when a new epoch is open: the batches from what the member is known to have up to the
-    /// opening entry. Ahead of anything newer on the link.
+    /// Leader to member, when a new epoch is open: the opening entry, as the last of these batches. Ahead of anything newer
+    /// on the link.
     ApplyNamesSnapshot { epoch: Epoch, batches: Vec<(Position, Bytes)> },
     /// Leader to member, when idle: where the log ends.
     Heartbeat { epoch: Epoch, end: LogEnd },

@@ -73,8 +73,8 @@ impl Elected {
     }
 }
 
-fn term(epoch: u64) -> Option<Vec<u8>> {
-    Some(Term { epoch: Epoch(epoch), ..Term::vacant() }.to_value())
+fn term(epoch: u64) -> Vec<u8> {
+    Term { epoch: Epoch(epoch), ..Term::vacant() }.to_value()
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn the_end_of_the_log_is_read_until_it_is_read_under_the_own_term() {
         Some(Lineage { id, ..Lineage::default() }.to_value())
     };
     for shown in [
-        [term(4), Some(end.to_value()), None],
+        [Some(term(4)), Some(end.to_value()), None],
         [None, Some(end.to_value()), None],
-        [term(5), Some(vec![0xff]), None],
-        [term(5), Some(end.to_value()), lineage(1)],
-        [term(5), Some(end.to_value()), Some(vec![0xff])],
+        [Some(term(5)), Some(vec![0xff]), None],
+        [Some(term(5)), Some(end.to_value()), lineage(1)],
+        [Some(term(5)), Some(end.to_value()), Some(vec![0xff])],
     ] {
         let mut elected = Elected::after(None);
         let id = elected.reads_after(0).unwrap();
@@ -131,17 +131,17 @@ fn the_end_of_the_log_is_read_until_it_is_read_under_the_own_term() {
     assert_eq!(elected.wakes_in(), Some(READ_TIMEOUT));
     assert_eq!(elected.reads_after(999), None);
     let third = elected.reads_after(1).unwrap();
-    let shown = [term(5), Some(end.to_value()), lineage(0)];
+    let shown = [Some(term(5)), Some(end.to_value()), lineage(0)];
     assert_eq!(elected.shows(second, shown.clone()), None, "it is late");
     let found = elected.shows(third, shown).unwrap();
-    let fence = Fence { term: term(5).unwrap(), commit: Some(end.to_value()), lineage: lineage(0) };
+    let fence = Fence { term: term(5), commit: Some(end.to_value()), lineage: lineage(0) };
     assert_eq!(found, End { fence, at: Some(end) });
     assert_eq!(elected.wakes_in(), None);
     // It is not that of the log that the replica has.
     elected.handoff.read_again(elected.now);
     assert_eq!((elected.wakes_in(), elected.reads_after(49)), (Some(READ_RETRY), None));
     let id = elected.reads_after(1).unwrap();
-    assert_eq!(elected.shows(id, [term(5), None, None]).unwrap().at, None, "it was never opened");
+    assert_eq!(elected.shows(id, [Some(term(5)), None, None]).unwrap().at, None, "it was never opened");
 }
 
 fn row(name: &str, empty: bool) -> MemberRow {
@@ -171,7 +171,7 @@ fn a_reset_is_written_only_where_nobody_may_hold_a_name_and_nobody_comes_meanwhi
     view.queued = Some(BTreeSet::from([node("a"), node("c")]));
     let session = |name: &str| keys.cluster().session(&node(name));
     let read = [keys.member(&node("a")), keys.member(&node("b")), session("b"), keys.queue()];
-    let raw = read.iter().enumerate().map(|(at, key)| (key.clone(), vec![at as u8]));
+    let raw = read.iter().enumerate().map(|(at, key)| (key.clone(), vec![u8::try_from(at).unwrap()]));
     view.raw = Arc::new(raw.collect());
     view.sessions.insert(node("b"), Some(record(true)));
     assert_eq!(reset_conditions(&view, &keys), None, "one that lives may have names");

@@ -15,6 +15,11 @@ use crate::core::{member::nothing_known, table::Row};
 
 const MILLIS: fn(u64) -> Duration = Duration::from_millis;
 
+/// A moment less.
+fn just_before(time: Duration) -> Duration {
+    time.saturating_sub(MILLIS(1))
+}
+
 fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }

@@ -149,7 +149,7 @@ fn who_has_waited_long_enough_is_told_what_was_missing() {
     let id = reader.begins_after(0).unwrap();
     reader.reads(id, Some(end(5).to_value())).unwrap();
     reader.now = reader.now + MILLIS(700);
-    // One whose read is under way, and one whose read has not begun.
+    // The read of one is under way, and that of the other has not begun.
     reader.asks(2);
     reader.begins_after(0).unwrap();
     reader.asks(3);

@@ -121,7 +121,7 @@ fn each_operation_tells_whom_it_concerns_and_does_nothing_to_another_registratio
     ];
     assert_eq!(replica.apply(&batch(1, registered)), Applied::default());
     let before: Vec<_> = replica.rows().map(|(name, row)| (name.clone(), row.clone())).collect();
-    // Another registration than the one that there is.
+    // They name another registration than the one that there is.
     let others =
         vec![update("x", 9), bind("s", 9), transfer("y", 9, 0), unregister("t", 9), unregister("n", 1)];
     assert_eq!(replica.apply(&batch(2, others)), Applied::default());
@@ -146,9 +146,8 @@ fn each_operation_tells_whom_it_concerns_and_does_nothing_to_another_registratio
     let applied = replica.apply(&batch(6, vec![transfer("x", 1, 1), transfer("y", 1, 0)]));
     assert_eq!(applied.ended, [("x".into(), Position(1)), ("y".into(), Position(1))]);
     let (is_given, is_taken) = (&applied.given[..], &applied.taken[..]);
-    assert!(
-        matches!(is_given, [(name, was, to, Position(6))] if name.as_str() == "x" && was.position == Position(1) && *to == node("b"))
-    );
+    let [(name, was, to, Position(6))] = is_given else { panic!("{is_given:?}") };
+    assert_eq!((name.as_str(), was.position, to), ("x", Position(1), &node("b")));
     assert!(matches!(is_taken, [(name, now)] if name.as_str() == "y" && now.position == Position(6)));
     let applied = replica.apply(&batch(7, vec![unregister("x", 6)]));
     assert!(applied.own_freed.is_empty() && !applied.frees_places && applied.starts.is_empty());
@@ -176,7 +175,7 @@ fn a_batch_is_applied_once_behind_the_one_that_it_names_and_kept_until_that_is_t
     offer(&mut replica, &batch(2, vec![register("y")])).unwrap();
     assert_eq!((replica.position(), replica.count(), replica.gap_before()), (Position(4), 4, None));
     assert!(replica.row("w").is_some() && !replica.is_busy());
-    // Of a leader that is deposed.
+    // This is of a leader that is deposed.
     let mut newer = batch(5, vec![]);
     newer.epoch = Epoch(2);
     offer(&mut replica, &newer).unwrap();
@@ -200,11 +199,11 @@ fn a_batch_of_another_log_is_refused_and_changes_nothing() {
     let diverged = Err(CorruptBatch::Diverged { at: end(3) });
     let other = |batch: Batch, prev: LogEnd| Batch { prev, ..batch };
     let mut replica = at_three();
-    // Another one at the position that was applied last, and one that follows such a one.
+    // One is at the position that was applied last, and the other follows such a one.
     assert_eq!(offer(&mut replica, &Batch { nonce: Nonce(99), ..batch(3, vec![]) }), diverged);
     let follows = other(batch(4, vec![]), LogEnd { nonce: Nonce(99), ..end(3) });
     assert_eq!(offer(&mut replica, &follows), diverged);
-    // One that passes over it.
+    // These pass over it.
     assert_eq!(offer(&mut replica, &other(batch(4, vec![]), end(2))), diverged);
     assert_eq!(offer(&mut replica, &other(batch(9, vec![]), end(2))), diverged);
     assert_eq!((replica.end(), replica.gap_before()), (end(3), None));
@@ -228,7 +227,7 @@ fn what_waited_is_dropped_if_a_newer_leader_wrote_something_else_there() {
     offer(&mut replica, &newer).unwrap();
     assert_eq!((replica.position(), replica.gap_before()), (Position(2), Some(Position(4))));
     assert_eq!(replica.count(), 0);
-    // And if another source has brought it.
+    // It is dropped, too, if another source has brought it.
     let mut replica = self::replica();
     offer(&mut replica, &batch(2, vec![register("x")])).unwrap();
     for position in 1..=2 {
@@ -268,7 +267,7 @@ fn what_waits_for_a_gap_is_bounded_and_counted_once() {
     assert_eq!(replica.position(), Position(3));
     offer(&mut replica, &batch_of(5, MAX_WAITING_BYTES)).unwrap();
     assert!(waits(&replica, 5));
-    // And when all of it is for nothing.
+    // There is, too, when all of it was for nothing.
     replica.give_up_base();
     assert_eq!(replica.gap_before(), None);
     offer(&mut replica, &batch_of(5, MAX_WAITING_BYTES)).unwrap();
@@ -470,11 +469,11 @@ fn what_is_changed_while_a_snapshot_is_sent_is_remembered_by_name_up_to_a_number
         assert_eq!((touched.count(), touched.take()), (1, names(&[["n", "u", "s", "t", "f"][nth]])));
         assert!(touched.take().is_empty());
     }
-    // All names of a session at once, and those that are no more count for nothing.
+    // All names of a session go at once, and those that are no more count for nothing.
     replica.apply(&batch(7, vec![Op::HostGone { session: 1 }, Op::HostGone { session: 1 }]));
     let gone = replica.touched.get_mut(&key).unwrap().take_gone();
     assert_eq!(gone, BTreeMap::from([(SessionId::clone(&session("b")), Position(8))]));
-    // One too many: it is forgotten.
+    // One is too many: it is forgotten.
     replica.touched.insert(key.clone(), Touched::at_most(2));
     replica.apply(&batch(8, vec![register("p"), register("q"), update("u", 1)]));
     assert!(replica.touched.is_empty());

@@ -31,7 +31,7 @@ fn swept(rows: &mut Rows<BTreeMap<Name, Row>>) -> Vec<String> {
 
 #[test]
 fn a_digest_is_the_hash_that_it_is_said_to_be() {
-    // A vector of its authors: "chongo was here!\n".
+    // Its authors give this vector for "chongo was here!\n".
     let position = Position(u64::from_le_bytes(*b"s here!\n"));
     assert_eq!(digest("chongo wa", position), 0x4681_0940_eff5_f915);
 }
@@ -87,7 +87,7 @@ fn names_that_are_gone_are_not_there_and_leave_the_table_so_many_at_a_time() {
 
 #[test]
 fn a_name_that_is_taken_again_before_it_was_swept_stays() {
-    // By the same session from that position on, and by another one.
+    // It is taken by the same session from that position on, or by another one.
     for node in ["a", "b"] {
         let mut rows = rows();
         rows.keep_swept(true);

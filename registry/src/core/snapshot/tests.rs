@@ -131,7 +131,7 @@ fn what_changes_while_a_snapshot_is_sent_is_in_it() {
         assert_eq!(sizes[..2], chunks[..2], "{changes:?}");
         assert!(donor.is_all(staged, end), "{changes:?} in {sizes:?}");
     }
-    // Names that go, alone or with their session, behind the walk and before it.
+    // Names go, alone or with their session, behind the walk and before it.
     let mut donor = Donor::with(&["u", "v", "w", "x", "y", "z"], 2);
     let first = donor.begin("r", 7);
     let Message::SnapshotChunk { chunk, .. } = &first else { panic!("{first:?}") };
@@ -153,7 +153,7 @@ fn a_chunk_has_no_more_bytes_than_a_message_but_for_its_last_name() {
         let beside = Chunk::weight(&Name::from(""), None);
         with.to_string().repeat(weight - beside).into()
     };
-    // Walked over from the end.
+    // They are walked over from the end.
     for (last, sizes) in [(MESSAGE_BYTES - 1, &[2, 1][..]), (MESSAGE_BYTES, &[1, 1])] {
         let names = [name(100, 'a'), name(MESSAGE_BYTES, 'b'), name(last, 'c')];
         let mut donor = Donor::with(&[&names[0], &names[1], &names[2]], 10);

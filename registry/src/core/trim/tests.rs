@@ -57,6 +57,11 @@ struct Cutter {
     next_op: u64,
 }
 
+/// A moment less.
+fn just_before(time: Duration) -> Duration {
+    time.saturating_sub(Duration::from_millis(1))
+}
+
 fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }
@@ -178,7 +183,7 @@ fn it_is_looked_into_from_time_to_time_and_memory_goes_with_the_log() {
     let mut cutter = Cutter::of(&[("a", true, None)], 10, 1 << 20);
     let (first, _) = cutter.cuts_after(Duration::ZERO).unwrap();
     assert_eq!(cutter.trim.wakes_at(), cutter.now + TRIM_EVERY);
-    assert_eq!(cutter.cuts_after(TRIM_EVERY - Duration::from_millis(1)), None);
+    assert_eq!(cutter.cuts_after(just_before(TRIM_EVERY)), None);
     let committed = CommitOutcome::Committed(Version(2));
     assert_eq!(cutter.trim.on_commit(OpId(first.0 + 50), &committed), None, "another one");
     assert_eq!(cutter.trim.on_commit(first, &committed), Some(Position(1001)));

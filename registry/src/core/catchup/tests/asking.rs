@@ -114,7 +114,7 @@ fn nothing_is_asked_for_while_what_is_here_may_be_all_that_lacks() {
     joiner.catchup.on_chunk(joiner.now, &mut joiner.replica, &donor, chunk, &mut joiner.effects).unwrap();
     assert!(joiner.replica.is_installing());
     assert_eq!(joiner.asks(3000), [""; 0]);
-    // A log that was read, and is not looked at yet.
+    // The log was read, and is not looked at yet.
     let mut joiner = Joiner::based(None);
     let log = log_of(&joiner, &[batch(1, vec![Op::Open, Op::Open]), batch(2, vec![Op::Open])], None);
     let read = joiner.does_after(MILLIS(0));
@@ -272,7 +272,7 @@ fn a_member_without_a_base_begins_where_the_log_does_if_that_was_never_cut() {
     let log = log_of(&joiner, &[batch(2, vec![]), batch(3, vec![])], Some(2));
     joiner.reads_some(&read, &log, 9).unwrap();
     assert_eq!((joiner.replica.is_based(), joiner.catchup.is_too_far()), (false, true));
-    // Anybody who is linked may have a base, and after that is all there is.
+    // Anybody who is linked may have a base.
     joiner.sources.others = vec![node("c")];
     assert_eq!(joiner.asks(99), [""; 0]);
     assert_eq!(joiner.asks(1), ["c for all"]);
@@ -308,8 +308,8 @@ fn a_replica_is_too_far_behind_if_the_log_was_cut_after_it_and_goes_on() {
     };
     let mut joiner = cut(2, 3);
     assert_eq!((joiner.catchup.is_too_far(), joiner.replica.position()), (false, Position(3)));
-    assert_eq!(cut(2, 1).catchup.is_too_far(), false, "it is at its end");
-    assert_eq!(cut(5, 1).catchup.is_too_far(), false, "it is at its end");
+    assert!(!cut(2, 1).catchup.is_too_far(), "it is at its end");
+    assert!(!cut(5, 1).catchup.is_too_far(), "it is at its end");
     assert_eq!(joiner.asks(0), ["log"]);
     let mut joiner = cut(3, 4);
     assert_eq!((joiner.catchup.is_too_far(), joiner.replica.position()), (true, Position(1)));

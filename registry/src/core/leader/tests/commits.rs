@@ -11,7 +11,7 @@ fn what_was_seen_of_the_fence_stands_in_for_a_read_for_as_long_as_stores_remembe
     assert_eq!(seen_at(&opening), [None; 3], "nothing was seen yet");
     led.committed(&opening);
     for (names, after, seen) in
-        [([(1, "v")], FENCE_AGE - MILLIS(1), Some(Version(7))), ([(2, "w")], FENCE_AGE, None)]
+        [([(1, "v")], just_before(FENCE_AGE), Some(Version(7))), ([(2, "w")], FENCE_AGE, None)]
     {
         led.now = led.now + after;
         led.asks("a", &names);
@@ -28,7 +28,7 @@ fn what_was_seen_of_the_fence_stands_in_for_a_read_for_as_long_as_stores_remembe
     led.committed(&again);
     led.asks("a", &[(4, "y")]);
     let asked = led.proceeds();
-    assert_eq!(led.wakes_after(UNANSWERED_AFTER - MILLIS(1)), []);
+    assert_eq!(led.wakes_after(just_before(UNANSWERED_AFTER)), []);
     assert_eq!(led.leader.wakes_at(), Some(led.now + MILLIS(1)));
     let again = led.wakes_after(MILLIS(1));
     assert_eq!((seen_at(&again), batch(&again)), (vec![None; 3], batch(&asked)));
@@ -160,10 +160,10 @@ fn an_answer_without_an_entry_waits_for_a_read_of_the_fence() {
     // One that fails is asked again after a moment.
     assert_eq!(led.reads(id, None), (Outcome::default(), vec![]));
     assert_eq!(led.leader.wakes_at(), Some(led.leader.next_heartbeat.min(led.now + STORE_RETRY)));
-    assert_eq!(led.wakes_after(STORE_RETRY - MILLIS(1)), []);
+    assert_eq!(led.wakes_after(just_before(STORE_RETRY)), []);
     let again = led.wakes_after(MILLIS(1));
     assert_eq!(led.reads(id, Some(&fence)), (Outcome::default(), vec![]), "it is late");
-    assert_eq!(led.wakes_after(UNANSWERED_AFTER - MILLIS(1)), []);
+    assert_eq!(led.wakes_after(just_before(UNANSWERED_AFTER)), []);
     let third = led.wakes_after(MILLIS(1));
     assert_eq!(led.reads(read(&again).0, Some(&fence)), (Outcome::default(), vec![]), "it is late");
     let (outcome, effects) = led.reads(read(&third).0, Some(&fence));
@@ -203,7 +203,7 @@ fn after_a_conflict_the_log_says_whose_batch_it_has() {
         values.push(batch.map(|batch| batch.encode().to_vec()));
         values
     };
-    // Its own: it is committed, also if another one leads by now.
+    // It is its own: it is committed, also if another one leads by now.
     let (mut led, own, id) = conflict();
     let values = with(&led, Some(&own));
     assert_eq!(led.reads(OpId(id.0 + 50), Some(&values)), (Outcome::default(), vec![]), "of another one");
@@ -214,7 +214,7 @@ fn after_a_conflict_the_log_says_whose_batch_it_has() {
     values[0] = Some(b"of another".to_vec());
     let (outcome, effects) = led.reads(id, Some(&values));
     assert!(outcome.deposed && verdicts(&effects) == [("a".to_owned(), vec![1])]);
-    // Another's.
+    // It is another's.
     for another in [
         |own: Batch| Batch { nonce: Nonce(own.nonce.0 ^ 1), ..own },
         |own: Batch| Batch { epoch: Epoch(own.epoch.0 + 1), ..own },
@@ -225,7 +225,7 @@ fn after_a_conflict_the_log_says_whose_batch_it_has() {
         assert!(outcome.deposed && effects.is_empty());
         assert_eq!(led.replica.position(), Position(1));
     }
-    // Nobody's: it is written again. A record of the lineage that says more is taken as it is.
+    // It is nobody's: it is written again. A record of the lineage that says more is taken as it is.
     let (mut led, own, id) = conflict();
     let mut values = with(&led, None);
     let lineage = Lineage { greatest_lease: MILLIS(9000), ..Lineage::default() }.to_value();
@@ -238,7 +238,7 @@ fn after_a_conflict_the_log_says_whose_batch_it_has() {
     assert_eq!(led.reads(id, None), (Outcome::default(), vec![]));
     assert_eq!(batch(&led.wakes_after(STORE_RETRY)), own);
     let (mut led, own, _) = conflict();
-    assert_eq!(led.wakes_after(UNANSWERED_AFTER - MILLIS(1)), []);
+    assert_eq!(led.wakes_after(just_before(UNANSWERED_AFTER)), []);
     assert_eq!(batch(&led.wakes_after(MILLIS(1))), own);
 }
 
@@ -278,7 +278,7 @@ fn members_are_told_of_the_opening_and_of_each_batch_and_when_idle_where_the_log
     assert_eq!(welcome, [heartbeat(&led, "a")]);
     assert_eq!(led.wakes_after(MILLIS(0)), [heartbeat(&led, "a"), heartbeat(&led, "b")]);
     assert_eq!(led.leader.wakes_at(), Some(led.now + HEARTBEAT));
-    assert_eq!(led.wakes_after(HEARTBEAT - MILLIS(1)), []);
+    assert_eq!(led.wakes_after(just_before(HEARTBEAT)), []);
     assert_eq!(led.wakes_after(MILLIS(1)).len(), 2);
     led.asks("a", &[(1, "x")]);
     let asked = led.proceeds();

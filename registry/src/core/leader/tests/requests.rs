@@ -209,8 +209,10 @@ fn a_name_goes_to_another_session_once_that_was_read() {
     let fence = led.fence();
     let (_, effects) = led.reads(id, Some(&fence));
     let kept = Verdict::Kept { allowed: None };
-    let sent = effects.iter().any(|effect| matches!(effect, Effect::Send { message: Message::Verdicts { verdicts, .. }, .. } if verdicts[0].1 == kept));
-    assert!(sent, "{effects:?}");
+    let [Effect::Send { message: Message::Verdicts { verdicts, .. }, .. }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(verdicts[..], [(RequestNumber(2), kept)]);
     // The one that gives is closed.
     let (mut led, _) = given("d");
     led.view.sessions.insert(node("d"), Some(record(1, true)));

@@ -63,7 +63,7 @@ fn a_call_is_answered_after_a_watch_was_given_what_the_answer_builds_on() {
         assert!(!one.member.watchers.owes() || one.member.wakes_at(one.now.time) == one.now.time);
         all.extend(one.step(Input::Idle));
     }
-    let at = |is_it: &dyn Fn(&Effect) -> bool| all.iter().position(|effect| is_it(effect)).unwrap();
+    let at = |is_it: &dyn Fn(&Effect) -> bool| all.iter().position(is_it).unwrap();
     let is_of_x = |effect: &Effect| {
         given(std::slice::from_ref(effect))
             .iter()
@@ -365,7 +365,7 @@ fn it_is_woken_soon_while_somebody_waits_and_now_while_something_is_to_be_done()
     assert_eq!(now(&one), Duration::ZERO);
     let freed = Event::HostGone { session: session("m"), names: 1 };
     assert!(effects.contains(&Effect::Event(freed)));
-    // A leader, for its members, and a handoff whose read failed.
+    // A handoff whose read failed reads again soon, and a leader has something to say to its members.
     let mut one = One::new();
     let id = read(&one.sees(5, Some("m")));
     let result = Err(StoreError::Unavailable("gone".into()));

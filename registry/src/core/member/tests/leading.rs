@@ -55,7 +55,7 @@ fn who_is_elected_reads_the_end_of_the_log_opens_its_epoch_and_says_so() {
     assert_eq!(told, [("l".to_owned(), "apply_names_snapshot")]);
     assert_eq!((one.member.is_serving(), one.member.leader()), (true, Some((Epoch(5), &node("m")))));
     assert!(one.member.catchup.is_complete(&one.member.replica));
-    // Whoever comes is told where the log ends.
+    // A node that comes is told where the log ends.
     let effects = one.links("o", 2);
     let end = one.member.replica.end();
     assert_eq!(sends(&effects), [("o".to_owned(), 2, Message::Heartbeat { epoch: Epoch(5), end })]);

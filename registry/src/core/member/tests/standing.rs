@@ -37,7 +37,7 @@ fn that_it_is_synced_is_said_when_nothing_is_missing_and_again_until_its_row_say
     let (mut one, effects) = one.unsynced();
     assert!(!tells(&effects).contains(&synced(5, 1)));
     assert!(tells(&one.hears("l", replicate(&batch(2, vec![])))).contains(&synced(5, 2)));
-    // It is no member, or not in this session.
+    // It is no member.
     let mut one = One::following();
     one.own().synced = false;
     one.view.me = None;
@@ -47,7 +47,7 @@ fn that_it_is_synced_is_said_when_nothing_is_missing_and_again_until_its_row_say
     one.own().synced = false;
     one.sees(6, Some("l"));
     assert!(tells(&one.hears("l", heartbeat(6, 1))).iter().all(|tell| !matches!(tell, Tell::Synced(..))));
-    // A leader that was elected and not heard.
+    // The leader was elected, and was not heard.
     let mut one = One::new();
     one.own().synced = false;
     one.view.commit = Some(LogEnd::default());
@@ -144,7 +144,7 @@ fn a_base_that_nobody_can_continue_is_given_up_after_a_while() {
     one.view.members.get_mut(&node("o")).unwrap().synced = true;
     one.shown();
     assert!(!rejoins(&one.wakes_after(5000)), "somebody has a base");
-    // Also if that one's session is closed.
+    // That one's session is closed.
     one.view.sessions.insert(node("o"), Some(record(false)));
     one.now.time = one.now.time + MILLIS(1000);
     assert!(!rejoins(&one.shown()));
@@ -214,7 +214,7 @@ fn a_member_that_drains_says_so_once_and_is_followed_by_another() {
     let both = [1, 2].map(|call| (call, Answer::Drained(led.clone())));
     assert_eq!(answers(&effects), both);
     assert_eq!(events(&effects), [Event::Drained { drained: led }]);
-    // Who asks for a name is told whom to ask instead: the leader, then whoever is linked, then the others.
+    // A caller that asks for a name is told whom to ask instead: the leader, then those that are linked, then the others.
     let elsewhere = |one: &mut One, call| {
         let effects = one.registers(call, "x");
         let Some((_, Answer::Registered(Err(error)))) = answers(&effects).pop() else {
@@ -231,7 +231,7 @@ fn a_member_that_drains_says_so_once_and_is_followed_by_another() {
     assert_eq!(elsewhere(&mut one, 4), ["l", "p", "o"]);
     one.unlinks("p", 4);
     assert_eq!(elsewhere(&mut one, 5), ["l", "o", "p"]);
-    // Not one that drains itself, is not synced, or is gone.
+    // One that drains itself, is not synced, or is gone is not named.
     one.view.members.get_mut(&node("l")).unwrap().draining = true;
     one.view.members.get_mut(&node("o")).unwrap().synced = false;
     one.view.sessions.insert(node("p"), Some(record(false)));
@@ -264,7 +264,7 @@ fn a_member_with_nobody_to_follow_it_does_not_wait() {
     }
     let (is_alone, mut one) = drains(|_| {});
     assert!(!is_alone);
-    // And no longer than it may.
+    // It waits no longer than it may.
     assert_eq!(answers(&one.wakes_after(999)), []);
     assert_eq!(answers(&one.wakes_after(1)), [(1, Answer::Drained(Drained::TimedOut))]);
     // A call that waits is waited for, until there is nothing to wait for.
@@ -283,7 +283,7 @@ fn who_leaves_gives_up_the_seat_and_its_names_and_asks_for_nothing_more() {
     let mut one = One::following();
     let effects = one.calls(1, Call::Leave, 1000);
     assert_eq!((tells(&effects), answers(&effects)), (vec![Tell::Leave], vec![(1, Answer::Left)]));
-    // Whoever asks later is told so, and of a name it is said that none comes.
+    // A later caller is told so, and of a name it is said that none comes.
     let effects = one.registers(2, "x");
     assert_eq!(
         effects,
