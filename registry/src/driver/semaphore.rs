@@ -156,8 +156,6 @@ impl Guard {
     /// # Errors
     /// See [`UnregisterError`]. The place is given up in any case.
     pub async fn release(self) -> Result<Position, UnregisterError> {
-        let released = withdraw(&self.registry, &self.held).await;
-        drop(self.place);
-        released
+        withdraw(&self.registry, &self.held).await
     }
 }

@@ -297,6 +297,20 @@ mod tests {
         assert_eq!(seen(&reader), ([Some(5), None, Some(3)], 2, vec!["x".into(), "z".into()]));
     }
 
+    #[test]
+    fn a_membership_that_comes_anew_in_the_place_of_a_hidden_one_counts() {
+        let (one, mut table) = (session(1), SharedTable::new(1, false));
+        let reader = table.reader();
+        let member = GroupId::group("a").member(&one, 7);
+        table.put(member.clone(), row(1, &one));
+        table.hide(&one, Position(5), 1);
+        assert_eq!(reader.count(), 0);
+        table.put(member.clone(), row(6, &one));
+        assert_eq!((reader.count(), reader.member_count(GroupId::group("a").key())), (1, 1));
+        table.take(&member);
+        assert_eq!(reader.count(), 0);
+    }
+
     /// A table with and one without an order say the same, whatever is put, taken and hidden.
     #[test]
     fn names_that_are_kept_in_order_are_found_as_those_are_that_are_not() {
@@ -331,6 +345,10 @@ mod tests {
             }
         }
         assert!(pages > 1000, "{pages}");
+        // Nothing is left of what was removed.
+        let [_, ordered] = &mut tables;
+        names.iter().for_each(|name| drop(ordered.take(name)));
+        assert!(ordered.0.order.as_ref().is_some_and(SkipSet::is_empty) && ordered.0.map.is_empty());
     }
 
     /// All members of a group, hidden ones too, in their order.

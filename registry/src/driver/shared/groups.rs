@@ -45,11 +45,10 @@ impl Groups {
             }
             members.insert(standing, seat);
         };
-        if let Some(mut members) = self.0.get_mut(membership.group) {
-            add(&mut members);
-            return;
+        match self.0.get_mut(membership.group) {
+            Some(mut members) => add(&mut members),
+            None => add(&mut self.0.entry(membership.group.into()).or_default()),
         }
-        add(&mut self.0.entry(membership.group.into()).or_default());
     }
 
     /// A row has left it.
