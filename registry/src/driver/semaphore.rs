@@ -32,7 +32,8 @@ pub struct Semaphore {
 /// A place in a semaphore, or a lock, that is held. It is given up when the guard is dropped.
 pub struct Guard {
     registry: Registry,
-    place: Place,
+    /// Given up with the guard.
+    _place: Place,
     held: Registration,
     name: Name,
 }
@@ -114,7 +115,7 @@ impl Semaphore {
         // It ends with the claim.
         let is_held = |holds: &bool| *holds || planted!("guard-of-who-waits");
         holds.wait_for(is_held).await.map_err(|_| AcquireError::Lost)?;
-        Ok(Guard { registry: self.registry.clone(), place, held, name: self.name.clone() })
+        Ok(Guard { registry: self.registry.clone(), _place: place, held, name: self.name.clone() })
     }
 
     /// The same, for so long at the most.

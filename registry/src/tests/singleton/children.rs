@@ -298,6 +298,43 @@ async fn what_else_a_campaign_can_be_set_is_what_it_does() {
     assert!(begun.elapsed() >= delay, "{:?}", begun.elapsed());
 }
 
+/// Has a child of its own, and does nothing more when it is told to hang.
+struct Family(Arc<Mutex<Vec<ActorRef<crate::tests::driver::Counter>>>>);
+
+impl Actor for Family {
+    type Msg = Work;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, myself: ActorRef<Work>, (): ()) -> Result<(), ActorProcessingErr> {
+        let child = crate::tests::driver::counter().await;
+        child.get_cell().link(myself.get_cell());
+        self.0.lock().unwrap().push(child);
+        Ok(())
+    }
+
+    async fn handle(&self, _: ActorRef<Work>, _: Work, (): &mut ()) -> Result<(), ActorProcessingErr> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_aborted_takes_its_own_children_along() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let born = Arc::<Mutex<Vec<_>>>::default();
+    let born_in = born.clone();
+    let plan = Singleton::builder(&node, "reports").over(ByName::oracle(&node));
+    let plan = plan.leader(move |_| (Family(born_in.clone()), ())).timing(timing());
+    let singleton: Singleton<_, Work> = plan.start().await.unwrap();
+    let to = singleton.name_ref(NameRefOptions::default()).unwrap();
+    to.cast(Work::Hang).await.unwrap();
+    singleton.stop().await.unwrap();
+    let born = born.lock().unwrap().clone();
+    assert_eq!(born.len(), 1);
+    born[0].wait(Some(TEST_DEADLINE)).await.expect("it has ended");
+}
+
 /// A test that fails lets the thread go, too.
 struct Released;
 
