@@ -208,7 +208,7 @@ async fn whoever_does_not_wait_for_a_store_that_is_gone_is_told_by_all_that_writ
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_successor_of_an_actor_that_has_ended_starts_and_takes_its_name_at_once() {
+async fn the_successor_of_an_actor_that_has_ended_is_started_under_its_name_at_once() {
     let cluster = Cluster::new();
     let [a, b] = [cluster.node("a").await, cluster.node("b").await];
     for node in [&a, &b] {
