@@ -347,7 +347,9 @@ mod tests {
         assert!(pages > 1000, "{pages}");
         // Nothing is left of what was removed.
         let [_, ordered] = &mut tables;
-        names.iter().for_each(|name| drop(ordered.take(name)));
+        for name in names {
+            ordered.take(name);
+        }
         assert!(ordered.0.order.as_ref().is_some_and(SkipSet::is_empty) && ordered.0.map.is_empty());
     }
 

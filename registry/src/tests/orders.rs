@@ -269,5 +269,7 @@ async fn links_are_not_read_while_more_waits_for_a_member_than_it_can_take() {
     assert_eq!(received(), before, "what is sent stays where its sender sees it");
     drop(a.shared.inbox.take());
     until("it is read", || received() > before).await;
-    asked.iter().for_each(tokio::task::JoinHandle::abort);
+    for asked in asked {
+        asked.abort();
+    }
 }

@@ -78,7 +78,7 @@ impl Role<()> for Slow {
 
     async fn ended(&mut self) {
         self.does("works", None).await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -100,7 +100,9 @@ impl Played {
     }
 
     fn tell(&self, plays: impl IntoIterator<Item = Play<()>>) {
-        plays.into_iter().for_each(|play| self.plays.send(play).unwrap());
+        for play in plays {
+            self.plays.send(play).unwrap();
+        }
     }
 
     async fn says(&mut self, input: Input<()>) {
