@@ -182,3 +182,17 @@ fn built_in() -> String {
         _ => there.concat(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stores_of_this_build_are_listed_as_people_would() {
+        let listed = built_in();
+        assert!(listed.starts_with("memory:"), "{listed}");
+        if cfg!(feature = "sqlite") || cfg!(feature = "postgres") || cfg!(feature = "any-fdb") {
+            assert_eq!(listed.matches(" and ").count(), 1, "{listed}");
+        }
+    }
+}

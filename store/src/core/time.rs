@@ -41,3 +41,22 @@ impl Sub<Duration> for Time {
         Self(self.0.saturating_sub(by))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drift_is_so_many_millionths_rounded_up() {
+        let seconds = Duration::from_secs;
+        for (time, ppm, apart) in [
+            (seconds(1_000_000), 1, seconds(1)),
+            (seconds(1), 200, Duration::from_micros(200)),
+            (Duration::from_nanos(1), 1, Duration::from_nanos(1)),
+            (Duration::ZERO, 200, Duration::ZERO),
+            (Duration::MAX, u32::MAX, Duration::from_nanos(u64::MAX)),
+        ] {
+            assert_eq!(drift(time, ppm), apart, "{time:?} {ppm}");
+        }
+    }
+}

@@ -262,3 +262,37 @@ impl Limits {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_transaction_is_that_of_its_keys_and_of_the_values_that_it_writes() {
+        let range = |start, end| vec![b'a'; start]..vec![b'b'; end];
+        for (transaction, size) in [
+            (Transaction::new().check(vec![0; 3], Some(vec![0; 50])), 3),
+            (Transaction::new().fence(vec![0; 3], None, Version(1)), 3),
+            (Transaction::new().put(vec![0; 3], vec![0; 4]), 7),
+            (Transaction::new().clear(vec![0; 3]), 3),
+            (Transaction::new().clear_range(range(2, 5)), 5),
+            (Transaction::new().clear_range(range(5, 2)), 5),
+            (Transaction::new().append(vec![0; 3], vec![0; 4]), 7 + STAMP_LENGTH),
+            (Transaction::new().check(vec![0; 3], None).put(vec![0; 3], vec![0; 4]).clear(vec![0; 2]), 12),
+        ] {
+            let limits = |transaction| Limits { key: 40, value: 20, transaction };
+            assert_eq!(limits(size).broken_by(&transaction), None, "{transaction:?}");
+            let broken = TooLarge { what: Piece::Transaction, size, limit: size - 1 };
+            assert_eq!(limits(size - 1).broken_by(&transaction), Some(broken), "{transaction:?}");
+        }
+    }
+
+    #[test]
+    fn the_range_of_what_was_appended_has_every_stamp_and_not_the_prefix() {
+        let range = appended(b"q");
+        for stamp in [[0; STAMP_LENGTH], [0xff; STAMP_LENGTH]] {
+            assert!(range.contains(&[b"q".as_slice(), &stamp].concat()), "{stamp:?}");
+        }
+        assert!(!range.contains(&b"q".to_vec()) && !range.contains(&b"r".to_vec()));
+    }
+}

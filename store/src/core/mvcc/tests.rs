@@ -171,3 +171,19 @@ fn what_is_too_old_to_be_read_is_not_remembered() {
     assert_eq!((store.oldest(), versions), (Version(7), vec![8, 9, 10]));
     assert_eq!(store.rows.values().map(Vec::len).sum::<usize>(), 4, "of each version that can be read");
 }
+
+#[test]
+fn what_one_commit_appends_is_numbered_by_its_version_and_from_zero() {
+    let mut store = store(10);
+    committed(&mut store, &put("a", "1"));
+    let appends = Transaction::new().append(key("q"), key("x")).append(key("q"), key("y"));
+    assert_eq!(committed(&mut store, &appends), Version(2));
+    let stamps = [[0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1]];
+    let entries = store.read(&[Read::Range { range: appended(b"q"), limit: 10 }], None).unwrap();
+    let expected = [(stamps[0], "x"), (stamps[1], "y")];
+    assert_eq!(
+        entries.entries(0),
+        expected.map(|(stamp, value)| ([b"q".as_slice(), &stamp].concat(), key(value)))
+    );
+    assert_eq!(store.get(b"q"), Some(stamps[1].as_slice()));
+}

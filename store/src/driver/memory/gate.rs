@@ -35,21 +35,18 @@ impl Gate {
     pub(super) async fn pass(&self) {
         // Subscribed before the first look, so that no change falls between the look and the wait.
         let mut changes = self.0.subscribe();
-        if changes.borrow_and_update().holds == 0 {
-            return;
-        }
         let _waiting = Waiting::at(&self.0);
         while !self.lets_through() {
-            if changes.changed().await.is_err() {
-                return; // nobody is left who could hold
-            }
+            // It fails only if the sender is gone, and this gate has it.
+            let _ = changes.changed().await;
         }
     }
 
     fn lets_through(&self) -> bool {
         let mut through = false;
         self.0.send_if_modified(|crowd| {
-            let by_pass = crowd.holds > 0 && crowd.passes > 0;
+            // The passes of holds end with the last of them.
+            let by_pass = crowd.passes > 0;
             crowd.passes -= usize::from(by_pass);
             through = by_pass || crowd.holds == 0;
             by_pass

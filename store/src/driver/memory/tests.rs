@@ -1,3 +1,5 @@
+use std::{pin::pin, task::Poll};
+
 use futures::{future::BoxFuture, poll};
 use tokio::time::timeout;
 
@@ -216,4 +218,140 @@ async fn a_store_that_proves_no_deaths_guards_no_lives() {
     assert_eq!(store.proof_of_death(&node(), Incarnation(1)).await, Proof::None);
     store.prove_deaths();
     assert_eq!(store.proof_of_death(&node(), Incarnation(1)).await, Proof::Dead);
+}
+
+#[tokio::test]
+async fn faults_are_met_in_the_order_of_their_injection_and_those_of_the_connection_come_first() {
+    let store = MemoryStore::new();
+    store.inject_into_any(Fault::Unknown(Fate::NotApplied));
+    store.inject_into_any(Fault::Conflict);
+    store.inject(Fault::Conflict);
+    store.inject(Fault::Unavailable);
+    assert_eq!(store.faults_left(), 4);
+    assert_eq!(store.commit(put("1")).await, CommitOutcome::Conflict);
+    assert!(is_unavailable(&store.commit(put("1")).await));
+    assert_eq!(store.commit(put("1")).await, CommitOutcome::Unknown);
+    assert_eq!(store.faults_left(), 1);
+    assert_eq!(store.commit(put("1")).await, CommitOutcome::Conflict);
+    assert_eq!(store.commit(put("1")).await, CommitOutcome::Committed(Version(1)));
+}
+
+#[tokio::test]
+async fn an_outage_for_all_meets_also_those_who_come_later_and_ends_for_all_at_once() {
+    let store = MemoryStore::new();
+    let (a, b) = (store.connect("a"), store.connect("b"));
+    let mut waiting = watch(&b, 0);
+    assert!(poll!(&mut waiting).is_pending());
+    b.inject(Fault::Unknown(Fate::LandsLater));
+    assert_eq!(b.commit(put("1")).await, CommitOutcome::Unknown);
+    store.outage_for_all();
+    a.outage();
+    a.heal();
+    assert!(a.read(vec![]).await.is_err(), "only its own outage is over");
+    assert!(is_unavailable(&store.connect("later").commit(put("2")).await));
+    a.outage();
+    assert_eq!(store.land(), [CommitOutcome::Committed(Version(1))]);
+    assert!(poll!(&mut waiting).is_pending());
+    store.heal_all();
+    assert_eq!(poll!(&mut waiting), Poll::Ready(Ok(())));
+    for healed in [a, b] {
+        assert_eq!(healed.read(vec![]).await.unwrap().version, Version(1));
+    }
+}
+
+#[tokio::test]
+async fn commits_that_were_dropped_on_the_way_land_in_their_order_or_are_forgotten() {
+    let store = MemoryStore::new();
+    let hold = store.hold_commits();
+    let mut commits = ["1", "2"].map(|new| store.commit(put(new)));
+    for commit in &mut commits {
+        assert!(poll!(commit).is_pending());
+    }
+    for commit in commits {
+        drop(commit);
+    }
+    drop(hold);
+    assert_eq!(store.land_next(), Some(CommitOutcome::Committed(Version(1))));
+    assert_eq!((value(&store).as_deref(), store.abandoned()), (Some("1"), 1));
+    store.forget_abandoned();
+    assert_eq!((store.abandoned(), store.land()), (0, vec![]));
+    assert_eq!(value(&store).as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn watches_of_other_connections_are_neither_lost_nor_ended_without_cause() {
+    let store = MemoryStore::new();
+    let (a, b) = (store.connect("a"), store.connect("b"));
+    let mut waiting = watch(&b, 0);
+    assert!(poll!(&mut waiting).is_pending());
+    a.lose_watches();
+    a.end_watches_without_cause();
+    assert!(poll!(&mut waiting).is_pending());
+    store.commit(put("1")).await;
+    assert_eq!(poll!(&mut waiting), Poll::Ready(Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_takes_its_time_and_is_refused_if_the_outage_begins_on_its_way() {
+    let store = MemoryStore::new();
+    store.set_latency(Duration::from_secs(2));
+    let start = tokio::time::Instant::now();
+    assert_eq!(store.read(vec![]).await.unwrap().version, Version(0));
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+    let mut reading = store.read(vec![]);
+    assert!(poll!(&mut reading).is_pending());
+    store.outage();
+    assert!(reading.await.is_err());
+    assert!(poll!(store.read(vec![])).is_ready(), "who is cut off already is told at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_is_cut_off_before_it_arrives_changes_nothing_and_says_so() {
+    let store = MemoryStore::new();
+    store.set_latency(Duration::from_secs(2));
+    let mut commit = store.commit(put("1"));
+    assert!(poll!(&mut commit).is_pending());
+    store.outage();
+    let start = tokio::time::Instant::now();
+    assert!(is_unavailable(&commit.await));
+    assert_eq!((value(&store), start.elapsed()), (None, Duration::from_secs(1)));
+    assert!(poll!(store.commit(put("1"))).is_ready(), "who is cut off already is told at once");
+}
+
+#[tokio::test]
+async fn a_hold_counts_each_that_waits_once_and_its_passes_end_with_it() {
+    let store = MemoryStore::new();
+    let hold = store.hold_commits();
+    let mut first = store.commit(put("1"));
+    assert!(poll!(&mut first).is_pending());
+    assert!(poll!(pin!(hold.reached(1))).is_ready() && poll!(pin!(hold.reached(2))).is_pending());
+    drop(first);
+    assert!(poll!(pin!(hold.reached(1))).is_pending(), "it waits no more");
+    hold.let_one_pass();
+    drop(hold);
+    let _hold = store.hold_commits();
+    assert!(poll!(store.commit(put("2"))).is_pending(), "that pass was for what the other hold held");
+}
+
+#[tokio::test]
+async fn a_store_that_is_put_back_has_lost_what_was_committed_since() {
+    let store = MemoryStore::new();
+    store.commit(put("1")).await;
+    let backup = store.data();
+    store.commit(put("2")).await;
+    store.put_back(backup);
+    assert_eq!(value(&store).as_deref(), Some("1"));
+    assert_eq!(store.commit(put("3")).await, CommitOutcome::Committed(Version(2)));
+}
+
+#[tokio::test]
+async fn who_is_cut_off_has_no_proof_of_a_death() {
+    let store = MemoryStore::new();
+    drop(store.guard_life(&node(), Incarnation(1)).unwrap());
+    let observer = store.connect("observer");
+    observer.outage();
+    assert_eq!(observer.proof_of_death(&node(), Incarnation(1)).await, Proof::None);
+    observer.heal();
+    assert_eq!(observer.proof_of_death(&node(), Incarnation(1)).await, Proof::Dead);
+    assert!(store.guards_at_once());
 }

@@ -142,6 +142,8 @@ mod tests {
             ("postgres://u@h,i:1/d?sslmode=require&options=-c%20a%3Db", "postgres://u@h,i:1/d"),
             ("postgres://u@%2Frun%2Fp/d?sslmode=disable", "postgres://u@/run/p/d"),
             ("postgres:user=u host=h sslmode=prefer password='a  b'", "postgres://u@h"),
+            ("postgres:hostaddr=127.0.0.1 user=u", "postgres://u@127.0.0.1"),
+            ("postgres:hostaddr=127.0.0.1 host=h user=u port=5433", "postgres://u@h:5433"),
         ] {
             assert_eq!(described(url), is, "{url}");
         }

@@ -60,3 +60,20 @@ pub(super) enum Event {
     /// A commit wrote these keys.
     Notified(String),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::transaction::Transaction;
+
+    /// Nodes of other versions listen, too: the words are part of the format.
+    #[test]
+    fn a_notification_names_a_hundred_keys_and_of_more_it_says_any() {
+        let words = Transaction::new().put(b"a".to_vec(), vec![]).clear(b"foobar".to_vec());
+        assert_eq!(spelled(&words.append(vec![], vec![]).writes), "e40c292c bf9cf968 811c9dc5");
+        let clears = |count| vec![Write::Clear(b"a".to_vec()); count];
+        assert_eq!(spelled(&clears(MOST_NAMED)).split(' ').count(), MOST_NAMED);
+        assert_eq!(spelled(&clears(MOST_NAMED + 1)), "*");
+        assert_eq!(spelled(&[Write::ClearRange(b"a".to_vec()..b"b".to_vec())]), "*");
+    }
+}

@@ -208,3 +208,34 @@ fn is_at(file: &File, path: &Path) -> bool {
 fn is_at(_file: &File, path: &Path) -> bool {
     path.exists()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_life_waits_for_those_who_only_look_and_is_refused_while_it_is_lived_elsewhere() {
+        let place = tempfile::tempdir().unwrap();
+        let lives = Lives::new(place.path().join("lives"));
+        let (node, incarnation) = (NodeName::new("a").unwrap(), Incarnation(1));
+        let guard = lives.guard(&node, incarnation).unwrap().unwrap();
+        let refused = lives.guard(&node, incarnation).map(|_| ()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(guard);
+        let looker = File::open(lives.path(&node, incarnation)).unwrap();
+        looker.try_lock_shared().unwrap();
+        let (begins, begun) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let guarded = scope.spawn(|| {
+                begins.send(()).unwrap();
+                lives.guard(&node, incarnation).map(|guard| guard.is_some())
+            });
+            begun.recv().unwrap();
+            (0..1000).for_each(|_| std::thread::yield_now());
+            drop(looker);
+            assert!(guarded.join().unwrap().unwrap());
+        });
+    }
+}

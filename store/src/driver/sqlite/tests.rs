@@ -83,6 +83,11 @@ fn a_commit_waits_for_the_disk_unless_the_options_ask_for_less() {
         for connection in [first, file.connect().unwrap()] {
             let said: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
             assert_eq!(said, expected, "{synchronous:?}");
+            let setting =
+                |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+            // The patience is the store's own, what a burst leaves is cut, and no schema runs what it likes.
+            let settings = ["busy_timeout", "journal_size_limit", "trusted_schema"].map(setting);
+            assert_eq!(settings, [0, 16 << 20, 0]);
         }
     }
 }
@@ -175,6 +180,14 @@ fn what_is_not_our_database_is_refused_and_left_as_it_is() {
     assert!(matches!(place.try_open(), Err(OpenError::NotOurs { application_id: 7, .. })));
     assert_eq!(std::fs::read(place.path()).unwrap(), before);
 
+    for theirs in ["CREATE TABLE theirs (a)", "PRAGMA user_version = 5"] {
+        let place = Place::new();
+        place.sql(theirs);
+        let before = std::fs::read(place.path()).unwrap();
+        assert!(matches!(place.try_open(), Err(OpenError::NotOurs { application_id: 0, .. })), "{theirs}");
+        assert_eq!(std::fs::read(place.path()).unwrap(), before);
+    }
+
     let place = Place::new();
     drop(place.open());
     place.sql("PRAGMA user_version = 99");
@@ -210,6 +223,26 @@ async fn a_damaged_file_is_refused() {
     for suffix in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(place.beside(suffix));
     }
+    let damaged = Place::new();
+    std::fs::write(damaged.path(), bytes).unwrap();
+    assert!(matches!(damaged.try_open(), Err(OpenError::Corrupt { .. })));
+}
+
+#[tokio::test]
+async fn a_small_file_is_refused_also_if_only_what_it_holds_is_damaged() {
+    let place = Place::new();
+    let store = place.open();
+    let all = (0..50).fold(Transaction::new(), |all, n| all.put(vec![n], vec![n; 1000]));
+    assert_eq!(store.commit(all).await, CommitOutcome::Committed(Version(1)));
+    drop(store);
+    let page: u32 = place
+        .other()
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'kv'", [], |row| row.get(0))
+        .unwrap();
+    place.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    let mut bytes = std::fs::read(place.path()).unwrap();
+    let end = usize::try_from(page).unwrap() * 4096;
+    bytes[end - 4096..end].fill(0x5a);
     let damaged = Place::new();
     std::fs::write(damaged.path(), bytes).unwrap();
     assert!(matches!(damaged.try_open(), Err(OpenError::Corrupt { .. })));
