@@ -167,6 +167,52 @@ mod tests {
         assert_eq!(odd.config.get_password(), Some(b"a?b&sslmode=disable".as_slice()));
     }
 
+    /// A process of its own has an environment of its own.
+    #[test]
+    fn a_password_that_the_url_lacks_is_that_of_the_environment() {
+        const INSIDE: &str = "CALLSIGN_TEST_PASSWORD";
+        if std::env::var_os(INSIDE).is_some() {
+            for (url, expected) in [("postgres://u@h/d", "environment's"), ("postgres://u:said@h/d", "said")]
+            {
+                let address = Address::parse(url).unwrap();
+                assert_eq!(address.config.get_password(), Some(expected.as_bytes()));
+            }
+            return;
+        }
+        let name =
+            "driver::postgres::address::tests::a_password_that_the_url_lacks_is_that_of_the_environment";
+        let ran = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env("PGPASSWORD", "environment's")
+            .env(INSIDE, "")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    fn an_application_may_have_its_own_name() {
+        let name =
+            |url: &str| Address::parse(url).unwrap().config.get_application_name().map(ToOwned::to_owned);
+        assert_eq!(name("postgres://u@h/d").as_deref(), Some("callsign"));
+        assert_eq!(name("postgres://u@h/d?application_name=own").as_deref(), Some("own"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_encryption_that_is_asked_for_is_said() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display();
+        for (options, said) in [
+            ("sslmode=verify-ca".to_owned(), "sslmode is disable, prefer, require or verify-full".to_owned()),
+            ("sslrootcert=/nowhere/ca.pem".to_owned(), "sslrootcert=/nowhere/ca.pem: ".to_owned()),
+            (format!("sslrootcert={path}"), format!("sslrootcert={path}: no certificate is in it")),
+        ] {
+            let refused = Address::parse(&format!("postgres://h/d?{options}")).map(drop).unwrap_err();
+            assert!(refused.to_string().contains(&said), "{refused}");
+        }
+    }
+
     #[test]
     fn standbys_are_left_alone_whatever_the_url_says() {
         let address = Address::parse("postgres://u@h/d?target_session_attrs=any").unwrap();

@@ -250,4 +250,23 @@ mod tests {
         keeper.failed = true;
         assert_eq!(next_look(&keeper), LOOK_WHEN_DISCONNECTED, "a look that failed is made up for");
     }
+
+    #[tokio::test]
+    async fn a_look_that_failed_is_told_to_who_comes_and_who_has_begun_to_wait_waits_on() {
+        let (mut keeper, mut waits) = keeper();
+        let come = |keeper: &mut Keeper| {
+            let (ended, ends) = oneshot::channel();
+            keeper.on_event(Event::Watch(Watch::new(b"l".to_vec(), Version(1), ended)));
+            ends
+        };
+        let mut comes = come(&mut keeper);
+        assert_eq!(next_look(&keeper), BETWEEN_LOOKS);
+        keeper.look().await;
+        let told = comes.try_recv();
+        assert!(matches!(&told, Ok(Err(StoreError::Unavailable(_)))), "{told:?}");
+        assert_eq!(waits.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        assert_eq!(next_look(&keeper), LOOK_WHEN_DISCONNECTED);
+        let _comes = come(&mut keeper);
+        assert_eq!(next_look(&keeper), BETWEEN_LOOKS, "it is told of the outage soon");
+    }
 }

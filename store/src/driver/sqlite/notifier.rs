@@ -162,6 +162,17 @@ mod tests {
         (Looks::new(requests, Arc::default()), asked)
     }
 
+    #[test]
+    fn who_cannot_see_what_is_watched_takes_every_change_for_watched() {
+        let place = tempfile::tempdir().unwrap();
+        let writes = [Write::Clear(b"k".to_vec())];
+        let notifier = Notifier::open(&place.path().join("notifier"));
+        assert!(!notifier.may_be_watched(Version(1), &writes));
+        // A directory is no notifier.
+        let none = Notifier::open(place.path());
+        assert!(none.may_be_watched(Version(1), &writes) && none.mark(b"k").is_err());
+    }
+
     #[tokio::test]
     async fn a_panic_of_what_listens_to_the_notifier_breaks_the_store() {
         let place = tempfile::tempdir().unwrap();

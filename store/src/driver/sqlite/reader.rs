@@ -259,11 +259,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (mut reader, _connection) = reader(&place);
         let _first = watch(&mut reader);
-        assert!(reader.look_due().is_none());
+        assert!(reader.look_due().is_none() && reader.connection.is_some());
         // A directory is no notifier.
         reader.notifier = Notifier::open(place.path());
         let _second = watch(&mut reader);
-        assert!(reader.look_due().is_some());
+        assert!(reader.look_due() > Some(reader.last_look));
     }
 
     #[test]
@@ -277,10 +277,15 @@ mod tests {
         connection.execute_batch("ALTER TABLE kv RENAME TO away").unwrap();
         reader.look();
         assert!(ends.try_recv().is_err(), "what cannot be read has not changed");
-        assert!(reader.look_due().is_some(), "it looks again by itself");
+        assert!(reader.look_due() > Some(reader.last_look), "it looks again by itself, and not at once");
+        assert!(reader.connection.is_none(), "what met an error is not used again");
         connection.execute_batch("ALTER TABLE away RENAME TO kv").unwrap();
         reader.look();
         assert_eq!(ends.try_recv(), Ok(Ok(())));
         assert_eq!(reader.look_due(), None);
+        assert!(reader.connection.is_some());
+        let mut late = watch(&mut reader);
+        assert_eq!(late.try_recv(), Ok(Ok(())), "it has changed since");
+        assert!(!reader.looks.is_wanted(), "nobody watches any more");
     }
 }

@@ -381,7 +381,9 @@ async fn a_watch_outlives_more_removals_than_are_remembered() {
     // Nobody can tell any more whether the key came and went since: the watch ends.
     timeout(TEST_DEADLINE, store.watch(b"k".to_vec(), Version(1))).await.unwrap().unwrap();
     let now = store.read(vec![]).await.unwrap().version;
-    let mut watch = store.watch(b"k".to_vec(), Version(now.0 - 10));
+    let told = Version(now.0 - sql::CLEARS_KEPT);
+    timeout(TEST_DEADLINE, store.watch(b"k".to_vec(), Version(told.0 - 1))).await.unwrap().unwrap();
+    let mut watch = store.watch(b"k".to_vec(), told);
     assert!(poll!(&mut watch).is_pending());
     store.read(vec![]).await.unwrap();
     assert!(poll!(&mut watch).is_pending());

@@ -194,3 +194,95 @@ fn forget_old_clears(connection: &Connection, version: Version) -> rusqlite::Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{super::SqliteOptions, *};
+
+    struct Place {
+        _directory: tempfile::TempDir,
+        file: DatabaseFile,
+        connection: Connection,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let (file, connection) =
+                DatabaseFile::open(&directory.path().join("file"), SqliteOptions::default()).unwrap();
+            Self { _directory: directory, file, connection }
+        }
+
+        fn attempt(&self, transaction: &Transaction) -> Result<CommitOutcome, Failure> {
+            attempt(&self.connection, &self.file, transaction, Instant::now() + Duration::from_secs(60))
+        }
+
+        fn keys(&self) -> Vec<Vec<u8>> {
+            let mut keys = self.connection.prepare("SELECT key FROM kv ORDER BY key").unwrap();
+            keys.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        }
+
+        fn removals(&self) -> u32 {
+            self.connection.query_row("SELECT count(*) FROM clears", [], |row| row.get(0)).unwrap()
+        }
+    }
+
+    fn committed(outcome: Result<CommitOutcome, Failure>) -> Option<Version> {
+        match outcome {
+            Ok(CommitOutcome::Committed(version)) => Some(version),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_commit_that_only_checks_waits_for_nobody_and_one_that_writes_does() {
+        let place = Place::new();
+        let beside = place.file.connect().unwrap();
+        beside.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let checks = Transaction::new().check(b"k".to_vec(), None);
+        assert_eq!(committed(place.attempt(&checks)), Some(Version(0)));
+        let writes = checks.put(b"k".to_vec(), vec![]);
+        let now = Instant::now();
+        let outcome = attempt(&place.connection, &place.file, &writes, now);
+        assert!(matches!(outcome, Err(Failure::Before(_))));
+    }
+
+    #[test]
+    fn an_empty_value_is_not_an_absent_one() {
+        let place = Place::new();
+        let check = |expected| Transaction::new().check(b"k".to_vec(), expected);
+        assert_eq!(committed(place.attempt(&check(Some(vec![])))), None);
+        place.connection.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(
+            committed(place.attempt(&Transaction::new().put(b"k".to_vec(), vec![]))),
+            Some(Version(1))
+        );
+        assert_eq!(committed(place.attempt(&check(Some(vec![])))), Some(Version(1)));
+        assert_eq!(committed(place.attempt(&check(None))), None);
+    }
+
+    #[test]
+    fn a_removal_takes_its_key_and_no_other_and_is_noted_only_if_there_was_one() {
+        let place = Place::new();
+        let all = [b"k".as_slice(), b"k\0", b"k\x01"];
+        let puts = all.iter().fold(Transaction::new(), |puts, key| puts.put(key.to_vec(), vec![]));
+        assert!(committed(place.attempt(&puts)).is_some());
+        let clear = Transaction::new().clear(b"absent".to_vec());
+        assert!(committed(place.attempt(&clear)).is_some());
+        assert_eq!(place.removals(), 0);
+        assert!(committed(place.attempt(&clear.clear(b"k".to_vec()).clear(b"k\x01".to_vec()))).is_some());
+        assert_eq!((place.keys(), place.removals()), (vec![b"k\0".to_vec()], 2));
+    }
+
+    /// Whether somebody watches an entry is asked by its key before anybody has read it.
+    #[test]
+    fn what_is_appended_is_numbered_as_it_is_in_memory() {
+        let place = Place::new();
+        let appends = Transaction::new().append(b"q".to_vec(), vec![]).append(b"q".to_vec(), vec![]);
+        assert_eq!(committed(place.attempt(&appends)), Some(Version(1)));
+        let entry = |order| [b"q".as_slice(), &stamp(Version(1), order)].concat();
+        assert_eq!(place.keys(), [b"q".to_vec(), entry(0), entry(1)]);
+    }
+}
