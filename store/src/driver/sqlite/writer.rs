@@ -228,10 +228,10 @@ mod tests {
     }
 
     fn committed(outcome: Result<CommitOutcome, Failure>) -> Option<Version> {
-        match outcome {
-            Ok(CommitOutcome::Committed(version)) => Some(version),
+        outcome.ok().and_then(|outcome| match outcome {
+            CommitOutcome::Committed(version) => Some(version),
             _ => None,
-        }
+        })
     }
 
     #[test]
