@@ -291,6 +291,9 @@ fn who_leaves_gives_up_the_seat_and_its_names_and_asks_for_nothing_more() {
     );
     let effects = one.calls(3, Call::Unregister { name: "x".into() }, 1000);
     assert_eq!(effects, [Effect::Answer { call: CallId(3), answer: Answer::Left }]);
+    // What it lacks it does not fetch.
+    one.hears("l", heartbeat(5, 9));
+    assert_eq!(one.wakes_after(5000), []);
     // It takes no seat, and its session is of no account.
     assert!(!one.sees(6, Some("m")).iter().any(|effect| matches!(effect, Effect::Read { .. })));
     assert_eq!(one.step(Input::SessionLapsed(session("m"))), []);
