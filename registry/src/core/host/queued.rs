@@ -202,6 +202,7 @@ mod tests {
         assert_eq!([queues.pop(&x), queues.pop(&x), queues.pop(&x)], [Some(call(1)), Some(call(4)), None]);
         assert!(queues.is_empty() && queues.count() == 0);
     }
+
     #[test]
     fn those_who_ask_for_names_are_taken_about_so_many_at_a_time_and_others_wait_on() {
         let caller = |id| Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1));
