@@ -11,7 +11,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("went-back", 1_000, "release 0.1 (what broke was in glue)"),
     mutant("nobody-is-confirmed", "registry/src/core/registry.rs")
         .does("Does not tell the links whose session is open.")
-        .found("links", 5_000, "release 0.1 (what broke was in glue)"),
+        .found("links", 20_000, "release 0.1 (what broke was in glue)"),
     mutant("resumed-without-elector", "registry/src/core/registry.rs")
         .does("Tells the member that the session resumed, and not the elector.")
         .found("lapses", 1_000, "release 0.1 (what broke was in glue)"),
