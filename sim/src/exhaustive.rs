@@ -94,15 +94,15 @@ const fn free(limits: Limits) -> Limits {
 /// The spaces: three members, two names, two concurrent claims or starts or one take, and each pair of faults. The counts are exact: an action
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
-    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (281_818, 309_324))),
-    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (195_719, 215_817))),
-    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (513_719, 636_117))),
+    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (281_970, 309_476))),
+    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (196_111, 216_209))),
+    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (516_001, 638_399))),
     small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (318_450, 383_058))),
-    small(take(limits("take-crash", [1, 0, 0, 0], 700, (12_014, 12_401)))),
+    small(take(limits("take-crash", [1, 0, 0, 0], 700, (12_026, 12_413)))),
     small(take(limits("take-crash-unknown", [1, 0, 0, 1], 300, (15_217, 17_362)))),
-    small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (24_970, 28_028)))),
+    small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (24_978, 28_036)))),
     small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (22_209, 27_771))))),
-    small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (97_590, 117_641)))),
+    small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (97_762, 117_813)))),
     limits("crash-restart", [1, 1, 0, 0], 1000, (2_933_678, 3_142_576)),
     limits("crash-cut", [1, 0, 1, 0], 500, (5_397_898, 5_670_969)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_783_836, 8_535_418))),
