@@ -106,7 +106,7 @@ pub const SPACES: &[Limits] = &[
     limits("crash-restart", [1, 1, 0, 0], 1000, (2_933_678, 3_142_576)),
     limits("crash-cut", [1, 0, 1, 0], 500, (5_397_898, 5_670_969)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_783_836, 8_535_418))),
-    limits("restart-unknown", [1, 1, 0, 1], 450, (3_916_925, 4_618_153)),
+    limits("restart-unknown", [1, 1, 0, 1], 450, (3_923_811, 4_625_039)),
 ];
 
 /// A state: a world, and what is left.
