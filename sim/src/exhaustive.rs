@@ -104,7 +104,7 @@ pub const SPACES: &[Limits] = &[
     small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (22_209, 27_771))))),
     small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (97_762, 117_813)))),
     limits("crash-restart", [1, 1, 0, 0], 1000, (2_933_678, 3_142_576)),
-    limits("crash-cut", [1, 0, 1, 0], 500, (5_397_898, 5_670_969)),
+    limits("crash-cut", [1, 0, 1, 0], 500, (5_402_606, 5_675_677)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_783_836, 8_535_418))),
     limits("restart-unknown", [1, 1, 0, 1], 450, (3_923_811, 4_625_039)),
 ];
