@@ -103,7 +103,7 @@ pub const SPACES: &[Limits] = &[
     small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (24_978, 28_036)))),
     small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (22_209, 27_771))))),
     small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (97_762, 117_813)))),
-    limits("crash-restart", [1, 1, 0, 0], 1000, (2_933_678, 3_142_576)),
+    limits("crash-restart", [1, 1, 0, 0], 1000, (2_934_420, 3_143_318)),
     limits("crash-cut", [1, 0, 1, 0], 500, (5_402_606, 5_675_677)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_787_355, 8_538_937))),
     limits("restart-unknown", [1, 1, 0, 1], 450, (3_923_811, 4_625_039)),
