@@ -67,7 +67,7 @@ pub enum OfferError {
     NotHeldHere {
         /// The name.
         name: String,
-        /// Who holds it, by this node's own replica.
+        /// The holder, by this node's own replica.
         holder: Option<Entry>,
     },
     /// Its holder was registered without a policy that gives the name away.

@@ -22,7 +22,7 @@ pub enum RegisterError {
     Taken {
         /// The name asked for.
         name: String,
-        /// Who holds it.
+        /// The holder.
         holder: Entry,
     },
     /// The actor has ended: before the name was asked for, or before it was granted. It holds nothing; what was granted
@@ -92,7 +92,7 @@ pub enum RegisterError {
     /// This node is about to leave, and takes no new names. Nothing was sent: ask one of these.
     #[error("the node is about to leave; ask {}", nodes(ask))]
     Draining {
-        /// Who serves and is not known to be about to leave: the leader first. Empty: this node knows of nobody.
+        /// The nodes that serve and are not known to be about to leave, the leader first. Empty: this node knows of none.
         ask: Vec<Elsewhere>,
     },
     /// The node has left the registry. Nothing was sent.
@@ -208,7 +208,7 @@ pub enum UnregisterError {
     NotHeldHere {
         /// The name.
         name: String,
-        /// Who holds it, as this node's replica knows.
+        /// The holder, as this node's replica knows.
         holder: Option<Entry>,
     },
     /// This node has given the name up and will see it freed, but that is not done yet: no verdict came in time.
@@ -247,7 +247,7 @@ pub enum UpdateError {
     NotHeld {
         /// The name.
         name: String,
-        /// Who holds it, as the log or this node's replica has it.
+        /// The holder, as the log or this node's replica has it.
         holder: Option<Entry>,
     },
     /// The metadata was changed since the revision that was given. Nothing was changed. It was so at a moment after the call began.

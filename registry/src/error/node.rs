@@ -125,7 +125,7 @@ pub enum NotReady {
     /// No member leads that has opened its epoch and can be reached.
     #[error("no leader serves, after {waited:?}")]
     NoLeader {
-        /// Who is elected, and does not serve this node yet.
+        /// The node that is elected, and does not serve this node yet.
         elected: Option<NodeName>,
         /// How long was waited.
         waited: Duration,

@@ -60,7 +60,7 @@ pub enum WhereisError {
     Unreachable {
         /// The name.
         name: String,
-        /// Who holds it. Boxed, so that the errors of a lookup stay small.
+        /// The holder. Boxed, so that the errors of a lookup stay small.
         entry: Box<Entry>,
         /// Why.
         source: ResolveError,

@@ -51,12 +51,7 @@ impl Alone {
     }
 
     fn settle(&mut self) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        while self.host.is_busy() {
-            self.host.proceed(self.now, 2, &self.replica, &mut effects);
-        }
-        self.host.settle(self.now, &self.replica, &mut effects);
-        effects
+        settled(&mut self.host, self.now, &self.replica)
     }
 
     fn caller(&self, call: u64) -> Caller {
@@ -208,6 +203,24 @@ fn forget(call: u64) -> Effect {
 
 fn gives_up(position: u64, why: GivenUp) -> Wish {
     Wish::Unregister { position: Position(position), why }
+}
+
+/// Does all that is owed, two names at a time, and settles.
+pub(super) fn settled<T: Table>(host: &mut Host, now: Now, replica: &Replica<T>) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    while host.is_busy() {
+        host.proceed(now, 2, replica, &mut effects);
+    }
+    host.settle(now, replica, &mut effects);
+    effects
+}
+
+/// The requests in messages to the leader. There is nothing else.
+pub(super) fn requests(effects: Vec<Effect>) -> impl Iterator<Item = Request> {
+    effects.into_iter().flat_map(|effect| match effect {
+        Effect::Send { message: Message::Requests { requests, .. }, .. } => requests,
+        other => panic!("{other:?}"),
+    })
 }
 
 #[test]

@@ -60,12 +60,7 @@ impl Holder {
     }
 
     fn settle(&mut self) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        while self.host.is_busy() {
-            self.host.proceed(self.now, 2, &self.replica, &mut effects);
-        }
-        self.host.settle(self.now, &self.replica, &mut effects);
-        effects
+        crate::core::host::tests::settled(&mut self.host, self.now, &self.replica)
     }
 
     fn decided(&mut self, number: RequestNumber, verdict: Verdict) -> Vec<Effect> {
@@ -79,11 +74,7 @@ impl Holder {
         let around = Surroundings { leader: Some((Epoch(1), &leader)), is_synced: true, has_leader: true };
         let mut effects = Vec::new();
         self.host.flush(self.now.time, around, &mut effects);
-        let sent = effects.into_iter().flat_map(|effect| match effect {
-            Effect::Send { message: Message::Requests { requests, .. }, .. } => requests,
-            other => panic!("{other:?}"),
-        });
-        sent.collect()
+        crate::core::host::tests::requests(effects).collect()
     }
 
     fn hears(&mut self, taking: Taking) -> Vec<Effect> {

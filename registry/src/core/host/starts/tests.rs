@@ -6,7 +6,7 @@ use super::*;
 use crate::core::{
     host::{Surroundings, starts::Running},
     log::{BatchBuilder, Op},
-    message::{Message, Request, Verdict},
+    message::{Request, Verdict},
     table::{RequestNumber, Row},
 };
 
@@ -63,11 +63,7 @@ impl Alone {
         let around = Surroundings { leader: Some((Epoch(1), &leader)), is_synced: true, has_leader: true };
         let mut effects = Vec::new();
         self.host.flush(self.now.time, around, &mut effects);
-        let sent = effects.into_iter().flat_map(|effect| match effect {
-            Effect::Send { message: Message::Requests { requests, .. }, .. } => requests,
-            other => panic!("{other:?}"),
-        });
-        sent.collect()
+        crate::core::host::tests::requests(effects).collect()
     }
 
     fn wake(&mut self, after: Duration) -> Vec<Effect> {

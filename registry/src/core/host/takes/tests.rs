@@ -57,12 +57,7 @@ impl Alone {
     }
 
     fn settle(&mut self) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        while self.host.is_busy() {
-            self.host.proceed(self.now, 2, &self.replica, &mut effects);
-        }
-        self.host.settle(self.now, &self.replica, &mut effects);
-        effects
+        crate::core::host::tests::settled(&mut self.host, self.now, &self.replica)
     }
 
     fn take(&mut self, call: u64, name: &str, token: u64) -> Vec<Effect> {
@@ -85,10 +80,7 @@ impl Alone {
         let around = Surroundings { leader, is_synced, has_leader: true };
         let mut effects = Vec::new();
         self.host.flush(self.now.time, around, &mut effects);
-        let sent = effects.into_iter().flat_map(|effect| match effect {
-            Effect::Send { message: Message::Requests { requests, .. }, .. } => requests,
-            other => panic!("{other:?}"),
-        });
+        let sent = crate::core::host::tests::requests(effects);
         sent.map(|request| (request.name.to_string(), request.wish)).collect()
     }
 
