@@ -224,3 +224,20 @@ async fn a_lapse_is_told_and_nobody_is_said_to_hold_a_name_meanwhile() {
     assert_eq!(next(&mut watch).await, "Resumed");
     a.until_gone("x", TEST_DEADLINE).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_remembers_for_a_slow_reader_as_much_as_its_configuration_says() {
+    let cluster = Cluster::new();
+    let config = cluster.config("a").watch_room(2).watch_memory(500);
+    let node = Registry::join(config).await.unwrap();
+    node.ready(TEST_DEADLINE).await.unwrap();
+    let mut watch = current(&node, Select::all()).await;
+    for n in 0..50 {
+        node.register(&format!("n{n}"), &counter().await).await.unwrap();
+    }
+    let mut seen: Vec<String> = Vec::new();
+    while !seen.last().is_some_and(|last| last == "Lagged" || last == "Reset") {
+        seen.push(next(&mut watch).await);
+        assert!(seen.len() < 20, "it was too slow: {seen:?}");
+    }
+}

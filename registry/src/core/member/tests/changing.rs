@@ -430,3 +430,18 @@ fn a_log_that_is_applied_bit_by_bit_is_told_of_to_its_end() {
     let of_log = events(&effects).into_iter().filter(|event| *event == said).count();
     assert_eq!((of_log, one.member.replica.position()), (2, Position(3)));
 }
+
+#[test]
+fn a_look_at_those_who_wait_that_was_cut_goes_on_at_the_same_moment() {
+    let mut one = One::with(Tuning { slice_names: 1, ..Tuning::default() });
+    for (call, name) in [(1, "x"), (2, "y"), (3, "z")] {
+        one.registers(call, name);
+    }
+    let (mut told, mut wakes) = (answers(&one.wakes_after(5000)).len(), 1);
+    while one.member.wakes_at(one.now.time) <= one.now.time {
+        told += answers(&one.wakes_after(0)).len();
+        wakes += 1;
+        assert!(wakes < 10, "it comes to an end");
+    }
+    assert_eq!(told, 3);
+}
