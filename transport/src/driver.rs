@@ -7,6 +7,7 @@ pub(crate) mod inner;
 pub(crate) mod net;
 #[cfg(feature = "node-server")]
 pub(crate) mod node_server;
+pub(crate) mod reach;
 pub(crate) mod remote;
 #[cfg(feature = "noise")]
 pub(crate) mod secret;

@@ -22,6 +22,7 @@ use crate::{
         meta::Meta,
         name::{Name, check_name},
         select::Select,
+        table::Row,
     },
     driver::{
         actor::{Keeps, Listener, Shared},
@@ -334,8 +335,22 @@ impl Registry {
     /// For an actor of another node the reference goes over the link to it. It ends with its actor, as the actor did, so that
     /// ractor's `monitor`, `link` and `wait` work; and it ends with the link, also if the actor lives: then ask again by name.
     pub fn whereis<M: RemoteMessage>(&self, name: &str) -> Result<ActorRef<M>, WhereisError> {
+        // As a rule there is a reference already, and nothing of the row has to be copied. The row first, as `lookup` does it.
+        let known = self.shared.table.with(name, |row| self.resolved(row)).flatten();
+        if let Some(known) = known
+            && !self.shared.trust.has_lapsed()
+            && self.shared.is_synced()
+        {
+            return Ok(known);
+        }
         let entry = self.lookup(name)?;
         self.resolve(name, entry)
+    }
+
+    /// The actor of a row, if nothing has to be made or waited for to reach it.
+    fn resolved<M: RemoteMessage>(&self, row: &Row) -> Option<ActorRef<M>> {
+        let pid = row.actor().filter(|_| row.kind == M::kind())?;
+        self.node.endpoint.resolved(row.session.node.as_str(), row.session.incarnation.0, pid)
     }
 
     fn resolve<M: RemoteMessage>(

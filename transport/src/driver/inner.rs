@@ -40,6 +40,7 @@ use crate::{
     },
     driver::{
         handle::LinkHandle,
+        reach::Reach,
         remote::{
             exports::Exports,
             watcher::{Watcher, Watches},
@@ -62,6 +63,8 @@ pub(crate) struct Inner {
     pub(crate) state: RwLock<State>,
     /// The links that are up; a copy of what `state` knows, for senders.
     pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
+    /// The same, for who resolves addresses.
+    pub(crate) reach: Reach,
     pub(crate) exports: Exports,
     /// Which peers are to be told of the ends of this node's actors.
     pub(crate) ends: Mutex<Ends>,
@@ -115,6 +118,7 @@ impl Inner {
                 pending: BTreeMap::new(),
             }),
             handles: DashMap::new(),
+            reach: Reach::default(),
             exports: Exports::default(),
             ends: Mutex::new(Ends::new(limits.references)),
             watcher,
@@ -228,7 +232,9 @@ impl Inner {
                     tracing::info!(%peer, %link, "up");
                     self.told_of_ends(ends::Input::LinkUp { link });
                     // It was put there before the table was asked.
-                    if let Some(permits) = self.handles.get(&link).map(|handle| handle.permits.clone()) {
+                    if let Some(handle) = self.handles.get(&link).map(|handle| handle.clone()) {
+                        let permits = handle.permits.clone();
+                        self.reach.up(handle);
                         state.subscribers.tell_all(&LinkEvent::Up { peer, link, permits });
                     }
                 }
@@ -237,6 +243,7 @@ impl Inner {
                     // Before anybody can hear of it: who knows that a link is down finds its references dead.
                     self.told_of_ends(ends::Input::LinkDown { link });
                     if let Some((_, handle)) = self.handles.remove(&link) {
+                        self.reach.down(link);
                         handle.remote.close(&format!("the link to {peer} is down: {reason}"));
                         ended.insert(link, handle);
                     }

@@ -44,7 +44,10 @@ use std::{sync::Arc, time::Duration};
 use ractor::{ActorCell, ActorId, ActorRef, registry::where_is_pid};
 use tokio::time::timeout;
 
-use crate::{core::peer::PeerId, driver::endpoint::Endpoint};
+use crate::{
+    core::peer::PeerId,
+    driver::{endpoint::Endpoint, handle::LinkHandle},
+};
 
 mod address;
 mod broadcast;
@@ -53,6 +56,7 @@ pub(crate) mod exports;
 mod kind;
 mod proxy;
 mod reference;
+mod resolved;
 pub(crate) mod side;
 mod swept;
 pub(crate) mod watcher;
@@ -122,6 +126,18 @@ impl Endpoint {
         Ok(self.find::<M>(address)?.0.into())
     }
 
+    /// The actor of an incarnation of a node, if it is of this node, or if there is a reference to it already: what `resolve` would
+    /// return, without a copy of the address. `None`: `resolve` makes one, or says why there is none. Takes no lock that all
+    /// who resolve share.
+    pub fn resolved<M: RemoteMessage>(&self, node: &str, incarnation: u64, pid: u64) -> Option<ActorRef<M>> {
+        let me = &self.inner.me;
+        if incarnation == me.incarnation && *node == *me.node {
+            return here::<M>(pid).ok().map(Into::into);
+        }
+        let find = |handle: &LinkHandle| handle.remote.resolved.get(pid, M::kind());
+        self.inner.reach.with(node, incarnation, find).flatten().map(Into::into)
+    }
+
     /// The actor, or a reference with what is known of its actor.
     fn find<M: RemoteMessage>(
         &self,
@@ -138,12 +154,7 @@ impl Endpoint {
         };
         if address.node == self.inner.me.node {
             same(&self.inner.me)?;
-            let actor = where_is_pid(ActorId::Local(address.pid)).ok_or(ResolveError::Gone)?;
-            if actor.is_message_type_of::<M>() != Some(true) {
-                // The kind is the right one, so two types share a tag; what the actor's own is cannot be asked.
-                return Err(ResolveError::WrongType { expected: M::kind(), found: Kind(0) });
-            }
-            return Ok((actor, None));
+            return Ok((here::<M>(address.pid)?, None));
         }
         let not_linked = || ResolveError::NotLinked { node: address.node.clone() };
         let (link, peer) = self.link_to(&address.node).ok_or_else(not_linked)?;
@@ -153,4 +164,14 @@ impl Endpoint {
         let Reference { proxy, news } = proxy::of(&handle, address.pid, address.kind)?;
         Ok((proxy, Some(news)))
     }
+}
+
+/// An actor of this node.
+fn here<M: RemoteMessage>(pid: u64) -> Result<ActorCell, ResolveError> {
+    let actor = where_is_pid(ActorId::Local(pid)).ok_or(ResolveError::Gone)?;
+    if actor.is_message_type_of::<M>() != Some(true) {
+        // The kind is the right one, so two types share a tag; what the actor's own is cannot be asked.
+        return Err(ResolveError::WrongType { expected: M::kind(), found: Kind(0) });
+    }
+    Ok(actor)
 }

@@ -88,14 +88,17 @@ pub(super) fn of(handle: &Arc<LinkHandle>, pid: u64, kind: Kind) -> Result<Refer
     let Some(held) = held.as_mut() else {
         return Err(ResolveError::NotLinked { node: handle.peer.node.clone() });
     };
-    if let Some(reference) = held.find(pid, kind.0, Reference::is_alive)? {
-        return Ok(reference);
-    }
-    // Under the lock, so that all who resolve an address get the same proxy: two would not keep the order.
-    let id = ActorId::Remote { node_id: side.number, pid };
-    let reference = spawn(id, kind, handle.clone(), side.supervisor.clone())?;
-    held.add(pid, kind.0, reference.clone());
-    handle.has_to_say();
+    // All under the lock, so that those who resolve an address get the same proxy: two would not keep the order.
+    let reference = if let Some(reference) = held.find(pid, kind.0, Reference::is_alive)? {
+        reference
+    } else {
+        let id = ActorId::Remote { node_id: side.number, pid };
+        let reference = spawn(id, kind, handle.clone(), side.supervisor.clone())?;
+        held.add(pid, kind.0, reference.clone());
+        handle.has_to_say();
+        reference
+    };
+    side.resolved.put(pid, kind, reference.proxy.clone(), held.count());
     Ok(reference)
 }
 

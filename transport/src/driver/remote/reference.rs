@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use ractor::{ActorCell, ActorStatus};
+use ractor::ActorCell;
 use tokio::sync::Notify;
 
+use super::resolved::is_alive;
 use crate::core::{ends::End, frame::NotDelivered};
 
 /// A proxy, and what is known of its actor.
@@ -79,9 +80,9 @@ impl News {
 }
 
 impl Reference {
-    /// Whether it still takes messages. Anybody may stop a proxy, which ends nothing but the proxy.
+    /// Whether it still takes messages.
     pub(super) fn is_alive(&self) -> bool {
-        self.proxy.get_status() < ActorStatus::Draining
+        is_alive(&self.proxy)
     }
 
     /// Ends the proxy as its actor ended. Does not wait: when it returns, sending fails.

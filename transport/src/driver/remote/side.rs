@@ -13,6 +13,7 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, Spawn
 
 use super::{
     reference::{Gone, Reference},
+    resolved::Resolved,
     swept::Swept,
 };
 use crate::{
@@ -58,6 +59,8 @@ pub(crate) struct RemoteSide {
     pub(super) tasks: Tasks,
     /// `None` once the link is down.
     pub(super) held: Mutex<Option<Held<Reference>>>,
+    /// What `held` has, for who only wants a reference that is there.
+    pub(super) resolved: Resolved,
     calls: Mutex<Calls>,
     /// Bytes of the peer's calls that are not answered yet.
     pub(super) open: AtomicUsize,
@@ -77,10 +80,12 @@ impl RemoteSide {
         let (supervisor, running) = Actor::spawn(None, LinkSupervisor, ()).await?;
         let may_end = Arc::default();
         tasks.watch("the references over a link", running, Arc::clone(&may_end));
+        let number = (1 << 63) | LINKS.fetch_add(1, Relaxed);
         Ok(Self {
             may_end,
             tasks,
-            number: (1 << 63) | LINKS.fetch_add(1, Relaxed),
+            number,
+            resolved: Resolved::new(number),
             supervisor: supervisor.get_cell(),
             held: Mutex::new(Some(Held::new(references))),
             calls: Mutex::default(),
@@ -96,6 +101,7 @@ impl RemoteSide {
         for reference in held.into_iter().flat_map(|mut held| held.take_all()) {
             reference.end(Gone::Link(why.clone()));
         }
+        self.resolved.clear();
         // Those that drain it does not kill, so that each says itself why it ends.
         self.supervisor.kill();
         let mut calls = lock(&self.calls);
@@ -125,7 +131,10 @@ impl RemoteSide {
 
     /// Ends the references to an actor that has ended, or is not there, so that its senders get errors.
     pub(super) fn ended(&self, pid: u64, kind: u64, end: &End) {
-        let ended = lock(&self.held).as_mut().map(|held| held.ended(pid, kind, end));
+        let ended = lock(&self.held).as_mut().map(|held| {
+            self.resolved.remove(pid);
+            held.ended(pid, kind, end)
+        });
         for reference in ended.into_iter().flatten() {
             reference.end(Gone::Actor(end.clone()));
         }
