@@ -238,7 +238,7 @@ fn judge(answers: &[Result<Option<i64>, Error>], is_whole: bool) -> Attempt {
         }
         Some((_, error)) if !is_whole => Attempt::Again(in_words(error)),
         // Nothing behind it does anything, whatever broke later.
-        Some((index, _)) if index > 1 && refused => Attempt::Done(CommitOutcome::Conflict),
+        Some((2.., _)) if refused => Attempt::Done(CommitOutcome::Conflict),
         Some((index, error)) => {
             let at_commit = index + 1 == answers.len();
             match if at_commit { meaning_at_commit(error) } else { meaning(error) } {
@@ -252,7 +252,125 @@ fn judge(answers: &[Result<Option<i64>, Error>], is_whole: bool) -> Attempt {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::said::*, *};
+    use std::sync::{Arc, Mutex};
+
+    use super::{
+        super::{
+            sql::{BUMP, CHECK, NOTIFY, PUT},
+            tests::{
+                said::*,
+                wire::{self, Said},
+            },
+        },
+        *,
+    };
+    use crate::{
+        core::transaction::Version,
+        testing::{TEST_DEADLINE, log::Listening},
+    };
+
+    /// A connection to a server that says this to each of the statements of the next, and then says that all is well, at
+    /// version 7; and what it heard, the nonce left out.
+    async fn server(
+        mut said: Vec<(&'static str, Said)>,
+    ) -> (Line, Arc<Session>, Arc<Mutex<Vec<&'static str>>>) {
+        let heard = Arc::<Mutex<Vec<_>>>::default();
+        let log = heard.clone();
+        let (line, session) = wire::line(move |statement| {
+            let known = [BUMP, CHECK, PUT, NOTIFY, "COMMIT", "ROLLBACK", "BEGIN"];
+            let statement = known.into_iter().find(|known| statement.starts_with(known)).unwrap();
+            log.lock().unwrap().push(statement);
+            match said.iter().position(|(to, _)| *to == statement) {
+                Some(nth) => said.remove(nth).1,
+                None if [BUMP, CHECK].contains(&statement) => Said::Row(vec![Some(7)]),
+                None => Said::Done,
+            }
+        })
+        .await;
+        (line, session, heard)
+    }
+
+    fn put() -> Transaction {
+        Transaction::new().put(b"k".to_vec(), b"v".to_vec())
+    }
+
+    fn only_check_of_k() -> Transaction {
+        Transaction::new().check(b"k".to_vec(), None)
+    }
+
+    fn later() -> Instant {
+        Instant::now() + TEST_DEADLINE
+    }
+
+    const DONE: CommitOutcome = CommitOutcome::Committed(Version(7));
+
+    #[tokio::test(start_paused = true)]
+    async fn all_of_a_transaction_is_on_its_way_before_anything_is_answered() {
+        let (line, session, heard) = server(vec![("BEGIN", Said::Nothing)]).await;
+        let log = Listening::to("callsign_store");
+        let outcome = commit(&line, &put(), later(), &mut Failures::default()).await;
+        assert_eq!(outcome, CommitOutcome::Unknown);
+        assert_eq!(*heard.lock().unwrap(), ["BEGIN", BUMP, PUT, NOTIFY, "COMMIT"]);
+        assert!(session.was_given_up());
+        let said = log.all();
+        assert!(said.iter().any(|line| line["error"] == SILENT), "{said:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_lost_against_another_is_tried_again_after_a_pause_until_the_deadline() {
+        let lost = || ("COMMIT", Said::Refused("40001"));
+        let (line, session, _) = server(vec![lost(), lost()]).await;
+        let begun = tokio::time::Instant::now();
+        let outcome = commit(&line, &put(), Instant::now(), &mut Failures::default()).await;
+        assert!(matches!(&outcome, CommitOutcome::Unavailable(why) if why.contains("40001")), "{outcome:?}");
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        assert_eq!(commit(&line, &put(), later(), &mut Failures::default()).await, DONE);
+        assert!(begun.elapsed() > Duration::ZERO, "others do their work meanwhile");
+        assert!(!session.was_given_up());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_sent_was_not_done() {
+        let (line, session, heard) = server(vec![("BEGIN", Said::Gone)]).await;
+        let mut failures = Failures::default();
+        let outcome = commit(&line, &put(), Instant::now(), &mut failures).await;
+        assert_eq!(outcome, CommitOutcome::Unknown, "it was sent");
+        assert!(session.client.is_closed());
+        let outcome = commit(&line, &put(), Instant::now(), &mut failures).await;
+        assert!(matches!(outcome, CommitOutcome::Unavailable(_)), "{outcome:?}");
+        assert_eq!(*heard.lock().unwrap(), ["BEGIN"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_has_nothing_to_lose_and_is_asked_again() {
+        let again = || (CHECK, Said::Refused("57P01"));
+        let (line, session, _) = server(vec![again(), again()]).await;
+        let begun = tokio::time::Instant::now();
+        assert_eq!(only_check(&line, &only_check_of_k(), later()).await, DONE);
+        assert!(begun.elapsed() > Duration::ZERO, "a server in trouble is left alone for a moment");
+        assert!(session.was_given_up(), "it goes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_is_asked_once_where_its_deadline_has_come_or_asking_is_in_vain() {
+        let (unanswered, later_refused, now) = (Said::Nothing, Said::Refused("42501"), Instant::now());
+        for (said, until, expected, is_given_up) in [
+            (Said::Refused("40001"), now, "40001", false),
+            (later_refused, later(), "42501", false),
+            (unanswered, now, SILENT, true),
+        ] {
+            let (line, session, heard) = server(vec![(CHECK, said)]).await;
+            let outcome = only_check(&line, &only_check_of_k(), until).await;
+            assert!(
+                matches!(&outcome, CommitOutcome::Unavailable(why) if why.contains(expected)),
+                "{outcome:?}"
+            );
+            assert_eq!(*heard.lock().unwrap(), [CHECK], "{expected}");
+            assert_eq!(session.was_given_up(), is_given_up, "{expected}");
+        }
+        let (line, ..) = server(vec![(CHECK, Said::Row(vec![None]))]).await;
+        assert_eq!(only_check(&line, &only_check_of_k(), later()).await, CommitOutcome::Conflict);
+    }
 
     #[test]
     fn neighbouring_puts_go_together_and_nothing_changes_its_order() {
@@ -302,6 +420,8 @@ mod tests {
             assert!(matches!(outcome, Attempt::Done(CommitOutcome::Unavailable(_))));
         }
         // The checks did not hold: there is nothing that anybody could have done.
+        let outcome = failed(Some("57P01"), 0, None).await;
+        assert!(matches!(outcome, Attempt::Again(_)), "what was not begun had no checks");
         for at in 2..=last {
             let outcome = failed(Some("57P01"), at, None).await;
             assert!(matches!(outcome, Attempt::Done(CommitOutcome::Conflict)));

@@ -150,6 +150,25 @@ impl Line {
     }
 }
 
+#[cfg(test)]
+impl Line {
+    /// One connection that nobody keeps up, and what it is.
+    pub(super) fn over(client: Client, sql: Statements, identity: i64) -> (Self, Arc<Session>) {
+        let address = Address::parse("postgres://somebody@127.0.0.1:1/none").expect("it is an address");
+        let place = Arc::new(Place::new(address, identity));
+        let session = Arc::new(Session { client, sql, place, broken: Notify::new() });
+        (Self { state: watch::channel(State::Up(session.clone())).1 }, session)
+    }
+}
+
+#[cfg(test)]
+impl Session {
+    /// Whether it was given up since this was last asked.
+    pub(super) fn was_given_up(&self) -> bool {
+        futures::FutureExt::now_or_never(self.broken.notified()).is_some()
+    }
+}
+
 /// Drives a connection, as long as it lives. Messages of the server nobody asked for go to the log.
 pub type Driven = BoxFuture<'static, ()>;
 
@@ -270,7 +289,15 @@ impl Drop for AbortOnDrop {
 mod tests {
     use std::time::Duration;
 
-    use super::*;
+    use super::{
+        super::{commit::commit, notice::spelled, schema},
+        *,
+    };
+    use crate::{
+        core::transaction::{CommitOutcome, Transaction},
+        driver::failures::Failures,
+        testing::{TEST_DEADLINE, postgres::Server},
+    };
 
     #[tokio::test]
     async fn whoever_listens_for_commits_is_told_when_the_connection_is_gone() {
@@ -280,5 +307,39 @@ mod tests {
         let _line = Line::start(Arc::new(Place::new(address, 0)), Role::Listens(events));
         let told = timeout(Duration::from_secs(60), told_events.recv()).await;
         assert!(matches!(told, Ok(Some(Event::Disconnected))), "{told:?}");
+    }
+
+    #[tokio::test]
+    async fn whoever_listens_hears_of_every_commit_and_of_the_connection_itself() {
+        let Some(server) = Server::start() else { return };
+        let address = Address::parse(&server.url("postgres")).unwrap();
+        let identity = schema::prepare(&address).await.unwrap();
+        let place = Arc::new(Place::new(address, identity));
+        let reachable = place.reachable.notified();
+        let (events, mut told_events) = mpsc::unbounded_channel();
+        let line = Line::start(place.clone(), Role::Listens(events));
+        let deadline = Instant::now() + TEST_DEADLINE;
+        let session = line.session(deadline).await.unwrap();
+        timeout(TEST_DEADLINE, reachable).await.expect("others need not wait before they connect again");
+        let put = |key: &[u8]| Transaction::new().put(key.to_vec(), Vec::new());
+        let refused = put(b"no").check(b"no".to_vec(), Some(Vec::new()));
+        for (transaction, outcome) in
+            [(refused, CommitOutcome::Conflict), (put(b"a"), CommitOutcome::Committed(Version(1)))]
+        {
+            assert_eq!(commit(&line, &transaction, deadline, &mut Failures::default()).await, outcome);
+        }
+        session.give_up();
+        let told = async {
+            let mut told = Vec::new();
+            while !matches!(told.last(), Some(Event::Disconnected)) {
+                told.push(told_events.recv().await.unwrap());
+            }
+            told
+        };
+        let told = timeout(TEST_DEADLINE, told).await.unwrap();
+        let [Event::Listens, Event::Notified(words), Event::Disconnected] = told.as_slice() else {
+            panic!("{told:?}")
+        };
+        assert_eq!(*words, spelled(&put(b"a").writes));
     }
 }

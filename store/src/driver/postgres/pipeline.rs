@@ -72,3 +72,40 @@ impl<'a, T> Pipeline<'a, T> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use futures::channel::oneshot;
+
+    use super::{super::tests::said::unsaid, *};
+
+    #[tokio::test]
+    async fn answers_are_in_the_order_of_the_statements_whichever_comes_first() {
+        let (first, is_first) = oneshot::channel();
+        let (third, is_third) = oneshot::channel();
+        let mut pipeline = Pipeline::new();
+        pipeline.push(is_first.map(|number| Ok(number.unwrap())));
+        pipeline.push(ready(Ok(2)));
+        pipeline.push(is_third.map(|number| Ok(number.unwrap())));
+        assert!(pipeline.is_sent());
+        let mut finish = Box::pin(pipeline.finish());
+        third.send(3).unwrap();
+        assert!(futures::poll!(&mut finish).is_pending());
+        first.send(1).unwrap();
+        let answers = finish.await;
+        assert_eq!(answers.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn once_something_could_not_be_sent_the_whole_was_not() {
+        let mut pipeline = Pipeline::new();
+        pipeline.push(pending());
+        assert!(pipeline.is_sent());
+        pipeline.push(ready(Err(unsaid().await)));
+        assert!(!pipeline.is_sent());
+        pipeline.push(ready(Ok(())));
+        assert!(!pipeline.is_sent());
+    }
+}

@@ -86,3 +86,68 @@ async fn attempt(session: &Session, reads: &[Read]) -> Result<Option<ReadResult>
 fn entry(row: &Row) -> Result<(Key, Value), Error> {
     Ok((row.try_get(0)?, row.try_get(1)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::{
+        super::{
+            sql::VERSION,
+            tests::wire::{self, IDENTITY, Said},
+        },
+        *,
+    };
+    use crate::{core::transaction::Version, testing::TEST_DEADLINE};
+
+    /// A connection to a server that says this one after the other to the question of its version, and how often it was asked.
+    async fn versions(mut said: Vec<Said>) -> (Line, Arc<Session>, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        let (line, session) = wire::line(move |statement| match statement {
+            VERSION => {
+                count.fetch_add(1, Ordering::SeqCst);
+                said.remove(0)
+            }
+            _ => Said::Done,
+        })
+        .await;
+        (line, session, asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_pass_is_tried_again_after_a_pause_and_what_may_not_is_said_at_once() {
+        let fine = || Said::Row(vec![Some(7), Some(IDENTITY)]);
+        let (line, session, _) = versions(vec![Said::Refused("40001"), fine(), Said::Refused("42501")]).await;
+        let deadline = Instant::now() + TEST_DEADLINE;
+        let begun = tokio::time::Instant::now();
+        assert_eq!(read(&line, &[], deadline).await.unwrap().version, Version(7));
+        assert!(begun.elapsed() > Duration::ZERO, "a server in trouble is left alone for a moment");
+        assert!(!session.was_given_up());
+        let refused = read(&line, &[], deadline).await.unwrap_err();
+        assert!(refused.to_string().contains("42501"), "{refused}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_its_deadline_a_read_is_not_tried_again() {
+        let again = || Said::Refused("40001");
+        let (line, _, asked) = versions(vec![again(), again()]).await;
+        let given_up = read(&line, &[], Instant::now()).await.unwrap_err();
+        assert!(given_up.to_string().contains("40001"), "{given_up}");
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_silent_or_leads_to_another_store_is_given_up() {
+        let other = Said::Row(vec![Some(7), Some(IDENTITY + 1)]);
+        for (said, expected) in [(Said::Nothing, "does not answer"), (other, "not the one that was opened")] {
+            let (line, session, _) = versions(vec![said]).await;
+            let given_up = read(&line, &[], Instant::now()).await.unwrap_err();
+            assert!(given_up.to_string().contains(expected), "{given_up}");
+            assert!(session.was_given_up(), "{expected}");
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! The tables: created, seen to be ours; and what every connection is set to.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_postgres::{Client, error::SqlState};
 
 use super::{
@@ -39,18 +40,9 @@ const TABLES: &str = "
 
 /// Sees to it that the tables are there, and says which store it is.
 pub(super) async fn prepare(address: &Address) -> Result<i64, OpenError> {
-    let deadline = Instant::now() + START_TIMEOUT;
-    let (client, connection) = loop {
-        match line::connect(address).await {
-            Ok(connected) => break connected,
-            Err(error) if Instant::now() < deadline && error.is_passing() => {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            Err(error) => {
-                return Err(OpenError::Unreachable { url: address.describe(), cause: error.to_string() });
-            }
-        }
-    };
+    let (client, connection) = at_last(async || line::connect(address).await)
+        .await
+        .map_err(|error| OpenError::Unreachable { url: address.describe(), cause: error.to_string() })?;
     let driven = tokio::spawn(connection);
     let result = lay_out(&client).await;
     drop(client);
@@ -64,6 +56,19 @@ pub(super) async fn prepare(address: &Address) -> Result<i64, OpenError> {
         return Err(OpenError::WrongSchema { url: address.describe(), found: layout, expected: LAYOUT });
     }
     Ok(identity)
+}
+
+/// Connects, and tries again for [`START_TIMEOUT`] while the server only needs a moment.
+async fn at_last<T>(connect: impl AsyncFn() -> Result<T, NotConnected>) -> Result<T, NotConnected> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        match connect().await {
+            Err(error) if Instant::now() < deadline && error.is_passing() => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            connected => return connected,
+        }
+    }
 }
 
 async fn lay_out(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
@@ -96,5 +101,33 @@ impl NotConnected {
     fn is_passing(&self) -> bool {
         let passing = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
         matches!(self, Self::Postgres(error) if error.code().is_some_and(|code| passing.contains(code)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::{super::tests::said::*, *};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_needs_a_moment_is_asked_again_after_a_pause() {
+        let starts = RefCell::new(vec![said("57P03").await, said("53300").await]);
+        let begun = Instant::now();
+        let connect = async || starts.borrow_mut().pop().map_or(Ok("connected"), |error| Err(error.into()));
+        assert_eq!(at_last(connect).await.unwrap(), "connected");
+        assert!(begun.elapsed() > Duration::ZERO && begun.elapsed() < START_TIMEOUT, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_start_is_given_up_and_what_will_not_pass_is_said_at_once() {
+        let begun = Instant::now();
+        assert!(at_last(async || Err::<(), _>(said("57P03").await.into())).await.is_err());
+        assert!(begun.elapsed() >= START_TIMEOUT);
+        let begun = Instant::now();
+        assert!(at_last(async || Err::<(), _>(said("28P01").await.into())).await.is_err());
+        assert!(at_last(async || Err::<(), _>(unsaid().await.into())).await.is_err());
+        assert!(at_last(async || Err::<(), _>(NotConnected::Silent)).await.is_err());
+        assert_eq!(begun.elapsed(), Duration::ZERO);
     }
 }

@@ -17,6 +17,7 @@ use crate::{
 
 mod proxy;
 pub(super) mod said;
+pub(super) mod wire;
 
 use crate::testing::postgres::Server;
 use proxy::{Cut, Proxy};
@@ -300,6 +301,7 @@ async fn a_commit_that_is_not_answered_in_time_is_unknown() {
     assert_eq!(timeout(TEST_DEADLINE, store.commit(put("2"))).await.unwrap(), CommitOutcome::Unknown);
     assert_eq!(value(&store).await, Some(b"2".to_vec()), "and it was done");
     at_last(&store, put("3")).await;
+    proxy.silent_are_closed();
 }
 
 #[tokio::test]
@@ -375,10 +377,11 @@ async fn a_database_that_has_lost_commits_is_told_of_whoever_saw_them() {
     let committed = commit::commit(&commits, &put("1"), deadline(), &mut Failures::default()).await;
     assert_eq!(committed, CommitOutcome::Committed(Version(1)));
     assert_eq!(read::read(&reads, &[], deadline()).await.unwrap().version, Version(1));
+    let told = || log.all().into_iter().filter(|line| line["message"].contains("has lost commits")).count();
+    assert_eq!(told(), 0);
     sql(&server, "UPDATE callsign.store SET version = 0").await;
     server.stop();
     server.resume();
-    let told = || log.all().into_iter().filter(|line| line["message"].contains("has lost commits")).count();
     let both = async {
         while told() < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;

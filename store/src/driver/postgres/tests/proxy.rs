@@ -98,6 +98,14 @@ impl Proxy {
         lock(&self.state).starting = connections;
     }
 
+    /// Waits until the clients have closed the connections that were left silent.
+    pub(crate) fn silent_are_closed(&self) {
+        for (mut client, _server) in std::mem::take(&mut lock(&self.state).silent) {
+            client.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
+            io::copy(&mut client, &mut io::sink()).expect("it is closed");
+        }
+    }
+
     /// Lets the late transactions reach the server, and waits until they are done.
     pub(crate) fn land(&self) {
         let late = std::mem::take(&mut lock(&self.state).late);

@@ -25,7 +25,7 @@ async fn asked(code: Option<&str>) -> Error {
 }
 
 /// Takes the first message, which has no type, and lets everybody in.
-async fn welcome(mut stream: DuplexStream) -> DuplexStream {
+pub(super) async fn welcome(mut stream: DuplexStream) -> DuplexStream {
     let length = stream.read_u32().await.unwrap() as usize;
     stream.read_exact(&mut vec![0; length - 4]).await.unwrap();
     stream.write_all(&message(b'R', &[0; 4])).await.unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn refusal(code: &str) -> Vec<u8> {
     [message(b'E', fields.as_bytes()), message(b'Z', b"I")].concat()
 }
 
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+pub(super) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len() + 4).unwrap();
     [&[kind], &length.to_be_bytes()[..], body].concat()
 }
