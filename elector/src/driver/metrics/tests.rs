@@ -52,7 +52,9 @@ async fn a_session_moves_what_it_counts() {
     assert!((3..=20).contains(&beats), "{beats} in a lease");
     assert_eq!(seen.get("callsign_session_trusted", ""), 1);
     assert_eq!(seen.get("callsign_session_events_total", "event=opened"), 1);
-    assert!(seen.get("callsign_session_commits_total", "outcome=committed") >= beats);
+    let commits = seen.get("callsign_session_commits_total", "outcome=committed");
+    assert!(commits >= beats);
+    assert_eq!(seen.get("callsign_session_commit_seconds_count", ""), commits);
     store.connect("a").outage();
     until("it has lapsed", || session.trust().check().is_err()).await;
     tokio::time::sleep(LEASE).await;

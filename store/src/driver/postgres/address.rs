@@ -251,6 +251,8 @@ mod tests {
         assert_eq!(mode("").unwrap(), SslMode::Prefer);
         assert_eq!(mode("?sslmode=disable").unwrap(), SslMode::Disable);
         assert_eq!(mode("?sslmode=require").unwrap(), SslMode::Require);
+        let in_words = Address::parse("postgres:user=u host=h sslmode=disable").unwrap();
+        assert_eq!(in_words.config.get_ssl_mode(), SslMode::Disable);
         for refused in ["?sslmode=verify-ca", "?sslmode=", "?sslmode=verify-full&sslrootcert=/nowhere/ca.pem"]
         {
             assert!(mode(refused).is_err(), "{refused}");

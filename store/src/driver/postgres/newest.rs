@@ -43,5 +43,7 @@ mod tests {
         assert!(newest.begins_with(known, Version(4)));
         assert_eq!(newest.known(), Version(7));
         assert!(newest.begins_with(newest.known(), Version(6)));
+        assert!(!newest.begins_with(newest.known(), Version(9)));
+        assert!(newest.begins_with(newest.known(), Version(8)), "a connection that began has seen it, too");
     }
 }

@@ -178,6 +178,7 @@ mod tests {
             address::Address,
             line::{Place, Role},
             notice::{MOST_NAMED, spelled},
+            tests::wire::{self, Said},
         },
         *,
     };
@@ -187,7 +188,10 @@ mod tests {
     fn keeper() -> (Keeper, oneshot::Receiver<Result<(), StoreError>>) {
         // Nobody is there: nothing of this looks.
         let address = Address::parse("postgres://somebody@127.0.0.1:1/none").unwrap();
-        let line = Line::start(Arc::new(Place::new(address, 0)), Role::Reads);
+        keeper_over(Line::start(Arc::new(Place::new(address, 0)), Role::Reads))
+    }
+
+    fn keeper_over(line: Line) -> (Keeper, oneshot::Receiver<Result<(), StoreError>>) {
         let mut keeper = Keeper::new(line);
         let (ended, ends) = oneshot::channel();
         keeper.on_event(Event::Watch(Watch::new(b"k".to_vec(), Version(1), ended)));
@@ -249,6 +253,28 @@ mod tests {
         }
         keeper.failed = true;
         assert_eq!(next_look(&keeper), LOOK_WHEN_DISCONNECTED, "a look that failed is made up for");
+    }
+
+    #[tokio::test]
+    async fn a_look_moves_on_what_has_not_changed_and_ends_what_has() {
+        let mut said = vec![Said::Done, Said::Looked(8, true), Said::Looked(7, false)];
+        let (line, _session) = wire::line(move |_| said.pop().unwrap()).await;
+        let (mut keeper, mut ends) = keeper_over(line);
+        keeper.is_due = true;
+        let begun = Instant::now();
+        keeper.look().await;
+        assert_eq!(keeper.watches[0].since, Version(7), "what was removed before is forgotten some day");
+        assert!(keeper.last_look >= begun);
+        assert_eq!(next_look(&keeper), SLOW_LOOK);
+        assert!(ends.try_recv().is_err());
+        keeper.look().await;
+        assert_eq!(ends.try_recv(), Ok(Ok(())));
+        assert!(keeper.watches.is_empty());
+        // The row is gone that has the version.
+        let (ended, mut ends) = oneshot::channel();
+        keeper.on_event(Event::Watch(Watch::new(b"k".to_vec(), Version(8), ended)));
+        keeper.look().await;
+        assert!(matches!(ends.try_recv(), Ok(Err(StoreError::Unavailable(_)))));
     }
 
     #[tokio::test]

@@ -22,6 +22,8 @@ pub(crate) enum Said {
     Done,
     /// One row of numbers.
     Row(Vec<Option<i64>>),
+    /// The version of a look at one watch, and whether its key has changed.
+    Looked(i64, bool),
     /// An error with this SQLSTATE.
     Refused(&'static str),
     /// Nothing, nor to anything behind it.
@@ -73,7 +75,15 @@ async fn serve(stream: &mut DuplexStream, says: &mut (impl FnMut(&str) -> Said +
                     }
                     Said::Refused(code) => refusal(code),
                     Said::Done => done(&[]),
-                    Said::Row(numbers) => done(&row(&numbers)),
+                    Said::Row(numbers) => {
+                        let fields: Vec<_> = numbers.iter().map(|of| of.map(i64::to_be_bytes)).collect();
+                        done(&row(fields.iter().map(|field| field.as_ref().map(<[u8; 8]>::as_slice))))
+                    }
+                    Said::Looked(version, has_changed) => {
+                        let version = version.to_be_bytes();
+                        let fields = [version.as_slice(), &[u8::from(has_changed)]];
+                        done(&row(fields.into_iter().map(Some)))
+                    }
                 };
                 // A query says itself that it is over, a refusal does as well.
                 let ready = message(b'Z', b"I");
@@ -97,13 +107,15 @@ fn done(rows: &[u8]) -> Vec<u8> {
     [rows, &message(b'C', b"SELECT 1\0")].concat()
 }
 
-fn row(numbers: &[Option<i64>]) -> Vec<u8> {
-    let field = |number: &Option<i64>| match number {
-        Some(number) => [8_i32.to_be_bytes().as_slice(), &number.to_be_bytes()].concat(),
-        None => (-1_i32).to_be_bytes().to_vec(),
-    };
-    let fields: Vec<u8> = numbers.iter().flat_map(field).collect();
-    message(b'D', &[&count(numbers.len())[..], &fields].concat())
+/// A row of these fields. `None` is null.
+fn row<'a>(fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>) -> Vec<u8> {
+    let mut body = count(fields.len()).to_vec();
+    for field in fields {
+        let length = field.map_or(-1, |bytes| i32::try_from(bytes.len()).unwrap());
+        body.extend(length.to_be_bytes());
+        body.extend(field.unwrap_or_default());
+    }
+    message(b'D', &body)
 }
 
 /// Of what types the parameters and the columns of a statement are.
