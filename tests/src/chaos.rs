@@ -11,7 +11,7 @@
 
 use std::{
     collections::BTreeSet,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -93,21 +93,28 @@ pub fn die_with_parent() -> Result<()> {
     if is_there { Ok(()) } else { bail!("the run has ended") }
 }
 
-fn place(options: &Options) -> Result<TestStore> {
-    match options.store.as_str() {
-        "sqlite" => Ok(TestStore::file(&options.directory)),
+/// A store by the name of its kind, whose file, if it has one, is in the directory; or the one at a URL.
+pub(crate) fn place(store: &str, directory: &Path) -> Result<TestStore> {
+    match store {
+        "sqlite" => Ok(TestStore::file(directory)),
         "postgres" => TestStore::postgres().context("Postgres is not installed"),
         url if url.contains(':') => Ok(TestStore::at(url)),
         other => bail!("--store {other:?}: sqlite, postgres, or a URL"),
     }
 }
 
+/// Makes the directory of a run, which must be empty if it is there.
+pub(crate) fn make_directory(directory: &Path) -> Result<()> {
+    std::fs::create_dir_all(directory).context("the directory cannot be made")?;
+    if std::fs::read_dir(directory)?.next().is_some() {
+        bail!("{} is not empty", directory.display());
+    }
+    Ok(())
+}
+
 /// Runs, and judges. `say` is told what happens meanwhile.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
-    std::fs::create_dir_all(&options.directory).context("the directory cannot be made")?;
-    if std::fs::read_dir(&options.directory)?.next().is_some() {
-        bail!("{} is not empty", options.directory.display());
-    }
+    make_directory(&options.directory)?;
     let setup = Setup {
         nodes: options.nodes,
         lease: options.lease,
@@ -116,8 +123,10 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
         plant: options.plant.clone(),
         netns: options.netns,
         program: std::env::current_exe().context("a running program has a file")?,
+        records: true,
+        arguments: Vec::new(),
     };
-    let mut world = World::new(&options.directory, place(options)?, setup)?;
+    let mut world = World::new(&options.directory, place(&options.store, &options.directory)?, setup)?;
     let mut missing = Vec::new();
     let mut kinds = options.kinds.clone();
     kinds.retain(|kind| match kind.missing(&world) {
@@ -134,8 +143,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
     let from = journal::now();
     let faults = inflict(&mut world, &planned, options.time, say);
     say("healed: waiting until everything serves again");
-    let patience = HEALED + options.lease * 6;
-    let came_back = settle(&world, patience);
+    let came_back = settle(&world, patience(options.lease));
     let to = journal::now();
     world.end()?;
     if let Err(why) = came_back {
@@ -197,6 +205,11 @@ fn aim(world: &World, planned: &Planned, busy: &BTreeSet<String>) -> Option<Aim>
     let at = order.iter().position(|name| !busy.contains(name))?;
     let node = order.remove(at);
     Some(Aim { node, others: order, draw: planned.draw })
+}
+
+/// How long everything may take to come back once nothing is done any more.
+pub(crate) fn patience(lease: Duration) -> Duration {
+    HEALED + lease * 6
 }
 
 /// Nothing is done any more: everything comes back, what is to be kept is held, and everybody reads it. If not within

@@ -17,6 +17,7 @@ use crate::{
     binary,
     client::Client,
     history::Life,
+    holds::Holds,
     links::{Links, StoreLinks},
     wait::{eventually, wait_for},
 };
@@ -230,23 +231,7 @@ impl NodeProcess {
 
     /// The memory that it has in use, in bytes: what of it is in the machine's.
     pub fn memory(&self) -> u64 {
-        let statm = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it is there");
-        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number");
-        pages * rustix::param::page_size() as u64
-    }
-
-    /// How many files and sockets it has open.
-    pub fn files(&self) -> usize {
-        self.entries_of("fd")
-    }
-
-    /// How many threads it has.
-    pub fn threads(&self) -> usize {
-        self.entries_of("task")
-    }
-
-    fn entries_of(&self, what: &str) -> usize {
-        fs::read_dir(format!("/proc/{}/{what}", self.child.id())).expect("it is there").count()
+        Holds::of(self.child.id()).expect("it is there").resident
     }
 
     /// Tells it to read its keys again (SIGHUP).

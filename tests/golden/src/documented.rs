@@ -14,7 +14,7 @@
 use std::{fs, path::Path};
 
 /// Our programs.
-const PROGRAMS: [&str; 3] = ["callsign", "callsign-sim", "callsign-chaos"];
+const PROGRAMS: [&str; 4] = ["callsign", "callsign-sim", "callsign-chaos", "callsign-soak"];
 
 /// A line that people are told to type.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use callsign_sim::histories::{
     Journal as _,
     clients::{Calls, Client, Site},
 };
+use callsign_store::lock::lock;
 use serde::{Deserialize, Serialize};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -28,9 +29,10 @@ use super::{
     journal::{Journal, Places, now},
 };
 
+pub mod churn;
 mod writer;
 
-use self::writer::Writer;
+use self::{churn::Churners, writer::Writer};
 
 /// The end of the name of the file that says that clients have stopped, and all that is to be kept is held.
 pub const QUIET: &str = "quiet";
@@ -45,6 +47,10 @@ const BELIEF_INTERVAL: Duration = Duration::from_millis(50);
 const CALL_PAUSE: Duration = Duration::from_millis(30);
 /// Between two acts of an actor.
 const ACT_EVERY: Duration = Duration::from_millis(50);
+/// So many times rarer are both where a node also churns: runs are longer, and their histories are to be read at once.
+const RARER: u32 = 4;
+/// And so many bytes it remembers for those who watch: what is remembered is full soon, and grows no more.
+const WATCH_MEMORY: usize = 256 << 10;
 /// Before what failed is tried again.
 const CAMPAIGN_AGAIN: Duration = Duration::from_millis(300);
 
@@ -69,9 +75,9 @@ pub struct Args {
     /// Where it has to listen. Default: wherever there is a port on loopback.
     #[arg(long)]
     pub listen: Option<SocketAddr>,
-    /// Where it records what its cores do.
+    /// Where it records what its cores do. Default: nowhere.
     #[arg(long)]
-    pub record: PathBuf,
+    pub record: Option<PathBuf>,
     /// Where it writes its history.
     #[arg(long)]
     pub history: PathBuf,
@@ -84,6 +90,12 @@ pub struct Args {
     /// Seeds the choices of its clients.
     #[arg(long)]
     pub seed: u64,
+    /// Many more names come and go, and the leader gives up its seat from time to time: what a soak needs.
+    #[arg(long)]
+    pub churn: bool,
+    /// So many KiB a second are never given back, to see that found.
+    #[arg(long, default_value_t = 0)]
+    pub leak: u64,
     /// A defect to plant.
     #[cfg(feature = "planted")]
     #[arg(long)]
@@ -124,12 +136,16 @@ fn config(args: &Args) -> Config {
         Some(listen) => config.listen(listen).secret(Secret::new(SECRET).expect("it is long enough")),
         None => config,
     };
+    let config = match &args.record {
+        Some(record) => config.record(record),
+        None => config,
+    };
+    let config = if args.churn { config.watch_memory(WATCH_MEMORY) } else { config };
     config
         .cluster(&args.cluster)
         .advertise(&args.advertise)
         .session_timing(SessionTiming::for_lease(lease))
         .join_timeout(lease * 3 / 2)
-        .record(&args.record)
 }
 
 /// Joins, however long that takes: the store may be gone.
@@ -156,14 +172,15 @@ async fn serve(args: Args) -> Result<()> {
     journal.write(&Event::Started { at: now(), node, incarnation });
     println!("{}", serde_json::to_string(&Joined { listen: registry.local_addr() })?);
     let (working, works) = watch::channel(true);
+    let rarer = if args.churn { RARER } else { 1 };
     let site = Site {
         registry: registry.clone(),
         journal: journal.clone(),
         name: args.name.clone(),
         nodes: args.nodes.clone(),
         seed: args.seed,
-        pause: CALL_PAUSE,
-        act_every: ACT_EVERY,
+        pause: CALL_PAUSE * rarer,
+        act_every: ACT_EVERY * rarer,
         panics: 0,
         positions: Arc::new(Places(args.history.parent().map(ToOwned::to_owned).unwrap_or_default())),
         granted: Arc::default(),
@@ -183,6 +200,7 @@ async fn serve(args: Args) -> Result<()> {
 /// The clients, until they are told to stop, and what comes then.
 async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Signal, mut check: Signal) {
     let (site, calls) = (Arc::new(shared.site.clone()), Arc::new(Calls::default()));
+    let churners = if shared.args.churn { Some(Churners::start(&shared).await) } else { None };
     let mut keeper = tokio::spawn(Client::new(&site, &calls, 0).keep());
     let others = [
         tokio::spawn(Client::new(&site, &calls, 1).contend(0)),
@@ -200,6 +218,10 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
         let _ = other.await;
     }
     let _ = (&mut keeper).await;
+    let churned = match churners {
+        Some(churners) => Some(churners.end().await),
+        None => None,
+    };
     let is = |state| std::fs::write(shared.args.history.with_extension(state), "");
     shared.site.journal.write(&Event::Quiet { at: now() });
     let _ = is(QUIET); // if not, the run says that this node never came so far
@@ -207,6 +229,9 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
     Client::new(&site, &calls, 4).read_all().await;
     Client::beside(&site, &calls, 2).see_all().await;
     Client::beside(&site, &calls, 3).lock_all().await;
+    if let Some(churned) = churned {
+        churned.check(&shared).await;
+    }
     shared.site.journal.write(&Event::Done { at: now() });
     let _ = is(DONE);
 }
@@ -215,6 +240,8 @@ async fn work(shared: Arc<Shared>, working: watch::Sender<bool>, mut quiet: Sign
 async fn look(shared: Arc<Shared>) {
     let mut last = None;
     loop {
+        // Those who may look at all actors do so in processes under seeds only: here they would pile up.
+        lock(&shared.site.granted).clear();
         let status = shared.site.registry.status();
         let leader = status.leader.filter(|leader| leader.serving).map(|leader| leader.node.to_string());
         let wall = wall_ahead();

@@ -40,7 +40,7 @@ pub struct Report {
 }
 
 /// What the processes of a run wrote.
-fn histories(directory: &Path, lives: &[Life]) -> Result<Vec<Process>> {
+pub(crate) fn histories(directory: &Path, lives: &[Life]) -> Result<Vec<Process>> {
     let read = |life: &Life| {
         let path = directory.join(&life.history);
         // One that was killed before it could join left nothing.

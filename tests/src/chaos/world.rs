@@ -85,8 +85,12 @@ pub struct Setup {
     pub plant: Option<String>,
     /// Whether each node has a network namespace of its own.
     pub netns: bool,
-    /// The program that nodes run: `callsign-chaos`.
+    /// The program that nodes run: `callsign-chaos`, or another one with the same nodes.
     pub program: PathBuf,
+    /// Whether nodes record what their cores do.
+    pub records: bool,
+    /// More arguments for every node.
+    pub arguments: Vec<String>,
 }
 
 impl Setup {
@@ -105,6 +109,7 @@ pub struct World {
     /// What went wrong that no history shows.
     pub breaches: Vec<String>,
     setup: Setup,
+    names: Vec<String>,
     directory: PathBuf,
     processes: BTreeMap<String, Process>,
     store_links: Option<StoreLinks>,
@@ -137,6 +142,7 @@ impl World {
             view: StoreView::open(&place),
             place,
             shim,
+            names: setup.names(),
             setup,
         };
         for name in world.names() {
@@ -148,7 +154,22 @@ impl World {
 
     /// The nodes' names.
     pub fn names(&self) -> Vec<String> {
-        self.setup.names()
+        self.names.clone()
+    }
+
+    /// A node of another name is to be there in the place of one that is gone.
+    pub fn replace(&mut self, former: &str, next: &str) {
+        self.names.iter_mut().filter(|name| *name == former).for_each(|name| next.clone_into(name));
+    }
+
+    /// The process of a node that runs, and which of all lives it is.
+    pub fn process(&self, node: &str) -> Option<(u32, usize)> {
+        self.processes.get(node).map(|process| (process.child.id(), process.life))
+    }
+
+    /// Where everything is written.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// What a node has written so far, in all of its lives.
@@ -197,18 +218,20 @@ impl World {
             .args(["--advertise", &self.links.address(node).to_string()])
             .args(["--nodes", &self.names().join(",")])
             .args(["--seed", &self.setup.seed.wrapping_add(number as u64).to_string()])
-            .arg("--record")
-            .arg(self.recordings())
             .arg("--history")
             .arg(self.directory.join(&history))
             .arg("--sink")
             .arg(self.sink.path())
+            .args(&self.setup.arguments)
             .env(super::PARENT, std::process::id().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).expect("the directory can be written"));
         if let Some(listen) = self.links.listen(node) {
             command.args(["--listen", &listen.to_string()]);
+        }
+        if self.setup.records {
+            command.arg("--record").arg(self.recordings());
         }
         if let Some(plant) = &self.setup.plant {
             command.args(["--plant", plant]);

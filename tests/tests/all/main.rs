@@ -27,6 +27,7 @@ mod p8_nothing_is_stuck;
 mod p9_bad_input;
 mod postgres;
 mod run;
+mod soak;
 mod strangers;
 mod watching;
 mod went_back;

@@ -1,0 +1,134 @@
+//! `callsign-soak`: whether a cluster that works for long, while nodes come and go, keeps what it does not need. See [`callsign_tests::soak`].
+//!
+//! Exit status: 0 if everything stayed flat and no promise was broken, 1 if not, 2 for wrong usage, 3 if it could not run.
+
+#![forbid(unsafe_code)]
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result};
+use callsign_tests::{
+    chaos::{self, node},
+    soak::{self, Options},
+};
+use clap::Parser;
+
+/// A cluster of real processes that works for long, while nodes come and go: memory, files, threads, the store and how long
+/// registrations take must stay flat.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: Run,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// A node of a run; for this program itself.
+    #[command(hide = true)]
+    Node(Box<node::Args>),
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// For how many minutes it is measured. Some seconds are needed besides to begin and to judge. From 10 minutes on, it is
+    /// judged too how long registrations take.
+    #[arg(long, default_value_t = 30.0, value_parser = positive)]
+    minutes: f64,
+    /// The same seed has the same nodes go in the same order. Default: a fresh one.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// `sqlite`, `postgres` (a private server, where Postgres is installed), or the URL of a store.
+    #[arg(long, default_value = "sqlite")]
+    store: String,
+    /// How many nodes, 3 to 9: two stay, the others come and go.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(3..=9))]
+    nodes: u8,
+    /// The lease of sessions, in seconds.
+    #[arg(long, default_value_t = 10.0, value_parser = positive)]
+    lease: f64,
+    /// Have each node keep so many KiB a second for ever, to see that found.
+    #[arg(long, default_value_t = 0, value_name = "KIB")]
+    leak: u64,
+    /// Print what it came to as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Say nothing meanwhile, only what it came to.
+    #[arg(long)]
+    quiet: bool,
+    /// Where everything is written, and kept. Default: a temporary directory, kept only if something is wrong.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "a number".to_owned())?;
+    if value > 0.0 && value < 100_000.0 { Ok(value) } else { Err("more than 0, less than 100000".to_owned()) }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Some(Command::Node(args)) => {
+            chaos::die_with_parent().and_then(|()| node::run(*args)).map(|()| ExitCode::SUCCESS)
+        }
+        None => run(cli.run),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("callsign-soak: {error:#}");
+        ExitCode::from(3)
+    })
+}
+
+fn run(run: Run) -> Result<ExitCode> {
+    let temporary = match run.out {
+        Some(_) => None,
+        None => Some(tempfile::Builder::new().prefix("callsign-soak-").tempdir()?),
+    };
+    let directory = temporary.as_ref().map(|temporary| temporary.path().to_owned()).or(run.out);
+    let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let options = Options {
+        time: Duration::from_secs_f64(run.minutes * 60.0),
+        seed: run.seed.unwrap_or_else(|| fresh.map_or(0, |fresh| u64::from(fresh.subsec_nanos()))),
+        store: run.store,
+        nodes: usize::from(run.nodes),
+        lease: Duration::from_secs_f64(run.lease),
+        leak: run.leak,
+        directory: directory.context("there is one or the other")?,
+    };
+    // What it came to is all that programs are to read.
+    let mut say = |what: &str| match (run.quiet, run.json) {
+        (true, _) => {}
+        (false, true) => eprintln!("{what}"),
+        (false, false) => println!("{what}"),
+    };
+    say(&format!("seed {}, in {}", options.seed, options.directory.display()));
+    let report = soak::run(&options, &mut say)?;
+    if run.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("{report}");
+    }
+    if report.breaches.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(temporary) = temporary {
+        eprintln!("kept in {}", temporary.keep().display());
+    }
+    Ok(ExitCode::from(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_takes_every_command_that_the_docs_tell_people_to_type() {
+        let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        callsign_golden::assert_takes_what_is_documented(workspace, "callsign-soak", 2, |_, words| {
+            Cli::try_parse_from(words).map(|_| true).map_err(|error| error.to_string())
+        });
+    }
+}
