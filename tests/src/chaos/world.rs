@@ -336,12 +336,21 @@ impl World {
 
     /// Tells every node's clients to stop.
     pub fn quieten(&self) {
-        self.processes.keys().for_each(|node| self.signal(node, Signal::USR1));
+        self.tell_all(Signal::USR1);
     }
 
     /// Has every node read once more what is to be kept.
     pub fn read_all(&self) {
-        self.processes.keys().for_each(|node| self.signal(node, Signal::USR2));
+        self.tell_all(Signal::USR2);
+    }
+
+    /// A node listens to signals before it begins its history. A process that does not listen yet would die of one.
+    fn tell_all(&self, signal: Signal) {
+        for (node, process) in &self.processes {
+            if self.directory.join(&self.lives[process.life].history).exists() {
+                self.signal(node, signal);
+            }
+        }
     }
 
     /// Whether every node has come so far: to [`QUIET`](super::node::QUIET) or [`DONE`](super::node::DONE).
