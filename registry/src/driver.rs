@@ -9,6 +9,7 @@ pub(crate) mod node;
 #[cfg(feature = "election")]
 pub(crate) mod oracle;
 pub(crate) mod outage;
+pub(crate) mod reads;
 pub(crate) mod receive;
 pub(crate) mod registration;
 pub(crate) mod registry;

@@ -115,9 +115,10 @@ pub use crate::{
     driver::{
         group::{Group, Membership, Strategy},
         name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
+        reads::Page,
         receive::{OfferedName, Received, Receiving},
         registration::{NotHeld, Registration},
-        registry::{Page, RegisterOptions, Registry, WhenLapsed},
+        registry::{RegisterOptions, Registry, WhenLapsed},
         remote::Remote,
         semaphore::{Guard, Semaphore},
         start::{StartOptions, Started, Starting},

@@ -19,6 +19,7 @@ mod holds;
 mod links;
 mod load;
 mod process;
+pub mod programs;
 mod retrying;
 mod sampler;
 mod siege;

@@ -12,8 +12,8 @@ use callsign_store::{
     record::Record,
 };
 use callsign_transport::{
-    Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, MemoryNetwork, Network, P, RactorClusterMessage,
-    remote_message,
+    ActorAddress, Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, MemoryNetwork, Network, P,
+    RactorClusterMessage, RemoteMessage, remote_message,
 };
 use futures::{FutureExt, future::BoxFuture};
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -179,6 +179,11 @@ async fn refusals_say_what_happened() {
     assert!(matches!(nodes[2].whereis::<Counter>("nobody"), Err(WhereisError::NotFound { .. })));
     nodes[2].wait_for(token, TEST_DEADLINE).await.unwrap();
     assert!(matches!(nodes[2].whereis::<Other>("x"), Err(WhereisError::Unreachable { .. })));
+    // Nor by a reference that somebody has from an address with another kind in it.
+    let address = nodes[2].lookup("x").unwrap().unwrap().address().unwrap();
+    let lie = ActorAddress { kind: <Other as RemoteMessage>::kind(), ..address };
+    nodes[2].remote().resolve::<Other>(&lie).unwrap();
+    assert!(matches!(nodes[2].whereis::<Other>("x"), Err(WhereisError::Unreachable { .. })));
     theirs.stop(None);
     theirs.wait(None).await.unwrap();
     assert_eq!(nodes[1].register("y", &theirs).await.unwrap_err(), RegisterError::ActorEnded);
@@ -249,6 +254,11 @@ async fn a_store_outage_lapses_the_session_stops_the_actor_and_tells_the_other_w
     assert!(
         matches!(node.lookup("told"), Err(LookupError::Lapsed { last_known: Some(_) })),
         "reads are marked"
+    );
+    let unread = node.whereis::<Counter>("told");
+    assert!(
+        matches!(&unread, Err(WhereisError::Lookup(LookupError::Lapsed { last_known: Some(_) }))),
+        "also where it is known how to reach the actor: {unread:?}"
     );
     let refused = node.register("z", &counter().await).await.unwrap_err();
     assert!(matches!(refused, RegisterError::StoreUnavailable { .. }), "{refused}");

@@ -8,8 +8,11 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
-use callsign_tests::chaos::{self, Options, nemesis::Kind, node};
+use anyhow::Result;
+use callsign_tests::{
+    chaos::{self, Options, nemesis::Kind, node},
+    programs::{Place, positive, seed},
+};
 use clap::Parser;
 
 /// Nodes of Callsign as real processes, under SIGKILL, SIGSTOP, cut links, a store that is gone, wrong wall clocks.
@@ -37,7 +40,7 @@ enum Command {
 #[derive(clap::Args)]
 struct Run {
     /// For how many minutes faults come. A minute or so is needed besides to heal and to judge.
-    #[arg(long, default_value_t = 10.0, value_parser = minutes)]
+    #[arg(long, default_value_t = 10.0, value_parser = positive)]
     minutes: f64,
     /// The same seed gives the same faults at the same times. Default: a fresh one.
     #[arg(long)]
@@ -49,7 +52,7 @@ struct Run {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=9))]
     nodes: u8,
     /// The lease of sessions and of the singleton, in seconds.
-    #[arg(long, default_value_t = 10.0, value_parser = minutes)]
+    #[arg(long, default_value_t = 10.0, value_parser = positive)]
     lease: f64,
     /// Only these kinds of faults: kill, restart, pause, freeze, cut-way, cut, isolate, split, slow, lossy, break, store-cut,
     /// store-mute, store-stop, clock.
@@ -78,11 +81,6 @@ fn kind(name: &str) -> Result<Kind, String> {
     })
 }
 
-fn minutes(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "a number".to_owned())?;
-    if value > 0.0 && value < 100_000.0 { Ok(value) } else { Err("more than 0, less than 100000".to_owned()) }
-}
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
@@ -103,22 +101,17 @@ fn run(run: Run) -> Result<ExitCode> {
     let plant = run.plant;
     #[cfg(not(feature = "planted"))]
     let plant = None;
-    let temporary = match run.out {
-        Some(_) => None,
-        None => Some(tempfile::Builder::new().prefix("callsign-chaos-").tempdir()?),
-    };
-    let directory = temporary.as_ref().map(|temporary| temporary.path().to_owned()).or(run.out);
-    let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let place = Place::new(run.out, "callsign-chaos-")?;
     let options = Options {
         time: Duration::from_secs_f64(run.minutes * 60.0),
-        seed: run.seed.unwrap_or_else(|| fresh.map_or(0, |fresh| u64::from(fresh.subsec_nanos()))),
+        seed: seed(run.seed),
         store: run.store,
         nodes: usize::from(run.nodes),
         lease: Duration::from_secs_f64(run.lease),
         kinds: if run.only.is_empty() { Kind::ALL.to_vec() } else { run.only },
         plant,
         netns: run.netns,
-        directory: directory.context("there is one or the other")?,
+        directory: place.directory().to_owned(),
     };
     println!("seed {}, in {}", options.seed, options.directory.display());
     let report = chaos::run(&options, &mut |what| {
@@ -127,14 +120,14 @@ fn run(run: Run) -> Result<ExitCode> {
         }
     })?;
     println!("{report}");
-    if temporary.is_none() {
+    if matches!(place, Place::Asked(_)) {
         println!("kept in {}; the timeline is timeline.svg", options.directory.display());
     }
     if report.breaches.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(temporary) = temporary {
-        keep(temporary, &report.directory)?;
+    if matches!(place, Place::Temporary(_)) {
+        println!("kept in {}", place.keep().display());
     }
     Ok(ExitCode::from(1))
 }
@@ -152,13 +145,6 @@ fn judge_again(directory: &Path) -> Result<ExitCode> {
         println!("  {breach}");
     }
     Ok(if verdict.breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-fn keep(temporary: tempfile::TempDir, directory: &Path) -> Result<()> {
-    let kept = temporary.keep();
-    std::fs::metadata(&kept).context("the directory is gone")?;
-    println!("kept in {}", directory.display());
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use callsign_tests::{
     chaos::{self, node},
+    programs::{Place, positive, seed},
     soak::{self, Options},
 };
 use clap::Parser;
@@ -63,11 +64,6 @@ struct Run {
     out: Option<PathBuf>,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "a number".to_owned())?;
-    if value > 0.0 && value < 100_000.0 { Ok(value) } else { Err("more than 0, less than 100000".to_owned()) }
-}
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
@@ -83,20 +79,15 @@ fn main() -> ExitCode {
 }
 
 fn run(run: Run) -> Result<ExitCode> {
-    let temporary = match run.out {
-        Some(_) => None,
-        None => Some(tempfile::Builder::new().prefix("callsign-soak-").tempdir()?),
-    };
-    let directory = temporary.as_ref().map(|temporary| temporary.path().to_owned()).or(run.out);
-    let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let place = Place::new(run.out, "callsign-soak-")?;
     let options = Options {
         time: Duration::from_secs_f64(run.minutes * 60.0),
-        seed: run.seed.unwrap_or_else(|| fresh.map_or(0, |fresh| u64::from(fresh.subsec_nanos()))),
+        seed: seed(run.seed),
         store: run.store,
         nodes: usize::from(run.nodes),
         lease: Duration::from_secs_f64(run.lease),
         leak: run.leak,
-        directory: directory.context("there is one or the other")?,
+        directory: place.directory().to_owned(),
     };
     // What it came to is all that programs are to read.
     let mut say = |what: &str| match (run.quiet, run.json) {
@@ -114,9 +105,7 @@ fn run(run: Run) -> Result<ExitCode> {
     if report.breaches.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(temporary) = temporary {
-        eprintln!("kept in {}", temporary.keep().display());
-    }
+    eprintln!("kept in {}", place.keep().display());
     Ok(ExitCode::from(1))
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     pub(crate) state: RwLock<State>,
     /// The links that are up; a copy of what `state` knows, for senders.
     pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
-    /// The same, for who resolves addresses.
+    /// The same, to find a link by the incarnation that it leads to.
     pub(crate) reach: Reach,
     pub(crate) exports: Exports,
     /// Which peers are to be told of the ends of this node's actors.

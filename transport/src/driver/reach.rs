@@ -40,4 +40,9 @@ impl Reach {
         let mut candidates = links[from..].iter().take_while(|(other, _)| *other == incarnation);
         candidates.find(|(_, handle)| *handle.peer.node == *node).map(|(_, handle)| look(handle))
     }
+    /// How many links are up.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.0.load().len()
+    }
 }

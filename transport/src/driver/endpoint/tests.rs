@@ -20,8 +20,10 @@ async fn nothing_is_kept_of_the_handshakes_that_are_over() {
             sleep(Duration::from_millis(1)).await;
         }
         assert!(read(&a.inner.state).pending.is_empty(), "a handshake that ended well");
+        assert_eq!(a.inner.reach.count(), 1, "and nothing of the links before it");
         a.forget("b");
     }
+    assert_eq!(a.inner.reach.count(), 0);
 }
 
 #[tokio::test(start_paused = true)]

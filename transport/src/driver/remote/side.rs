@@ -59,7 +59,7 @@ pub(crate) struct RemoteSide {
     pub(super) tasks: Tasks,
     /// `None` once the link is down.
     pub(super) held: Mutex<Option<Held<Reference>>>,
-    /// What `held` has, for who only wants a reference that is there.
+    /// The references of `held`, to be read without its lock.
     pub(super) resolved: Resolved,
     calls: Mutex<Calls>,
     /// Bytes of the peer's calls that are not answered yet.
@@ -162,7 +162,7 @@ impl RemoteSide {
 mod tests {
     use tokio::sync::oneshot::{self, error::TryRecvError};
 
-    use super::*;
+    use super::{super::kind::Kind, *};
 
     async fn side() -> RemoteSide {
         RemoteSide::new(Tasks::default(), 10).await.unwrap()
@@ -188,6 +188,23 @@ mod tests {
         let (late, mut none) = call(&side);
         assert_eq!((late, none.try_recv()), (None, Err(TryRecvError::Closed)));
         assert_eq!((side.references(), side.to_ask(10)), (0, vec![]));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_to_be_read_of_a_reference_that_the_peer_or_the_link_has_ended() {
+        let side = side().await;
+        // This one lives on, so that only what is taken out is missing.
+        let actor = side.supervisor.clone();
+        let resolved = |pid| side.resolved.get(pid, Kind(1)).is_some();
+        for pid in [1, 2] {
+            side.resolved.put(pid, Kind(1), actor.clone(), 2);
+        }
+        side.ended(1, 1, &End::Stopped(None));
+        assert_eq!([1, 2].map(resolved), [false, true]);
+        let other = RemoteSide::new(Tasks::default(), 10).await.unwrap();
+        other.resolved.put(1, Kind(1), actor, 1);
+        other.close("on request");
+        assert!(other.resolved.get(1, Kind(1)).is_none());
     }
 
     #[tokio::test]
