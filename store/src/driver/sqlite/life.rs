@@ -108,6 +108,16 @@ impl Lives {
         node: &NodeName,
         incarnation: Incarnation,
     ) -> io::Result<Option<Box<dyn LifeGuard>>> {
+        self.guard_with_pauses(node, incarnation, || std::thread::sleep(Duration::from_millis(1)))
+    }
+
+    /// The same. `pause` is called between two attempts.
+    fn guard_with_pauses(
+        &self,
+        node: &NodeName,
+        incarnation: Incarnation,
+        mut pause: impl FnMut(),
+    ) -> io::Result<Option<Box<dyn LifeGuard>>> {
         std::fs::create_dir_all(&self.directory)?;
         let path = self.path(node, incarnation);
         let deadline = Instant::now() + LOOKERS_PATIENCE;
@@ -124,9 +134,7 @@ impl Lives {
                     return Ok(Some(Box::new(Life { _locked: life })));
                 }
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => pause(),
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
                     return Ok(None);
                 }
@@ -211,8 +219,6 @@ fn is_at(_file: &File, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
 
     #[test]
@@ -226,16 +232,12 @@ mod tests {
         drop(guard);
         let looker = File::open(lives.path(&node, incarnation)).unwrap();
         looker.try_lock_shared().unwrap();
-        let (begins, begun) = mpsc::channel();
-        std::thread::scope(|scope| {
-            let guarded = scope.spawn(|| {
-                begins.send(()).unwrap();
-                lives.guard(&node, incarnation).map(|guard| guard.is_some())
-            });
-            begun.recv().unwrap();
-            (0..1000).for_each(|_| std::thread::yield_now());
-            drop(looker);
-            assert!(guarded.join().unwrap().unwrap());
+        // It looks until the first attempt has failed, however slow the machine is.
+        let (mut looker, mut pauses) = (Some(looker), 0);
+        let guard = lives.guard_with_pauses(&node, incarnation, || {
+            drop(looker.take());
+            pauses += 1;
         });
+        assert_eq!((guard.unwrap().is_some(), pauses), (true, 1));
     }
 }
