@@ -73,7 +73,7 @@ pub struct RegisterOptions {
     pub wait: Option<Duration>,
     /// What to do while the store takes no commits. Default: the node's [`on_outage`](crate::Config::on_outage).
     pub on_outage: Option<OnOutage>,
-    /// What the actor says of itself: whoever finds the name reads it ([`Entry::meta`]). Default: nothing. If the same actor
+    /// What the actor says of itself: whoever finds the name reads it ([`Entry::meta`](crate::Entry::meta)). Default: nothing. If the same actor
     /// holds the name already, its metadata stays as it is.
     pub meta: Option<Meta>,
     /// Whether the actor gives the name to another actor that [takes](Registry::take) it. Default: it does not.
