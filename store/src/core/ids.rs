@@ -1,9 +1,8 @@
 //! Who and how many: the identifiers of the protocol, each its own type so that they cannot be mixed up.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
-use smol_str::SmolStr;
 
 /// The longest node or registry name, in bytes.
 pub const MAX_NAME: usize = 100;
@@ -47,7 +46,7 @@ macro_rules! name_type {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(SmolStr);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Takes a name of 1 to [`MAX_NAME`] ASCII letters, digits, `.`, `_` and `-`.
@@ -71,7 +70,7 @@ macro_rules! name_type {
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0.into()
+                name.0.as_ref().to_owned()
             }
         }
 
