@@ -1,13 +1,17 @@
 //! `exhaustive`: small clusters, every interleaving.
 #![allow(clippy::disallowed_methods)] // the wall clock, for speed
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Instant,
+};
 
 use callsign_sim::{
     elections::SMALL,
     exhaustive::{Cluster, Limits, SPACES},
-    search::{Outcome, breadth_first, stateright},
-    world::Action,
+    search::{breadth_first, stateright},
 };
 use clap::{Args, ValueEnum};
 
@@ -40,7 +44,13 @@ pub(crate) struct Exhaustive {
     /// With which search. Default: both for a small space, and our own for a large one, whose states fill a machine.
     #[arg(long, value_enum)]
     engine: Option<Engine>,
+    /// How many small spaces are searched at once. Default: as many as there are cores. A large one fills a machine, and is searched alone.
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
 }
+
+/// A search: of which space, by which of the two.
+type Search = (&'static Limits, Engine);
 
 impl Exhaustive {
     /// Searches them.
@@ -48,25 +58,45 @@ impl Exhaustive {
         if self.elections {
             return elections();
         }
-        let wanted = |limits: &&Limits| match &self.space {
+        let wanted = |limits: &&'static Limits| match &self.space {
             Some(name) => limits.name == name,
             None => limits.is_small || !self.small,
         };
-        let spaces: Vec<&Limits> = SPACES.iter().filter(wanted).collect();
+        let spaces: Vec<&'static Limits> = SPACES.iter().filter(wanted).collect();
         anyhow::ensure!(!spaces.is_empty(), "there is no space {:?}", self.space);
-        let mut wrong = Vec::new();
-        for limits in spaces {
-            let engine = self.engine.unwrap_or(if limits.is_small { Engine::Both } else { Engine::Own });
-            if engine != Engine::Stateright {
-                one(limits, "own", |space| breadth_first(&*space, MOST_STATES), &mut wrong);
-            }
-            if engine != Engine::Own {
-                one(limits, "stateright", |space| stateright(&space, MOST_STATES), &mut wrong);
-            }
-        }
+        let (small, large): (Vec<Search>, Vec<Search>) = spaces
+            .into_iter()
+            .flat_map(|limits| {
+                let engine = self.engine.unwrap_or(if limits.is_small { Engine::Both } else { Engine::Own });
+                let both = [Engine::Own, Engine::Stateright];
+                both.into_iter()
+                    .filter(move |one| [*one, Engine::Both].contains(&engine))
+                    .map(move |one| (limits, one))
+            })
+            .partition(|(limits, _)| limits.is_small);
+        let jobs = self.jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        let mut wrong = at_once(&small, jobs);
+        wrong.extend(at_once(&large, 1));
         anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
         Ok(())
     }
+}
+
+/// Makes so many of these searches at once, and says what is wrong with them.
+fn at_once(searches: &[Search], jobs: usize) -> Vec<String> {
+    let (left, wrong) = (Mutex::new(searches.iter()), Mutex::new(Vec::new()));
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(searches.len()) {
+            scope.spawn(|| {
+                while let Some(search) = next() {
+                    let found = one(search);
+                    wrong.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+                }
+            });
+        }
+    });
+    wrong.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Small elections, by our own search.
@@ -98,14 +128,14 @@ fn elections() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(
-    limits: &Limits,
-    engine: &str,
-    search: impl FnOnce(Arc<Cluster>) -> Outcome<Action>,
-    wrong: &mut Vec<String>,
-) {
+/// Makes one search, and says what is wrong with it.
+fn one((limits, engine): &Search) -> Option<String> {
+    let space = Arc::new(Cluster::new(**limits));
     let begin = Instant::now();
-    let outcome = search(Arc::new(Cluster::new(*limits)));
+    let (engine, outcome) = match engine {
+        Engine::Stateright => ("stateright", stateright(&space, MOST_STATES)),
+        Engine::Own | Engine::Both => ("own", breadth_first(&*space, MOST_STATES)),
+    };
     say!(
         "{:22} {:10} {:>9} states, {:>9} made, depth {:>3}, {:>5.1} s, {}",
         limits.name,
@@ -116,16 +146,17 @@ fn one(
         begin.elapsed().as_secs_f64(),
         if outcome.complete { "complete" } else { "NOT complete" },
     );
-    let mut complain = |what: String| wrong.push(format!("{} by {engine}: {what}", limits.name));
-    if let Some(trace) = &outcome.violation {
-        complain(format!("{}\n{:#?}", trace.broken, trace.actions));
+    let what = if let Some(trace) = &outcome.violation {
+        format!("{}\n{:#?}", trace.broken, trace.actions)
     } else if !outcome.complete {
-        complain("the space did not end".to_owned());
+        "the space did not end".to_owned()
     } else if (outcome.unique, outcome.generated) != limits.counts {
         let found = (outcome.unique, outcome.generated);
-        complain(format!("{found:?} instead of {:?} states, and states made", limits.counts));
-    }
-    if !outcome.canary && outcome.violation.is_none() {
-        complain("nobody ever served again with all claims answered: the space is empty".to_owned());
-    }
+        format!("{found:?} instead of {:?} states, and states made", limits.counts)
+    } else if !outcome.canary {
+        "nobody ever served again with all claims answered: the space is empty".to_owned()
+    } else {
+        return None;
+    };
+    Some(format!("{} by {engine}: {what}", limits.name))
 }
