@@ -89,7 +89,7 @@ pub use callsign_transport::{
     ActorAddress, BadPermits, BroadcastError, Broadcasted, CertificateFault, Keys, KeysRefused, Kind, LinkId,
     LinkLimits, LinkStatus, LinkTiming, MAX_SECRETS, MemoryNetwork, Network, P, PeerId, Permits,
     RactorClusterMessage, RactorMessage, RefusalCounts, RemoteMessage, ResolveError, Secret, Security,
-    StartError, Tls, remote_message,
+    StartError, Tls, Traffic, remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]

@@ -61,7 +61,10 @@ pub use core::variant::VariantName;
 pub use core::versions::Versions;
 pub use driver::endpoint::{Endpoint, LinkStatus};
 pub use driver::events::LinkEvents;
-pub use driver::net::{memory::MemoryNetwork, network::Network};
+pub use driver::net::{
+    memory::{MemoryNetwork, Traffic},
+    network::Network,
+};
 #[cfg(feature = "node-server")]
 pub use driver::node_server::NodeServerNetwork;
 pub use driver::remote::{

@@ -29,9 +29,22 @@ pub struct MemoryNetwork {
     shared: Arc<Shared>,
 }
 
+/// What went over a network in memory so far, all its connections together. Over sockets each read and each write is a system call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// How often something was written to a connection.
+    pub writes: u64,
+    /// How often something was read from one.
+    pub reads: u64,
+    /// How many bytes were written.
+    pub bytes: u64,
+}
+
 #[derive(Default)]
 struct Shared {
     world: Mutex<World>,
+    traffic: Arc<Mutex<Traffic>>,
     /// Rules changed.
     changed: Notify,
     /// What a pipe holds in each direction; 0: what is usual.
@@ -61,6 +74,8 @@ struct Slow {
 /// What both ends of a pipe share.
 struct Pipe {
     ends: [SocketAddr; 2],
+    /// Of the whole network.
+    traffic: Arc<Mutex<Traffic>>,
     state: Mutex<PipeState>,
 }
 
@@ -131,6 +146,11 @@ impl MemoryNetwork {
         }
     }
 
+    /// What went over it so far.
+    pub fn traffic(&self) -> Traffic {
+        *lock(&self.shared.traffic)
+    }
+
     fn change(&self, change: impl FnOnce(&mut World)) {
         lock(&self.shared.world).change(change);
         self.shared.changed.notify_waiters();
@@ -175,7 +195,8 @@ impl MemoryNetwork {
         let listener = world.listeners.get(&to).ok_or(io::ErrorKind::ConnectionRefused)?.clone();
         let slow = [(from, to), (to, from)].map(|way| world.slow.get(&way).copied());
         let state = PipeState { slow, ..PipeState::default() };
-        let pipe = Arc::new(Pipe { ends: [from, to], state: Mutex::new(state) });
+        let traffic = self.shared.traffic.clone();
+        let pipe = Arc::new(Pipe { ends: [from, to], traffic, state: Mutex::new(state) });
         world.pipes.retain(|pipe| pipe.strong_count() > 0);
         world.pipes.push(Arc::downgrade(&pipe));
         let (here, there) = tokio::io::duplex(if self.shared.holds == 0 { PIPE } else { self.shared.holds });
@@ -249,12 +270,9 @@ impl PipeEnd {
     }
 }
 
-impl AsyncRead for PipeEnd {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+impl PipeEnd {
+    /// Reads by the pipe's rules.
+    fn poll_arrived(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let rules = self.rules(0, cx)?;
         let (held, slow) = (rules.held[1 - self.end], rules.slow[1 - self.end]);
         drop(rules);
@@ -286,6 +304,21 @@ impl AsyncRead for PipeEnd {
     }
 }
 
+impl AsyncRead for PipeEnd {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(self.poll_arrived(cx, buf))?;
+        if buf.filled().len() > before {
+            lock(&self.pipe.traffic).reads += 1;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl AsyncWrite for PipeEnd {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[io::IoSlice::new(buf)])
@@ -300,6 +333,12 @@ impl AsyncWrite for PipeEnd {
         match Pin::new(&mut self.inner).poll_write_vectored(cx, bufs) {
             // That the other end closed is news that does not arrive either.
             Poll::Ready(Err(_)) if held => Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum())),
+            Poll::Ready(Ok(written)) => {
+                let mut traffic = lock(&self.pipe.traffic);
+                traffic.writes += 1;
+                traffic.bytes += written as u64;
+                Poll::Ready(Ok(written))
+            }
             polled => polled,
         }
     }
@@ -394,6 +433,24 @@ mod tests {
         assert_eq!(mine.write.write(b"lost").await.unwrap(), 4);
         network.heal(host(2), host(1));
         assert!(mine.write.write(b"lost").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn each_read_and_each_write_of_all_connections_is_counted_with_its_bytes() {
+        let network = MemoryNetwork::new();
+        let (mut mine, mut theirs) = joined(&network, host(2), host(1)).await;
+        let (mut mine_too, _theirs_too) = joined(&network, host(4), host(3)).await;
+        assert_eq!(network.traffic(), Traffic::default());
+        mine.write.write_all(b"four").await.unwrap();
+        mine.write.write_all(b"two").await.unwrap();
+        theirs.read.read_u8().await.unwrap();
+        assert_eq!(network.traffic(), Traffic { writes: 2, reads: 1, bytes: 7 });
+        mine_too.write.write_all(b"!").await.unwrap();
+        drop(mine);
+        let mut rest = Vec::new();
+        theirs.read.read_to_end(&mut rest).await.unwrap();
+        // That there is no more is nothing that was read.
+        assert_eq!((rest.len(), network.traffic()), (6, Traffic { writes: 3, reads: 2, bytes: 8 }));
     }
 
     #[tokio::test(start_paused = true)]
