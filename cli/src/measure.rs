@@ -30,9 +30,20 @@ pub(crate) fn memory() -> Result<u64> {
     Ok(kilobytes.context("Pss in smaps_rollup is no number")? * 1024)
 }
 
+/// What this process caused to be written to files, in bytes: whole pages, as the kernel counts them. `None`: the kernel does not say.
+pub(crate) fn written_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.trim().parse().ok()
+}
+
 /// The value below which the given share of the samples is. Sorts them.
 pub(crate) fn quantile(samples: &mut [f64], share: f64) -> Option<f64> {
     samples.sort_by(f64::total_cmp);
+    quantile_of_sorted(samples, share)
+}
+
+/// The same, of samples that are sorted.
+pub(crate) fn quantile_of_sorted(samples: &[f64], share: f64) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let index = (samples.len().saturating_sub(1) as f64 * share).round() as usize;
     samples.get(index).copied()
@@ -41,6 +52,12 @@ pub(crate) fn quantile(samples: &mut [f64], share: f64) -> Option<f64> {
 /// One decimal is enough.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
+}
+
+/// Nanoseconds, as microseconds.
+#[expect(clippy::cast_precision_loss)] // of a sample, not of a date
+pub(crate) fn micros(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e3
 }
 
 /// As microseconds, with one decimal.

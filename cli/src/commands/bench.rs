@@ -1,6 +1,10 @@
 //! `callsign bench`: measures a cluster of processes.
 
-use std::{collections::BTreeMap, process::ExitCode, time::Instant};
+use std::{
+    collections::BTreeMap,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -13,25 +17,33 @@ use crate::{
 
 mod cluster;
 mod failover;
+mod load;
 mod names_api;
 pub(crate) mod orders;
 mod phases;
 
 use cluster::Setting;
 
+/// How long a condition is waited for, and how much longer for each name.
+const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE_FOR_A_NAME: Duration = Duration::from_micros(200);
+
 /// Arguments of `callsign bench`.
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
+    /// How many nodes there are in all: one registers none.
+    #[arg(long, conflicts_with_all = ["workers", "observers"], value_parser = clap::value_parser!(u32).range(3..=17))]
+    nodes: Option<u32>,
     /// How many nodes register names.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=16))]
     workers: u32,
     /// How many more nodes there are, which register none.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     observers: u32,
-    /// How many names are registered, over all workers.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
-    names: u32,
+    /// How many names are registered, over all workers. Default: 100 000, and a million with --load.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    names: Option<u32>,
     /// How many registrations each worker has under way at once.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     in_flight: u32,
@@ -50,6 +62,16 @@ pub(crate) struct Args {
     /// Only registrations, spread over so many registries of each node.
     #[arg(long, conflicts_with_all = ["latency", "failover", "names_api"], value_parser = clap::value_parser!(u32).range(1..=100))]
     registries: Option<u32>,
+    /// Only what users see: each name has an actor of its own. By few callers and by many, with reads, memory and the longest waits.
+    #[arg(long, conflicts_with_all = ["latency", "failover", "names_api", "registries"])]
+    load: bool,
+    /// With --load: how many registrations each worker has under way at once, for each of several clusters.
+    #[arg(long, requires = "load", value_delimiter = ',', default_value = "1,50,1500",
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    callers: Vec<u32>,
+    /// With --load: ten million names.
+    #[arg(long, requires = "load", conflicts_with = "names")]
+    large: bool,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -108,12 +130,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let directory = tempfile::Builder::new().prefix("callsign-bench-").tempdir()?;
     let file = || format!("sqlite:{}", directory.path().join("store.db").display());
+    let names = args.names();
     let setting = Setting {
         store: args.store.clone().unwrap_or_else(file),
-        workers: args.workers,
-        observers: args.observers,
+        workers: args.nodes.map_or(args.workers, |nodes| nodes - 1),
+        observers: args.nodes.map_or(args.observers, |_| 1),
         in_flight: args.in_flight,
         registries: args.registries.unwrap_or(1),
+        patience: PATIENCE + names * PATIENCE_FOR_A_NAME,
     };
     let load_before = load_average();
     let started = Instant::now();
@@ -129,12 +153,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let figures = phases::failovers(&setting)?;
         return Ok(print(serde_json::to_value(&figures)?, &failover_rows(&figures)));
     }
+    if args.load {
+        let figures = load::measure(&setting, names, &args.callers)?;
+        return Ok(print(serde_json::to_value(&figures)?, &load::rows(&figures)));
+    }
     if args.names_api {
-        let figures = names_api::measure(&setting, args.names)?;
+        let figures = names_api::measure(&setting, names)?;
         return Ok(print(serde_json::to_value(&figures)?, &names_api::rows(&figures)));
     }
     if args.registries.is_some() {
-        let figures = phases::registrations(&setting, args.names)?;
+        let figures = phases::registrations(&setting, names)?;
         return Ok(print(serde_json::to_value(&figures)?, &spread_rows(args, &figures)));
     }
     let mut figures = Figures::default();
@@ -143,10 +171,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(print(latency_only(&figures)?, &latencies(&figures)));
     }
     let mut notes = Notes::default();
-    phases::measure(&setting, args.names, &mut figures, &mut notes)?;
+    phases::measure(&setting, names, &mut figures, &mut notes)?;
     let status = print(serde_json::to_value(&figures)?, &summary(args, &figures, &notes));
     ensure!(figures.double_grants == 0, "{} names were granted twice", figures.double_grants);
     Ok(status)
+}
+
+impl Args {
+    fn names(&self) -> u32 {
+        let default = match (self.large, self.load) {
+            (true, _) => 10_000_000,
+            (_, true) => 1_000_000,
+            _ => 100_000,
+        };
+        self.names.unwrap_or(default)
+    }
 }
 
 fn circumstances(load_before: &str, started: Instant) -> String {
@@ -159,7 +198,7 @@ fn circumstances(load_before: &str, started: Instant) -> String {
 }
 
 fn spread_rows(args: &Args, figures: &Spread) -> Vec<Vec<String>> {
-    let beside = format!("{} names in {} registries of each node", args.names, figures.registries);
+    let beside = format!("{} names in {} registries of each node", args.names(), figures.registries);
     let row = |what: &str, value: String, beside: String| vec![what.to_owned(), value, beside];
     vec![
         row("registrations, visible everywhere", format!("{:.0} /s", figures.registrations_per_s), beside),
@@ -245,7 +284,7 @@ fn summary(args: &Args, figures: &Figures, notes: &Notes) -> Vec<Vec<String>> {
     row(
         "registrations, visible everywhere",
         format!("{:.0} /s", figures.registrations_per_s),
-        format!("{} names, {} under way on each worker", args.names, args.in_flight),
+        format!("{} names, {} under way on each worker", args.names(), args.in_flight),
     );
     let cpu = format!("{} us", figures.cpu_us_per_registration);
     row("CPU per registration, all processes", cpu, String::new());
@@ -265,7 +304,7 @@ fn summary(args: &Args, figures: &Figures, notes: &Notes) -> Vec<Vec<String>> {
         format!("{} ms", figures.failover_ms_1k),
         runs(&notes.failovers_1k),
     );
-    let n = format!("failover after SIGKILL, {} names", args.names);
+    let n = format!("failover after SIGKILL, {} names", args.names());
     row(&n, format!("{} ms", figures.failover_ms_n), runs(&notes.failovers_n));
     row("  beside that at 1000", ratio(figures.failover_ms_n, figures.failover_ms_1k), String::new());
     rows

@@ -4,6 +4,7 @@ use std::{
     io::{BufRead, Write},
     process::ExitCode,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -16,23 +17,24 @@ use crate::{
     commands::bench::orders::{Leading, Line, Order, Report, Took, Usage},
     echo::{self, Echo},
     logging,
-    measure::{cpu, memory, now_ns},
+    measure::{cpu, memory, now_ns, written_bytes},
     output::LossyLines,
 };
 
+mod actors;
+mod commits;
 mod groups;
 mod lookups;
 mod moves;
+mod probe;
+mod reads;
 mod registrations;
 mod sequential;
 mod starts;
 mod watches;
 
-/// How long a condition is waited for. The bench itself does not wait longer.
-const CONDITION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(100);
-
 /// How often a condition is looked at.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(1);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// A node that has joined, and the actor that it registers under all names.
 #[derive(Clone)]
@@ -42,12 +44,16 @@ struct Node {
     others: Vec<Registry>,
     actor: ActorRef<Echo>,
     name: String,
+    /// How long a condition is waited for.
+    patience: Duration,
     /// What its readers of watches have seen.
     seen: Arc<watches::Seen>,
-    /// What its members of groups have heard.
-    ears: Arc<groups::Ears>,
+    /// Actors that have a name or a membership each.
+    actors: Arc<actors::Actors>,
     /// What moves its names, and looks on.
     moving: Arc<moves::Moving>,
+    /// What registers one name after the other.
+    probe: Arc<probe::Probe>,
 }
 
 /// Runs the command.
@@ -74,10 +80,11 @@ fn report(value: impl Serialize) -> Result<Value> {
 }
 
 async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
-    if let Order::Join { node, store, cluster, secret, registries, ordered, until } = order {
+    if let Order::Join { node, store, cluster, secret, registries, ordered, until, patience_ms } = order {
         let config =
             Config::new(&node, store).cluster(cluster).secret(Secret::new(&secret)?).ordered(ordered);
-        let (node, took) = join(&node, config, registries, until).await?;
+        let patience = Duration::from_millis(patience_ms);
+        let (node, took) = join(&node, config, registries, until, patience).await?;
         if joined.set(node).is_err() {
             bail!("this process has joined already");
         }
@@ -85,7 +92,8 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
     }
     if let Order::Usage = order {
         let cpu_us = u64::try_from(cpu().as_micros())?;
-        return report(Usage { cpu_us, memory_bytes: memory()? });
+        let (commits, written_bytes) = (commits::committed(), written_bytes());
+        return report(Usage { cpu_us, memory_bytes: memory()?, commits, written_bytes });
     }
     let node = joined.get().context("this process has not joined")?;
     match order {
@@ -93,7 +101,7 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::Ready => {
             for registry in node.registries() {
                 ensure!(
-                    registry.ready(CONDITION_TIMEOUT).await.is_ok(),
+                    registry.ready(node.patience).await.is_ok(),
                     "the node does not get ready: {:?}",
                     registry.status()
                 );
@@ -106,7 +114,7 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
                 found = node.registry.leader().filter(|leader| leader.serving);
                 found.is_some()
             };
-            until(serving, "a leader").await?;
+            node.until(serving, "a leader").await?;
             let leader = found.context("there is no leader")?;
             report(Leading { node: leader.node.to_string(), epoch: leader.epoch.0 })
         }
@@ -129,7 +137,7 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
             )
         }
         Order::AwaitCount { count } => {
-            until(|| node.count() == Some(count), "so many names")
+            node.until(|| node.count() == Some(count), "so many names")
                 .await
                 .with_context(|| format!("{count} names wanted, there are {:?}", node.count()))?;
             report(now_ns())
@@ -149,9 +157,25 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::Acknowledged { names } => report(watches::acknowledged(node, names).await?),
         Order::StartOneByOne { names, store } => report(starts::one_by_one(node, names, &store).await?),
         Order::StartTogether { names, callers } => report(starts::together(node, names, callers).await?),
-        Order::Spawn { actors } => report(groups::spawn(node, actors).await?),
+        Order::Spawn { actors } => report(actors::spawn(node, actors).await?),
         Order::RegisterEach { names, in_flight, start_ns } => {
-            report(groups::register(node, names, in_flight, start_ns).await?)
+            report(actors::register(node, names, in_flight, start_ns).await?)
+        }
+        Order::UnregisterEach { names, in_flight, start_ns } => {
+            report(actors::unregister(node, names, in_flight, start_ns).await?)
+        }
+        Order::EndActors => report(actors::end(node)),
+        Order::Probe { prefix } => report(probe::begin(node, prefix)?),
+        Order::Probed => report(probe::end(node).await?),
+        Order::AwaitFree { name } => {
+            node.until(|| node.registry.lookup(&name).is_ok_and(|entry| entry.is_none()), "a free name")
+                .await?;
+            report(now_ns())
+        }
+        Order::Read { local, remote } => {
+            let registry = node.registry.clone();
+            let read = tokio::task::spawn_blocking(move || reads::measure(&registry, &local, &remote));
+            report(read.await??)
         }
         Order::JoinGroup { in_flight, start_ns } => report(groups::join(node, in_flight, start_ns).await?),
         Order::AwaitMembers { count } => report(groups::await_members(node, count).await?),
@@ -187,9 +211,20 @@ impl Node {
     fn count(&self) -> Option<usize> {
         self.registries().map(|registry| registry.count().ok()).sum()
     }
+
+    async fn until(&self, holds: impl FnMut() -> bool, what: &str) -> Result<()> {
+        until(self.patience, holds, what).await
+    }
 }
 
-async fn join(name: &str, config: Config, registries: u32, count: Option<usize>) -> Result<(Node, Took)> {
+async fn join(
+    name: &str,
+    config: Config,
+    registries: u32,
+    count: Option<usize>,
+    patience: Duration,
+) -> Result<(Node, Took)> {
+    commits::count();
     let start = now_ns();
     let registry = Registry::join(config).await?;
     let mut others = Vec::new();
@@ -197,27 +232,23 @@ async fn join(name: &str, config: Config, registries: u32, count: Option<usize>)
         others.push(registry.join_beside(&format!("r{number}")).await?);
     }
     if let Some(count) = count {
-        until(|| registry.count() == Ok(count), "the names").await?;
+        // Others may register more meanwhile.
+        let has_all = || registry.count().is_ok_and(|known| known >= count);
+        until(patience, has_all, "the names").await?;
     }
     let took = Took { ns: now_ns() - start };
     let (actor, name) = (echo::spawn(name).await?, name.to_owned());
-    let (seen, ears, moving) = (Arc::default(), Arc::default(), Arc::default());
-    Ok((Node { registry, others, actor, name, seen, ears, moving }, took))
+    let (seen, actors) = (Arc::default(), Arc::default());
+    let (moving, probe) = (Arc::default(), Arc::default());
+    Ok((Node { registry, others, actor, name, patience, seen, actors, moving, probe }, took))
 }
 
 /// Looks at a condition each millisecond until it holds.
-async fn until(mut holds: impl FnMut() -> bool, what: &str) -> Result<()> {
+async fn until(patience: Duration, mut holds: impl FnMut() -> bool, what: &str) -> Result<()> {
     let waiting = async {
         while !holds() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     };
-    tokio::time::timeout(CONDITION_TIMEOUT, waiting)
-        .await
-        .with_context(|| format!("waited in vain for {what}"))
-}
-
-#[expect(clippy::cast_precision_loss)] // of a sample, not of a date
-fn micros(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e3
+    tokio::time::timeout(patience, waiting).await.with_context(|| format!("waited in vain for {what}"))
 }

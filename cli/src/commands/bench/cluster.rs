@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::orders::{Leading, Line, Names, Order, Report};
 use crate::{child::OwnedChild, measure::now_ns};
 
-/// The longest that one order may take.
-const ORDER_TIMEOUT: Duration = Duration::from_secs(120);
+/// How much longer the bench waits for a report than a node for what it reports.
+const REPORTING: Duration = Duration::from_secs(20);
 
 /// What the cluster is like.
 pub(super) struct Setting {
@@ -26,6 +26,8 @@ pub(super) struct Setting {
     pub(super) in_flight: u32,
     /// How many registries each node joins; names are spread over them.
     pub(super) registries: u32,
+    /// How long a node waits for a condition: more names take longer.
+    pub(super) patience: Duration,
 }
 
 /// The nodes that run, workers first.
@@ -44,6 +46,7 @@ pub(super) struct Node {
     /// How many names it holds besides.
     pub(super) others: usize,
     pub(super) child: OwnedChild,
+    patience: Duration,
     orders: ChildStdin,
     reports: mpsc::Receiver<Report>,
     /// Reports that came before they were asked for.
@@ -55,7 +58,7 @@ pub(super) struct Node {
 pub(super) struct Given(u64);
 
 impl Node {
-    fn start(name: &str, share: Option<Names>) -> Result<Self> {
+    fn start(name: &str, share: Option<Names>, patience: Duration) -> Result<Self> {
         let mut child = OwnedChild::spawn(|command| {
             command.arg("bench-node").stdin(Stdio::piped()).stdout(Stdio::piped());
         })?;
@@ -74,7 +77,8 @@ impl Node {
             }
         });
         let name = name.to_owned();
-        Ok(Self { name, share, others: 0, child, orders, reports, early: BTreeMap::new(), next: 0 })
+        let early = BTreeMap::new();
+        Ok(Self { name, share, others: 0, child, patience, orders, reports, early, next: 0 })
     }
 
     /// Gives an order, and does not wait for it.
@@ -88,7 +92,7 @@ impl Node {
 
     /// Waits for what an order reports.
     pub(super) fn report<T: DeserializeOwned>(&mut self, given: &Given) -> Result<T> {
-        let deadline = Instant::now() + ORDER_TIMEOUT;
+        let deadline = Instant::now() + self.patience + REPORTING;
         let result = loop {
             if let Some(result) = self.early.remove(&given.0) {
                 break result;
@@ -138,7 +142,7 @@ impl<'a> Cluster<'a> {
         until: Option<usize>,
         ordered: bool,
     ) -> Result<u64> {
-        let mut node = Node::start(name, share)?;
+        let mut node = Node::start(name, share, self.setting.patience)?;
         let took: super::orders::Took = node.order(Order::Join {
             node: name.to_owned(),
             store: self.setting.store.clone(),
@@ -147,9 +151,16 @@ impl<'a> Cluster<'a> {
             registries: self.setting.registries,
             ordered,
             until,
+            patience_ms: u64::try_from(self.setting.patience.as_millis())?,
         })?;
         self.nodes.push(node);
         Ok(took.ns)
+    }
+
+    /// Tells each node what it is to register from now on, and returns what it was before.
+    pub(super) fn share_out(&mut self, shares: Vec<Option<Names>>) -> Vec<Option<Names>> {
+        let nodes = self.nodes.iter_mut().zip(shares);
+        nodes.map(|(node, share)| std::mem::replace(&mut node.share, share)).collect()
     }
 
     /// Gives each node an order, at once, and collects what they report.
@@ -164,9 +175,15 @@ impl<'a> Cluster<'a> {
         moments.into_iter().max().context("there are no nodes")
     }
 
+    /// The index of a node that is none of these.
+    pub(super) fn bystander(&self, others: &[usize]) -> Result<usize> {
+        let bystander = (0..self.nodes.len()).rev().find(|node| !others.contains(node));
+        bystander.context("there are too few nodes")
+    }
+
     /// The index of the leader, once all agree on it.
     pub(super) fn leader(&mut self) -> Result<usize> {
-        let deadline = Instant::now() + ORDER_TIMEOUT;
+        let deadline = Instant::now() + self.setting.patience;
         loop {
             let leaders: Vec<Leading> = self.on_all(|_| Order::Leader)?;
             if leaders.windows(2).all(|pair| pair[0] == pair[1]) {

@@ -52,6 +52,8 @@ pub(crate) enum Order {
         registries: u32,
         ordered: bool,
         until: Option<usize>,
+        /// How long the node waits for a condition.
+        patience_ms: u64,
     },
     /// Wait until the node serves. Reports nothing.
     Ready,
@@ -87,12 +89,24 @@ pub(crate) enum Order {
     StartOneByOne { names: Names, store: String },
     /// Start each of the names by so many callers at once. Reports [`Starts`].
     StartTogether { names: Names, callers: u32 },
-    /// Spawn so many actors, which the next order takes.
+    /// Spawn so many actors, which the next orders take. Reports nothing.
     Spawn { actors: u32 },
-    /// Have them join a group by so many tasks at once, from a moment on. Reports the moment at which all have.
+    /// Have them join a group by so many tasks at once, from a moment on. Reports [`Done`].
     JoinGroup { in_flight: u32, start_ns: u64 },
-    /// Register a name for each of them by so many tasks at once, from a moment on. Reports the moment at which all have one.
+    /// Register a name for each of them by so many tasks at once, from a moment on. Reports [`Done`].
     RegisterEach { names: Names, in_flight: u32, start_ns: u64 },
+    /// Unregister names by so many tasks at once, from a moment on. Reports [`Done`].
+    UnregisterEach { names: Names, in_flight: u32, start_ns: u64 },
+    /// End all actors that were spawned last. Reports the moment before the first.
+    EndActors,
+    /// Begin to register one name after the other. Reports nothing.
+    Probe { prefix: String },
+    /// End that. Reports [`Probed`].
+    Probed,
+    /// Report the moment at which the node knows that nobody holds a name.
+    AwaitFree { name: String },
+    /// Look names up in several ways, by one thread and by two. Reports a list of [`Read`].
+    Read { local: Names, remote: Names },
     /// Report the moment at which the node knows so many members.
     AwaitMembers { count: usize },
     /// Send 32 bytes to all members of the group. Reports the moment of the call.
@@ -117,6 +131,31 @@ pub(crate) enum Order {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Took {
     pub(crate) ns: u64,
+}
+
+/// What a node saw that registered one name after the other.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Probed {
+    pub(crate) registrations: u32,
+    pub(crate) longest_wait_us: f64,
+    /// How late a thread of the same process woke.
+    pub(crate) longest_gap_us: f64,
+}
+
+/// Times of single reads by one of several threads, in nanoseconds: the median of the rounds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Read {
+    /// Where the actors are: `local` or `remote`.
+    pub(crate) place: String,
+    /// How many names are read, at random.
+    pub(crate) names: u32,
+    /// How many threads read at once: each has its part of the names, unless there is only one.
+    pub(crate) threads: u32,
+    pub(crate) lookup_ns: f64,
+    /// The actor's typed reference.
+    pub(crate) whereis_ns: f64,
+    /// The same rows in a bare map.
+    pub(crate) dashmap_get_ns: f64,
 }
 
 /// What was found where names were looked up.
@@ -144,6 +183,20 @@ pub(crate) struct Registered {
     pub(crate) failed: BTreeMap<String, u32>,
 }
 
+/// What became of many calls that none refused.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Done {
+    /// The moment of the last answer.
+    pub(crate) done_ns: u64,
+    /// How long single calls took, in microseconds: from the shortest to the longest, in steps of equal shares.
+    pub(crate) took_us: Vec<f64>,
+}
+
+impl Done {
+    /// How many steps there are.
+    pub(crate) const PARTS: u32 = 1000;
+}
+
 /// What became of contested registrations.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Contested {
@@ -160,6 +213,10 @@ pub(crate) struct Contested {
 pub(crate) struct Usage {
     pub(crate) cpu_us: u64,
     pub(crate) memory_bytes: u64,
+    /// Commits of this process as a leader: batches, and cuts of the log.
+    pub(crate) commits: u64,
+    /// What it caused to be written to files, if the kernel says so.
+    pub(crate) written_bytes: Option<u64>,
 }
 
 /// Times of single operations, in microseconds.

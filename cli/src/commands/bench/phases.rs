@@ -1,12 +1,13 @@
 //! What is measured, in order.
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::de::DeserializeOwned;
 
 use super::{
     Failovers, Figures, Notes, Spread,
     cluster::{Cluster, Setting},
     failover, for_each, ms, none_failed,
-    orders::{Contested, Lookups, Names, Order, Registered, Sequential, Usage},
+    orders::{Contested, Done, Lookups, Names, Order, Registered, Sequential, Usage},
     per_second,
 };
 use crate::{
@@ -59,9 +60,8 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
     let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
     let took = register_all(&mut cluster, names)?;
     let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
-    let cpu = |usages: &[Usage]| usages.iter().map(|usage| usage.cpu_us).sum();
     figures.registrations_per_s = per_second(names, took)?;
-    figures.cpu_us_per_registration = for_each(cpu(&before), cpu(&after), names)?;
+    figures.cpu_us_per_registration = cpu_for_each(&before, &after, names)?;
     figures.bytes_per_name = for_each(before[observer].memory_bytes, after[observer].memory_bytes, names)?;
     let mut count = names as usize;
 
@@ -94,12 +94,17 @@ pub(super) fn registrations(setting: &Setting, names: u32) -> Result<Spread> {
     let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
     let took = register_all(&mut cluster, names)?;
     let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
-    let cpu = |usages: &[Usage]| usages.iter().map(|usage| usage.cpu_us).sum();
     Ok(Spread {
         registries: setting.registries,
         registrations_per_s: per_second(names, took)?,
-        cpu_us_per_registration: for_each(cpu(&before), cpu(&after), names)?,
+        cpu_us_per_registration: cpu_for_each(&before, &after, names)?,
     })
+}
+
+/// Microseconds of CPU of all processes for each of so many.
+pub(super) fn cpu_for_each(before: &[Usage], after: &[Usage], count: u32) -> Result<f64> {
+    let cpu = |usages: &[Usage]| usages.iter().map(|usage| usage.cpu_us).sum();
+    for_each(cpu(before), cpu(after), count)
 }
 
 /// Only registrations one after the other.
@@ -122,24 +127,55 @@ pub(super) fn register_all(cluster: &mut Cluster<'_>, names: u32) -> Result<u64>
 /// The same, with so many bytes of metadata for each name. `count`: how many names each node knows in the end.
 pub(super) fn register_shares(cluster: &mut Cluster<'_>, count: usize, meta: usize) -> Result<u64> {
     let names: u32 = cluster.nodes.iter().filter_map(|node| node.share.as_ref()).map(Names::len).sum();
-    let start = now_ns() + LEAD;
     let in_flight = cluster.setting.in_flight;
-    let mut given = Vec::new();
-    for (index, node) in cluster.nodes.iter_mut().enumerate() {
-        if let Some(names) = node.share.clone() {
-            given.push((index, node.give(Order::Register { names, meta, in_flight, start_ns: start })?));
-        }
-    }
-    let mut done = cluster.await_count(count)?;
+    let order = |names, start_ns| Order::Register { names, meta, in_flight, start_ns };
+    let (start, mut done, all) = on_shares::<Registered>(cluster, count, order)?;
     let mut acknowledged = 0;
-    for (index, given) in given {
-        let registered: Registered = cluster.nodes[index].report(&given)?;
+    for registered in all {
         none_failed(&registered.failed)?;
         acknowledged += registered.acknowledged;
         done = done.max(registered.done_ns);
     }
     ensure!(acknowledged == names, "{acknowledged} of {names} registrations were acknowledged");
     Ok(done.saturating_sub(start))
+}
+
+/// Every node with a share does something with its names, all from the same moment on. Returns that moment, the one at which every
+/// node knows so many names, and what they report.
+pub(super) fn on_shares<T: DeserializeOwned>(
+    cluster: &mut Cluster<'_>,
+    count: usize,
+    order: impl Fn(Names, u64) -> Order,
+) -> Result<(u64, u64, Vec<T>)> {
+    let start = now_ns() + LEAD;
+    let mut given = Vec::new();
+    for (index, node) in cluster.nodes.iter_mut().enumerate() {
+        if let Some(names) = node.share.clone() {
+            given.push((index, node.give(order(names, start))?));
+        }
+    }
+    let known = cluster.await_count(count)?;
+    let reports = given.iter().map(|(index, given)| cluster.nodes[*index].report(given));
+    Ok((start, known, reports.collect::<Result<_>>()?))
+}
+
+/// Spawns an actor for each name of each share.
+pub(super) fn spawn_shares(cluster: &mut Cluster<'_>) -> Result<()> {
+    cluster.on_all::<()>(|node| Order::Spawn { actors: node.share.as_ref().map_or(0, Names::len) })?;
+    Ok(())
+}
+
+/// The actors that were spawned for the names of the shares are registered, or their names unregistered: `order` says which. Returns the
+/// nanoseconds until each call is answered and every node knows so many names, and how long single calls took, in microseconds.
+pub(super) fn each_of_shares(
+    cluster: &mut Cluster<'_>,
+    count: usize,
+    order: impl Fn(Names, u64) -> Order,
+) -> Result<(u64, Vec<f64>)> {
+    let (start, known, all) = on_shares::<Done>(cluster, count, order)?;
+    let done = all.iter().map(|done| done.done_ns).fold(known, u64::max);
+    let took = all.into_iter().flat_map(|done| done.took_us).collect();
+    Ok((done.saturating_sub(start), took))
 }
 
 fn look_up(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What a registry keeps for a name.
-struct Row {
+pub(super) struct Row {
     position: Position,
     session: Arc<SessionId>,
     #[expect(dead_code)] // for its size only
@@ -23,7 +23,7 @@ struct Row {
 }
 
 /// Of the same hasher as the registry's.
-type Bare = DashMap<Name, Row, foldhash::quality::RandomState>;
+pub(super) type Bare = DashMap<Name, Row, foldhash::quality::RandomState>;
 
 /// Measures in rounds, each of all kinds, so that all see the same machine.
 pub(super) fn measure(
@@ -78,11 +78,11 @@ pub(super) fn pages(registry: &Registry, names: &Names, limit: usize, pages: u32
     Ok((now_ns() - start) / u64::from(pages.max(1)))
 }
 
-fn listed(names: &Names) -> Vec<Name> {
+pub(super) fn listed(names: &Names) -> Vec<Name> {
     (names.from..names.to).map(|number| names.name(number).into()).collect()
 }
 
-fn bare(registry: &Registry) -> Result<Bare> {
+pub(super) fn bare(registry: &Registry) -> Result<Bare> {
     let map = Bare::default();
     // Shared by all rows of a session, as in the replica.
     let mut sessions: Vec<Arc<SessionId>> = Vec::new();
@@ -104,7 +104,7 @@ fn bare(registry: &Registry) -> Result<Bare> {
 
 /// What a lookup copies out of a row, as an entry has it.
 #[derive(PartialEq)]
-struct Copied {
+pub(super) struct Copied {
     node: NodeName,
     incarnation: Incarnation,
     session: SessionNumber,
@@ -114,7 +114,7 @@ struct Copied {
 }
 
 impl Copied {
-    fn of(row: &Row) -> Self {
+    pub(super) fn of(row: &Row) -> Self {
         Self {
             node: row.session.node.clone(),
             incarnation: row.session.incarnation,
@@ -140,7 +140,7 @@ impl From<&Entry> for Copied {
 }
 
 /// Nanoseconds for each of so many lookups of random names.
-fn time<T>(names: &[Name], lookups: u32, random: &mut u64, look_up: impl Fn(&str) -> T) -> f64 {
+pub(super) fn time<T>(names: &[Name], lookups: u32, random: &mut u64, look_up: impl Fn(&str) -> T) -> f64 {
     let start = now_ns();
     for _ in 0..lookups {
         // Lehmer's generator: a multiplication, next to what is measured.

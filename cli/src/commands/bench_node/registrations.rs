@@ -1,19 +1,11 @@
 //! Registers many names at once.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context, Result, bail};
 use callsign::{Meta, RegisterError, RegisterOptions, Registration};
-use tokio::task::JoinSet;
 
-use super::{CONDITION_TIMEOUT, LOOK_EVERY, Node};
+use super::{LOOK_EVERY, Node, actors::each};
 use crate::{
     commands::bench::orders::{Contested, Names, Registered},
     measure::now_ns,
@@ -22,34 +14,15 @@ use crate::{
 type Outcome = (u32, Result<Registration, RegisterError>);
 
 /// Registers by so many tasks, each of which takes the next name when it has the verdict on the last.
-async fn all(
-    node: &Node,
-    names: Names,
-    meta: Option<Meta>,
-    in_flight: u32,
-    start_ns: u64,
-) -> Result<Vec<Outcome>> {
-    let names = Arc::new(names);
-    let next = Arc::new(AtomicU32::new(names.from));
-    tokio::time::sleep(Duration::from_nanos(start_ns.saturating_sub(now_ns()))).await;
-    let mut tasks = JoinSet::new();
-    for _ in 0..in_flight {
-        let (node, names, next) = (node.clone(), names.clone(), next.clone());
-        let mut options = RegisterOptions::default();
-        options.meta.clone_from(&meta);
-        tasks.spawn(async move {
-            let mut outcomes = Vec::new();
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= names.to {
-                    return outcomes;
-                }
-                let (name, options) = (names.name(number), options.clone());
-                outcomes.push((number, node.of(number).register_with(&name, &node.actor, options).await));
-            }
-        });
-    }
-    Ok(tasks.join_all().await.into_iter().flatten().collect())
+async fn all(node: &Node, names: Names, meta: Option<Meta>, in_flight: u32, start_ns: u64) -> Vec<Outcome> {
+    let (node, all) = (Arc::new(node.clone()), names.from..names.to);
+    let mut options = RegisterOptions::default();
+    options.meta = meta;
+    let register = move |number| {
+        let (node, name, options) = (node.clone(), names.name(number), options.clone());
+        async move { (number, node.of(number).register_with(&name, &node.actor, options).await) }
+    };
+    each(all, in_flight, start_ns, register).await
 }
 
 fn count(failed: &mut BTreeMap<String, u32>, error: &RegisterError) {
@@ -70,7 +43,7 @@ pub(super) async fn register(
     // A text has one or two bytes more, encoded.
     let text = |bytes: usize| "m".repeat(bytes.saturating_sub(2));
     let meta = (meta > 0).then(|| Meta::new(&text(meta))).transpose()?;
-    let outcomes = all(node, names, meta, in_flight, start_ns).await?;
+    let outcomes = all(node, names, meta, in_flight, start_ns).await;
     let mut registered = Registered { acknowledged: 0, done_ns: now_ns(), failed: BTreeMap::new() };
     for (_, outcome) in outcomes {
         match outcome {
@@ -84,7 +57,7 @@ pub(super) async fn register(
 /// Claims all the names, and says which were granted.
 pub(super) async fn contest(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Contested> {
     let mut contested = Contested { granted: Vec::new(), taken: 0, failed: BTreeMap::new() };
-    for (number, outcome) in all(node, names, None, in_flight, start_ns).await? {
+    for (number, outcome) in all(node, names, None, in_flight, start_ns).await {
         match outcome {
             Ok(_) => contested.granted.push(number),
             Err(RegisterError::Taken { .. }) => contested.taken += 1,
@@ -105,7 +78,5 @@ pub(super) async fn register_at_last(node: &Node, name: &str) -> Result<u64> {
             }
         }
     };
-    tokio::time::timeout(CONDITION_TIMEOUT, trying)
-        .await
-        .context("no registration is acknowledged any more")?
+    tokio::time::timeout(node.patience, trying).await.context("no registration is acknowledged any more")?
 }

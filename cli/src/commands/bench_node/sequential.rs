@@ -3,11 +3,11 @@
 use anyhow::{Context, Result};
 use callsign::open_store;
 
-use super::{Node, micros};
+use super::Node;
 use crate::{
     commands::bench::orders::{Names, Sequential},
     fenced::FencedCommits,
-    measure::{now_ns, quantile, rounded},
+    measure::{micros, now_ns, quantile, rounded},
 };
 
 /// Measures in pairs, so that both see the same machine.

@@ -14,7 +14,7 @@ use crate::{
     commands::bench::orders::{Names, Starts},
     echo,
     fenced::FencedCommits,
-    measure::{now_ns, quantile, rounded},
+    measure::{micros, now_ns, quantile, rounded},
 };
 
 /// Starts a name, and counts the actor that was spawned for it. Whether it is this node's.
@@ -39,8 +39,8 @@ pub(super) async fn one_by_one(node: &Node, names: Names, store: &str) -> Result
         let between = now_ns();
         commits.commit().await?;
         commits.commit().await?;
-        starts.push(super::micros(between - begin));
-        floors.push(super::micros(now_ns() - between));
+        starts.push(micros(between - begin));
+        floors.push(micros(now_ns() - between));
     }
     commits.remove().await?;
     let median = |samples: &mut [f64]| quantile(samples, 0.5).map(rounded).context("no samples");

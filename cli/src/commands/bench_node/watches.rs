@@ -11,7 +11,7 @@ use std::{
 use anyhow::Result;
 use callsign::{Select, WatchEvent};
 
-use super::{Node, until};
+use super::Node;
 use crate::{commands::bench::orders::Names, measure::now_ns};
 
 /// What the readers of a node have seen.
@@ -52,7 +52,7 @@ pub(super) fn watch(node: &Node, readers: u32) -> Result<()> {
 /// Waits until each reader has seen so many changes.
 pub(super) async fn watched(node: &Node, changes: u64) -> Result<()> {
     let counts = node.seen.counts();
-    until(|| counts.iter().all(|count| count.load(Ordering::Relaxed) >= changes), "changes").await
+    node.until(|| counts.iter().all(|count| count.load(Ordering::Relaxed) >= changes), "changes").await
 }
 
 /// Begins a watch that notes when each name comes.
@@ -71,7 +71,7 @@ pub(super) fn note(node: &Node, prefix: &str) -> Result<()> {
 /// The moments at which so many names came, in their order.
 pub(super) async fn noted(node: &Node, count: usize) -> Result<Vec<u64>> {
     let has_all = || node.seen.moments.lock().unwrap_or_else(PoisonError::into_inner).len() >= count;
-    until(has_all, "names that are watched").await?;
+    node.until(has_all, "names that are watched").await?;
     Ok(node.seen.moments())
 }
 

@@ -6,9 +6,9 @@ use serde::Serialize;
 use super::{
     super::{
         cluster::{Cluster, Setting},
-        orders::{Names, Order},
+        orders::{Done, Names, Order},
         per_second,
-        phases::{LEAD, median, progress, register_all},
+        phases::{LEAD, each_of_shares, median, progress, register_all, spawn_shares},
     },
     row,
 };
@@ -38,12 +38,14 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
     let nodes = u32::try_from(cluster.nodes.len())?;
     let in_flight = setting.in_flight;
     let share = |index: u32| members / nodes + u32::from(index < members % nodes);
-    spawn(&mut cluster, share)?;
+    let of_all = |index| Some(Names { prefix: format!("own/{index}/"), from: 0, to: share(index) });
+    let of_workers = cluster.share_out((0..nodes).map(of_all).collect());
+    spawn_shares(&mut cluster)?;
     let start_ns = now_ns() + LEAD;
-    let joined: Vec<u64> = cluster.on_all(|_| Order::JoinGroup { in_flight, start_ns })?;
+    let joined: Vec<Done> = cluster.on_all(|_| Order::JoinGroup { in_flight, start_ns })?;
     // Asked only now: to look at all members costs their number.
     let known: Vec<u64> = cluster.on_all(|_| Order::AwaitMembers { count: members as usize })?;
-    let end = joined.into_iter().chain(known).max().context("there are no nodes")?;
+    let end = joined.iter().map(|done| done.done_ns).chain(known).max().context("there are no nodes")?;
     let joins_per_s = per_second(members, end.saturating_sub(start_ns))?;
 
     progress(&format!("broadcasts to {members} members"));
@@ -57,20 +59,14 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
         }
         took.push(as_ms(std::time::Duration::from_nanos(last.saturating_sub(begin))));
     }
+    let of_all = cluster.share_out(of_workers);
     let names = per_second(members, register_all(&mut cluster, members)?)?;
 
-    spawn(&mut cluster, share)?;
-    let start_ns = now_ns() + LEAD;
-    let mut given = Vec::new();
-    for (index, node) in (0..).zip(&mut cluster.nodes) {
-        let names = Names { prefix: format!("own/{index}/"), from: 0, to: share(index) };
-        given.push(node.give(Order::RegisterEach { names, in_flight, start_ns })?);
-    }
-    let mut end = cluster.await_count(2 * members as usize)?;
-    for (node, given) in cluster.nodes.iter_mut().zip(&given) {
-        end = end.max(node.report(given)?);
-    }
-    let of_own = per_second(members, end.saturating_sub(start_ns))?;
+    cluster.share_out(of_all);
+    spawn_shares(&mut cluster)?;
+    let order = |names, start_ns| Order::RegisterEach { names, in_flight, start_ns };
+    let (took_ns, _) = each_of_shares(&mut cluster, 2 * members as usize, order)?;
+    let of_own = per_second(members, took_ns)?;
     let ratio = |names: f64| (joins_per_s / names * 100.0).round() / 100.0;
     Ok(Groups {
         members,
@@ -79,14 +75,6 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
         joins_ratio_own: ratio(of_own),
         broadcast_p50_ms: median(&took).context("nothing was sent")?,
     })
-}
-
-/// Spawns actors that nobody knows yet.
-fn spawn(cluster: &mut Cluster<'_>, share: impl Fn(u32) -> u32) -> Result<()> {
-    for (index, node) in (0..).zip(&mut cluster.nodes) {
-        node.order::<()>(Order::Spawn { actors: share(index) })?;
-    }
-    Ok(())
 }
 
 /// The figures in rows, for people.

@@ -1,0 +1,97 @@
+//! What users see: each name has an actor of its own, and few callers ask at once, or many.
+
+mod callers;
+mod disturbed;
+mod memory;
+mod reads;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use super::{cluster::Setting, orders::Read};
+
+/// The figures. Each part says what its own mean.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Load {
+    names: u32,
+    /// All nodes, and how many of them register names.
+    nodes: u32,
+    workers: u32,
+    callers: Vec<callers::Callers>,
+    reads: Vec<Read>,
+    memory: memory::Memory,
+    disturbed: disturbed::Disturbed,
+}
+
+/// Measures all of it. `callers` are the numbers of calls that each worker has under way at once, each for a cluster of its own.
+pub(super) fn measure(setting: &Setting, names: u32, callers: &[u32]) -> Result<Load> {
+    let Some(most) = callers.iter().copied().max() else { bail!("--callers is empty") };
+    Ok(Load {
+        names,
+        nodes: setting.workers + setting.observers,
+        workers: setting.workers,
+        callers: callers
+            .iter()
+            .map(|callers| callers::measure(setting, names, *callers))
+            .collect::<Result<_>>()?,
+        reads: reads::measure(setting, names, most)?,
+        memory: memory::measure(setting, names, most)?,
+        disturbed: disturbed::measure(setting, names, most)?,
+    })
+}
+
+fn row(what: impl Into<String>, value: String, beside: impl Into<String>) -> Vec<String> {
+    vec![what.into(), value, beside.into()]
+}
+
+/// The figures in rows, for people.
+pub(super) fn rows(figures: &Load) -> Vec<Vec<String>> {
+    let mut rows: Vec<_> = figures.callers.iter().flat_map(callers::rows).collect();
+    rows.extend(figures.reads.iter().map(reads::row_of));
+    rows.extend(memory::rows(&figures.memory));
+    rows.extend(disturbed::rows(&figures.disturbed));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn keys(figures: &Value) -> String {
+        let mut keys: Vec<_> = figures.as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys.join(", ")
+    }
+
+    #[test]
+    fn the_figures_have_the_published_keys() {
+        let figures = Load {
+            callers: vec![callers::Callers::default()],
+            reads: vec![Read::default()],
+            ..Load::default()
+        };
+        let figures = serde_json::to_value(figures).unwrap();
+        assert_eq!(keys(&figures), "callers, disturbed, memory, names, nodes, reads, workers");
+        assert_eq!(
+            keys(&figures["callers"][0]),
+            "callers, commits_per_registration, cpu_us_per_registration, cpu_us_per_unregistration, names, \
+             register_longest_us, register_p50_us, register_p99_us, registrations_per_s, unregistrations_per_s, \
+             written_bytes_per_registration"
+        );
+        assert_eq!(
+            keys(&figures["reads"][0]),
+            "dashmap_get_ns, lookup_ns, names, place, threads, whereis_ns"
+        );
+        assert_eq!(
+            keys(&figures["memory"]),
+            "holder_bytes_per_name, holder_with_actor_bytes_per_name, observer_bytes_per_name"
+        );
+        assert_eq!(
+            keys(&figures["disturbed"]),
+            "death_freed_ms, death_longest_gap_ms, death_longest_wait_ms, death_registrations, ended_actors, \
+             ends_freed_ms, join_longest_gap_ms, join_longest_wait_ms, join_ms, join_registrations, lost_names"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Registrations, and unregistrations of the same names, by so many callers at once.
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::{
+    super::{
+        cluster::{Cluster, Setting},
+        orders::{Order, Usage},
+        per_second,
+        phases::{cpu_for_each, each_of_shares, progress, spawn_shares},
+    },
+    row,
+};
+use crate::measure::{quantile, rounded};
+
+/// One caller at a time would take hours to register millions of names.
+const NAMES_OF_A_CALLER: u32 = 10_000;
+
+/// The figures of one number of callers.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Callers {
+    /// Calls that each worker has under way at once.
+    callers: u32,
+    /// Names that were registered, by all workers: fewer for few callers.
+    names: u32,
+    /// Acknowledged, and known to every node.
+    registrations_per_s: f64,
+    /// Of all processes.
+    cpu_us_per_registration: f64,
+    register_p50_us: f64,
+    register_p99_us: f64,
+    register_longest_us: f64,
+    /// Commits of the leader: batches, and cuts of the log.
+    commits_per_registration: f64,
+    /// What all processes caused to be written to files, in whole pages. A server's own writes are not in it.
+    written_bytes_per_registration: Option<f64>,
+    unregistrations_per_s: f64,
+    cpu_us_per_unregistration: f64,
+}
+
+pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Callers> {
+    let names = names.min(callers.saturating_mul(setting.workers).saturating_mul(NAMES_OF_A_CALLER));
+    let mut cluster = Cluster::start(setting, names)?;
+    progress(&format!("{names} actors"));
+    spawn_shares(&mut cluster)?;
+    progress(&format!("{names} registrations, {callers} under way on each worker"));
+    let usage = |cluster: &mut Cluster<'_>| cluster.on_all::<Usage>(|_| Order::Usage);
+    let before = usage(&mut cluster)?;
+    let register = |names, start_ns| Order::RegisterEach { names, in_flight: callers, start_ns };
+    let (registering, mut took) = each_of_shares(&mut cluster, names as usize, register)?;
+    let registered = usage(&mut cluster)?;
+    progress(&format!("{names} unregistrations"));
+    let unregister = |names, start_ns| Order::UnregisterEach { names, in_flight: callers, start_ns };
+    let (unregistering, _) = each_of_shares(&mut cluster, 0, unregister)?;
+    let unregistered = usage(&mut cluster)?;
+
+    let commits = |usages: &[Usage]| usages.iter().map(|usage| usage.commits).sum::<u64>();
+    let written = |usages: &[Usage]| usages.iter().map(|usage| usage.written_bytes).sum::<Option<u64>>();
+    let commits = commits(&registered) - commits(&before);
+    let written = written(&before).zip(written(&registered)).map(|(before, after)| after - before);
+    let mut of = |share| quantile(&mut took, share).map(rounded).context("nothing was registered");
+    Ok(Callers {
+        callers,
+        names,
+        registrations_per_s: per_second(names, registering)?,
+        cpu_us_per_registration: cpu_for_each(&before, &registered, names)?,
+        register_p50_us: of(0.5)?,
+        register_p99_us: of(0.99)?,
+        register_longest_us: of(1.0)?,
+        // A batch has hundreds of registrations: one decimal would be none.
+        commits_per_registration: (share(commits, names) * 1e4).round() / 1e4,
+        written_bytes_per_registration: written.map(|written| rounded(share(written, names))),
+        unregistrations_per_s: per_second(names, unregistering)?,
+        cpu_us_per_unregistration: cpu_for_each(&registered, &unregistered, names)?,
+    })
+}
+
+#[expect(clippy::cast_precision_loss)] // a few decimals are kept
+fn share(count: u64, names: u32) -> f64 {
+    count as f64 / f64::from(names)
+}
+
+/// The figures in rows, for people.
+pub(super) fn rows(figures: &Callers) -> Vec<Vec<String>> {
+    let Callers { callers, names, .. } = figures;
+    let Callers { register_p99_us: p99, register_longest_us: longest, .. } = figures;
+    let written = figures.written_bytes_per_registration;
+    let written = written.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0} bytes written to files"));
+    vec![
+        row(
+            format!("registrations by {callers} callers on each worker"),
+            format!("{:.0} /s", figures.registrations_per_s),
+            format!("{names} names, each with an actor of its own"),
+        ),
+        row(
+            "  one of them: p50",
+            format!("{} us", figures.register_p50_us),
+            format!("p99 {p99} us, the longest {longest} us"),
+        ),
+        row("  CPU, all processes", format!("{} us", figures.cpu_us_per_registration), ""),
+        row("  commits for each", figures.commits_per_registration.to_string(), written),
+        row(
+            "  unregistrations",
+            format!("{:.0} /s", figures.unregistrations_per_s),
+            format!("{} us of CPU each", figures.cpu_us_per_unregistration),
+        ),
+    ]
+}

@@ -1,0 +1,39 @@
+//! Lookups and typed references, by one thread and by two at once, beside a bare map.
+
+use anyhow::{Context, Result};
+
+use super::{
+    super::{
+        cluster::{Cluster, Setting},
+        orders::{Order, Read},
+        phases::{each_of_shares, progress, spawn_shares},
+    },
+    row,
+};
+
+/// The most names that each worker holds here.
+const NAMES: u32 = 100_000;
+
+pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<Vec<Read>> {
+    let names = names.min(NAMES) * setting.workers;
+    let mut cluster = Cluster::start(setting, names)?;
+    progress(&format!("{names} names that are looked up"));
+    spawn_shares(&mut cluster)?;
+    let register = |names, start_ns| Order::RegisterEach { names, in_flight, start_ns };
+    each_of_shares(&mut cluster, names as usize, register)?;
+    progress("lookups by one thread and by two");
+    let share = |index: usize| cluster.nodes[index].share.clone().context("a worker has no names");
+    let (local, remote) = (share(0)?, share(1)?);
+    cluster.nodes[0].order(Order::Read { local, remote })
+}
+
+/// The figures in a row, for people.
+pub(super) fn row_of(read: &Read) -> Vec<String> {
+    let Read { place, names, threads, lookup_ns, whereis_ns, dashmap_get_ns } = read;
+    let by = if *threads == 1 { "by one thread" } else { "by two threads at once" };
+    row(
+        format!("lookup {by}, {place}, of {names}"),
+        format!("{lookup_ns} ns"),
+        format!("whereis {whereis_ns} ns, a bare DashMap {dashmap_get_ns} ns"),
+    )
+}

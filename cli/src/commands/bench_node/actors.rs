@@ -1,0 +1,182 @@
+//! Actors of this process, each for a name or a membership of its own, and what many tasks do with them at once.
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use callsign::{RactorClusterMessage, remote_message};
+use callsign_store::lock::lock;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::task::JoinSet;
+
+use super::Node;
+use crate::{
+    commands::bench::orders::{Done, Names},
+    measure::{micros, now_ns, quantile_of_sorted},
+};
+
+/// What an actor takes.
+#[derive(Debug, RactorClusterMessage)]
+pub(crate) enum Heard {
+    /// Counts.
+    Text(Vec<u8>),
+}
+remote_message!(Heard, "callsign.bench.heard/1");
+
+/// The actors of this node, and what they have heard, all together.
+#[derive(Default)]
+pub(super) struct Actors {
+    spawned: Mutex<Arc<Vec<ActorRef<Heard>>>>,
+    heard: Arc<Ears>,
+}
+
+#[derive(Default)]
+pub(super) struct Ears {
+    pub(super) count: AtomicU32,
+    pub(super) last_ns: AtomicU64,
+}
+
+impl Actors {
+    /// Those that were spawned last.
+    pub(super) fn spawned(&self) -> Arc<Vec<ActorRef<Heard>>> {
+        lock(&self.spawned).clone()
+    }
+
+    pub(super) fn heard(&self) -> &Ears {
+        &self.heard
+    }
+}
+
+struct Listener(Arc<Ears>);
+
+impl Actor for Listener {
+    type Msg = Heard;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Heard>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Heard>,
+        Heard::Text(_): Heard,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        self.0.last_ns.fetch_max(now_ns(), Ordering::SeqCst);
+        self.0.count.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Spawns so many actors. Those of before go on, and are known by their names only.
+pub(super) async fn spawn(node: &Node, actors: u32) -> Result<()> {
+    let mut spawned = Vec::with_capacity(actors as usize);
+    for _ in 0..actors {
+        spawned.push(Actor::spawn(None, Listener(node.actors.heard.clone()), ()).await?.0);
+    }
+    *lock(&node.actors.spawned) = Arc::new(spawned);
+    Ok(())
+}
+
+/// Registers a name for each actor that was spawned.
+pub(super) async fn register(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Done> {
+    let (registry, actors) = (node.registry.clone(), node.actors.spawned());
+    let register = move |number: u32| {
+        let (registry, name) = (registry.clone(), names.name(names.from + number));
+        let actor = actors.get(number as usize).cloned();
+        async move { Ok(_ = registry.register(&name, &actor.context("a name has no actor")?).await?) }
+    };
+    timed(0..node.actors.spawned().len().try_into()?, in_flight, start_ns, register).await
+}
+
+/// Unregisters names.
+pub(super) async fn unregister(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Done> {
+    let (registry, all) = (node.registry.clone(), names.from..names.to);
+    let unregister = move |number| {
+        let (registry, name) = (registry.clone(), names.name(number));
+        async move { Ok(_ = registry.unregister(&name).await?) }
+    };
+    timed(all, in_flight, start_ns, unregister).await
+}
+
+/// Ends all actors that were spawned last. Returns the moment before the first.
+pub(super) fn end(node: &Node) -> u64 {
+    let actors = std::mem::take(&mut *lock(&node.actors.spawned));
+    let begin = now_ns();
+    actors.iter().for_each(|actor| actor.stop(None));
+    begin
+}
+
+/// As [`each`], and says how long each took. Fails if one failed.
+pub(super) async fn timed<A>(
+    numbers: Range<u32>,
+    tasks: u32,
+    start_ns: u64,
+    act: impl Fn(u32) -> A + Clone + Send + 'static,
+) -> Result<Done>
+where
+    A: Future<Output = Result<()>> + Send,
+{
+    // In one piece, so that it leaves no holes where names are: their memory is measured.
+    let took: Arc<[AtomicU64]> = numbers.clone().map(|_| AtomicU64::new(0)).collect();
+    let failed = Arc::new(Mutex::new(None));
+    let (first, samples, failures) = (numbers.start, took.clone(), failed.clone());
+    let act = move |number: u32| {
+        let (act, samples, failures) = (act.clone(), samples.clone(), failures.clone());
+        async move {
+            let begin = now_ns();
+            if let Err(error) = act(number).await {
+                lock(&failures).get_or_insert(error);
+            }
+            samples[(number - first) as usize].store(now_ns() - begin, Ordering::Relaxed);
+        }
+    };
+    each(numbers, tasks, start_ns, act).await;
+    let done_ns = now_ns();
+    if let Some(error) = lock(&failed).take() {
+        return Err(error);
+    }
+    let mut sorted: Vec<f64> = took.iter().map(|took| micros(took.load(Ordering::Relaxed))).collect();
+    sorted.sort_by(f64::total_cmp);
+    let quantiles = (0..=Done::PARTS)
+        .filter_map(|part| quantile_of_sorted(&sorted, f64::from(part) / f64::from(Done::PARTS)));
+    Ok(Done { done_ns, took_us: quantiles.collect() })
+}
+
+/// Does something for each number, by so many tasks at once, from a moment on. A task takes the next number when it has done the last.
+pub(super) async fn each<T, A>(
+    numbers: Range<u32>,
+    tasks: u32,
+    start_ns: u64,
+    act: impl Fn(u32) -> A + Clone + Send + 'static,
+) -> Vec<T>
+where
+    T: Send + 'static,
+    A: Future<Output = T> + Send,
+{
+    let next = Arc::new(AtomicU32::new(numbers.start));
+    tokio::time::sleep(Duration::from_nanos(start_ns.saturating_sub(now_ns()))).await;
+    let mut running = JoinSet::new();
+    for _ in 0..tasks {
+        let (act, next) = (act.clone(), next.clone());
+        running.spawn(async move {
+            let mut done = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= numbers.end {
+                    return done;
+                }
+                done.push(act(number).await);
+            }
+        });
+    }
+    running.join_all().await.into_iter().flatten().collect()
+}
