@@ -17,7 +17,7 @@ pub(crate) struct Load {
     /// All nodes, and how many of them register names.
     nodes: u32,
     workers: u32,
-    callers: Vec<callers::Callers>,
+    callers: Vec<callers::Asked>,
     reads: Vec<Read>,
     memory: memory::Memory,
     disturbed: disturbed::Disturbed,
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn the_figures_have_the_published_keys() {
         let figures = Load {
-            callers: vec![callers::Callers::default()],
+            callers: vec![callers::Asked::default()],
             reads: vec![Read::default()],
             ..Load::default()
         };

@@ -19,7 +19,7 @@ const NAMES_OF_A_CALLER: u32 = 10_000;
 
 /// The figures of one number of callers.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Callers {
+pub(crate) struct Asked {
     /// Calls that each worker has under way at once.
     callers: u32,
     /// Names that were registered, by all workers: fewer for few callers.
@@ -39,7 +39,7 @@ pub(crate) struct Callers {
     cpu_us_per_unregistration: f64,
 }
 
-pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Callers> {
+pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Asked> {
     let names = names.min(callers.saturating_mul(setting.workers).saturating_mul(NAMES_OF_A_CALLER));
     let mut cluster = Cluster::start(setting, names)?;
     progress(&format!("{names} actors"));
@@ -60,7 +60,7 @@ pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Cal
     let commits = commits(&registered) - commits(&before);
     let written = written(&before).zip(written(&registered)).map(|(before, after)| after - before);
     let mut of = |share| quantile(&mut took, share).map(rounded).context("nothing was registered");
-    Ok(Callers {
+    Ok(Asked {
         callers,
         names,
         registrations_per_s: per_second(names, registering)?,
@@ -82,9 +82,9 @@ fn share(count: u64, names: u32) -> f64 {
 }
 
 /// The figures in rows, for people.
-pub(super) fn rows(figures: &Callers) -> Vec<Vec<String>> {
-    let Callers { callers, names, .. } = figures;
-    let Callers { register_p99_us: p99, register_longest_us: longest, .. } = figures;
+pub(super) fn rows(figures: &Asked) -> Vec<Vec<String>> {
+    let Asked { callers, names, .. } = figures;
+    let Asked { register_p99_us: p99, register_longest_us: longest, .. } = figures;
     let written = figures.written_bytes_per_registration;
     let written = written.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0} bytes written to files"));
     vec![

@@ -15,6 +15,7 @@ use super::{
 
 /// The figures, of a cluster in which one node that does not lead holds all names.
 #[derive(Debug, Default, Serialize)]
+#[expect(clippy::struct_field_names)] // they are keys of the JSON
 pub(crate) struct Memory {
     /// Of a node that neither holds names nor leads.
     observer_bytes_per_name: f64,
