@@ -102,7 +102,7 @@ impl CounterFn for Sent {
 
 /// What is counted of a metric: `None`, if nothing is.
 fn sent(key: &Name) -> Option<String> {
-    let label = |name: &str| key.labels().find(|label| label.key() == name).map(|label| label.value());
+    let label = |name: &str| key.labels().find(|label| label.key() == name).map(metrics::Label::value);
     label("direction").filter(|direction| *direction == "sent")?;
     match key.name() {
         "callsign_registry_messages_total" => Some(format!("messages: {}", label("kind")?)),

@@ -33,11 +33,11 @@ remote_message!(Heard, "callsign.bench.heard/1");
 #[derive(Default)]
 pub(super) struct Actors {
     spawned: Mutex<Arc<Vec<ActorRef<Heard>>>>,
-    heard: Arc<Ears>,
+    heard: Arc<Tally>,
 }
 
 #[derive(Default)]
-pub(super) struct Ears {
+pub(super) struct Tally {
     pub(super) count: AtomicU32,
     pub(super) last_ns: AtomicU64,
 }
@@ -48,12 +48,12 @@ impl Actors {
         lock(&self.spawned).clone()
     }
 
-    pub(super) fn heard(&self) -> &Ears {
+    pub(super) fn heard(&self) -> &Tally {
         &self.heard
     }
 }
 
-struct Listener(Arc<Ears>);
+struct Listener(Arc<Tally>);
 
 impl Actor for Listener {
     type Msg = Heard;
