@@ -1,6 +1,8 @@
 //! What a node knows of a registry, for people and programs.
 
-use callsign_elector::settings::InForce;
+use std::sync::Arc;
+
+use callsign_elector::{elector::View, record::MemberRow, settings::InForce};
 use callsign_store::{
     ids::{Epoch, NodeName, Position},
     supervision::NodeFailure,
@@ -75,8 +77,8 @@ pub struct Status {
     pub claims: usize,
     /// What holds for the elections of the registry, as this node last read.
     pub settings: InForce,
-    /// The members.
-    pub members: Vec<MemberInfo>,
+    /// The members. Looks at a registry share them until one of them changes.
+    pub members: Arc<[MemberInfo]>,
     /// How the node has failed, if it has: then it serves nothing any more, and the rest is what was known before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<NodeFailure>,
@@ -107,12 +109,13 @@ impl Status {
             position: Position(0),
             claims: 0,
             settings: InForce::default(),
-            members: Vec::new(),
+            members: Arc::default(),
             failed: None,
         }
     }
 
-    pub(crate) fn of<T: Table>(member: &Member<T>) -> Self {
+    /// `rows` has the members as they were when a member was last looked at.
+    pub(crate) fn of<T: Table>(member: &Member<T>, rows: &mut Rows) -> Self {
         let (view, me) = (member.view(), member.me());
         let serving = member.leader().map(|(_, node)| node);
         let elected = view.term.leader.as_ref().map(|leader| &leader.node);
@@ -120,17 +123,6 @@ impl Status {
             node: node.clone(),
             epoch: view.term.epoch,
             serving: serving == Some(node),
-        });
-        let members = view.members.iter().map(|(node, row)| MemberInfo {
-            node: node.clone(),
-            address: row.address.clone(),
-            admin: row.admin.clone(),
-            synced: row.synced,
-            session_open: view.sessions.is_open(&row.session),
-            leads: elected == Some(node),
-            draining: row.draining,
-            may_lead: row.priority != 0,
-            linked: node == me || member.is_linked(node),
         });
         Self {
             node: me.clone(),
@@ -141,9 +133,42 @@ impl Status {
             position: member.replica().position(),
             claims: member.claims(),
             settings: view.settings,
-            members: members.collect(),
+            members: rows.of(member),
             leader,
             failed: None,
         }
+    }
+}
+
+/// The rows of a registry's members, kept until one of them changes: a busy member is looked at far more often.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// What they were made of: the same allocations have the same in them.
+    made_of: Option<(Arc<View>, Arc<[NodeName]>)>,
+    rows: Arc<[MemberInfo]>,
+}
+
+impl Rows {
+    fn of<T: Table>(&mut self, member: &Member<T>) -> Arc<[MemberInfo]> {
+        let (view, linked) = (member.view(), member.linked());
+        let is_same =
+            |(of, with): &(Arc<View>, Arc<[NodeName]>)| Arc::ptr_eq(of, view) && Arc::ptr_eq(with, linked);
+        if !self.made_of.as_ref().is_some_and(is_same) {
+            self.made_of = Some((view.clone(), linked.clone()));
+            let elected = view.term.leader.as_ref().map(|leader| &leader.node);
+            let row = |(node, row): (&NodeName, &MemberRow)| MemberInfo {
+                node: node.clone(),
+                address: row.address.clone(),
+                admin: row.admin.clone(),
+                synced: row.synced,
+                session_open: view.sessions.is_open(&row.session),
+                leads: elected == Some(node),
+                draining: row.draining,
+                may_lead: row.priority != 0,
+                linked: node == member.me() || linked.contains(node),
+            };
+            self.rows = view.members.iter().map(row).collect();
+        }
+        self.rows.clone()
     }
 }

@@ -151,7 +151,7 @@ impl Follower {
                 BTreeMap::new(),
             );
             let incarnation = world.process(leads).expect("it was started").incarnation;
-            it.step(Input::View(Arc::new(formed.view().clone())));
+            it.step(Input::View(formed.view().clone()));
             it.step(Input::LinkUp {
                 node: it.leader.clone(),
                 incarnation,

@@ -122,8 +122,8 @@ pub struct Member<T> {
     view: Arc<View>,
     links: BTreeMap<NodeName, Linked>,
     permitted: Permitted,
-    /// Members that are linked, without this one.
-    linked: Vec<NodeName>,
+    /// Members that are linked, without this one. Made anew when the view or a link changes, and only then.
+    linked: Arc<[NodeName]>,
     /// The leader that this member had contact with last, and its epoch. It has opened that epoch.
     following: Option<(Epoch, NodeName)>,
     ahead: Ahead,
@@ -160,7 +160,7 @@ impl<T: Table> Member<T> {
             view: Arc::new(nothing_known()),
             links: BTreeMap::new(),
             permitted: Permitted::new(config.me.clone()),
-            linked: Vec::new(),
+            linked: Arc::default(),
             following: None,
             ahead: Ahead::default(),
             catchup: CatchUp::new(splitmix(config.seed ^ SNAPSHOTS)),
@@ -189,14 +189,20 @@ impl<T: Table> Member<T> {
         &self.replica
     }
 
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &Arc<View> {
         &self.view
+    }
+
+    /// The members that are linked, without this one. While neither the view nor a link changes, this is the same allocation.
+    pub fn linked(&self) -> &Arc<[NodeName]> {
+        &self.linked
     }
 
     pub fn me(&self) -> &NodeName {
         &self.config.me
     }
 
+    #[cfg(feature = "cores")]
     pub fn is_linked(&self, node: &NodeName) -> bool {
         self.links.contains_key(node)
     }
@@ -772,7 +778,7 @@ impl<T: Table> Member<T> {
         };
         let synced = self.linked.iter().filter(is_synced).cloned().collect();
         let epoch = self.following.as_ref().map(|(epoch, _)| *epoch).unwrap_or_default();
-        let others = self.linked.clone();
+        let others = self.linked.to_vec();
         Sources { leader, is_taking_over: self.handoff.is_some(), synced, others, epoch }
     }
 

@@ -27,7 +27,7 @@ use crate::{
         registry::{RegistryCore, RegistryEffect, Told},
     },
     driver::{metrics::OfRegistry, shared::SharedTable},
-    status::Status,
+    status::{Rows, Status},
 };
 
 mod callers;
@@ -106,6 +106,8 @@ struct Driver {
     /// Hears of the ends of actors that hold names or ask for them.
     watches: Watches,
     channel: String,
+    /// The members as they were last published.
+    rows: Rows,
     /// How many were up when it was last counted.
     links: usize,
     wake: watch::Sender<Time>,
@@ -171,6 +173,7 @@ impl Actor for MemberActor {
             watches,
             endpoint: parts.endpoint,
             channel: parts.channel,
+            rows: Rows::default(),
             links: 0,
             wake,
             effects: Vec::new(),
@@ -279,7 +282,7 @@ impl Driver {
         if std::mem::replace(&mut self.links, self.core.member().links()) != self.links {
             self.metrics.links(self.links);
         }
-        let status = Status::of(self.core.member());
+        let status = Status::of(self.core.member(), &mut self.rows);
         self.shared.set_synced(status.synced);
         let term = &self.core.member().view().term;
         if **self.shared.term.load() != *term {

@@ -6,9 +6,11 @@
 //!
 //! A gauge is of this process. Several nodes of one registry in one process, as in tests, write the same ones.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ::metrics::{SharedString, Unit, counter, gauge, histogram};
+use ::metrics::{
+    Key as Name, Label, Level, Metadata, SharedString, Unit, counter, gauge, histogram, with_recorder,
+};
 use callsign_elector::elector::ElectorEvent;
 use callsign_store::{
     CommitOutcome, Key, Transaction, Write,
@@ -78,7 +80,7 @@ pub fn describe() {
 }
 
 /// What happened how often since it was last told; so that a member that is busy tells once for each wake-up.
-type Tally = BTreeMap<(Counted, &'static str, &'static str), u64>;
+type Tally = BTreeMap<(Counted, &'static str, &'static str), Count>;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Counted {
@@ -89,10 +91,46 @@ enum Counted {
     Link,
 }
 
+impl Counted {
+    /// The counter, and what its labels are called, besides the registry.
+    fn names(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Call => ("callsign_registry_calls_total", &["call", "outcome"]),
+            Self::Message => ("callsign_registry_messages_total", &["direction", "kind"]),
+            Self::Bytes => ("callsign_registry_message_bytes_total", &["direction"]),
+            Self::Event => ("callsign_registry_events_total", &["event"]),
+            Self::Link => ("callsign_registry_link_events_total", &["event"]),
+        }
+    }
+}
+
+/// How often something happened that was not told yet, and how it is called for the recorder: names with labels are made once.
+struct Count {
+    name: Name,
+    by: u64,
+}
+
+/// What the macros of `metrics` say of where they are used.
+static HERE: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+
+/// What [`OfRegistry::status`] sets, in its order.
+const GAUGES: [&str; 7] = [
+    "callsign_registry_log_position",
+    "callsign_registry_names",
+    "callsign_registry_claims",
+    "callsign_registry_members",
+    "callsign_registry_leader",
+    "callsign_registry_synced",
+    "callsign_registry_epoch",
+];
+
 /// A member's.
 pub(crate) struct OfRegistry {
     registry: SharedString,
     tally: Tally,
+    gauges: [Name; GAUGES.len()],
+    batch_bytes: Name,
+    batch_operations: Name,
     /// The handoff that this node was asked for, and since when.
     handoff_since: Option<(Epoch, Instant)>,
 }
@@ -110,7 +148,16 @@ pub(crate) struct OfCommit {
 
 impl OfRegistry {
     pub(crate) fn new(registry: &str) -> Self {
-        Self { registry: SharedString::from(registry.to_owned()), tally: Tally::new(), handoff_since: None }
+        let registry = SharedString::from(Arc::from(registry));
+        let name = |name| Name::from_parts(name, vec![Label::new("registry", registry.clone())]);
+        Self {
+            tally: Tally::new(),
+            gauges: GAUGES.map(name),
+            batch_bytes: name("callsign_registry_batch_bytes"),
+            batch_operations: name("callsign_registry_batch_operations"),
+            registry,
+            handoff_since: None,
+        }
     }
 
     pub(crate) fn elector(&self, event: &ElectorEvent) {
@@ -139,7 +186,17 @@ impl OfRegistry {
     }
 
     fn count(&mut self, what: Counted, first: &'static str, second: &'static str, by: u64) {
-        *self.tally.entry((what, first, second)).or_default() += by;
+        let count = self.tally.entry((what, first, second)).or_insert_with(|| {
+            let (name, words) = what.names();
+            let of =
+                words.iter().zip([first, second]).map(|(word, value)| Label::from_static_parts(word, value));
+            let registry = Label::new("registry", self.registry.clone());
+            Count {
+                name: Name::from_parts(name, [registry].into_iter().chain(of).collect::<Vec<_>>()),
+                by: 0,
+            }
+        });
+        count.by += by;
     }
 
     pub(crate) fn answered(&mut self, answer: &Answer) {
@@ -232,11 +289,10 @@ impl OfRegistry {
             });
             #[allow(clippy::cast_precision_loss)] // far below 2^52
             let measure = |number: usize| number as f64;
-            histogram!("callsign_registry_batch_bytes", "registry" => self.registry.clone())
-                .record(measure(bytes.max().unwrap_or_default()));
+            let record = |name, value| with_recorder(|to| to.register_histogram(name, &HERE).record(value));
+            record(&self.batch_bytes, measure(bytes.max().unwrap_or_default()));
             if let Some(operations) = operations {
-                histogram!("callsign_registry_batch_operations", "registry" => self.registry.clone())
-                    .record(measure(operations));
+                record(&self.batch_operations, measure(operations));
             }
         }
         OfCommit { registry: self.registry.clone(), what, begun: Instant::now() }
@@ -244,18 +300,22 @@ impl OfRegistry {
 
     /// What the node knows is another than before.
     pub(crate) fn status(&self, status: &Status, names: usize) {
-        let set = |name: &'static str, value: f64| {
-            gauge!(name, "registry" => self.registry.clone()).set(value);
-        };
         #[allow(clippy::cast_precision_loss)] // above 2^53 it is shown rounded
         let number = |number: u64| number as f64;
-        set("callsign_registry_log_position", number(status.position.0));
-        set("callsign_registry_names", number(names as u64));
-        set("callsign_registry_claims", number(status.claims as u64));
-        set("callsign_registry_members", number(status.members.len() as u64));
-        set("callsign_registry_leader", f64::from(u8::from(status.leads)));
-        set("callsign_registry_synced", f64::from(u8::from(status.synced)));
-        set("callsign_registry_epoch", number(status.epoch.0));
+        let values: [f64; GAUGES.len()] = [
+            number(status.position.0),
+            number(names as u64),
+            number(status.claims as u64),
+            number(status.members.len() as u64),
+            f64::from(u8::from(status.leads)),
+            f64::from(u8::from(status.synced)),
+            number(status.epoch.0),
+        ];
+        with_recorder(|to| {
+            for (name, value) in self.gauges.iter().zip(values) {
+                to.register_gauge(name, &HERE).set(value);
+            }
+        });
     }
 
     pub(crate) fn links(&self, links: usize) {
@@ -265,30 +325,11 @@ impl OfRegistry {
 
     /// Tells what was tallied.
     pub(crate) fn tell(&mut self) {
-        for ((what, first, second), by) in std::mem::take(&mut self.tally) {
-            let registry = self.registry.clone();
-            match what {
-                Counted::Call => {
-                    counter!("callsign_registry_calls_total",
-                        "registry" => registry, "call" => first, "outcome" => second)
-                }
-                Counted::Message => {
-                    counter!("callsign_registry_messages_total",
-                        "registry" => registry, "direction" => first, "kind" => second)
-                }
-                Counted::Bytes => {
-                    counter!("callsign_registry_message_bytes_total",
-                        "registry" => registry, "direction" => first)
-                }
-                Counted::Event => {
-                    counter!("callsign_registry_events_total", "registry" => registry, "event" => first)
-                }
-                Counted::Link => {
-                    counter!("callsign_registry_link_events_total", "registry" => registry, "event" => first)
-                }
+        with_recorder(|to| {
+            for count in self.tally.values_mut().filter(|count| count.by > 0) {
+                to.register_counter(&count.name, &HERE).increment(std::mem::take(&mut count.by));
             }
-            .increment(by);
-        }
+        });
     }
 
     /// The member has ended.

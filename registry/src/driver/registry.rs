@@ -294,7 +294,7 @@ impl Registry {
 
     /// The members, as this node last read them.
     pub fn members(&self) -> Vec<MemberInfo> {
-        self.status().members
+        self.status().members.to_vec()
     }
 
     /// Who leads, as this node last read.

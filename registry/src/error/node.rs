@@ -194,9 +194,9 @@ mod tests {
             may_lead,
             linked: true,
         };
-        status.members = vec![member(false), member(false)];
+        status.members = [member(false), member(false)].into();
         assert_eq!(says(&status, true), NotReady::NobodyMayLead { waited });
-        status.members[1].may_lead = true;
+        status.members = [member(false), member(true)].into();
         assert_eq!(says(&status, true), NotReady::NotSynced { waited });
         status.synced = true;
         assert_eq!(says(&status, true), NotReady::NoLeader { elected: None, waited });

@@ -1,5 +1,7 @@
 //! What a node tells of itself and of the others, and when.
 
+use std::sync::Arc;
+
 use callsign_store::{
     ids::{Epoch, NodeName, Position},
     supervision::NodeFailure,
@@ -99,6 +101,13 @@ async fn each_node_tells_who_leads_who_is_linked_and_who_drains() {
     }
     until("both are as far", || a.status().position == b.status().position).await;
     assert!(a.status().position > Position(0));
+
+    // A batch is no reason to tell the members anew.
+    let before = b.status();
+    let _held_as_well = a.register("z", &counter().await).await.unwrap();
+    until("b has it", || b.status().position > before.position).await;
+    assert!(Arc::ptr_eq(&b.status().members, &before.members));
+    drop(before);
 
     // Without its link b takes the seat, which a can see in the store.
     cluster.network.cut(Cluster::address("a"), Cluster::address("b"));

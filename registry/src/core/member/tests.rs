@@ -276,7 +276,7 @@ fn whoever_the_store_names_is_followed_and_nobody_else_is() {
     // The same view says nothing new.
     assert_eq!(events(&one.shown()), []);
     assert_eq!(one.member.leader(), Some((Epoch(5), &node("l"))));
-    assert_eq!(one.member.linked, [node("l"), node("o")]);
+    assert_eq!(one.member.linked[..], [node("l"), node("o")]);
     // Its link is down, and it comes again.
     let effects = one.unlinks("l", 2);
     assert_eq!((effects, one.member.links()), (vec![], 2), "of another incarnation");
