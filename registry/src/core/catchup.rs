@@ -3,11 +3,17 @@
 //! From the leader's memory if it is linked; from the store's log if it is silent, does not have it, or is this
 //! member itself before its epoch is open; as a snapshot if the log no longer goes back so far, or there is no base.
 //! One request at a time. A source that does not answer is given up, and another one is asked.
+//!
+//! Donors of snapshots are asked in an order of this member's own, so that those that join together ask different ones. The leader
+//! comes last, as it has the most to do; one that gave nothing comes after all that failed less often.
 
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use callsign_elector::{
@@ -28,6 +34,7 @@ use crate::core::{
     log::{Batch, CorruptBatch, Op},
     message::{Chunk, Message},
     replica::{Applied, Replica, Staged},
+    rows::digest,
     table::Table,
 };
 
@@ -37,7 +44,7 @@ const SOURCE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How far behind for how long before something is asked for without a gap being proven: batches are on the way.
 const LAG_ALLOWED: Duration = Duration::from_millis(150);
 
-/// How long to wait when there is nobody to ask.
+/// How long to wait when there is nobody to ask, unless somebody comes.
 const NOBODY: Duration = Duration::from_millis(100);
 
 /// How long to wait when what is lacking cannot be read: it takes an operator, so this only must not cost much.
@@ -59,6 +66,13 @@ pub(crate) struct Sources {
     pub(crate) others: Vec<NodeName>,
     /// The epoch of the term.
     pub(crate) epoch: Epoch,
+}
+
+impl Sources {
+    /// Those that have a base to give.
+    fn donors(&self) -> impl Iterator<Item = &NodeName> {
+        self.synced.iter().chain(&self.leader)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,8 +97,12 @@ pub(crate) struct CatchUp {
     too_far: bool,
     /// The number of the last snapshot. Drawn: a former incarnation of this node asked under others.
     last_snapshot: u64,
-    /// Counts the donors that failed, so that the next is tried.
-    turn: usize,
+    /// In which order it asks donors.
+    spread: u64,
+    /// How often each donor gave nothing, so that the next is tried.
+    failed: BTreeMap<NodeName, u32>,
+    /// The leader and the synced members that there were when a snapshot was last wanted. Any other is asked at once.
+    known: BTreeSet<NodeName>,
     /// In which lineage the log begins for who has no base: with a batch that resets, unless it is the first one.
     begin: LineageNumber,
     /// What was read of the log that does not follow what was applied.
@@ -111,7 +129,9 @@ impl CatchUp {
             prefer_log: false,
             too_far: false,
             last_snapshot: seed,
-            turn: 0,
+            spread: seed,
+            failed: BTreeMap::new(),
+            known: BTreeSet::new(),
             not_before: Time::ZERO,
         }
     }
@@ -155,6 +175,8 @@ impl CatchUp {
             self.asked = Asked::Nothing;
             self.prefer_log = false;
             self.too_far = false;
+            self.failed.clear();
+            self.known.clear();
             return;
         }
         let waiting_since = match &self.asked {
@@ -170,10 +192,10 @@ impl CatchUp {
             }
             self.give_up();
         }
-        if now < self.not_before {
+        let needs_snapshot = !replica.is_based() || self.too_far || planted!("replica-goes-back");
+        if now < self.not_before && !(needs_snapshot && self.has_new_donor(sources)) {
             return;
         }
-        let needs_snapshot = !replica.is_based() || self.too_far || planted!("replica-goes-back");
         let certain = needs_snapshot
             || sources.is_taking_over
             || sources.leader.is_none()
@@ -182,18 +204,13 @@ impl CatchUp {
             return;
         }
         if needs_snapshot {
-            let mut donors: Vec<&NodeName> = sources.leader.iter().chain(&sources.synced).collect();
-            if donors.is_empty() && self.too_far {
-                // Not to wait for ever for who may never be synced: a member that was elected meanwhile, say.
-                donors.extend(&sources.others);
-            }
-            if donors.is_empty() {
+            self.known = sources.donors().cloned().collect();
+            let Some(from) = self.next_donor(sources).cloned() else {
                 // Nobody has a base to give. The log may still go back to its beginning.
                 self.ask_log(turn, replica);
                 self.not_before = now + NOBODY;
                 return;
-            }
-            let from = donors[self.turn % donors.len()].clone();
+            };
             self.last_snapshot = splitmix(self.last_snapshot);
             let id = self.last_snapshot;
             turn.effects.push(Effect::send(from.clone(), Message::SnapshotWanted { id }));
@@ -210,6 +227,23 @@ impl CatchUp {
         }
     }
 
+    /// Whether somebody could be asked for a snapshot who could not be when one was last wanted.
+    fn has_new_donor(&self, sources: &Sources) -> bool {
+        sources.donors().any(|donor| !self.known.contains(donor))
+    }
+
+    /// The next one to be asked for a snapshot.
+    fn next_donor<'a>(&self, sources: &'a Sources) -> Option<&'a NodeName> {
+        let failures = |donor: &NodeName| self.failed.get(donor).copied().unwrap_or_default();
+        let place = |donor: &NodeName| {
+            let rank = splitmix(self.spread ^ digest(donor.as_str(), Position(0)));
+            (failures(donor), sources.leader.as_ref() == Some(donor), rank)
+        };
+        // Not to wait for ever for who may never be synced: a member that was elected meanwhile, say.
+        let others = sources.others.iter().filter(|_| self.too_far && sources.donors().next().is_none());
+        sources.donors().chain(others).min_by_key(|donor| place(donor))
+    }
+
     fn ask_log<T: Table>(&mut self, mut turn: Turn<'_>, replica: &Replica<T>) {
         let keys = turn.keys;
         let begin = Position(self.begin.after(0));
@@ -223,9 +257,13 @@ impl CatchUp {
     fn give_up(&mut self) {
         match std::mem::replace(&mut self.asked, Asked::Nothing) {
             Asked::Leader { .. } => self.prefer_log = true,
-            Asked::Snapshot { .. } => self.turn += usize::from(!planted!("donors-take-no-turns")),
+            Asked::Snapshot { from, .. } => self.count_failure(from),
             Asked::Log { .. } | Asked::Nothing => {}
         }
+    }
+
+    fn count_failure(&mut self, donor: NodeName) {
+        *self.failed.entry(donor).or_default() += u32::from(!planted!("donors-take-no-turns"));
     }
 
     /// The replica is the leader's own from here on: what was asked for is not wanted any more. If the log had more than the replica
@@ -423,7 +461,7 @@ impl CatchUp {
         if is_of_ours && replica.install(complete, epoch, end) {
             self.too_far = false;
         } else {
-            self.turn += 1;
+            self.count_failure(from.clone());
             self.not_before = now + NOBODY;
         }
         Ok(())

@@ -107,7 +107,10 @@ fn a_donor_that_is_silent_is_followed_by_the_next_and_one_that_refuses_too() {
         }
         asked.push(donor.to_string());
     }
-    assert_eq!(asked, ["a", "b", "c", "a", "b", "c"]);
+    assert_eq!(asked[..3], asked[3..]);
+    assert_eq!(asked[2], "a", "the leader is the last one");
+    asked[..2].sort();
+    assert_eq!(asked[..2], ["b", "c"]);
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn only_the_next_chunk_of_the_snapshot_that_was_asked_for_counts() {
     let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
     joiner.chunk(&donor, id, 0, None);
     let last = Some((Epoch(1), END));
-    for (from, id, index) in [(&node("b"), id, 1), (&donor, id + 1, 1), (&donor, id, 0), (&donor, id, 2)] {
+    for (from, id, index) in [(&node("a"), id, 1), (&donor, id + 1, 1), (&donor, id, 0), (&donor, id, 2)] {
         joiner.effects.clear();
         joiner.chunk(from, id, index, last);
         assert!(!joiner.replica.is_based() && joiner.effects.is_empty(), "chunk {index} of {id} from {from}");

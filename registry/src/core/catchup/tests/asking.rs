@@ -352,17 +352,18 @@ fn a_leader_takes_nothing_that_was_asked_for_before() {
 fn a_donor_that_is_lost_is_followed_by_the_next_and_one_that_has_nothing_after_a_moment() {
     let mut joiner = Joiner::new("a", &["b"]);
     let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
-    joiner.catchup.on_refused(joiner.now, &node("b"), id);
+    assert_eq!(donor, node("b"));
+    joiner.catchup.on_refused(joiner.now, &node("a"), id);
     joiner.catchup.on_refused(joiner.now, &donor, id + 1);
-    joiner.catchup.lost(&node("b"), Some(&node("a")));
+    joiner.catchup.lost(&node("a"), Some(&node("a")));
     assert_eq!(joiner.asks(0), [""; 0], "that was another");
     joiner.catchup.lost(&donor, None);
     let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
-    assert_eq!(donor, node("b"));
+    assert_eq!(donor, node("a"));
     joiner.catchup.on_refused(joiner.now, &donor, id);
     assert_eq!(joiner.asks(99), [""; 0]);
     let (donor, id) = joiner.asks_after(MILLIS(1)).unwrap();
-    assert_eq!(donor, node("a"));
+    assert_eq!(donor, node("b"));
     // Each chunk is asked for, and one that cannot be read ends it.
     joiner.effects.clear();
     joiner.chunk(&donor, id, 0, None);
@@ -373,5 +374,83 @@ fn a_donor_that_is_lost_is_followed_by_the_next_and_one_that_has_nothing_after_a
     let Joiner { catchup, replica, now, effects, .. } = &mut joiner;
     assert!(catchup.on_chunk(*now, replica, &donor, chunk, effects).is_err() && effects.is_empty());
     assert_eq!(joiner.asks(99), [""; 0]);
-    assert_eq!(joiner.asks(1), ["b for all"]);
+    assert_eq!(joiner.asks(1), ["a for all"]);
+}
+
+#[test]
+fn those_that_join_together_ask_different_donors_and_none_of_them_the_leader() {
+    let donors = ["b", "c", "d"];
+    let mut asked = [0; 3];
+    for seed in 0..60 {
+        let mut joiner = Joiner::new("a", &donors);
+        joiner.catchup = CatchUp::new(seed);
+        joiner.catchup.want(joiner.now, Position(90));
+        let (donor, _) = joiner.asks_after(MILLIS(0)).unwrap();
+        asked[donors.iter().position(|it| *it == donor.as_str()).expect("it is not the leader")] += 1;
+    }
+    assert!(asked.iter().all(|count| *count > 10), "{asked:?}");
+}
+
+#[test]
+fn one_that_gave_nothing_comes_after_all_that_failed_less_often_until_nothing_is_lacking() {
+    let mut joiner = Joiner::new("a", &["b"]);
+    let (donor, id) = joiner.asks_after(MILLIS(0)).unwrap();
+    assert_eq!(donor, node("b"));
+    joiner.catchup.on_refused(joiner.now, &donor, id);
+    assert_eq!(joiner.asks(100), ["a for all"], "the leader has refused nothing");
+    // One that was not there before is the next, and the first one again only after both.
+    joiner.sources.synced.push(node("c"));
+    assert_eq!(joiner.asks(1000), ["c for all"]);
+    joiner.catchup.lost(&node("c"), None);
+    assert_eq!(joiner.asks(0).len(), 1);
+    assert_eq!(joiner.catchup.failed, [("a", 1), ("b", 1), ("c", 1)].map(|(name, n)| (node(name), n)).into());
+    joiner.replica.base_on_nothing();
+    joiner.replica.skip_to(END);
+    assert_eq!(joiner.asks(1000), [""; 0]);
+    assert!(joiner.catchup.failed.is_empty() && joiner.catchup.known.is_empty());
+}
+
+#[test]
+fn nobody_waits_to_ask_a_donor_that_comes_where_there_was_none() {
+    for of_leader in [true, false] {
+        let mut joiner = Joiner::new("a", &[]);
+        joiner.sources.leader = None;
+        let read = joiner.does_after(MILLIS(0));
+        let log = log_of(&joiner, &[batch(2, vec![]), batch(3, vec![])], Some(2));
+        joiner.reads_some(&read, &log, 9).unwrap();
+        assert_eq!(joiner.asks(1), [""; 0], "nobody came");
+        // One that may have no base is no reason.
+        joiner.sources.others = vec![node("c")];
+        assert_eq!(joiner.asks(1), [""; 0]);
+        let comes = node(if of_leader { "a" } else { "b" });
+        if of_leader {
+            joiner.sources.leader = Some(comes.clone());
+        } else {
+            joiner.sources.synced.push(comes.clone());
+        }
+        let (donor, id) = joiner.asks_after(MILLIS(1)).expect("it is asked at once");
+        assert_eq!(donor, comes);
+        // If it refuses, it is not asked again at once, also if it was away for a moment.
+        joiner.catchup.on_refused(joiner.now, &donor, id);
+        assert_eq!(joiner.asks(50), [""; 0]);
+        let sources = std::mem::take(&mut joiner.sources);
+        assert_eq!(joiner.asks(1), [""; 0]);
+        joiner.sources = sources;
+        assert_eq!(joiner.asks(1), [""; 0]);
+        // Another one is.
+        joiner.sources.synced.push(node("d"));
+        assert_eq!(joiner.asks(1), ["d for all"]);
+    }
+}
+
+#[test]
+fn a_member_with_a_base_reads_the_log_no_sooner_because_somebody_is_linked() {
+    let mut joiner = Joiner::based(None);
+    let read = joiner.does_after(MILLIS(0));
+    let [Effect::Read { id, .. }] = &read[..] else { panic!("{read:?}") };
+    let Joiner { catchup, replica, keys, now, .. } = &mut joiner;
+    catchup.on_log(*now, replica, *id, None, keys, 9).unwrap();
+    joiner.sources.synced.push(node("d"));
+    assert_eq!(joiner.asks(99), [""; 0]);
+    assert_eq!(joiner.asks(1), ["log"]);
 }
