@@ -134,6 +134,7 @@ impl World {
             tuning: Tuning {
                 cut_worth: 4,
                 chunk_names: 2,
+                snapshot_window: 3,
                 slice_names: 2,
                 own_names: 2,
                 memory_bytes: 1 << 10,

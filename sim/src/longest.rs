@@ -277,7 +277,7 @@ impl Follower {
             for message in messages {
                 donor.effects.clear();
                 donor.step(Input::Message { from: donor.leader.clone(), message });
-                donor.step(Input::Idle);
+                donor.settle();
                 for effect in std::mem::take(&mut donor.effects) {
                     if let Effect::Send { message, .. } = effect {
                         self.receive(message);

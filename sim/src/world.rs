@@ -144,6 +144,7 @@ impl Setup {
             tuning: Tuning {
                 cut_worth: 4,
                 chunk_names: 2,
+                snapshot_window: 3,
                 slice_names: 1,
                 // All of them, unless a scenario has fewer.
                 own_names: 64,

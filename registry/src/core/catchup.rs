@@ -2,7 +2,7 @@
 //!
 //! From the leader's memory if it is linked; from the store's log if it is silent, does not have it, or is this
 //! member itself before its epoch is open; as a snapshot if the log no longer goes back so far, or there is no base.
-//! One request at a time. A source that does not answer is given up, and another one is asked.
+//! One request at a time; of a snapshot, so many chunks are on their way that its donor need not wait. A source that does not answer is given up, and another one is asked.
 //!
 //! Donors of snapshots are asked in an order of this member's own, so that those that join together ask different ones. The leader
 //! comes last, as it has the most to do; one that gave nothing comes after all that failed less often.
@@ -97,6 +97,9 @@ pub(crate) struct CatchUp {
     too_far: bool,
     /// The number of the last snapshot. Drawn: a former incarnation of this node asked under others.
     last_snapshot: u64,
+    /// How many chunks may be on their way, and how many may be now: fewer, if some were lost.
+    most: u64,
+    window: u64,
     /// In which order it asks donors.
     spread: u64,
     /// How often each donor gave nothing, so that the next is tried.
@@ -112,13 +115,13 @@ pub(crate) struct CatchUp {
 }
 
 impl CatchUp {
-    /// `seed`: where the numbers of its snapshots begin.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self::beginning(seed, LineageNumber::default())
+    /// `seed`: where the numbers of its snapshots begin. `window`: how many chunks of one may be on their way.
+    pub(crate) fn new(seed: u64, window: u64) -> Self {
+        Self::beginning(seed, window, LineageNumber::default())
     }
 
     /// As [`new`](Self::new), in a lineage.
-    pub(crate) fn beginning(seed: u64, lineage: LineageNumber) -> Self {
+    pub(crate) fn beginning(seed: u64, window: u64, lineage: LineageNumber) -> Self {
         Self {
             begin: lineage,
             contradiction: None,
@@ -129,6 +132,8 @@ impl CatchUp {
             prefer_log: false,
             too_far: false,
             last_snapshot: seed,
+            most: window,
+            window,
             spread: seed,
             failed: BTreeMap::new(),
             known: BTreeSet::new(),
@@ -175,6 +180,7 @@ impl CatchUp {
             self.asked = Asked::Nothing;
             self.prefer_log = false;
             self.too_far = false;
+            self.window = self.most;
             self.failed.clear();
             self.known.clear();
             return;
@@ -189,6 +195,9 @@ impl CatchUp {
             let is_log = matches!(self.asked, Asked::Log { .. });
             if now < since + SOURCE_TIMEOUT || (is_log && planted!("log-waited-for-ever")) {
                 return;
+            }
+            if matches!(self.asked, Asked::Snapshot { .. }) {
+                self.narrow();
             }
             self.give_up();
         }
@@ -213,7 +222,8 @@ impl CatchUp {
             };
             self.last_snapshot = splitmix(self.last_snapshot);
             let id = self.last_snapshot;
-            turn.effects.push(Effect::send(from.clone(), Message::SnapshotWanted { id }));
+            let message = Message::SnapshotWanted { id, below: self.window };
+            turn.effects.push(Effect::send(from.clone(), message));
             self.asked = Asked::Snapshot { from, id, index: 0, since: now, staged: Staged::default() };
             return;
         }
@@ -260,6 +270,11 @@ impl CatchUp {
             Asked::Snapshot { from, .. } => self.count_failure(from),
             Asked::Log { .. } | Asked::Nothing => {}
         }
+    }
+
+    /// A chunk was lost, as far as one can tell: maybe there was no room for so many. One at a time always finds some.
+    fn narrow(&mut self) {
+        self.window = (self.window / 2).max(1);
     }
 
     fn count_failure(&mut self, donor: NodeName) {
@@ -436,8 +451,18 @@ impl CatchUp {
         let Asked::Snapshot { from: asked, id, index, since, staged } = &mut self.asked else {
             return Ok(());
         };
-        let is_next = asked == from && *id == chunk.id && *index == chunk.index;
-        if !is_next && !planted!("chunk-of-another-snapshot") {
+        let is_of_it = (asked == from && *id == chunk.id && *index <= chunk.index)
+            || planted!("chunk-of-another-snapshot");
+        if !is_of_it {
+            return Ok(());
+        }
+        if *index != chunk.index
+            && !planted!("chunk-of-another-snapshot")
+            && !planted!("lost-chunk-not-missed")
+        {
+            // They come in order: there was no room for the one between.
+            self.narrow();
+            self.give_up();
             return Ok(());
         }
         if let Err(corrupt) = staged.take(chunk.chunk) {
@@ -446,11 +471,11 @@ impl CatchUp {
             return Err(corrupt);
         }
         let Some((epoch, end)) = chunk.end else {
-            *index += 1;
+            *index = chunk.index + 1;
             if !planted!("snapshot-timed-as-a-whole") {
                 *since = now;
             }
-            let message = Message::SnapshotNext { id: *id, index: *index };
+            let message = Message::SnapshotNext { id: *id, below: *index + self.window };
             effects.push(Effect::send(from.clone(), message));
             return Ok(());
         };

@@ -163,8 +163,8 @@ impl<T: Table> Member<T> {
             linked: Arc::default(),
             following: None,
             ahead: Ahead::default(),
-            catchup: CatchUp::new(splitmix(config.seed ^ SNAPSHOTS)),
-            walks: Walks::new(config.tuning.chunk_names),
+            catchup: CatchUp::new(splitmix(config.seed ^ SNAPSHOTS), config.tuning.snapshot_window),
+            walks: Walks::new(config.tuning),
             handoff: None,
             leader: None,
             trim: Trim::new(config.tuning.cut_worth, config.tuning.max_lag),
@@ -681,6 +681,9 @@ impl<T: Table> Member<T> {
         if !planted!("watch-after-the-answer") {
             self.watchers.proceed(now.time, &mut self.replica, effects);
         }
+        if let Some((to, message)) = self.walks.proceed(&mut self.replica) {
+            effects.push(Effect::send(to, message));
+        }
         if self.drain.has_left() {
             return;
         }
@@ -794,6 +797,7 @@ impl<T: Table> Member<T> {
         let sends_on = self.host.has_more_to_send() && !self.drain.has_left();
         if self.replica.is_busy()
             || self.catchup.is_busy()
+            || self.walks.is_busy(&self.replica)
             || self.host.wants_a_turn()
             || sends_on
             || self.watchers.owes()

@@ -240,13 +240,14 @@ pub enum Message {
     /// Leader to member: some of what follows `after`, from memory. Empty: it is not in memory.
     Fetched { epoch: Epoch, after: Position, batches: Vec<(Position, Bytes)> },
 
-    /// Member to a synced member: it lacks a base. `id` is the asker's own number for this snapshot.
-    SnapshotWanted { id: u64 },
-    /// Asker to sender: the chunk with this index, please.
-    SnapshotNext { id: u64, index: u64 },
+    /// Member to a synced member: it lacks a base. `id` is the asker's own number for this snapshot. The chunks below that index may be
+    /// sent.
+    SnapshotWanted { id: u64, below: u64 },
+    /// Asker to sender: so many chunks came that those below that index may be sent.
+    SnapshotNext { id: u64, below: u64 },
     /// One chunk. If `end` is set it is the last one: with it the snapshot is exact at that batch.
     SnapshotChunk { id: u64, index: u64, chunk: Chunk, end: Option<(Epoch, LogEnd)> },
-    /// The sender has no base itself, or has forgotten this snapshot.
+    /// The sender has no base itself, or has forgotten this snapshot before it was at its end.
     SnapshotRefused { id: u64 },
 
     /// New leader to the one before: step down, say where you ended.

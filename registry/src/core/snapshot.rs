@@ -2,7 +2,10 @@
 //!
 //! The walk goes once over the names that were there when it began, session by session. What is changed meanwhile is remembered, and
 //! walked over again, until what is left fits in the last chunk; that one is taken at one position, at which the
-//! whole is exact. The receiver asks for each chunk, so that a slow one holds up nobody.
+//! whole is exact.
+//!
+//! The receiver says up to which chunk it may be sent, so that a slow one holds up nobody, and so many are on their way that none of the
+//! two waits for the other. A member goes on with one chunk of one snapshot at a time, and with all else in between.
 //!
 //! A receiver that gives up says nothing, and asks somebody else. So a walk is forgotten when nothing was asked of it for a
 //! while, and what it remembers of a table that changes fast is bounded.
@@ -12,6 +15,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Bound::{Excluded, Unbounded},
     time::Duration,
 };
 
@@ -23,6 +27,7 @@ use crate::core::{
     replica::{Replica, Touched},
     rows::Tour,
     table::{Row, Table},
+    tuning::Tuning,
 };
 
 /// A receiver that asks for nothing for so long has gone: it waits a second itself. Shorter: a pause on the way costs it the
@@ -43,8 +48,19 @@ struct Walk {
     /// Then the names that were changed meanwhile.
     again: VecDeque<Name>,
     next_index: u64,
+    /// The receiver has room for the chunks below this one.
+    below: u64,
     last_asked: Time,
 }
+
+impl Walk {
+    fn may_go_on(&self) -> bool {
+        self.next_index < self.below
+    }
+}
+
+/// Who is sent a snapshot, and its number among those of this receiver.
+type To = (NodeName, u64);
 
 /// What there is still room for in a chunk. The last row may be larger than the room that was left.
 struct Room {
@@ -68,32 +84,47 @@ impl Room {
 pub(crate) struct Walks {
     /// How many names a chunk has at most. It has fewer if they say much of themselves.
     chunk: usize,
-    walks: BTreeMap<(NodeName, u64), Walk>,
+    /// How many chunks may be on their way to a receiver, whatever it says.
+    window: u64,
+    walks: BTreeMap<To, Walk>,
+    /// Which one was gone on with last. The one behind it is the next.
+    last: Option<To>,
 }
 
 impl Walks {
-    pub(crate) fn new(chunk: usize) -> Self {
-        Self { chunk, walks: BTreeMap::new() }
+    pub(crate) fn new(tuning: Tuning) -> Self {
+        let (chunk, window) = (tuning.chunk_names, tuning.snapshot_window);
+        Self { chunk, window, walks: BTreeMap::new(), last: None }
     }
 
-    /// Begins a snapshot for a member, in place of any former one of its. Returns the first chunk.
+    /// Begins a snapshot for a member, in place of any former one of its. False: it gets none.
+    #[must_use]
     pub(crate) fn begin<T: Table>(
         &mut self,
         now: Time,
         replica: &mut Replica<T>,
         to: &NodeName,
         id: u64,
-    ) -> Message {
+        below: u64,
+    ) -> bool {
         self.forget(replica, |(node, _), walk| node == to || now.since(walk.last_asked) > FORGET_AFTER);
         if !replica.is_based() || self.walks.len() >= MAX_WALKS {
-            return Message::SnapshotRefused { id };
+            return false;
         }
-        let count = replica.count();
-        let walk = Walk { tour: replica.tour(), again: VecDeque::new(), next_index: 0, last_asked: now };
-        self.walks.insert((to.clone(), id), walk);
-        let limit = count.max(TOUCHED_CHUNKS * self.chunk);
+        let (tour, again) = (replica.tour(), VecDeque::new());
+        self.walks.insert((to.clone(), id), Walk { tour, again, next_index: 0, below: 0, last_asked: now });
+        let limit = replica.count().max(TOUCHED_CHUNKS * self.chunk);
         replica.touched.insert((to.clone(), id), Touched::at_most(limit));
-        self.next(now, replica, to, id, 0)
+        self.let_on(now, to, id, below)
+    }
+
+    /// Its receiver has room for the chunks below that one. False: it is not being sent. Its last chunk may be on the way.
+    pub(crate) fn let_on(&mut self, now: Time, to: &NodeName, id: u64, below: u64) -> bool {
+        let Some(walk) = self.walks.get_mut(&(to.clone(), id)) else { return false };
+        let most = if planted!("snapshot-without-window") { u64::MAX } else { walk.next_index + self.window };
+        walk.below = walk.below.max(below.min(most));
+        walk.last_asked = now;
+        true
     }
 
     /// Forgets the snapshots that nobody has asked for any more.
@@ -109,26 +140,35 @@ impl Walks {
         self.walks.len()
     }
 
-    /// The chunk asked for.
-    pub(crate) fn next<T: Table>(
-        &mut self,
-        now: Time,
-        replica: &mut Replica<T>,
-        to: &NodeName,
-        id: u64,
-        index: u64,
-    ) -> Message {
-        let key = (to.clone(), id);
-        // The replica forgets what was touched when another snapshot took its own place, and when it became too much.
-        let (Some(walk), true) = (self.walks.get_mut(&key), replica.touched.contains_key(&key)) else {
-            self.walks.remove(&key);
-            return Message::SnapshotRefused { id };
-        };
-        if walk.next_index != index {
-            return Message::SnapshotRefused { id };
+    /// Whether there is something to [`proceed`](Self::proceed) with.
+    pub(crate) fn is_busy<T>(&self, replica: &Replica<T>) -> bool {
+        self.walks.values().any(Walk::may_go_on) || self.lost(replica).is_some()
+    }
+
+    /// One of which the replica has forgotten what was touched, because another snapshot took its own place, or it became too much.
+    fn lost<T>(&self, replica: &Replica<T>) -> Option<&To> {
+        self.walks.keys().find(|key| !replica.touched.contains_key(*key))
+    }
+
+    /// Goes on with one of them: its next chunk, or that there is none any more, and whom it is for.
+    pub(crate) fn proceed<T: Table>(&mut self, replica: &mut Replica<T>) -> Option<(NodeName, Message)> {
+        if let Some(key) = self.lost(replica).cloned() {
+            self.remove(replica, &key);
+            let (to, id) = key;
+            return Some((to, Message::SnapshotRefused { id }));
         }
+        let from = self.last.clone().map_or(Unbounded, Excluded);
+        let in_turn = self.walks.range((from, Unbounded)).chain(&self.walks);
+        let key = in_turn.filter(|(_, walk)| walk.may_go_on()).map(|(key, _)| key).next()?.clone();
+        self.last = Some(key.clone());
+        let chunk = self.next(replica, &key)?;
+        Some((key.0, chunk))
+    }
+
+    fn next<T: Table>(&mut self, replica: &mut Replica<T>, key: &To) -> Option<Message> {
+        let walk = self.walks.get_mut(key)?;
+        let (id, index) = (key.1, walk.next_index);
         walk.next_index += 1;
-        walk.last_asked = now;
         let mut chunk = Chunk::default();
         let mut room = Room { names: self.chunk, bytes: MESSAGE_BYTES };
         let mut taken = Vec::new();
@@ -141,7 +181,7 @@ impl Walks {
         }
         let walked = walk.tour.is_over() && walk.again.is_empty();
         let mut end = None;
-        if let Some(touched) = replica.touched.get_mut(&key) {
+        if let Some(touched) = replica.touched.get_mut(key) {
             for (session, below) in touched.take_gone() {
                 chunk.push_gone(session, below);
             }
@@ -167,10 +207,9 @@ impl Walks {
             chunk.push(name, row);
         }
         if end.is_some() {
-            self.walks.remove(&key);
-            replica.touched.remove(&key);
+            self.remove(replica, key);
         }
-        Message::SnapshotChunk { id, index, chunk, end }
+        Some(Message::SnapshotChunk { id, index, chunk, end })
     }
 
     /// Drops the walks for a node that is gone.
@@ -178,8 +217,15 @@ impl Walks {
         self.forget(replica, |(to, _), _| to == node);
     }
 
-    fn forget<T>(&mut self, replica: &mut Replica<T>, gone: impl Fn(&(NodeName, u64), &Walk) -> bool) {
+    fn remove<T>(&mut self, replica: &mut Replica<T>, key: &To) {
+        self.forget(replica, |other, _| other == key);
+    }
+
+    fn forget<T>(&mut self, replica: &mut Replica<T>, gone: impl Fn(&To, &Walk) -> bool) {
         self.walks.retain(|key, walk| !gone(key, walk));
         replica.touched.retain(|key, _| self.walks.contains_key(key));
+        if self.walks.is_empty() {
+            self.last = None;
+        }
     }
 }

@@ -11,6 +11,9 @@ pub struct Tuning {
     pub cut_worth: u64,
     /// How many names a chunk of a snapshot has at most.
     pub chunk_names: usize,
+    /// How many chunks of a snapshot may be on their way to a member. Smaller: the sender waits for the receiver. Larger: they find no
+    /// room in the bulk lane of a link, and are lost; each has half a MiB at most.
+    pub snapshot_window: u64,
     /// How many bytes of the log a leader remembers. Smaller: members that lag read the store.
     pub memory_bytes: usize,
     /// How far a synced member may lag, in bytes of the log. Smaller: a slow one needs snapshots. Larger: the store
@@ -38,6 +41,7 @@ impl Default for Tuning {
         Self {
             cut_worth: 256,
             chunk_names: 1024,
+            snapshot_window: 8,
             slice_names: 1024,
             own_names: 256,
             memory_bytes: 16 << 20,

@@ -45,8 +45,8 @@ fn the_defaults_of_a_node_are_these() {
              inbox: 8388608, unauthenticated: 128, unauthenticated_per_address: 32, reserved: 64, \
              handshakes_per_second: 100, received_per_second: 268435456, links: 1024, open_calls: 67108864, \
              references: 262144 }",
-            "Tuning { cut_worth: 256, chunk_names: 1024, memory_bytes: 16777216, max_lag: 67108864, \
-             slice_names: 1024, own_names: 256, batch_bytes: 90000, watch_bytes: 4194304, missed_bytes: 262144, \
+            "Tuning { cut_worth: 256, chunk_names: 1024, snapshot_window: 8, memory_bytes: 16777216, \
+             max_lag: 67108864, slice_names: 1024, own_names: 256, batch_bytes: 90000, watch_bytes: 4194304, missed_bytes: 262144, \
              watch_looks: 8192 }",
             "(1024, 1024, 4194304, None, None)",
             "NameRefOptions { buffer: 1024, deadline: 10s }",

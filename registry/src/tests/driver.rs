@@ -426,7 +426,7 @@ impl Peer {
     /// Says so, and then asks something. Messages come in order: the former were taken when the question is answered.
     async fn says(&mut self, messages: impl IntoIterator<Item = Bytes>) {
         let (link, _) = self.endpoint.link_to("b").unwrap();
-        let question = Message::SnapshotWanted { id: 1 }.encode();
+        let question = Message::SnapshotWanted { id: 1, below: 1 }.encode();
         for said in messages.into_iter().chain([question]) {
             self.endpoint.send(link, Lane::Control, &self.channel, said).unwrap();
         }

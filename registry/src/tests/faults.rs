@@ -168,7 +168,7 @@ fn a_suspended_actor_is_told_of_a_lost_claim_while_it_is_still_listened_for() {
 fn a_member_without_a_base_asks_whoever_is_linked_when_the_log_is_too_short_and_nobody_is_synced() {
     let keys = keys();
     let mut replica = Replica::new(name("a"), BTreeMap::<Name, Row>::new());
-    let mut catchup = CatchUp::new(7);
+    let mut catchup = CatchUp::new(7, 8);
     let sources = Sources { is_taking_over: true, others: vec![name("b")], ..Sources::default() };
     let (mut now, mut next_op, mut effects) = (Time(Duration::from_secs(100)), 0, Vec::new());
     catchup.want(now, Position(900));
@@ -399,7 +399,7 @@ fn an_answer_to_one_incarnation_is_never_for_the_next_although_both_come_in_one_
         let permits = callsign_transport::Permits::default();
         Input::LinkUp { node: name("b"), incarnation: Incarnation(incarnation), link, permits }
     };
-    let asks = || Input::Message { from: name("b"), message: Message::SnapshotWanted { id: 1 } };
+    let asks = || Input::Message { from: name("b"), message: Message::SnapshotWanted { id: 1, below: 1 } };
     let mut effects = Vec::new();
     let down = Input::LinkDown { node: name("b"), incarnation: Incarnation(2) };
     for input in [up(2, 5), asks(), down, asks(), up(3, 6), asks(), Input::Idle] {

@@ -196,8 +196,8 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("Progress", Message::Progress { epoch, position }),
         ("Fetch", Message::Fetch { epoch, after: position }),
         ("Fetched", Message::Fetched { epoch, after: Position(69_999), batches }),
-        ("SnapshotWanted", Message::SnapshotWanted { id: 3 }),
-        ("SnapshotNext", Message::SnapshotNext { id: 3, index: 1 }),
+        ("SnapshotWanted", Message::SnapshotWanted { id: 3, below: 4 }),
+        ("SnapshotNext", Message::SnapshotNext { id: 3, below: 9 }),
         ("SnapshotChunk", Message::SnapshotChunk { id: 3, index: 1, chunk: chunk.clone(), end: None }),
         (
             "SnapshotChunk/last",

@@ -80,7 +80,8 @@ impl<T: Table> Member<T> {
             self.walks.drop_node(&mut self.replica, node);
         }
         self.config.seed = splitmix(self.config.seed);
-        self.catchup = CatchUp::beginning(splitmix(self.config.seed ^ SNAPSHOTS), lineage.number);
+        let seed = splitmix(self.config.seed ^ SNAPSHOTS);
+        self.catchup = CatchUp::beginning(seed, self.config.tuning.snapshot_window, lineage.number);
         self.trim = Trim::new(self.config.tuning.cut_worth, self.config.tuning.max_lag);
         self.ahead = Ahead::default();
         self.to_run.clear();

@@ -85,13 +85,16 @@ impl<T: Table> Member<T> {
                 let result = self.catchup.on_fetched(now.time, &mut self.replica, epoch, &batches);
                 self.take_applied(now, result, effects);
             }
-            Message::SnapshotWanted { id } => {
-                let message = self.walks.begin(now.time, &mut self.replica, from, id);
-                effects.push(Effect::send(from.clone(), message));
+            Message::SnapshotWanted { id, below } => {
+                if !self.walks.begin(now.time, &mut self.replica, from, id, below) {
+                    effects.push(Effect::send(from.clone(), Message::SnapshotRefused { id }));
+                }
             }
-            Message::SnapshotNext { id, index } => {
-                let message = self.walks.next(now.time, &mut self.replica, from, id, index);
-                effects.push(Effect::send(from.clone(), message));
+            Message::SnapshotNext { id, below } => {
+                let is_under_way = self.walks.let_on(now.time, from, id, below);
+                if !is_under_way && planted!("refused-when-it-has-ended") {
+                    effects.push(Effect::send(from.clone(), Message::SnapshotRefused { id }));
+                }
             }
             Message::SnapshotChunk { id, index, chunk, end } => {
                 let arrived = ArrivedChunk { id, index, chunk, end };

@@ -361,7 +361,7 @@ fn what_a_member_says_to_itself_does_not_travel_and_comes_in_order() {
     let done = |epoch| Message::HandoffDone { epoch: Epoch(epoch) };
     let mut effects = vec![own(done(9)), own(done(1)), Effect::send(node("l"), done(2)), own(done(3))];
     // What it answers itself does not travel either.
-    effects.push(own(Message::SnapshotNext { id: 1, index: 1 }));
+    effects.push(own(Message::SnapshotWanted { id: 1, below: 1 }));
     one.member.take_own(one.now, 1, &mut effects);
     let told = |epoch| Effect::Tell(Tell::HandoffDone(Epoch(epoch)));
     assert_eq!(effects, [own(done(9)), Effect::send(node("l"), done(2)), told(1), told(3)]);

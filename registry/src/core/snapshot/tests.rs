@@ -30,7 +30,8 @@ impl Donor {
     fn with(names: &[&str], chunk: usize) -> Self {
         let mut replica = Replica::new(node("d"), Rows::new());
         replica.base_on_nothing();
-        let mut donor = Self { walks: Walks::new(chunk), replica, now: Time(Duration::from_secs(100)) };
+        let tuning = Tuning { chunk_names: chunk, snapshot_window: WINDOW, ..Tuning::default() };
+        let mut donor = Self { walks: Walks::new(tuning), replica, now: Time(Duration::from_secs(100)) };
         donor.apply(names.iter().map(|name| register(name)).collect());
         donor
     }
@@ -48,12 +49,33 @@ impl Donor {
         self.apply(vec![Op::Unregister { name: name.into(), position, why: GivenUp::Unregistered }]);
     }
 
+    /// A node asks for a snapshot and has room for one chunk. What it is sent.
     fn begin(&mut self, to: &str, id: u64) -> Message {
-        self.walks.begin(self.now, &mut self.replica, &node(to), id)
+        if !self.walks.begin(self.now, &mut self.replica, &node(to), id, 1) {
+            return REFUSED(id);
+        }
+        self.next(to, id, 0)
     }
 
+    /// It has room for all chunks up to this one. What it is sent.
     fn next(&mut self, to: &str, id: u64, index: u64) -> Message {
-        self.walks.next(self.now, &mut self.replica, &node(to), id, index)
+        self.walks.let_on(self.now, &node(to), id, index + 1);
+        let (receiver, message) = self.sends().expect("it is asked for");
+        assert_eq!(receiver, to);
+        message
+    }
+
+    /// What is sent next, and to whom.
+    fn sends(&mut self) -> Option<(String, Message)> {
+        let is_busy = self.walks.is_busy(&self.replica);
+        let sent = self.walks.proceed(&mut self.replica);
+        assert_eq!(sent.is_some(), is_busy, "it knows when it has something to send");
+        sent.map(|(to, message)| (to.to_string(), message))
+    }
+
+    /// The indexes of the chunks that are sent, and to whom, until no more is asked for.
+    fn sends_all(&mut self) -> Vec<(String, u64)> {
+        std::iter::from_fn(|| self.sends()).map(|(to, message)| (to, index_of(&message).0)).collect()
     }
 
     /// How many snapshots are being sent, and for how many it is remembered what changes.
@@ -99,6 +121,9 @@ fn index_of(message: &Message) -> (u64, usize, bool) {
     (*index, chunk.rows.len(), end.is_some())
 }
 
+/// How many chunks may be on their way.
+const WINDOW: u64 = 4;
+
 const REFUSED: fn(u64) -> Message = |id| Message::SnapshotRefused { id };
 
 #[test]
@@ -109,7 +134,9 @@ fn a_snapshot_is_sent_a_chunk_at_a_time_and_forgotten_with_the_last() {
     let (staged, sizes, end) = donor.rest(first);
     assert_eq!((sizes, donor.under_way()), (vec![2, 2, 1], (0, 0)));
     assert!(donor.is_all(staged, end));
-    assert_eq!(donor.next("r", 7, 3), REFUSED(7));
+    // What its receiver says of chunks that are still on their way is of no account: it is not refused what it has.
+    assert!(!donor.walks.let_on(donor.now, &node("r"), 7, 9));
+    assert_eq!(donor.sends(), None);
     // Nothing is a snapshot, too.
     let mut donor = Donor::with(&[], 2);
     let first = donor.begin("r", 7);
@@ -172,24 +199,69 @@ fn a_chunk_has_no_more_bytes_than_a_message_but_for_its_last_name() {
 }
 
 #[test]
-fn only_the_next_chunk_of_what_is_being_sent_is_given() {
+fn as_many_chunks_are_sent_as_the_receiver_has_room_for_and_never_more_than_the_window() {
+    let names: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut donor = Donor::with(&names, 2);
+    let r = |index: u64| ("r".to_owned(), index);
+    assert!(donor.walks.begin(donor.now, &mut donor.replica, &node("r"), 7, 3));
+    assert_eq!(donor.sends_all(), [r(0), r(1), r(2)]);
+    // What it says comes twice, and late.
+    let mut let_on = |below| {
+        assert!(donor.walks.let_on(donor.now, &node("r"), 7, below));
+        donor.sends_all()
+    };
+    assert_eq!((let_on(3), let_on(1)), (vec![], vec![]));
+    assert_eq!((let_on(5), let_on(4)), (vec![r(3), r(4)], vec![]));
+    assert_eq!(let_on(u64::MAX), [r(5), r(6), r(7), r(8)]);
+    assert!(donor.walks.begin(donor.now, &mut donor.replica, &node("r"), 8, u64::MAX));
+    assert_eq!(donor.sends_all(), [r(0), r(1), r(2), r(3)]);
+}
+
+#[test]
+fn the_receivers_take_turns() {
+    let names: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut donor = Donor::with(&names, 2);
+    for (to, below) in [("r", 3), ("s", 2), ("q", 1)] {
+        assert!(donor.walks.begin(donor.now, &mut donor.replica, &node(to), 7, below));
+    }
+    let to = |sent: Vec<(String, u64)>| sent.into_iter().map(|(to, _)| to).collect::<String>();
+    assert_eq!(to(donor.sends_all()), "qrsrsr");
+    donor.walks.let_on(donor.now, &node("q"), 7, 2);
+    donor.walks.let_on(donor.now, &node("s"), 7, 3);
+    assert_eq!(to(donor.sends_all()), "sq", "r was the last one");
+    for to in ["q", "r", "s"] {
+        donor.walks.drop_node(&mut donor.replica, &node(to));
+    }
+    assert_eq!(donor.walks, Donor::with(&[], 2).walks, "nothing is left of them");
+}
+
+#[test]
+fn nothing_is_sent_of_what_is_not_asked_for_and_what_is_forgotten_is_refused_unasked() {
     let mut donor = Donor::with(&["u", "v", "w", "x", "y"], 2);
     donor.begin("r", 7);
-    for (to, id, index) in [("r", 7, 0), ("r", 7, 2), ("r", 8, 1), ("s", 7, 1)] {
-        assert_eq!(donor.next(to, id, index), REFUSED(id));
+    for (to, id) in [("r", 8), ("s", 7)] {
+        assert!(!donor.walks.let_on(donor.now, &node(to), id, 2));
+        assert_eq!(donor.sends(), None);
     }
     assert_eq!(index_of(&donor.next("r", 7, 1)), (1, 2, false));
     // A member has one at a time, and what it was sent before is forgotten.
     assert_eq!(index_of(&donor.begin("s", 7)), (0, 2, false));
     assert_eq!(index_of(&donor.begin("r", 8)), (0, 2, false));
-    assert_eq!((donor.next("r", 7, 2), donor.under_way()), (REFUSED(7), (2, 2)));
+    assert!(!donor.walks.let_on(donor.now, &node("r"), 7, 3));
+    assert_eq!((donor.sends(), donor.under_way()), (None, (2, 2)));
     // It is cut off.
     donor.walks.drop_node(&mut donor.replica, &node("r"));
-    assert_eq!((donor.next("r", 8, 1), donor.under_way()), (REFUSED(8), (1, 1)));
+    assert!(!donor.walks.let_on(donor.now, &node("r"), 8, 2));
+    assert_eq!((donor.sends(), donor.under_way()), (None, (1, 1)));
     assert_eq!(index_of(&donor.next("s", 7, 1)), (1, 2, false));
     // The donor has lost its own base.
+    donor.begin("t", 7);
     donor.replica.give_up_base();
-    assert_eq!((donor.next("s", 7, 2), donor.begin("s", 9)), (REFUSED(7), REFUSED(9)));
+    assert_eq!(donor.begin("u", 9), REFUSED(9));
+    let refused = |to: &str| Some((to.to_owned(), REFUSED(7)));
+    assert_eq!((donor.sends(), donor.sends(), donor.sends()), (refused("s"), refused("t"), None));
     assert_eq!(donor.under_way(), (0, 0));
 }
 
@@ -206,13 +278,13 @@ fn so_many_snapshots_are_sent_at_a_time_and_one_that_nobody_asks_for_is_forgotte
     donor.walks.forget_abandoned(donor.now, &mut donor.replica);
     assert_eq!(donor.under_way(), (16, 16), "it may yet be asked for");
     donor.now = donor.now + Duration::from_millis(1);
-    let mut other = Donor { walks: donor.walks.clone(), ..Donor::with(&[], 2) };
-    other.now = donor.now;
+    let (walks, replica) = (donor.walks.clone(), donor.replica.clone());
+    let mut other = Donor { walks, replica, now: donor.now };
     donor.walks.forget_abandoned(donor.now, &mut donor.replica);
     assert_eq!(donor.under_way(), (1, 1), "one was asked for since");
     // They make room for others when these begin, too.
-    assert_eq!(index_of(&other.begin("s", 7)), (0, 0, true));
-    assert_eq!(other.walks.walks.len(), 1);
+    assert_eq!(index_of(&other.begin("s", 7)), (0, 2, false));
+    assert_eq!(other.under_way(), (2, 2));
 }
 
 #[test]
@@ -223,7 +295,7 @@ fn what_is_remembered_of_a_table_that_changes_is_bounded() {
         let mut donor = Donor::with(&names, 2);
         donor.begin("r", 7);
         donor.apply((0..changes).map(|number| register(&format!("c{number}"))).collect());
-        let is_refused = donor.next("r", 7, 1) == REFUSED(7);
+        let is_refused = donor.sends() == Some(("r".to_owned(), REFUSED(7)));
         assert_eq!(donor.under_way(), if is_refused { (0, 0) } else { (1, 1) });
         is_refused
     };

@@ -68,7 +68,7 @@ impl Joiner {
 #[test]
 fn a_replica_that_lacks_nothing_asks_nobody() {
     let mut joiner = Joiner::based(Some("a"));
-    joiner.catchup = CatchUp::new(7);
+    joiner.catchup = CatchUp::new(7, 4);
     assert!(joiner.catchup.is_complete(&joiner.replica), "of nothing it is known that it is there");
     assert_eq!((joiner.asks(1000), joiner.catchup.is_too_far()), (vec![], false));
     joiner.catchup.want(joiner.now, Position(1));
@@ -364,10 +364,10 @@ fn a_donor_that_is_lost_is_followed_by_the_next_and_one_that_has_nothing_after_a
     assert_eq!(joiner.asks(99), [""; 0]);
     let (donor, id) = joiner.asks_after(MILLIS(1)).unwrap();
     assert_eq!(donor, node("b"));
-    // Each chunk is asked for, and one that cannot be read ends it.
+    // For each chunk another one may come, and one that cannot be read ends it.
     joiner.effects.clear();
     joiner.chunk(&donor, id, 0, None);
-    let next = Effect::send(donor.clone(), Message::SnapshotNext { id, index: 1 });
+    let next = Effect::send(donor.clone(), Message::SnapshotNext { id, below: 1 + 4 });
     assert_eq!(std::mem::take(&mut joiner.effects), [next]);
     let chunk = Chunk { gone: vec![(7, Position(1))], ..Chunk::default() };
     let chunk = ArrivedChunk { id, index: 1, chunk, end: None };
@@ -377,13 +377,57 @@ fn a_donor_that_is_lost_is_followed_by_the_next_and_one_that_has_nothing_after_a
     assert_eq!(joiner.asks(1), ["a for all"]);
 }
 
+/// The window with which a snapshot is asked for now, its donor, and its number.
+fn window(joiner: &mut Joiner, millis: u64) -> Option<(u64, NodeName, u64)> {
+    joiner.does_after(MILLIS(millis)).into_iter().find_map(|effect| match effect {
+        Effect::Send { to, message: Message::SnapshotWanted { id, below }, .. } => Some((below, to, id)),
+        _ => None,
+    })
+}
+
+#[test]
+fn where_a_chunk_was_lost_the_snapshot_is_begun_anew_with_fewer_on_their_way() {
+    let mut joiner = Joiner::new("a", &["b"]);
+    let mut windows = Vec::new();
+    for round in 0..5 {
+        let (below, donor, id) = window(&mut joiner, if round % 2 == 0 { 1000 } else { 0 }).expect("it asks");
+        windows.push(below);
+        joiner.effects.clear();
+        joiner.chunk(&donor, id, 0, None);
+        let next = Effect::send(donor.clone(), Message::SnapshotNext { id, below: 1 + below });
+        assert_eq!(std::mem::take(&mut joiner.effects), [next]);
+        if round % 2 == 0 {
+            // The one between never comes. The next donor is asked at once.
+            joiner.chunk(&donor, id, 2, Some((Epoch(1), END)));
+            assert!(!joiner.replica.is_based() && joiner.effects.is_empty());
+        }
+    }
+    assert_eq!(windows, [4, 2, 1, 1, 1], "also if nothing came any more");
+    // One that is refused, or whose donor is lost, says nothing of the room that there is.
+    let mut joiner = Joiner::new("a", &["b"]);
+    let (_, donor, id) = window(&mut joiner, 0).expect("it asks");
+    joiner.catchup.on_refused(joiner.now, &donor, id);
+    let (below, donor, _) = window(&mut joiner, 100).expect("it asks");
+    assert_eq!(below, 4);
+    joiner.catchup.lost(&donor, None);
+    let (below, ..) = window(&mut joiner, 0).expect("it asks");
+    assert_eq!(below, 4);
+    // Once it has all there is room again.
+    let (below, donor, id) = window(&mut joiner, 1000).expect("it asks");
+    assert_eq!(below, 2);
+    joiner.chunk(&donor, id, 0, Some((Epoch(1), END)));
+    assert_eq!(window(&mut joiner, 0), None);
+    joiner.replica.give_up_base();
+    assert_eq!(window(&mut joiner, 0).map(|(below, ..)| below), Some(4));
+}
+
 #[test]
 fn those_that_join_together_ask_different_donors_and_none_of_them_the_leader() {
     let donors = ["b", "c", "d"];
     let mut asked = [0; 3];
     for seed in 0..60 {
         let mut joiner = Joiner::new("a", &donors);
-        joiner.catchup = CatchUp::new(seed);
+        joiner.catchup = CatchUp::new(seed, 4);
         joiner.catchup.want(joiner.now, Position(90));
         let (donor, _) = joiner.asks_after(MILLIS(0)).unwrap();
         asked[donors.iter().position(|it| *it == donor.as_str()).expect("it is not the leader")] += 1;

@@ -180,7 +180,7 @@ fn a_member_without_a_base_asks_those_that_have_one() {
     };
     let wanted = |effects: &[Effect]| {
         let of = |(to, _, message): (String, u64, Message)| match message {
-            Message::SnapshotWanted { id } => Some((to, id)),
+            Message::SnapshotWanted { id, .. } => Some((to, id)),
             _ => None,
         };
         sends(effects).into_iter().find_map(of)
@@ -215,25 +215,25 @@ fn a_member_without_a_base_asks_those_that_have_one() {
 
 #[test]
 fn a_snapshot_for_a_node_that_is_cut_off_is_forgotten() {
+    let tuning = Tuning { chunk_names: 1, ..Tuning::default() };
     let sends_one = || {
-        let tuning = Tuning { chunk_names: 1, ..Tuning::default() };
         let mut one = One::with(tuning);
         one.member.replica.base_on_nothing();
         one.sees(1, None);
         one.links("o", 2);
         one.member.replica.apply(&batch(1, vec![register("x"), register("y"), register("z")]));
-        let effects = one.hears("o", Message::SnapshotWanted { id: 7 });
+        let effects = one.hears("o", Message::SnapshotWanted { id: 7, below: 1 });
         assert!(matches!(&sends(&effects)[..], [(_, 2, Message::SnapshotChunk { id: 7, index: 0, .. })]));
         one
     };
     let mut one = sends_one();
-    let effects = one.hears("o", Message::SnapshotNext { id: 7, index: 1 });
+    let effects = one.hears("o", Message::SnapshotNext { id: 7, below: 2 });
     assert!(matches!(&sends(&effects)[..], [(_, 2, Message::SnapshotChunk { id: 7, index: 1, .. })]));
     one.unlinks("o", 2);
-    assert_eq!(one.member.walks, Walks::new(1));
+    assert_eq!(one.member.walks, Walks::new(tuning));
     let mut one = sends_one();
     one.wakes_after(3001);
-    assert_eq!(one.member.walks, Walks::new(1), "nobody asked for it");
+    assert_eq!(one.member.walks, Walks::new(tuning), "nobody asked for it");
 }
 
 #[test]
@@ -245,8 +245,8 @@ fn in_another_lineage_a_member_begins_anew_but_for_its_links() {
     one.shown();
     one.hears("l", Message::RunHandoff { epoch: Epoch(5) });
     one.hears("o", heartbeat(9, 1));
-    one.hears("o", Message::SnapshotWanted { id: 7 });
-    one.member.walks.begin(one.now.time, &mut one.member.replica, &node("o"), 8);
+    one.hears("o", Message::SnapshotWanted { id: 7, below: 1 });
+    assert!(one.member.walks.begin(one.now.time, &mut one.member.replica, &node("o"), 8, 1));
     one.member.hopeless_since = Some(one.now.time);
     assert!(one.member.synced_told > Time::ZERO && one.member.contact_told.is_some());
     assert!(!one.member.to_run.is_empty() && one.member.ahead != Ahead::default());
@@ -257,9 +257,9 @@ fn in_another_lineage_a_member_begins_anew_but_for_its_links() {
     let member = &one.member;
     let seed = splitmix(1);
     assert_eq!((member.config.seed, member.lineage), (seed, Some(lineage)));
-    assert_eq!(member.catchup, CatchUp::beginning(splitmix(seed ^ SNAPSHOTS), lineage.number));
+    assert_eq!(member.catchup, CatchUp::beginning(splitmix(seed ^ SNAPSHOTS), 8, lineage.number));
     assert_eq!((member.replica.is_based(), member.replica.position()), (false, Position(0)));
-    assert_eq!(member.walks, Walks::new(Tuning::default().chunk_names));
+    assert_eq!(member.walks, Walks::new(Tuning::default()));
     assert_eq!((&member.ahead, &member.told), (&Ahead::default(), &Told::default()));
     assert_eq!((&*member.view, member.links(), member.linked.len()), (&nothing_known(), 2, 0));
     assert_eq!((&member.following, member.contact_told, member.hopeless_since), (&None, None, None));
@@ -402,7 +402,7 @@ fn that_the_names_of_a_session_are_gone_is_said_whichever_way_it_comes() {
     let mut effects = one.hears("l", heartbeat(5, 3));
     effects.extend(one.wakes_after(1000));
     let id = sends(&effects).into_iter().find_map(|(_, _, message)| match message {
-        Message::SnapshotWanted { id } => Some(id),
+        Message::SnapshotWanted { id, .. } => Some(id),
         _ => None,
     });
     let chunk = Chunk { gone: vec![(7, Position(1))], ..Chunk::default() };
