@@ -11,7 +11,7 @@ pub use crate::core::{
     leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},
     log::{Batch, Op},
     member::{Member, MemberConfig},
-    message::{Message, Request, Verdict, Wish},
+    message::{Chunk, Message, Request, Verdict, Wish},
     node::{NodeCore, NodeEffect, NodeInput},
     registry::{QUEUES, Queue, RegistryCore, RegistryEffect, Told},
     replica::Replica,

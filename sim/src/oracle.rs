@@ -398,6 +398,16 @@ impl Oracle {
         self.count(Check::QueueFull);
     }
 
+    /// A chunk of a snapshot is sent. With it, so many of this snapshot are on their way.
+    pub(crate) fn sends_chunk(&mut self, on_their_way: usize, window: u64) {
+        self.count(Check::InWindow);
+        if on_their_way as u64 > window {
+            self.fail(Check::InWindow, || {
+                format!("{on_their_way} chunks of a snapshot are on their way, and {window} may be")
+            });
+        }
+    }
+
     /// An actor that is to be stopped or told must be watched.
     pub(crate) fn told(&mut self, is_watched: bool, node: NodeId, actor: u64) {
         self.count(Check::LapseTold);

@@ -131,7 +131,8 @@ pub enum Drag {
     Nothing,
     /// What travels in bulk, on every way: a snapshot takes seconds, and none of its chunks does.
     Ways,
-    /// Who leads when everything is healed sends nothing in bulk, though its links are up and all else arrives.
+    /// One of those that have the end of the log when everything is healed sends nothing in bulk, though its links are up and all else
+    /// arrives. In one half of the runs it is the leader.
     Donor,
     /// Every operation of the store.
     Store,

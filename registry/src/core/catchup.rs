@@ -2,7 +2,10 @@
 //!
 //! From the leader's memory if it is linked; from the store's log if it is silent, does not have it, or is this
 //! member itself before its epoch is open; as a snapshot if the log no longer goes back so far, or there is no base.
-//! One request at a time; of a snapshot, so many chunks are on their way that its donor need not wait. A source that does not answer is given up, and another one is asked.
+//! One request at a time. A source that does not answer is given up, and another one is asked.
+//!
+//! The chunks of a snapshot come one behind the other: so many are on their way that the donor need not wait. If one is lost, the snapshot
+//! is begun anew with fewer on their way.
 //!
 //! Donors of snapshots are asked in an order of this member's own, so that those that join together ask different ones. The leader
 //! comes last, as it has the most to do; one that gave nothing comes after all that failed less often.
@@ -451,16 +454,13 @@ impl CatchUp {
         let Asked::Snapshot { from: asked, id, index, since, staged } = &mut self.asked else {
             return Ok(());
         };
-        let is_of_it = (asked == from && *id == chunk.id && *index <= chunk.index)
-            || planted!("chunk-of-another-snapshot");
-        if !is_of_it {
+        let is_of_it = (asked == from && *id == chunk.id) || planted!("chunk-of-another-snapshot");
+        if !is_of_it || chunk.index < *index {
             return Ok(());
         }
-        if *index != chunk.index
-            && !planted!("chunk-of-another-snapshot")
-            && !planted!("lost-chunk-not-missed")
-        {
-            // They come in order: there was no room for the one between.
+        if chunk.index > *index && !planted!("lost-chunk-not-missed") {
+            // They come in order: there was no room for the one between. What is on its way still has to go.
+            self.not_before = now + NOBODY;
             self.narrow();
             self.give_up();
             return Ok(());

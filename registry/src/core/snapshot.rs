@@ -86,7 +86,7 @@ pub(crate) struct Walks {
     chunk: usize,
     /// How many chunks may be on their way to a receiver, whatever it says.
     window: u64,
-    walks: BTreeMap<To, Walk>,
+    under_way: BTreeMap<To, Walk>,
     /// Which one was gone on with last. The one behind it is the next.
     last: Option<To>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Walks {
 impl Walks {
     pub(crate) fn new(tuning: Tuning) -> Self {
         let (chunk, window) = (tuning.chunk_names, tuning.snapshot_window);
-        Self { chunk, window, walks: BTreeMap::new(), last: None }
+        Self { chunk, window, under_way: BTreeMap::new(), last: None }
     }
 
     /// Begins a snapshot for a member, in place of any former one of its. False: it gets none.
@@ -108,11 +108,12 @@ impl Walks {
         below: u64,
     ) -> bool {
         self.forget(replica, |(node, _), walk| node == to || now.since(walk.last_asked) > FORGET_AFTER);
-        if !replica.is_based() || self.walks.len() >= MAX_WALKS {
+        if !replica.is_based() || self.under_way.len() >= MAX_WALKS {
             return false;
         }
         let (tour, again) = (replica.tour(), VecDeque::new());
-        self.walks.insert((to.clone(), id), Walk { tour, again, next_index: 0, below: 0, last_asked: now });
+        self.under_way
+            .insert((to.clone(), id), Walk { tour, again, next_index: 0, below: 0, last_asked: now });
         let limit = replica.count().max(TOUCHED_CHUNKS * self.chunk);
         replica.touched.insert((to.clone(), id), Touched::at_most(limit));
         self.let_on(now, to, id, below)
@@ -120,9 +121,10 @@ impl Walks {
 
     /// Its receiver has room for the chunks below that one. False: it is not being sent. Its last chunk may be on the way.
     pub(crate) fn let_on(&mut self, now: Time, to: &NodeName, id: u64, below: u64) -> bool {
-        let Some(walk) = self.walks.get_mut(&(to.clone(), id)) else { return false };
-        let most = if planted!("snapshot-without-window") { u64::MAX } else { walk.next_index + self.window };
-        walk.below = walk.below.max(below.min(most));
+        let Some(walk) = self.under_way.get_mut(&(to.clone(), id)) else { return false };
+        let most = walk.next_index + self.window;
+        let below = if planted!("snapshot-without-window") { u64::MAX } else { below.min(most) };
+        walk.below = walk.below.max(below);
         walk.last_asked = now;
         true
     }
@@ -137,17 +139,17 @@ impl Walks {
     /// How many are being sent.
     #[cfg(feature = "cores")]
     pub(crate) fn count(&self) -> usize {
-        self.walks.len()
+        self.under_way.len()
     }
 
     /// Whether there is something to [`proceed`](Self::proceed) with.
     pub(crate) fn is_busy<T>(&self, replica: &Replica<T>) -> bool {
-        self.walks.values().any(Walk::may_go_on) || self.lost(replica).is_some()
+        self.under_way.values().any(Walk::may_go_on) || self.lost(replica).is_some()
     }
 
     /// One of which the replica has forgotten what was touched, because another snapshot took its own place, or it became too much.
     fn lost<T>(&self, replica: &Replica<T>) -> Option<&To> {
-        self.walks.keys().find(|key| !replica.touched.contains_key(*key))
+        self.under_way.keys().find(|key| !replica.touched.contains_key(*key))
     }
 
     /// Goes on with one of them: its next chunk, or that there is none any more, and whom it is for.
@@ -158,7 +160,7 @@ impl Walks {
             return Some((to, Message::SnapshotRefused { id }));
         }
         let from = self.last.clone().map_or(Unbounded, Excluded);
-        let in_turn = self.walks.range((from, Unbounded)).chain(&self.walks);
+        let in_turn = self.under_way.range((from, Unbounded)).chain(&self.under_way);
         let key = in_turn.filter(|(_, walk)| walk.may_go_on()).map(|(key, _)| key).next()?.clone();
         self.last = Some(key.clone());
         let chunk = self.next(replica, &key)?;
@@ -166,7 +168,7 @@ impl Walks {
     }
 
     fn next<T: Table>(&mut self, replica: &mut Replica<T>, key: &To) -> Option<Message> {
-        let walk = self.walks.get_mut(key)?;
+        let walk = self.under_way.get_mut(key)?;
         let (id, index) = (key.1, walk.next_index);
         walk.next_index += 1;
         let mut chunk = Chunk::default();
@@ -222,9 +224,9 @@ impl Walks {
     }
 
     fn forget<T>(&mut self, replica: &mut Replica<T>, gone: impl Fn(&To, &Walk) -> bool) {
-        self.walks.retain(|key, walk| !gone(key, walk));
-        replica.touched.retain(|key, _| self.walks.contains_key(key));
-        if self.walks.is_empty() {
+        self.under_way.retain(|key, walk| !gone(key, walk));
+        replica.touched.retain(|key, _| self.under_way.contains_key(key));
+        if self.under_way.is_empty() {
             self.last = None;
         }
     }

@@ -88,6 +88,7 @@ counted! {
     AskedAgain "who waits for trust is asked for again when it is back",
     NoMeansNo "what was refused is not granted",
     BacksOff "a store that refuses is not asked at once again and again",
+    InWindow "no more chunks of a snapshot are on their way than may be",
     NoSpin "nobody is woken again and again in vain",
     EveryName "every name can be had, and every call is answered in its time",
     AllTold "every holder is stopped or told at every lapse",

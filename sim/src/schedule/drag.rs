@@ -45,8 +45,8 @@ impl Dragging {
                 _ => true,
             }),
             Drag::Donor => {
-                self.donor = self.donor.or_else(|| super::leader(world));
-                let (donor, is_alone) = (self.donor, synced(world) < 2);
+                self.donor = self.donor.or_else(|| donor(world, rng));
+                let (donor, is_alone) = (self.donor, synced(world).count() < 2);
                 actions.retain(|action| match action {
                     // Unless nobody else has what it has.
                     Action::Frame { from, bulk: true, .. } => is_alone || Some(*from) != donor,
@@ -73,8 +73,18 @@ impl Dragging {
     }
 }
 
-/// How many members have the end of the log.
-fn synced(world: &World) -> usize {
-    let parts = world.ids().filter_map(|node| world.process(node)?.parts.as_ref());
-    parts.filter(|parts| parts.core.member().is_synced()).count()
+/// The members that have the end of the log.
+fn synced(world: &World) -> impl Iterator<Item = NodeId> {
+    let is_synced = |node: &NodeId| {
+        let parts = world.process(*node).and_then(|process| process.parts.as_ref());
+        parts.is_some_and(|parts| parts.core.member().is_synced())
+    };
+    world.ids().filter(is_synced)
+}
+
+/// The leader or another member that has a snapshot to give: joiners ask the others first, and fetch from the leader.
+fn donor(world: &World, rng: &mut Rng) -> Option<NodeId> {
+    let leader = super::leader(world)?;
+    let others: Vec<NodeId> = synced(world).filter(|node| *node != leader).collect();
+    if others.is_empty() || rng.per_mille(500) { Some(leader) } else { Some(others[rng.index(others.len())]) }
 }

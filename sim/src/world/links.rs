@@ -369,6 +369,14 @@ impl World {
         let conn = self.conns[at].edit();
         let lanes = &conn.to[1 - end];
         let waiting = if bulk { lanes.bulk.len() } else { lanes.control.len() };
+        if let Message::SnapshotChunk { id, .. } = &message {
+            let is_of_it = |frame: &&Frame| {
+                let Frame::Message(other) = frame else { return false };
+                matches!(&**other, Message::SnapshotChunk { id: other, .. } if other == id)
+            };
+            let on_their_way = lanes.bulk.iter().filter(is_of_it).count() + 1;
+            self.oracle.sends_chunk(on_their_way, self.setup.tuning.snapshot_window);
+        }
         if waiting < limit {
             conn.push(1 - end, Frame::Message(Arc::new(message)), bulk);
         } else {

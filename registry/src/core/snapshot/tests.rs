@@ -80,7 +80,7 @@ impl Donor {
 
     /// How many snapshots are being sent, and for how many it is remembered what changes.
     fn under_way(&self) -> (usize, usize) {
-        (self.walks.walks.len(), self.replica.touched.len())
+        (self.walks.under_way.len(), self.replica.touched.len())
     }
 
     /// The rest of a snapshot for node r, from a chunk on; and of how many names each chunk is.

@@ -102,6 +102,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("chunk-of-another-snapshot", "registry/src/core/catchup.rs")
         .does("Puts chunks of different snapshots together.")
         .found("snapshots", 10_000, "style B5.1"),
+    mutant("lost-chunk-not-missed", "registry/src/core/catchup.rs")
+        .does("Takes the chunk behind one that was lost for the next one.")
+        .found("bulk", 10_000, "several chunks on their way"),
+    mutant("snapshot-without-window", "registry/src/core/snapshot.rs")
+        .does("Sends all chunks of a snapshot at once, whatever the receiver has room for.")
+        .found("snapshots", 1_000, "several chunks on their way"),
+    mutant("refused-when-it-has-ended", "registry/src/core/member/messages.rs")
+        .does("Refuses more of a snapshot whose last chunks are still on their way, so that the receiver gives up what it is about to have.")
+        .found("sluggish", 1_000, "several chunks on their way"),
     mutant("peer-epoch-believed", "registry/src/core/member/messages.rs")
         .does("Takes whoever names the greatest epoch for the leader.")
         .found("liars", 1_000, "outside testing"),

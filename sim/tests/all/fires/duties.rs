@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use callsign::cores::{
-    Answer, CallId, Drained, Effect, GivenUp, Input, LeavingTimes, Message, NodeCore, NodeInput, Op, OpId,
-    Request, RequestNumber, Tell, Wish,
+    Answer, CallId, Chunk, Drained, Effect, GivenUp, Input, LeavingTimes, Message, NodeCore, NodeInput, Op,
+    OpId, Request, RequestNumber, Tell, Wish,
 };
 use callsign_elector::{
     record::{AuthorFloor, MembershipEvent, SessionFloor},
@@ -51,6 +51,21 @@ fn trap_8_checks_of_lapses_and_of_what_a_leader_reads_fire() {
     let epoch = scene.cluster.term().epoch;
     scene.does(scene.host, vec![Effect::Tell(Tell::Synced(epoch, Position(0)))]);
     scene.fires(Check::SyncedAtEnd);
+
+    // A donor sends one chunk more than may be on their way; those of another snapshot do not count.
+    let mut scene = Scene::new();
+    let to = scene.cluster.session_id(scene.other).node;
+    let link = scene.parts(scene.leader).link_of.get(&to).map(|link| link.0);
+    let window = scene.cluster.world.setup.tuning.snapshot_window;
+    let chunk = |id, index| {
+        let message = Message::SnapshotChunk { id, index, chunk: Chunk::default(), end: None };
+        Effect::Send { to: to.clone(), link, message }
+    };
+    let chunks = (0..window).flat_map(|index| [chunk(7, index), chunk(8, index)]);
+    scene.does(scene.leader, chunks.collect());
+    assert_eq!(scene.cluster.world.oracle.violation(), None);
+    scene.does(scene.leader, vec![chunk(7, window)]);
+    scene.fires(Check::InWindow);
 }
 
 #[test]
