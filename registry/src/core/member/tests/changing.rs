@@ -237,6 +237,41 @@ fn a_snapshot_for_a_node_that_is_cut_off_is_forgotten() {
 }
 
 #[test]
+fn a_donor_goes_on_unasked_while_its_receiver_has_room_and_refuses_nothing_that_is_on_its_way() {
+    let mut one = One::with(Tuning { chunk_names: 1, snapshot_window: 3, ..Tuning::default() });
+    one.sees(1, None);
+    one.links("o", 2);
+    let refused = |id| [("o".to_owned(), 2, Message::SnapshotRefused { id })];
+    assert_eq!(sends(&one.hears("o", Message::SnapshotWanted { id: 6, below: 3 })), refused(6), "no base");
+    one.member.replica.base_on_nothing();
+    one.member.replica.apply(&batch(1, (0..5).map(|number| register(&format!("n{number}"))).collect()));
+    let index = |effects: &[Effect]| match &sends(effects)[..] {
+        [(_, 2, Message::SnapshotChunk { id: 7, index, end, .. })] => Some((*index, end.is_some())),
+        [] => None,
+        sent => panic!("{sent:?}"),
+    };
+    let mut effects = one.hears("o", Message::SnapshotWanted { id: 7, below: 3 });
+    for chunk in 0..5 {
+        assert_eq!(index(&effects), Some((chunk, chunk == 4)));
+        // The last credit comes when the whole is on its way.
+        let is_stopped = chunk == 2 || chunk == 4;
+        assert_eq!(one.member.wakes_at(one.now.time) == one.now.time, !is_stopped, "chunk {chunk}");
+        effects = if is_stopped {
+            assert_eq!(index(&one.wakes_after(0)), None);
+            one.hears("o", Message::SnapshotNext { id: 7, below: chunk + 3 })
+        } else {
+            one.wakes_after(0)
+        };
+    }
+    assert_eq!(index(&effects), None);
+    // What it cannot go on with is refused, and that does not wait for its receiver.
+    one.hears("o", Message::SnapshotWanted { id: 8, below: 1 });
+    one.member.replica.give_up_base();
+    assert_eq!(one.member.wakes_at(one.now.time), one.now.time);
+    assert!(sends(&one.wakes_after(0)).contains(&refused(8)[0]));
+}
+
+#[test]
 fn in_another_lineage_a_member_begins_anew_but_for_its_links() {
     let mut one = One::following();
     one.links("o", 2);
