@@ -421,6 +421,13 @@ fn where_a_chunk_was_lost_the_snapshot_is_begun_anew_with_fewer_on_their_way() {
     assert_eq!(window(&mut joiner, 0), None);
     joiner.replica.give_up_base();
     assert_eq!(window(&mut joiner, 0).map(|(below, ..)| below), Some(4));
+    // What else is silent says nothing of it, either.
+    let mut joiner = Joiner::based(Some("a"));
+    assert_eq!((joiner.asks(150), joiner.asks(1000)), (vec!["a after 0".to_owned()], vec!["log".to_owned()]));
+    let read = joiner.does_after(MILLIS(1000));
+    let log = log_of(&joiner, &[batch(90, vec![])], Some(90));
+    joiner.reads_some(&read, &log, 9).unwrap();
+    assert_eq!(window(&mut joiner, 100).map(|(below, ..)| below), Some(4));
 }
 
 #[test]
