@@ -172,22 +172,28 @@ impl CatchUp {
         replica.is_based() && !replica.has_next() && replica.position() >= self.wanted
     }
 
-    /// Asks for what is lacking, if anything is.
-    pub(crate) fn drive<T: Table>(&mut self, turn: Turn<'_>, replica: &Replica<T>, sources: &Sources) {
-        let now = turn.now;
+    /// Whether something is lacking, so that [`drive`](Self::drive) has to be called. Of a source that did not answer, and of what it was
+    /// asked for, nothing is remembered once nothing is lacking.
+    pub(crate) fn lacks<T: Table>(&mut self, replica: &Replica<T>) -> bool {
         if replica.is_installing() || replica.has_next() || self.is_busy() {
             // What it has may be all that it lacks.
-            return;
+            return false;
         }
-        if self.is_complete(replica) {
-            self.asked = Asked::Nothing;
-            self.prefer_log = false;
-            self.too_far = false;
-            self.window = self.most;
-            self.failed.clear();
-            self.known.clear();
-            return;
+        if !self.is_complete(replica) {
+            return true;
         }
+        self.asked = Asked::Nothing;
+        self.prefer_log = false;
+        self.too_far = false;
+        self.window = self.most;
+        self.failed.clear();
+        self.known.clear();
+        false
+    }
+
+    /// Asks for what is lacking.
+    pub(crate) fn drive<T: Table>(&mut self, turn: Turn<'_>, replica: &Replica<T>, sources: &Sources) {
+        let now = turn.now;
         let waiting_since = match &self.asked {
             Asked::Nothing => None,
             Asked::Leader { since } | Asked::Log { since, .. } | Asked::Snapshot { since, .. } => {

@@ -712,7 +712,7 @@ impl<T: Table> Member<T> {
         }
         // A leader's own commit brings it to its end. Whoever took that from the log before the commit has answered
         // would take it for a successor's.
-        if self.leader.is_none() && !self.is_behind_lineage() {
+        if self.leader.is_none() && !self.is_behind_lineage() && self.catchup.lacks(&self.replica) {
             let sources = self.sources();
             let turn = Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
             self.catchup.drive(turn, &self.replica, &sources);

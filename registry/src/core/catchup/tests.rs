@@ -55,7 +55,9 @@ impl Joiner {
         self.now = self.now + time;
         let mut next_op = 0;
         let turn = Turn::new(self.now, &self.keys, &mut next_op, &mut self.effects);
-        self.catchup.drive(turn, &self.replica, &self.sources);
+        if self.catchup.lacks(&self.replica) {
+            self.catchup.drive(turn, &self.replica, &self.sources);
+        }
         let asked = self.effects.drain(..).filter_map(|effect| match effect {
             Effect::Send { to, message: Message::SnapshotWanted { id, .. }, .. } => Some((to, id)),
             _ => None,
@@ -182,7 +184,9 @@ impl Joiner {
         self.now = self.now + time;
         let mut next_op = 0;
         let turn = Turn::new(self.now, &self.keys, &mut next_op, &mut self.effects);
-        self.catchup.drive(turn, &self.replica, &self.sources);
+        if self.catchup.lacks(&self.replica) {
+            self.catchup.drive(turn, &self.replica, &self.sources);
+        }
         std::mem::take(&mut self.effects)
     }
 
