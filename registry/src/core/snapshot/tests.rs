@@ -214,6 +214,13 @@ fn as_many_chunks_are_sent_as_the_receiver_has_room_for_and_never_more_than_the_
     assert_eq!((let_on(3), let_on(1)), (vec![], vec![]));
     assert_eq!((let_on(5), let_on(4)), (vec![r(3), r(4)], vec![]));
     assert_eq!(let_on(u64::MAX), [r(5), r(6), r(7), r(8)]);
+    // Nor does it matter that nothing was sent in between: what was said last may be less, and twice too much is no more than once.
+    for (below, sent) in [([11, 10], vec![r(9), r(10)]), ([u64::MAX; 2], vec![r(11), r(12), r(13), r(14)])] {
+        for below in below {
+            assert!(donor.walks.let_on(donor.now, &node("r"), 7, below));
+        }
+        assert_eq!(donor.sends_all(), sent);
+    }
     assert!(donor.walks.begin(donor.now, &mut donor.replica, &node("r"), 8, u64::MAX));
     assert_eq!(donor.sends_all(), [r(0), r(1), r(2), r(3)]);
 }
