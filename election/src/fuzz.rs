@@ -68,9 +68,15 @@ fn run_lease(mut store: Mvcc) {
     let me = Candidate { member: candidate("b"), incarnation: Incarnation(7), priority: 1, tags };
     let mut now = Time(Duration::from_secs(1));
     let mut member = Member::new(election(), me, true);
-    for ask in
-        [Ask::Prepare(None), Ask::Claim(Nonce(1)), Ask::Rivals, Ask::Claim(Nonce(2)), Ask::Cycle(Nonce(3))]
-    {
+    for ask in [
+        Ask::Prepare(None),
+        Ask::Claim(Nonce(1)),
+        Ask::Rivals,
+        Ask::Claim(Nonce(2)),
+        Ask::Cycle(Nonce(3)),
+        Ask::Tidy,
+        Ask::Leave(None),
+    ] {
         let mut step = member.begin(now, ask);
         for _ in 0..STEPS {
             now = now + Duration::from_secs(3);

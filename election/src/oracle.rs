@@ -150,7 +150,7 @@ pub enum Reaction<F> {
 /// Who decides the election.
 ///
 /// A future that is dropped before it answers has an unknown outcome; the campaign makes the attempt again with the
-/// same nonce. At most one of `claim`, `refresh`, `abdicate`, `rivals` and `handle_info` runs at
+/// same nonce. At most one of `claim`, `refresh`, `abdicate`, `leave`, `rivals`, `tidy` and `handle_info` runs at
 /// a time.
 pub trait Oracle: Send + 'static {
     /// [`Fence`], or `()` for an oracle that only advises.
@@ -183,6 +183,31 @@ pub trait Oracle: Send + 'static {
     fn abdicate(&mut self, held: &Grant<Self::Fence>) -> impl Future<Output = Result<bool, Fault>> + Send {
         let _ = held;
         async { Ok(false) }
+    }
+
+    /// Gives back the term of `held`, if there is one, and removes all else that the authority has of this member: it does not take
+    /// part any more. Whether a term was still there to give. Called at the end, when the work has ended, also of a member that
+    /// never led. If it fails, it is tried some times more, and what is left must cost nobody but some space.
+    ///
+    /// By default it abdicates, if there is a term.
+    fn leave(
+        &mut self,
+        held: Option<&Grant<Self::Fence>>,
+    ) -> impl Future<Output = Result<bool, Fault>> + Send {
+        async move {
+            match held {
+                Some(held) => self.abdicate(held).await,
+                None => Ok(false),
+            }
+        }
+    }
+
+    /// Removes what the authority has of members that are gone for good, if it is time for that. Asked between two refreshes of a
+    /// member that leads, and given up as soon as a refresh is due. After how long to ask again; `None`: not in this term.
+    ///
+    /// By default there is nothing to remove.
+    fn tidy(&mut self) -> impl Future<Output = Result<Option<Duration>, Fault>> + Send {
+        async { Ok(None) }
     }
 
     /// Whether another member could take the seat if this one does not. Asked once after a term that this member was

@@ -12,14 +12,19 @@
 //! 7. Own resignations do not wake; after a forced one others go first (`signals`, `release`).
 //! 8. Subscribers: the driver's part, from the transitions that are published here.
 //! 9. The clock is an input.
+//!
+//! And two for the sake of economy: it tidies up only while nothing else is to be asked (`tidying`), and at the end it leaves
+//! nothing behind, if it can (`leaving`).
 
 mod calls;
 pub mod event;
 mod grants;
+mod leaving;
 mod release;
 mod role;
 mod signals;
 pub mod status;
+mod tidying;
 mod words;
 
 use std::{any::Any, time::Duration};
@@ -33,6 +38,7 @@ use callsign_store::{
 pub use self::words::{CallId, CoreConfig, Effect, End, Input, OnLoss, Release, RunId, Transition, Until};
 use self::{
     calls::{Call, Kind, Unsettled},
+    leaving::Leaving,
     release::{Left, Releasing},
     role::{Ending, Held, Work},
 };
@@ -60,6 +66,8 @@ enum Seat<F> {
     Ending(Ending<F>),
     /// A term that is given back: no role runs.
     Releasing(Releasing<F>),
+    /// Nothing any more: it ends, and asks that nothing of it is left.
+    Leaving(Leaving),
 }
 
 /// One member's campaign.
@@ -100,6 +108,8 @@ pub struct Core<F> {
     /// The last term, if it was not given back.
     left: Option<Left>,
     release: Release,
+    /// Whether it has asked that nothing of it is left, with its last term.
+    has_left: bool,
 }
 
 /// How it takes signals: as one bit.
@@ -160,6 +170,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             ends_since: None,
             left: None,
             release: Release::NotHeld,
+            has_left: false,
         })
     }
 
@@ -179,6 +190,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Input::Reacted { call, reaction } => self.reacted(now, call, reaction, out),
             Input::Abdicated { call, answer } => self.abdicated(now, call, answer, out),
             Input::Rivals { call, answer } => self.rivals(now, call, &answer, out),
+            Input::Tidied { call, answer } => self.tidied(now, call, answer, out),
             Input::Info => self.infos += 1,
             Input::Signal(signal) => self.signal(now, signal, out),
             Input::Activated { run, answer } => self.activated(now, run, answer, out),
@@ -199,6 +211,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         }
         let call = self.call.as_ref().map(|call| call.until);
         let idle = self.call.is_none();
+        // What is asked only while nothing is due ends when something is.
+        let yields = self.is_tidying();
         let seat = match &self.seat {
             Seat::Vacant => idle.then_some(self.claim_at()).flatten(),
             Seat::Held(held) => {
@@ -211,11 +225,13 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                     Work::Activating { until, .. } => Some(until),
                     Work::Active { .. } => None,
                 };
-                let refresh = if idle { held.refresh_at } else { None };
-                [trust, work, refresh].into_iter().flatten().min()
+                let refresh = if idle || yields { held.refresh_at } else { None };
+                let tidy = if idle { self.tidy_at(held) } else { None };
+                [trust, work, refresh, tidy].into_iter().flatten().min()
             }
             Seat::Ending(ending) => (!ending.aborting || self.is_stopping()).then_some(ending.until),
             Seat::Releasing(releasing) => idle.then_some(releasing.next_at),
+            Seat::Leaving(leaving) => idle.then_some(leaving.next_at),
         };
         [call, seat].into_iter().flatten().min()
     }
@@ -229,6 +245,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Seat::Held(_) => Phase::Activating,
             Seat::Ending(_) => Phase::Stopping,
             Seat::Releasing(_) => Phase::Releasing,
+            Seat::Leaving(_) => Phase::Leaving,
         }
     }
 
@@ -236,7 +253,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     pub fn status(&self, now: Time) -> CampaignStatus<F> {
         let grant = match &self.seat {
             Seat::Held(Held { grant, .. }) | Seat::Ending(Ending { grant, .. }) => Some(grant.clone()),
-            Seat::Vacant | Seat::Releasing(_) => None,
+            Seat::Vacant | Seat::Releasing(_) | Seat::Leaving(_) => None,
         };
         CampaignStatus {
             phase: self.phase(),
@@ -287,6 +304,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Seat::Held(_) => self.act_as_leader(now, out),
             Seat::Ending(_) => {}
             Seat::Releasing(_) => self.act_on_release(now, out),
+            Seat::Leaving(_) => self.act_on_leaving(now, out),
         }
     }
 
@@ -315,7 +333,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     fn emit(&self, now: Time, what: CampaignEventKind, out: &mut Vec<Effect<F>>) {
         let grant = match &self.seat {
-            Seat::Vacant => None,
+            Seat::Vacant | Seat::Leaving(_) => None,
             Seat::Held(Held { grant, .. }) | Seat::Ending(Ending { grant, .. }) => Some(grant),
             Seat::Releasing(releasing) => Some(&releasing.grant),
         };

@@ -7,4 +7,5 @@ pub(crate) mod memory;
 pub mod operation;
 pub(crate) mod signals;
 mod snapshot;
+mod sweep;
 pub(crate) mod watched;

@@ -19,7 +19,7 @@ mod command;
 mod records;
 mod seat;
 
-pub use command::{Candidate, Command, Disable, Effect, Refused, Who};
+pub use command::{Candidate, Command, Disable, Effect, Refused, SWEPT_AFTER, Who};
 pub use records::{Control, Count, Holder, RESERVE, Row, Seat};
 
 /// The durable state of an election, or the part of it that a command needs.
@@ -126,6 +126,9 @@ impl ElectionState {
             Command::Resign { who, epoch } => self.resign(who, *epoch, effects),
             Command::RequestResign { epoch } => self.request_resign(*epoch, effects),
             Command::Evict { most } => self.evict(evidence, *most, effects),
+            Command::Sweep { who, epoch, watched, most } => {
+                self.sweep(evidence, (who, *epoch), *watched, *most, effects)
+            }
         }
     }
 

@@ -15,7 +15,10 @@
 //! Costs one read and one commit for each grant and each refresh, one read for each denial. Without the store there are no
 //! grants: the inner oracle's seat stays taken meanwhile, by whoever it was given to.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use callsign_store::{
     CommitOutcome, SharedStore,
@@ -143,6 +146,15 @@ impl<O: Oracle> Oracle for Fenced<O> {
             Some((_, inner)) => self.inner.abdicate(&inner).await,
             None => Ok(false),
         }
+    }
+
+    async fn leave(&mut self, held: Option<&Grant<Fence>>) -> Result<bool, Fault> {
+        let inner = self.held.clone().filter(|(term, _)| held.is_some_and(|held| *term == held.term));
+        self.inner.leave(inner.as_ref().map(|(_, inner)| inner)).await
+    }
+
+    async fn tidy(&mut self) -> Result<Option<Duration>, Fault> {
+        self.inner.tidy().await
     }
 
     async fn rivals(&mut self) -> Result<bool, Fault> {

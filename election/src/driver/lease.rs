@@ -20,9 +20,17 @@
 //! [ranks](crate::Policy::needs_all) all candidates reads all their records in each claim. Registering reads four
 //! and writes two.
 //!
+//! **Rows.** A member that [registers by itself](LeaseOptions::register) removes its row when its campaign ends. The row of a member
+//! that dies, or cannot reach the store at its end, is swept away by whoever leads: once it was silent for
+//! [ten times](crate::state::SWEPT_AFTER) as long as it may, as the holder saw in one term. The holder reads all rows for that,
+//! once in each term and then once in ten candidate timeouts, while no refresh is due. Whoever comes back after that registers
+//! again, behind all others.
+//!
 //! **Loss.** If the seat's record is lost, nobody gets a ballot that was given out before, and nobody follows until a
 //! lease has passed: the old holder's writes fail at a sink that checks. A store that loses both `seat` and `control` has
 //! lost the election, and what sinks have seen must be kept apart from it.
+
+use std::time::Duration;
 
 use callsign_store::{
     SharedStore,
@@ -179,6 +187,26 @@ impl Oracle for LeaseOracle {
         match self.ask(Ask::Resign(held.term.epoch)).await? {
             Answer::Resigned(was) => Ok(was),
             _ => unreachable!("a resignation is answered as one"),
+        }
+    }
+
+    /// Gives the seat back, and removes its row, in one transaction. Also if it is not known whether it registered.
+    async fn leave(&mut self, held: Option<&Grant<Fence>>) -> Result<bool, Fault> {
+        if self.part.is_none() {
+            return Ok(false);
+        }
+        let held = held.filter(|held| self.is_mine(held)).map(|held| held.term.epoch);
+        match self.ask(Ask::Leave(held)).await? {
+            Answer::Resigned(was) => Ok(was),
+            _ => unreachable!("who leaves is answered as after a resignation"),
+        }
+    }
+
+    /// Removes the rows of candidates that were silent for ten times as long as they may, a bounded number at a time.
+    async fn tidy(&mut self) -> Result<Option<Duration>, Fault> {
+        match self.ask(Ask::Tidy).await? {
+            Answer::Tidied(again) => Ok(again),
+            _ => unreachable!("who tidies up is told when to do so again"),
         }
     }
 

@@ -50,14 +50,23 @@ impl World {
         for effect in effects {
             self.carry(at, effect);
         }
-        if let Some(process) = self.machines.get(usize::from(at)).and_then(|m| m.process.as_ref()) {
-            self.judge.after_input(process, input);
+        let machine = self.machines.get_mut(usize::from(at));
+        if let Some(process) = machine.and_then(|machine| machine.process.as_mut()) {
+            if let Input::Answered { answer: Ok(Verdict::Granted(grant)), .. } = input {
+                process.refresh_due = grant.refresh_in.map(|after| process.asked_at + after);
+            }
+            self.judge.after_input(now, process, input);
         }
     }
 
     /// Carries out what a campaign says; or what none does, to see whether the judge notices.
     pub fn carry(&mut self, at: Slot, effect: Effect<Fence>) {
         let now = self.local(at);
+        if let (Effect::Claim { .. } | Effect::Refresh { .. }, Some(process)) =
+            (&effect, self.process_mut(at))
+        {
+            process.asked_at = now;
+        }
         match effect {
             Effect::Claim { call, attempt } => {
                 let claim = Ask::Claim(attempt.nonce);
@@ -84,6 +93,14 @@ impl World {
                 let intent = Intent::Resign(epoch);
                 self.ask(at, Asked { call, kind: Kind::Abdicate, intent, then: None }, Ask::Resign(epoch));
             }
+            Effect::Leave { call, held } => {
+                let leave = Ask::Leave(held.map(|held| held.term.epoch));
+                self.ask(at, Asked { call, kind: Kind::Leave, intent: Intent::Leave, then: None }, leave);
+            }
+            Effect::Tidy { call } => {
+                let asked = Asked { call, kind: Kind::Tidy, intent: Intent::Sweep, then: None };
+                self.ask(at, asked, Ask::Tidy);
+            }
             Effect::Rivals { call } => {
                 self.ask(
                     at,
@@ -105,6 +122,9 @@ impl World {
             Effect::Abandon { call } => {
                 let is_it = |process: &Process| process.asking.as_ref().is_some_and(|a| a.asked.call == call);
                 if self.process(at).is_some_and(is_it) {
+                    if let Some(process) = self.process_mut(at) {
+                        process.may_leave_some = true;
+                    }
                     self.abandon(at);
                 }
             }
@@ -146,7 +166,12 @@ impl World {
                     self.judge.event(process, &event);
                 }
             }
-            Effect::Follow { .. } | Effect::End(_) => {}
+            Effect::End(end) => {
+                let mut judge = std::mem::take(&mut self.judge);
+                judge.ended(self, at, &end);
+                self.judge = judge;
+            }
+            Effect::Follow { .. } => {}
         }
     }
 
@@ -225,13 +250,18 @@ impl World {
         let input = match (kind, result) {
             (Kind::Attempt, Ok(Answer::Verdict(verdict))) => Input::Answered { call, answer: Ok(verdict) },
             (Kind::Attempt, Err(error)) => Input::Answered { call, answer: Err(error.into()) },
-            (Kind::Abdicate, Ok(Answer::Resigned(was))) => {
-                if !was {
+            (Kind::Abdicate | Kind::Leave, Ok(Answer::Resigned(was))) => {
+                if !was && kind == Kind::Abdicate {
                     self.judge.met(Check::StaleResign);
                 }
                 Input::Abdicated { call, answer: Ok(was) }
             }
-            (Kind::Abdicate, Err(error)) => Input::Abdicated { call, answer: Err(error.into()) },
+            (Kind::Abdicate | Kind::Leave, Err(error)) => {
+                process.may_leave_some = true;
+                Input::Abdicated { call, answer: Err(error.into()) }
+            }
+            (Kind::Tidy, Ok(Answer::Tidied(again))) => Input::Tidied { call, answer: Ok(again) },
+            (Kind::Tidy, Err(error)) => Input::Tidied { call, answer: Err(error.into()) },
             (Kind::Rivals, Ok(Answer::Rivals(rivals))) => Input::Rivals { call, answer: Ok(rivals) },
             (Kind::Rivals, Err(error)) => Input::Rivals { call, answer: Err(error.into()) },
             (_, Ok(answer)) => {

@@ -4,6 +4,7 @@
 
 mod commits;
 mod rest;
+mod rows;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,6 +37,7 @@ use crate::world::Violation;
 pub(super) struct Records {
     pub(super) seat: Option<Seat>,
     pub(super) control: Option<Control>,
+    pub(super) rows: BTreeMap<MemberId, Row>,
 }
 
 /// Who wrote the seat last.
@@ -74,6 +76,9 @@ pub struct Judge {
     trusted_epochs: BTreeSet<u64>,
     /// The epochs of which somebody said that a leader was elected, and that they are over.
     told: [BTreeSet<u64>; 2],
+    /// Since when each candidate's row is as it is, and the incarnations whose rows were swept.
+    rows_since: BTreeMap<MemberId, Duration>,
+    swept: BTreeSet<Incarnation>,
     /// Before the present input: the term that the process held, and whether it was trusted.
     held: Option<(Epoch, bool)>,
 }
@@ -98,7 +103,7 @@ impl Judge {
         self.at_rest = true;
     }
 
-    /// All that later checks compare with.
+    /// All that later checks compare with; but for the age of rows: where this is asked for, they never grow old enough.
     pub(super) fn memory(&self) -> String {
         let Self { ballot, newest, terms, seat_since, last_write, cut_short, last_leader, .. } = self;
         let seat = (self.asked_for, self.vacated_for);
@@ -129,7 +134,13 @@ impl Judge {
     #[allow(clippy::unused_self)] // it is the judge's view
     pub(super) fn records(&self, world: &World) -> Records {
         let keys = &world.setup.keys;
-        Records { seat: read(world, &keys.seat()), control: read(world, &keys.control()) }
+        let names = world.setup.members.iter().map(|seat| &seat.member);
+        let rows = names.filter_map(|name| Some((name.clone(), read(world, &keys.candidate(name))?)));
+        Records {
+            seat: read(world, &keys.seat()),
+            control: read(world, &keys.control()),
+            rows: rows.collect(),
+        }
     }
 
     pub(super) fn evicted(&mut self, effects: &[Vec<Effect>]) {
@@ -213,7 +224,8 @@ impl Judge {
         }
     }
 
-    pub(super) fn after_input(&mut self, process: &Process, input: &Input<Fence>) {
+    pub(super) fn after_input(&mut self, now: Time, process: &Process, input: &Input<Fence>) {
+        self.yields(now, process);
         let Input::Answered { answer, .. } = input else { return };
         let Some((epoch, trusted)) = self.held else { return };
         let holds = process.handle.is_some();

@@ -44,6 +44,10 @@ pub enum Intent {
     Refresh(Epoch),
     /// To give it back.
     Resign(Epoch),
+    /// To give it back, if there is one, and to be a candidate no more.
+    Leave,
+    /// To remove what is left of others.
+    Sweep,
     /// Anything else.
     Other,
 }
@@ -85,6 +89,10 @@ pub enum Kind {
     Attempt,
     /// Giving back.
     Abdicate,
+    /// Giving back, and leaving.
+    Leave,
+    /// Tidying up.
+    Tidy,
     /// Looking for rivals.
     Rivals,
 }
@@ -184,6 +192,12 @@ pub struct Process {
     pub(super) inputs: VecDeque<callsign_election::campaign::core::Input<Fence>>,
     /// Its priority.
     pub priority: u32,
+    /// When its last claim or refresh was asked for.
+    pub(super) asked_at: Time,
+    /// When the term that it holds is to be refreshed, as its last grant says.
+    pub refresh_due: Option<Time>,
+    /// Whether it may have left something behind: it was told so, or gave up a transaction that may land late.
+    pub(super) may_leave_some: bool,
 }
 
 impl Process {
@@ -232,6 +246,9 @@ impl Process {
             asked: BTreeSet::new(),
             inputs: VecDeque::new(),
             priority: seat.priority,
+            asked_at: Time::ZERO,
+            refresh_due: None,
+            may_leave_some: false,
         })
     }
 

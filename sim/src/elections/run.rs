@@ -110,7 +110,11 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
         act(world, trace, Action::Resume { at });
         act(world, trace, Action::Continue { at });
         act(world, trace, Action::Outage { at, is_out: false });
-        act(world, trace, Action::Start { at });
+        if world.setup.members[usize::from(at)].goes {
+            act(world, trace, Action::Crash { at });
+        } else {
+            act(world, trace, Action::Start { at });
+        }
     }
     // Nobody has initialised it, if nobody could.
     act(world, trace, Action::Admin { order: Order::Enable });
@@ -141,6 +145,17 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     let later = world.now + 3 * Setup::MAX_LEASE;
     go_on(world, scheduler, trace, later, |_| false);
     world.judge.met(Check::Inv14);
+    if world.setup.has_goers() {
+        let later = world.now + sweeping(&world.setup);
+        go_on(world, scheduler, trace, later, |_| false);
+        world.look_for_rows();
+    }
+}
+
+/// How long it may take until nothing is left of those that are gone: a first look of the holder, up to ten timeouts until it
+/// knows what is silent, and ten more until it acts on that; and some leases for calls.
+fn sweeping(setup: &Setup) -> Duration {
+    21 * setup.config.candidate_timeout + Setup::MAX_LEASE
 }
 
 /// How long it may take until there is a leader that everybody knows, and that is who it should be: some leases for those

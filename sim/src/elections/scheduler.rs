@@ -116,7 +116,9 @@ impl Scheduler {
                 events.push(Event::OutageOver(at));
             }
             let Some(process) = &machine.process else {
-                if !machine.suspended {
+                // From then on, who is gone is gone for good.
+                let stays_away = self.healed && world.setup.members[usize::from(at)].goes;
+                if !machine.suspended && !stays_away {
                     events.push(Event::Start(at));
                 }
                 continue;
@@ -206,6 +208,11 @@ impl Scheduler {
                 Duration::ZERO
             }
             Event::Start(_) if world.now.is_zero() => self.between(0, 3000),
+            Event::Start(at) | Event::Continue(at) | Event::Resume(at)
+                if setup.members[usize::from(at)].goes =>
+            {
+                self.between(100, 80_000)
+            }
             Event::Start(_) => self.between(100, 20_000),
             Event::Continue(_) => self.between(100, 25_000),
             Event::Resume(_) => self.between(500, 25_000),

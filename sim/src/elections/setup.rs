@@ -63,6 +63,8 @@ pub struct Seated {
     pub watches: bool,
     /// What it does after a term.
     pub on_loss: OnLoss,
+    /// Whether it is away for long, and at last gone for good.
+    pub goes: bool,
 }
 
 /// Weights of what is done to the members, per thousand of all faults; 0: never.
@@ -155,9 +157,10 @@ impl Setup {
     pub fn draw(scenario: Scenario, seed: u64, rng: &mut Rng) -> Self {
         let count = 2 + rng.index(4);
         let lease = Duration::from_secs(10);
-        let config = config(rng, lease);
+        let mut config = config(rng, lease);
         let tight = matches!(scenario, Scenario::Pauses | Scenario::Drift) || rng.per_mille(400);
-        let members = (0..count).map(|index| seated(scenario, rng, index, tight)).collect();
+        let mut members: Vec<_> = (0..count).map(|index| seated(scenario, rng, index, tight)).collect();
+        have_some_go(scenario, seed, &mut members, &mut config);
         let keys = ClusterKeys::new(&ClusterName::new("sim").expect("it is a name")).election(&election());
         let (faults, rates) = adversity(scenario, rng);
         Self {
@@ -186,12 +189,18 @@ impl Setup {
             claim_delay: Duration::ZERO,
             watches: false,
             on_loss: OnLoss::Follow,
+            goes: false,
         };
         setup.members = (0..count).map(seat).collect();
         setup.config = ElectionConfig::new(Policy::sticky(), Duration::from_secs(10));
         setup.faults = Faults::default();
         setup.rates = Rates::default();
         setup
+    }
+
+    /// Whether some members are away for long.
+    pub fn has_goers(&self) -> bool {
+        self.members.iter().any(|seat| seat.goes)
     }
 
     /// The longest lease that a configuration may have here.
@@ -245,7 +254,23 @@ fn seated(scenario: Scenario, rng: &mut Rng, index: usize, tight: bool) -> Seate
         claim_delay: Duration::from_millis(rng.below(3) * 700),
         watches: rng.below(3) > 0,
         on_loss: if rng.per_mille(100) { OnLoss::Stop } else { OnLoss::Follow },
+        goes: false,
     }
+}
+
+/// In some worlds candidates are soon taken for silent, and some are away for far longer than that. Drawn from the seed alone, so
+/// that all other worlds are what they were before there were such.
+fn have_some_go(scenario: Scenario, seed: u64, members: &mut [Seated], config: &mut ElectionConfig) {
+    let mut rng = Rng::new(seed ^ 0x0607_9e5f_04ee_5eed);
+    if matches!(scenario, Scenario::Admin | Scenario::Drift) || !rng.per_mille(200) {
+        return;
+    }
+    // The first one stays.
+    let goes = 1 + rng.index(members.len() - 1);
+    for seat in members.iter_mut().skip(goes) {
+        seat.goes = true;
+    }
+    config.candidate_timeout = Duration::from_millis(2000 + rng.below(2000));
 }
 
 /// Each seed goes without some of it: what is rare shows only when the rest is silent.

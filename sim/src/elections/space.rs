@@ -54,28 +54,28 @@ pub const SMALL: &[Small] = &[
         members: 3,
         budget: Budget { crashes: 1, restarts: 1, ..NONE },
         lasts: Duration::from_secs(16),
-        counts: (66_255, 74_796),
+        counts: (66_707, 75_335),
     },
     Small {
         name: "elections-unknown",
         members: 2,
         budget: Budget { crashes: 1, unknowns: 1, ..NONE },
         lasts: Duration::from_secs(16),
-        counts: (8_966, 11_346),
+        counts: (9_016, 11_422),
     },
     Small {
         name: "elections-delay",
         members: 3,
         budget: Budget { delays: 1, writes: 1, ..NONE },
         lasts: Duration::from_secs(14),
-        counts: (11_223, 16_108),
+        counts: (12_359, 17_569),
     },
     Small {
         name: "elections-crashes",
         members: 3,
         budget: Budget { crashes: 2, ..NONE },
         lasts: Duration::from_secs(15),
-        counts: (13_549, 16_726),
+        counts: (13_657, 16_872),
     },
 ];
 

@@ -24,6 +24,9 @@ impl World {
         let Some(asking) = process.asking.take() else { return };
         let Pending { request, answer, serial, started, decided } = asking.pending;
         if let (Request::Commit(transaction), None) = (request, answer) {
+            if let Some(process) = self.process_mut(at) {
+                process.may_leave_some = true;
+            }
             let author = Author { at, incarnation, intent: asking.asked.intent, started, decided };
             self.orphans.push(Orphan { author, transaction, serial });
         }
@@ -65,6 +68,9 @@ impl World {
             }
             (Request::Commit(_), Fate::UnknownLost) => Input::Commit(CommitOutcome::Unknown),
             (Request::Commit(transaction), Fate::UnknownLater) => {
+                if let Some(process) = self.process_mut(at) {
+                    process.may_leave_some = true;
+                }
                 self.orphans.push(Orphan { author, transaction, serial });
                 Input::Commit(CommitOutcome::Unknown)
             }
@@ -113,10 +119,13 @@ impl World {
             Order::Disable { stop } => Command::Disable(if stop { Disable::Stop } else { Disable::Drain }),
             Order::Configure { lease, lock_delay } => {
                 let lease = Duration::from_millis(u64::from(lease));
-                let config = ElectionConfig {
+                let mut config = ElectionConfig {
                     lock_delay: Duration::from_millis(u64::from(lock_delay)),
                     ..ElectionConfig::new(self.setup.config.policy.clone(), lease)
                 };
+                if self.setup.has_goers() {
+                    config.candidate_timeout = self.setup.config.candidate_timeout;
+                }
                 Command::Configure(config)
             }
             Order::RequestResign => Command::RequestResign { epoch: None },

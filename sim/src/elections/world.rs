@@ -173,6 +173,13 @@ impl World {
         done
     }
 
+    /// All is at rest for long: nothing is left of those that are gone.
+    pub(super) fn look_for_rows(&mut self) {
+        let mut judge = std::mem::take(&mut self.judge);
+        judge.rows_left(self);
+        self.judge = judge;
+    }
+
     fn carry_out(&mut self, action: &Action) -> bool {
         match *action {
             Action::Pass { nanos } => {

@@ -1,5 +1,7 @@
 //! The lease is given back only when nobody is left of the program.
 
+use std::time::Duration;
+
 use callsign_election::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction, Signal, Verdict};
 use futures::stream::BoxStream;
 
@@ -34,6 +36,18 @@ impl<O: Oracle> Oracle for AfterTheProgram<O> {
             Ok(()) => self.0.abdicate(held).await,
             Err(cause) => Err(Fault::Transient { maybe_committed: false, cause }),
         }
+    }
+
+    /// It takes the seat away as well, if it is written that this process has it.
+    async fn leave(&mut self, held: Option<&Grant<O::Fence>>) -> Result<bool, Fault> {
+        match nobody_is_left().await {
+            Ok(()) => self.0.leave(held).await,
+            Err(cause) => Err(Fault::Transient { maybe_committed: false, cause }),
+        }
+    }
+
+    async fn tidy(&mut self) -> Result<Option<Duration>, Fault> {
+        self.0.tidy().await
     }
 
     async fn rivals(&mut self) -> Result<bool, Fault> {

@@ -19,6 +19,7 @@ pub(super) enum Kind {
     Abdicate,
     Rivals,
     Inform,
+    Tidy,
 }
 
 /// A call in flight.
@@ -86,6 +87,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     pub(super) fn act_as_leader(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
+        self.end_tidying(now, out);
         let Seat::Held(held) = &self.seat else { return };
         if self.call.is_some() {
             return;
@@ -100,6 +102,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         } else if self.infos > 0 {
             // Half, so that a refresh that becomes due meanwhile has time left.
             self.inform(now, now + (patience / 2).min(left), out);
+        } else if self.tidy_at(held).is_some_and(|at| at <= now) {
+            self.tidy(now, now + patience.min(left), out);
         }
     }
 
@@ -132,6 +136,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Kind::Inform => self.inform_failed(now, fault, out),
             Kind::Abdicate => self.abdication_failed(now, fault, out),
             Kind::Rivals => self.rivals_known(now, true, out),
+            Kind::Tidy => self.tidying_failed(now, fault, out),
         }
     }
 
@@ -314,7 +319,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             let patience = self.config.abdicate_tries.first().copied().unwrap_or_default();
             self.claim(now, patience, out);
         } else {
-            self.finish(Lost::Shutdown, out);
+            self.leave(now, Lost::Shutdown, out);
         }
     }
 }

@@ -85,6 +85,17 @@ pub enum CampaignEventKind {
         /// The last fault.
         fault: Fault,
     },
+    /// The campaign has ended, and something of it may be left with the oracle: a candidate's row, say. Whoever leads sweeps it
+    /// away in time.
+    LeaveFailed {
+        /// The last fault.
+        fault: Fault,
+    },
+    /// What is left of others that are gone was not removed. It is tried again.
+    TidyFailed {
+        /// What came instead of an answer.
+        fault: Fault,
+    },
     /// The role was asked to take up the term.
     RoleActivating {
         /// Counts from 1 within the term.
@@ -150,6 +161,8 @@ impl CampaignEventKind {
             Self::Failed { .. } => "campaign.failed",
             Self::Resigned { .. } => "campaign.resigned",
             Self::ResignFailed { .. } => "campaign.resign_failed",
+            Self::LeaveFailed { .. } => "campaign.leave_failed",
+            Self::TidyFailed { .. } => "campaign.tidy_failed",
             Self::RoleActivating { .. } => "role.activating",
             Self::RoleActive { .. } => "role.active",
             Self::RoleActivateFailed { .. } => "role.activate_failed",
@@ -167,11 +180,14 @@ impl CampaignEventKind {
             | Self::Rejected { .. }
             | Self::Refreshed
             | Self::Resigned { .. }
+            | Self::LeaveFailed { .. }
             | Self::RoleActivating { .. }
             | Self::RoleActive { .. }
             | Self::RoleStopping { .. }
             | Self::RoleStopped { .. } => false,
             Self::Lost { why } => matches!(why, Lost::TrustLapsed | Lost::RoleFailed),
+            // A store that is slow or away is said of refreshes.
+            Self::TidyFailed { fault } => matches!(fault, Fault::Fatal(_)),
             Self::UnusableGrant { .. }
             | Self::DuplicateIdentity
             | Self::DuplicateLeader { .. }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{Asked, Core, Effect, Held, Listening, Lost, Releasing, Seat, Work};
+use super::{Asked, Core, Effect, Held, Listening, Lost, Releasing, Seat, Work, tidying::Tidying};
 use crate::{
     core::campaign::{
         Until,
@@ -101,7 +101,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let Worth { until, refresh_at, patience } = worth;
         out.push(Effect::Trust { grant: grant.clone(), until });
         let work = Work::Waiting { at: now, attempt: 1, run: None };
-        self.seat = Seat::Held(Held { grant, until, refresh_at, anchor, patience, work });
+        let tidying = Tidying::NotYet;
+        self.seat = Seat::Held(Held { grant, until, refresh_at, anchor, patience, work, tidying });
         self.listening = Listening::Open;
         self.emit(now, CampaignEventKind::Claimed, out);
         if let Some(other) = other {
@@ -127,6 +128,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 out.push(Effect::Trust { grant: grant.clone(), until });
                 (held.grant, held.until, held.refresh_at) = (grant, until, refresh_at);
                 (held.anchor, held.patience) = (anchor, patience);
+                held.tidying.may_begin(now);
                 self.emit(now, CampaignEventKind::Refreshed, out);
                 if std::mem::replace(&mut self.listening, Listening::Open) == Listening::Signalled {
                     self.wake(now);

@@ -56,7 +56,12 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         releasing.tried += 1;
         let (until, held) = ((now + *patience).min(end), releasing.grant.clone());
         let call = self.ask(Kind::Abdicate, now, until);
-        out.push(Effect::Abdicate { call, held });
+        out.push(if self.ends() {
+            self.has_left = true;
+            Effect::Leave { call, held: Some(held) }
+        } else {
+            Effect::Abdicate { call, held }
+        });
     }
 
     pub(super) fn abdicated(
@@ -70,6 +75,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             return;
         }
         match answer {
+            Ok(was_there) if matches!(self.seat, Seat::Leaving(_)) => self.left(now, was_there, out),
             Ok(was_there) => {
                 self.release = if was_there { Release::Released } else { Release::WasGone };
                 self.left = None;
@@ -81,6 +87,10 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     pub(super) fn abdication_failed(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
+        if matches!(self.seat, Seat::Leaving(_)) {
+            self.leaving_failed(now, fault, out);
+            return;
+        }
         let tries = &self.config.abdicate_tries;
         let Seat::Releasing(releasing) = &mut self.seat else { return };
         releasing.is_uncertain |= matches!(fault, Fault::Transient { maybe_committed: true, .. });
@@ -155,8 +165,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         if !planted!("campaign-request-outlives-its-term") {
             self.asked = None;
         }
-        if self.is_stopping() || (self.config.on_loss == OnLoss::Stop && self.lost.is_some()) {
-            self.finish(why, out);
+        if self.ends() {
+            self.leave(now, why, out);
             return;
         }
         self.release = Release::NotHeld;

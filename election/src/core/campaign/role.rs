@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{Core, Effect, Listening, Lost, Release, Releasing, RunId, Seat, Transition, Until};
+use super::{
+    Core, Effect, Listening, Lost, Release, Releasing, RunId, Seat, Transition, Until, tidying::Tidying,
+};
 use crate::{
     core::campaign::{OnLoss, event::CampaignEventKind, status::Trouble},
     oracle::Grant,
@@ -26,6 +28,7 @@ pub(super) struct Held<F> {
     /// How long an answer is awaited.
     pub(super) patience: Duration,
     pub(super) work: Work,
+    pub(super) tidying: Tidying,
 }
 
 /// How far the role is.

@@ -45,7 +45,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 let soon = soon.max(held.anchor + gap);
                 held.refresh_at = Some(held.refresh_at.map_or(soon, |at| at.min(soon)));
             }
-            Seat::Ending(_) | Seat::Releasing(_) => {}
+            Seat::Ending(_) | Seat::Releasing(_) | Seat::Leaving(_) => {}
         }
     }
 

@@ -21,6 +21,8 @@ pub enum Phase {
     Stopping,
     /// Its role has stopped, and the seat is being given back.
     Releasing,
+    /// It ends, has no term, and asks that nothing of it is left with the oracle.
+    Leaving,
     /// It has ended.
     Over,
 }
@@ -33,6 +35,7 @@ impl fmt::Display for Phase {
             Self::Leading => "leading",
             Self::Stopping => "stopping",
             Self::Releasing => "releasing",
+            Self::Leaving => "leaving",
             Self::Over => "over",
         })
     }

@@ -2,6 +2,8 @@
 
 mod answers;
 mod ends;
+mod leaving;
 mod losses;
 mod polling;
 mod story;
+mod tidying;

@@ -94,12 +94,15 @@ pub enum Input<F> {
     /// The oracle looked at a message.
     #[allow(missing_docs)]
     Reacted { call: CallId, reaction: Result<Reaction<F>, Fault> },
-    /// The oracle gave a term back: whether it still was there.
+    /// The oracle gave a term back, or all that there was of this member: whether a term was there.
     #[allow(missing_docs)]
     Abdicated { call: CallId, answer: Result<bool, Fault> },
     /// Whether another could take the seat.
     #[allow(missing_docs)]
     Rivals { call: CallId, answer: Result<bool, Fault> },
+    /// The oracle tidied up: after how long to ask it again, `None` for not in this term.
+    #[allow(missing_docs)]
+    Tidied { call: CallId, answer: Result<Option<Duration>, Fault> },
     /// A message for the oracle waits in the driver.
     Info,
     /// The oracle noticed something, or somebody asked for it.
@@ -127,7 +130,8 @@ impl<F> Input<F> {
             Self::Answered { call, .. }
             | Self::Reacted { call, .. }
             | Self::Abdicated { call, .. }
-            | Self::Rivals { call, .. } => Some(*call),
+            | Self::Rivals { call, .. }
+            | Self::Tidied { call, .. } => Some(*call),
             _ => None,
         }
     }
@@ -145,6 +149,13 @@ pub enum Effect<F> {
     /// Give the seat back.
     #[allow(missing_docs)]
     Abdicate { call: CallId, held: Grant<F> },
+    /// Give back all that there is of this member: this term, if there is one, and what shows that it takes part. Answered as an
+    /// abdication.
+    #[allow(missing_docs)]
+    Leave { call: CallId, held: Option<Grant<F>> },
+    /// Remove what is left of others that are gone.
+    #[allow(missing_docs)]
+    Tidy { call: CallId },
     /// Ask whether another could take the seat.
     #[allow(missing_docs)]
     Rivals { call: CallId },

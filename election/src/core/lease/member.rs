@@ -1,4 +1,4 @@
-//! One member's part in an election: registers, is heard, claims, refreshes, resigns.
+//! One member's part in an election: registers, is heard, claims, refreshes, sweeps, resigns, leaves.
 //!
 //! Pure: the driver carries out each [`Step`] and brings the answer; nothing else is decided there.
 
@@ -15,6 +15,7 @@ use super::{
     event::LeaseEvent,
     memory::Memory,
     operation::{Input, Operation, Outcome, Step, refusal},
+    sweep::{Next, SWEEP_AT_ONCE, Sweeps},
 };
 use crate::{
     core::{
@@ -42,6 +43,12 @@ pub enum Ask {
     Resign(Epoch),
     /// Look for others that may be elected. Reads all candidates. Answered [`Answer::Rivals`].
     Rivals,
+    /// Give back whatever term it has, and remove its registration, in one transaction: it was asked for this term, if for one.
+    /// If it does not register by itself, it only gives the term back. Answered [`Answer::Resigned`].
+    Leave(Option<Epoch>),
+    /// Remove what is left of candidates that are gone, if it holds the seat and it is time for that. Answered
+    /// [`Answer::Tidied`].
+    Tidy,
 }
 
 impl Ask {
@@ -66,39 +73,51 @@ pub enum Answer {
     Resigned(bool),
     /// Whether another candidate may be elected that is not known to be silent.
     Rivals(bool),
+    /// After how long there is something to remove again, at the earliest. `None`: not in this term.
+    Tidied(Option<Duration>),
 }
 
+/// What the present operation is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Doing {
-    Initialises(Operation),
+    Initialises,
     /// And then goes on to what it was asked for.
-    Joins(Operation, Ask),
-    Claims(Operation, Ask),
-    Refreshes(Operation),
-    Resigns(Operation),
-    Looks(Operation),
+    Joins(Ask),
+    Claims(Ask),
+    Refreshes,
+    Resigns,
+    Looks,
+    /// And gives back this term, if it was asked to.
+    Leaves(Option<Epoch>),
+    Sweeps,
 }
 
 /// A member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Member {
     keys: ElectionKeys,
     me: Candidate,
     /// Whether it registers by itself.
     registers: bool,
     is_registered: bool,
+    /// Whether it has begun to register, and may have a row.
+    has_joined: bool,
     /// A priority that is not written yet.
     priority: Option<u32>,
     /// When it has to be heard again.
     beat_due: Time,
     memory: Memory,
-    doing: Option<Doing>,
+    doing: Option<(Operation, Doing)>,
     /// How long the last grant that was answered may be believed.
     granted: Duration,
     /// Whether it registered again for what it is asked to do now: it was evicted, and that happens once.
     rejoined: bool,
     /// The epoch whose leader is asked to resign, as the last operation saw it.
     asked: Option<Epoch>,
+    /// How long candidates count as alive, as the last operation saw it.
+    timeout: Duration,
+    sweeps: Sweeps,
 }
 
 impl Member {
@@ -109,6 +128,7 @@ impl Member {
             me,
             registers,
             is_registered: false,
+            has_joined: false,
             priority: None,
             beat_due: Time::ZERO,
             memory: Memory::default(),
@@ -116,6 +136,8 @@ impl Member {
             granted: Duration::ZERO,
             rejoined: false,
             asked: None,
+            timeout: Duration::ZERO,
+            sweeps: Sweeps::default(),
         }
     }
 
@@ -143,17 +165,7 @@ impl Member {
 
     /// How often the present operation was tried in vain.
     pub fn tries(&self) -> u32 {
-        match &self.doing {
-            Some(
-                Doing::Initialises(op)
-                | Doing::Joins(op, _)
-                | Doing::Claims(op, _)
-                | Doing::Refreshes(op)
-                | Doing::Resigns(op)
-                | Doing::Looks(op),
-            ) => op.tries(),
-            None => 0,
-        }
+        self.doing.as_ref().map_or(0, |(operation, _)| operation.tries())
     }
 
     /// Begins what it is asked for.
@@ -175,7 +187,7 @@ impl Member {
             Ask::Prepare(None) => self.start(now, Vec::new(), Doing::Initialises),
             Ask::Claim(nonce) => {
                 let commands = self.with_heartbeat(now >= self.beat_due, Command::Claim { who, nonce });
-                self.start(now, commands, |op| Doing::Claims(op, ask))
+                self.start(now, commands, Doing::Claims(ask))
             }
             Ask::Cycle(nonce) => {
                 if let Some(epoch) = self.memory.held() {
@@ -184,7 +196,7 @@ impl Member {
                     return self.start(now, commands, Doing::Refreshes);
                 }
                 let commands = self.with_heartbeat(true, Command::Claim { who, nonce });
-                self.start(now, commands, |op| Doing::Claims(op, ask))
+                self.start(now, commands, Doing::Claims(ask))
             }
             Ask::Refresh(epoch, trusted) => {
                 let commands =
@@ -192,30 +204,30 @@ impl Member {
                 self.start(now, commands, Doing::Refreshes)
             }
             Ask::Rivals => self.run(now, Operation::look(&self.keys, true), Doing::Looks),
-            Ask::Resign(epoch) => self.start(now, vec![Command::Resign { who, epoch }], Doing::Resigns),
+            Ask::Leave(held) if self.has_joined => {
+                self.start(now, vec![Command::Leave(who)], Doing::Leaves(held))
+            }
+            Ask::Leave(None) => Step::Done(Ok(Answer::Resigned(false))),
+            Ask::Resign(epoch) | Ask::Leave(Some(epoch)) => {
+                self.start(now, vec![Command::Resign { who, epoch }], Doing::Resigns)
+            }
+            Ask::Tidy => self.tidy(now, who),
         }
     }
 
     /// Goes on. What it did to the election is added to `events`.
     pub fn step(&mut self, now: Time, input: Input, events: &mut Vec<LeaseEvent>) -> Step<Answer> {
-        let Some(mut doing) = self.doing.take() else {
+        let Some((mut operation, doing)) = self.doing.take() else {
             return Step::Done(Err(ElectionError::Unavailable("an answer that nobody waits for".to_owned())));
         };
-        let raw = match &mut doing {
-            Doing::Initialises(op)
-            | Doing::Joins(op, _)
-            | Doing::Claims(op, _)
-            | Doing::Refreshes(op)
-            | Doing::Resigns(op)
-            | Doing::Looks(op) => op.step(now, &mut self.memory, input, events),
-        };
+        let raw = operation.step(now, &mut self.memory, input, events);
         match raw {
             Step::Read(reads) => {
-                self.doing = Some(doing);
+                self.doing = Some((operation, doing));
                 Step::Read(reads)
             }
             Step::Commit(transaction) => {
-                self.doing = Some(doing);
+                self.doing = Some((operation, doing));
                 Step::Commit(transaction)
             }
             Step::Done(result) => {
@@ -240,23 +252,13 @@ impl Member {
         Who { member: self.me.member.clone(), incarnation: self.me.incarnation }
     }
 
-    fn start(
-        &mut self,
-        now: Time,
-        commands: Vec<Command>,
-        doing: impl FnOnce(Operation) -> Doing,
-    ) -> Step<Answer> {
+    fn start(&mut self, now: Time, commands: Vec<Command>, doing: Doing) -> Step<Answer> {
         self.run(now, Operation::new(&self.keys, commands), doing)
     }
 
-    fn run(
-        &mut self,
-        now: Time,
-        mut operation: Operation,
-        doing: impl FnOnce(Operation) -> Doing,
-    ) -> Step<Answer> {
+    fn run(&mut self, now: Time, mut operation: Operation, doing: Doing) -> Step<Answer> {
         let raw = operation.begin(now, &mut self.memory);
-        self.doing = Some(doing(operation));
+        self.doing = Some((operation, doing));
         match raw {
             Step::Read(reads) => Step::Read(reads),
             Step::Commit(transaction) => Step::Commit(transaction),
@@ -264,8 +266,21 @@ impl Member {
         }
     }
 
+    /// Sweeps, if it holds the seat and it is time for that.
+    fn tidy(&mut self, now: Time, who: Who) -> Step<Answer> {
+        let Some(epoch) = self.memory.held() else { return Step::Done(Ok(Answer::Tidied(None))) };
+        match self.sweeps.next(now, epoch, self.timeout) {
+            Next::Wait(wait) => Step::Done(Ok(Answer::Tidied(Some(wait)))),
+            Next::Sweep(watched) => {
+                let sweep = Command::Sweep { who, epoch, watched, most: SWEEP_AT_ONCE };
+                self.start(now, vec![sweep], Doing::Sweeps)
+            }
+        }
+    }
+
     fn join(&mut self, now: Time, then: Ask) -> Step<Answer> {
-        self.start(now, vec![Command::Join(self.me.clone())], |op| Doing::Joins(op, then))
+        self.has_joined = true;
+        self.start(now, vec![Command::Join(self.me.clone())], Doing::Joins(then))
     }
 
     /// With a heartbeat before it, if one is due.
@@ -278,17 +293,22 @@ impl Member {
         // A disabled election is an answer to a member, not a failure.
         let outcome = match (result, &doing) {
             (Ok(outcome), _) => outcome,
-            (Err(ElectionError::Disabled), Doing::Joins(_, Ask::Prepare(_))) => {
+            (Err(ElectionError::Disabled), Doing::Joins(Ask::Prepare(_))) => {
                 return Step::Done(Ok(Answer::Ready(None)));
             }
-            (Err(ElectionError::Disabled), Doing::Joins(..) | Doing::Claims(..) | Doing::Refreshes(_)) => {
+            (Err(ElectionError::Disabled), Doing::Joins(..) | Doing::Claims(..) | Doing::Refreshes) => {
                 return denied(Refusal::Disabled, None, None);
+            }
+            // Nothing is left of an election that is not there.
+            (Err(ElectionError::NotInitialized), Doing::Leaves(..)) => {
+                return Step::Done(Ok(Answer::Resigned(false)));
             }
             (Err(error), _) => return Step::Done(Err(error)),
         };
         let Outcome { effects, state, evidence, uncertain } = *outcome;
         self.asked = state.control.as_ref().and_then(|control| control.request);
         let timeout = state.control.as_ref().map_or(Duration::ZERO, |c| c.config.candidate_timeout);
+        self.timeout = timeout;
         if effects.iter().flatten().any(|e| matches!(e, Effect::HeartbeatSeen | Effect::Joined { .. })) {
             self.priority = None;
             self.beat_due = now + timeout / 3;
@@ -296,14 +316,14 @@ impl Member {
         let last = effects.last().map_or(&[][..], Vec::as_slice);
         let refused = refusal(last);
         match doing {
-            Doing::Initialises(_) => {
+            Doing::Initialises => {
                 let config = state.control.map(|control| control.config);
                 if self.registers && config.is_some() {
                     return self.join(now, Ask::Prepare(None));
                 }
                 Step::Done(Ok(Answer::Ready(config)))
             }
-            Doing::Joins(_, ask) => {
+            Doing::Joins(ask) => {
                 self.is_registered |= refused.is_none();
                 match (ask, refused) {
                     // Its former self has the seat still. It registers when that is over.
@@ -314,7 +334,7 @@ impl Member {
                     (_, Some(refused)) => verdict(last, &state, &evidence, Some(refused)),
                 }
             }
-            Doing::Claims(_, ask) => {
+            Doing::Claims(ask) => {
                 if self.registers && refused == Some(&Refused::Unregistered) {
                     self.is_registered = false;
                     if !std::mem::replace(&mut self.rejoined, true) {
@@ -323,20 +343,29 @@ impl Member {
                 }
                 verdict(last, &state, &evidence, refused)
             }
-            Doing::Refreshes(_) => {
+            Doing::Refreshes => {
                 if refused == Some(&Refused::Unregistered) {
                     self.is_registered = false;
                 }
                 verdict(last, &state, &evidence, refused)
             }
-            Doing::Looks(_) => {
+            Doing::Looks => {
                 let rivals = state.rivals(&evidence, &self.me.member);
                 Step::Done(Ok(Answer::Rivals(rivals)))
             }
-            Doing::Resigns(_) => {
+            Doing::Resigns => {
                 let was = last.iter().any(|effect| matches!(effect, Effect::Vacated { .. }));
                 // What stood when it was first tried, and does not stand now, it gave back itself.
                 Step::Done(Ok(Answer::Resigned(was || uncertain)))
+            }
+            Doing::Leaves(held) => {
+                (self.is_registered, self.has_joined) = (false, false);
+                let was = last.iter().any(|effect| matches!(effect, Effect::Vacated { .. }));
+                Step::Done(Ok(Answer::Resigned(was || (uncertain && held.is_some()))))
+            }
+            Doing::Sweeps => {
+                let removed = last.iter().filter(|effect| matches!(effect, Effect::Evicted(_))).count();
+                Step::Done(Ok(Answer::Tidied(Some(self.sweeps.done(now, removed, timeout)))))
             }
         }
     }

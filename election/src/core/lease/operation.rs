@@ -104,7 +104,8 @@ impl Operation {
     /// Carries out commands, in one transaction.
     pub fn new(keys: &ElectionKeys, commands: Vec<Command>) -> Self {
         let who = commands.iter().find_map(Command::commander);
-        let all = commands.iter().any(|command| matches!(command, Command::Evict { .. }));
+        let all =
+            commands.iter().any(|command| matches!(command, Command::Evict { .. } | Command::Sweep { .. }));
         Self {
             keys: keys.clone(),
             commands,
@@ -159,9 +160,9 @@ impl Operation {
                 CommitOutcome::Conflict => self.again(now),
                 CommitOutcome::Unknown => {
                     self.unknown += 1;
-                    // How many were removed nobody knows any more.
+                    // How many an eviction removed nobody knows any more. A sweep is made again in its time.
                     let counts = self.commands.iter().any(|c| matches!(c, Command::Evict { .. }));
-                    if counts || self.unknown > MAX_UNKNOWN {
+                    if counts || self.sweeps() || self.unknown > MAX_UNKNOWN {
                         return self.done(Err(ElectionError::Unknown));
                     }
                     self.again(now)
@@ -211,6 +212,10 @@ impl Operation {
 
     fn joins(&self) -> bool {
         self.commands.iter().any(|command| matches!(command, Command::Join(_)))
+    }
+
+    fn sweeps(&self) -> bool {
+        self.commands.iter().any(|command| matches!(command, Command::Sweep { .. }))
     }
 
     /// Takes what a read showed: all there is to see, or what to read next.
@@ -279,8 +284,10 @@ impl Operation {
                 Some(_) => break,
             }
         }
+        // Whoever sweeps must hold the seat as it was read, also if its transaction lands late.
+        let on_seat = self.joins() || self.sweeps();
         let transaction =
-            snapshot.transaction(&self.keys, self.who.as_ref().map(|who| &who.member), self.joins(), &after);
+            snapshot.transaction(&self.keys, self.who.as_ref().map(|who| &who.member), on_seat, &after);
         if transaction.writes.is_empty() {
             let (before, changed) = (&snapshot.state, self.unknown > 0);
             let over = Over { before, after: &after, evidence: &evidence, held: memory.held(), changed };

@@ -80,12 +80,12 @@ impl Snapshot {
         Ok(())
     }
 
-    /// What has to be written, fenced by all that it was decided from.
+    /// What has to be written, fenced by all that it was decided from. `on_seat`: also by the seat, if only candidates change.
     pub(super) fn transaction(
         &self,
         keys: &ElectionKeys,
         own: Option<&MemberId>,
-        joins: bool,
+        on_seat: bool,
         after: &ElectionState,
     ) -> Transaction {
         let Self { version, state: before, .. } = self;
@@ -103,7 +103,7 @@ impl Snapshot {
         }
         t = t.fence(keys.control(), self.control.clone(), *version);
         // A heartbeat does not depend on who leads: it would collide with each refresh.
-        if seats || controls || joins {
+        if seats || controls || on_seat {
             t = t.fence(keys.seat(), self.seat.clone(), *version);
         }
         if let Some(own) = own {

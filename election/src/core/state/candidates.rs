@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use callsign_store::ids::{Beat, MemberId, Seniority, next_count};
+use callsign_store::ids::{Beat, Epoch, MemberId, Seniority, next_count};
+use callsign_store::planted;
 
-use super::{Candidate, Effect, ElectionState, Evidence, Holder, Refused, Row, Who, command::check_tags};
+use super::{
+    Candidate, Effect, ElectionState, Evidence, Holder, Refused, Row, SWEPT_AFTER, Who, command::check_tags,
+};
 
 impl ElectionState {
     /// Whether another candidate than this one may be elected and is not known to be silent.
@@ -90,7 +93,9 @@ impl ElectionState {
     ) -> Result<(), Refused> {
         self.control()?;
         let leads = self.holder().is_some_and(|h| h.is(who));
-        let registered = self.candidates.get(&who.member).is_some_and(|r| r.incarnation == who.incarnation);
+        let is_own =
+            |row: &Row| row.incarnation == who.incarnation || planted!("lease-leaves-for-a-namesake");
+        let registered = self.candidates.get(&who.member).is_some_and(is_own);
         if leads {
             self.depose(wait, effects)?;
         }
@@ -127,6 +132,40 @@ impl ElectionState {
         }
         if silent.is_empty() {
             effects.push(Effect::Nothing);
+        }
+        Ok(())
+    }
+
+    /// Removes others that whoever holds the seat in this term has seen silent for long, while it held it. Of a term that is over
+    /// it removes nobody.
+    pub(super) fn sweep(
+        &mut self,
+        evidence: &Evidence,
+        (who, epoch): (&Who, Epoch),
+        watched: Duration,
+        most: usize,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Refused> {
+        self.control()?;
+        let is_gone = |member: &MemberId, row: &Row| {
+            let silent = evidence.silent.get(member).map(|age| (*age).min(watched));
+            let is_long = silent.is_some_and(|age| age >= row.timeout.saturating_mul(SWEPT_AFTER));
+            *member != who.member && (is_long || planted!("lease-sweep-of-the-living"))
+        };
+        let holds = self.holder_of(who, epoch).is_some();
+        let gone: Vec<_> = self
+            .candidates
+            .iter()
+            .filter(|(member, row)| holds && is_gone(member, row))
+            .map(|(member, _)| member.clone())
+            .take(most)
+            .collect();
+        if gone.is_empty() {
+            effects.push(Effect::Nothing);
+        }
+        for member in gone {
+            self.candidates.remove(&member);
+            effects.push(Effect::Evicted(member));
         }
         Ok(())
     }

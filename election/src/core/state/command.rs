@@ -99,7 +99,22 @@ pub enum Command {
         /// The most that go at once.
         most: usize,
     },
+    /// Removes what is left of candidates that are gone: the holder does so, now and then.
+    Sweep {
+        /// Who holds the seat.
+        who: Who,
+        /// In which term.
+        epoch: Epoch,
+        /// For how long it has watched the others in this term. What it saw before does not count.
+        watched: Duration,
+        /// The most that go at once.
+        most: usize,
+    },
 }
+
+/// How many times its own timeout a candidate must have been silent before a holder sweeps its row away. Far more than it takes
+/// to be passed over: a sweep is for economy, and a candidate that comes back later has lost its seniority.
+pub const SWEPT_AFTER: u32 = 10;
 
 impl Command {
     /// The member whose row it is about.
@@ -111,7 +126,8 @@ impl Command {
             | Self::Beat { who, .. }
             | Self::Claim { who, .. }
             | Self::Refresh { who, .. }
-            | Self::Resign { who, .. } => Some(who.clone()),
+            | Self::Resign { who, .. }
+            | Self::Sweep { who, .. } => Some(who.clone()),
             _ => None,
         }
     }

@@ -318,7 +318,7 @@ impl ElectionState {
     }
 
     /// The holder, if it is this incarnation, in this term.
-    fn holder_of(&self, who: &Who, epoch: Epoch) -> Option<&Holder> {
+    pub(super) fn holder_of(&self, who: &Who, epoch: Epoch) -> Option<&Holder> {
         let seat = self.seat.as_ref()?;
         let holder = seat.holder.as_ref()?;
         if planted!("lease-refresh-by-member") {

@@ -144,6 +144,21 @@ fn command(draw: &mut Draw, state: &ElectionState) -> Command {
     }
 }
 
+/// A sweep, mostly by whoever has the seat.
+fn sweep(draw: &mut Draw, state: &ElectionState) -> Option<Command> {
+    let seat = state.seat.as_ref()?;
+    let holder = seat.holder.as_ref()?;
+    let who = Who { member: holder.member.clone(), incarnation: holder.incarnation };
+    let other = Who { incarnation: Incarnation(draw.one(&[1, 2])), ..who.clone() };
+    let (epoch, watched) = (seat.epoch.0, secs(draw.one(&[0, 59, 60, 1000, 1000])));
+    Some(Command::Sweep {
+        who: if draw.below(8) > 0 { who } else { other },
+        epoch: Epoch(draw.one(&[epoch, epoch, epoch, epoch - 1])),
+        watched,
+        most: usize::try_from(draw.below(3)).unwrap(),
+    })
+}
+
 fn name_of(command: &Command) -> Option<&MemberId> {
     match command {
         Command::Claim { who, .. } => Some(&who.member),
@@ -155,7 +170,7 @@ fn name_of(command: &Command) -> Option<&MemberId> {
 fn inv1_inv2_inv4_inv5_apply_does_what_a_second_model_does() {
     let mut seen = BTreeMap::<String, u32>::new();
     for seed in 0..600 {
-        let mut draw = Draw(seed);
+        let (mut draw, mut sweeps) = (Draw(seed), Draw(seed ^ 0x5eed));
         let mut w = World {
             state: ElectionState::default(),
             model: Model::default(),
@@ -181,36 +196,42 @@ fn inv1_inv2_inv4_inv5_apply_does_what_a_second_model_does() {
             } else {
                 command(&mut draw, &w.state)
             };
-            let evidence = w.evidence(name_of(&command));
-            let before = w.state.clone();
-            let effects = w.state.apply(&evidence, &command);
-            w.note();
-            let said = Said::of(&effects);
-            let expected = w.model.apply(w.now, &command);
-            let at = format!("seed {seed} step {step} at {}: {command:?}\n{before:?}\n{effects:?}", w.now);
-            assert_eq!(said, expected, "{at}");
-            w.model.agrees(&w.state, &at);
+            for command in [Some(command), sweep(&mut sweeps, &w.state)].into_iter().flatten() {
+                let evidence = w.evidence(name_of(&command));
+                let before = w.state.clone();
+                let effects = w.state.apply(&evidence, &command);
+                w.note();
+                let said = Said::of(&effects);
+                let expected = w.model.apply(w.now, &command);
+                let at =
+                    format!("seed {seed} step {step} at {}: {command:?}\n{before:?}\n{effects:?}", w.now);
+                assert_eq!(said, expected, "{at}");
+                w.model.agrees(&w.state, &at);
 
-            // The invariants, of the state itself.
-            let ballot = w.state.seat.as_ref().map_or(highest, |seat| seat.ballot.0);
-            assert!(ballot >= highest, "Inv1: {at}");
-            highest = ballot;
-            if let Some(seat) = &w.state.seat
-                && let Some(holder) = &seat.holder
-            {
-                let is = (holder.member.clone(), holder.incarnation);
-                let was = holders.entry(seat.epoch).or_insert_with(|| is.clone());
-                assert_eq!(*was, is, "Inv2: {at}");
-            }
-            if let Some(Effect::Refused(_)) = effects.first() {
-                assert_eq!(w.state, before, "what is refused changes nothing: {at}");
-            }
-            *seen.entry(said.kind()).or_default() += 1;
-            let freed = before.seat.as_ref().filter(|seat| seat.heir.is_some());
-            if let (Some(seat), Command::Claim { .. }) = (freed, &command) {
-                let is_open = evidence.seat.at_least >= seat.wait;
-                let when = if is_open { "" } else { " too early" };
-                *seen.entry(format!("freed for one{when}: {}", said.kind())).or_default() += 1;
+                // The invariants, of the state itself.
+                let ballot = w.state.seat.as_ref().map_or(highest, |seat| seat.ballot.0);
+                assert!(ballot >= highest, "Inv1: {at}");
+                highest = ballot;
+                if let Some(seat) = &w.state.seat
+                    && let Some(holder) = &seat.holder
+                {
+                    let is = (holder.member.clone(), holder.incarnation);
+                    let was = holders.entry(seat.epoch).or_insert_with(|| is.clone());
+                    assert_eq!(*was, is, "Inv2: {at}");
+                }
+                if let Some(Effect::Refused(_)) = effects.first() {
+                    assert_eq!(w.state, before, "what is refused changes nothing: {at}");
+                }
+                *seen.entry(said.kind()).or_default() += 1;
+                if let Command::Sweep { most, .. } = command {
+                    *seen.entry(format!("sweep of {most}: {}", said.kind())).or_default() += 1;
+                }
+                let freed = before.seat.as_ref().filter(|seat| seat.heir.is_some());
+                if let (Some(seat), Command::Claim { .. }) = (freed, &command) {
+                    let is_open = evidence.seat.at_least >= seat.wait;
+                    let when = if is_open { "" } else { " too early" };
+                    *seen.entry(format!("freed for one{when}: {}", said.kind())).or_default() += 1;
+                }
             }
         }
     }
@@ -229,6 +250,9 @@ fn inv1_inv2_inv4_inv5_apply_does_what_a_second_model_does() {
         "vacated",
         "asked",
         "evicted",
+        "sweep of 0: nothing",
+        "sweep of 1: evicted",
+        "sweep of 2: evicted",
         "nothing",
         "refused Disabled",
         "refused Unregistered",

@@ -205,6 +205,8 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
                 drop(self.asks.send(Ask::Refresh { call, attempt, held }));
             }
             Effect::Abdicate { call, held } => drop(self.asks.send(Ask::Abdicate { call, held })),
+            Effect::Leave { call, held } => drop(self.asks.send(Ask::Leave { call, held })),
+            Effect::Tidy { call } => drop(self.asks.send(Ask::Tidy { call })),
             Effect::Rivals { call } => drop(self.asks.send(Ask::Rivals { call })),
             Effect::Inform { call } => drop(self.asks.send(Ask::Inform { call })),
             Effect::Abandon { .. } => drop(self.asks.send(Ask::Abandon)),

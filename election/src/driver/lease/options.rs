@@ -16,7 +16,8 @@ pub struct LeaseOptions {
     pub priority: u32,
     /// What it has that the election may ask for.
     pub tags: BTreeSet<Tag>,
-    /// Whether it registers by itself, at the start and whenever it was evicted. Otherwise [`Election::register`](super::Election::register) does.
+    /// Whether it registers by itself, at the start and whenever it was evicted, and removes its row at the end. Otherwise
+    /// [`Election::register`](super::Election::register) and [`unregister`](super::Election::unregister) do.
     pub register: bool,
     /// Whether it watches the records, so that it hears of a free seat at once. Otherwise it hears with its next poll.
     pub watch: bool,

@@ -69,6 +69,8 @@ mod rows {
                 candidates: e5_e6_more_candidates_than_one_read_shows,
                 candidates: e6_the_silent_are_evicted_and_counted_and_one_that_is_heard_meanwhile_stays,
                 candidates: e7_a_leader_that_unregisters_ends_its_term_in_the_same_transaction,
+                candidates: e7_whoever_leaves_takes_its_row_and_its_term_along_and_nobody_elses,
+                candidates: e6_a_holder_sweeps_whoever_it_saw_silent_for_long_and_nobody_else,
                 candidates: f3_down_and_resign_of_the_unknown_change_nothing,
                 candidates: f5_another_member_that_dies_disturbs_nobody,
                 candidates: d10_whatever_the_number_of_candidates_leading_costs_the_same,

@@ -84,7 +84,7 @@ async fn h10_an_election_moves_what_it_counts() {
     let seen = Seen::by(&counted);
     assert_described(&seen);
     assert!(seen.get("callsign_election_calls_total", "election=e,call=claim,outcome=denied") >= 1);
-    assert!(seen.get("callsign_election_calls_total", "election=e,call=abdicate,outcome=given_back") >= 1);
+    assert!(seen.get("callsign_election_calls_total", "election=e,call=leave,outcome=given_back") >= 1);
     assert_eq!(seen.get("callsign_election_leader", "election=e"), 0);
     let said: BTreeSet<_> = seen.labels().map(|(_, said)| said).collect();
     assert!(!said.iter().any(|s| s.contains("first") || s.contains("second")), "nobody is named: {said:?}");

@@ -164,6 +164,14 @@ impl<O: Oracle> Oracle for Monitored<O> {
         self.oracle.abdicate(held).await
     }
 
+    async fn leave(&mut self, held: Option<&Grant<O::Fence>>) -> Result<bool, Fault> {
+        self.oracle.leave(held).await
+    }
+
+    async fn tidy(&mut self) -> Result<Option<Duration>, Fault> {
+        self.oracle.tidy().await
+    }
+
     async fn rivals(&mut self) -> Result<bool, Fault> {
         self.oracle.rivals().await
     }

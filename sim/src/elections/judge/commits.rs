@@ -34,6 +34,7 @@ impl Judge {
         author: Option<Author>,
     ) {
         let after = self.records(world);
+        self.rows_changed(world, before, &after, author);
         self.asked(world, before, &after, author);
         if before.seat == after.seat {
             return;
@@ -116,7 +117,7 @@ impl Judge {
                 && match author.intent {
                     Intent::Refresh(epoch) => epoch == seat.epoch,
                     Intent::Claim => true,
-                    Intent::Resign(_) | Intent::Other => false,
+                    Intent::Resign(_) | Intent::Leave | Intent::Sweep | Intent::Other => false,
                 }
         });
         self.hold(Check::Inv4, by_holder, || format!("{author:?} refreshed epoch {} of {old:?}", seat.epoch));
@@ -227,6 +228,16 @@ impl Judge {
                     format!("machine {} gave epoch {} back while its role was at work", author.at, seat.epoch)
                 });
             }
+            Intent::Leave => {
+                self.hold(Check::Inv4, is_holder, || {
+                    format!("machine {} left, and ended {} of {old:?}", author.at, seat.epoch)
+                });
+                let process = world.process(author.at).filter(|p| p.incarnation == author.incarnation);
+                let works = process.and_then(|process| process.role.works);
+                self.hold(Check::Inv7, works.is_none(), || {
+                    format!("machine {} left while its role was at work on {works:?}", author.at)
+                });
+            }
             Intent::Claim => {
                 let live = age < self.less_drift(old.lease);
                 let wait = old.lease + old.lock_delay;
@@ -237,7 +248,7 @@ impl Judge {
                     self.preempted(world, before, seat, old, None);
                 }
             }
-            Intent::Refresh(_) | Intent::Other => {
+            Intent::Refresh(_) | Intent::Sweep | Intent::Other => {
                 self.fail(Check::Inv4, || format!("{author:?} ended epoch {} of {old:?}", seat.epoch));
             }
         }
@@ -298,7 +309,7 @@ impl Judge {
     }
 
     /// How long something lasts at least in true time that a sound clock showed to last this long.
-    fn less_drift(&self, duration: Duration) -> Duration {
+    pub(super) fn less_drift(&self, duration: Duration) -> Duration {
         let ppm = if self.sound_clocks { DRIFT_PPM } else { 300_000 };
         duration * (1_000_000 - ppm) / 1_000_000
     }

@@ -12,7 +12,7 @@ use crate::elections::{Slot, checks::Check, world::World};
 impl Judge {
     /// What is missing to rest, and which check that is.
     pub fn unrest(&self, world: &World) -> Option<(Check, String)> {
-        let Records { seat, control } = self.records(world);
+        let Records { seat, control, .. } = self.records(world);
         let Some(holder) = seat.as_ref().and_then(|seat| seat.holder.as_ref()) else {
             return Some((Check::Inv13, format!("nobody has the seat: {seat:?}")));
         };
@@ -34,6 +34,9 @@ impl Judge {
         }
         for at in world.slots() {
             let Some(process) = world.process(at) else {
+                if world.setup.members[usize::from(at)].goes {
+                    continue;
+                }
                 return Some((Check::Inv13, format!("machine {at} is down")));
             };
             let knows = process.core.status(world.local(at)).leader;
@@ -65,7 +68,8 @@ fn unsaid(world: &World) -> Option<MemberId> {
         let mut namesakes = world.slots().filter(|at| member(world, *at) == Some(name));
         namesakes.any(|at| said(at, name))
     };
-    let mut all = world.slots().filter_map(|at| member(world, at));
+    let stays = |at: &Slot| world.process(*at).is_some() || !world.setup.members[usize::from(*at)].goes;
+    let mut all = world.slots().filter(stays).filter_map(|at| member(world, at));
     all.find(|name| !is_said(name)).cloned()
 }
 

@@ -52,6 +52,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("campaign-notification-without-polling", "election/src/core/campaign/calls.rs, election/src/core/campaign/signals.rs")
         .does("Asks again only when it is told to.")
         .found("elections", 200, "election D10; 4.4 (notification without polling)"),
+    mutant("campaign-leaves-its-row", "election/src/core/campaign/leaving.rs")
+        .does("Ends, and leaves its candidate's row where it is.")
+        .found("elections", 200, "election E7; DESIGN 11 (nodes that come and go)"),
+    mutant("campaign-sweep-instead-of-refresh", "election/src/core/campaign/tidying.rs")
+        .does("Goes on with a sweep although a refresh is due.")
+        .found("elections-pauses", 200, "election E6, D10"),
+    mutant("lease-leaves-for-a-namesake", "election/src/core/state/candidates.rs")
+        .does("Removes the row of whichever incarnation has it when it leaves.")
+        .found("elections", 200, "election E7, A2"),
+    mutant("lease-sweep-of-the-living", "election/src/core/state/candidates.rs")
+        .does("Sweeps candidates away that were not silent for long.")
+        .found("elections", 200, "election E6"),
+    mutant("lease-never-swept", "election/src/core/lease/sweep.rs")
+        .does("Waits for its next sweep again and again.")
+        .found("elections", 200, "election E6; DESIGN 11 (nodes that come and go)"),
     mutant("campaign-monotonic-clock", "store/src/driver/clock.rs")
         .does("Measures trust by a clock that stands still in suspend.")
         .found("elections-pauses", 200, "election 4.3, 4.4 (plain monotonic clock under suspend)"),

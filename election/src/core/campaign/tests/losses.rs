@@ -45,11 +45,15 @@ fn d9_the_seat_is_given_back_after_the_role_has_stopped_whatever_the_loss() {
         assert_eq!(story.told_since(lapse), ["lapse", "following", "deactivate"], "{why:?}");
         // It needs all of its time.
         story.pass(ms(1_999));
-        assert_eq!(story.count("abdicate"), 0, "{why:?}");
+        assert_eq!(story.count("abdicate") + story.count("leave"), 0, "{why:?}");
         story.role_stopped();
-        assert_eq!(story.told_since(lapse), ["lapse", "following", "deactivate", "abdicate"], "{why:?}");
+        let last = if why == Lost::Shutdown { "leave" } else { "abdicate" };
+        assert_eq!(story.told_since(lapse), ["lapse", "following", "deactivate", last], "{why:?}");
         let (_, last) = story.log.last().unwrap();
-        assert!(matches!(last, Effect::Abdicate { held, .. } if held.term == term(1)));
+        let (Effect::Abdicate { held, .. } | Effect::Leave { held: Some(held), .. }) = last else {
+            panic!("{last:?}");
+        };
+        assert_eq!(held.term, term(1));
     }
 }
 
@@ -63,10 +67,11 @@ fn j16_a_role_that_does_not_stop_is_aborted_before_the_lease_can_end() {
         assert!(story.now < ends, "{why:?}: by {:?}", ends.since(story.now));
         // Not before it was.
         story.role_stopped();
-        assert_eq!(story.count("abdicate"), 0);
+        assert_eq!(story.count("abdicate") + story.count("leave"), 0);
         let run = story.run();
         story.step(Input::Aborted { run });
-        assert_eq!(story.told_since(lapse), ["abort", "abdicate"], "{why:?}");
+        let last = if why == Lost::Shutdown { "leave" } else { "abdicate" };
+        assert_eq!(story.told_since(lapse), ["abort", last], "{why:?}");
         assert!(story.events().contains(&"role.aborted"));
     }
 }
@@ -112,7 +117,7 @@ fn d8_a_stop_with_a_dead_authority_ends_within_its_tries() {
     let tries: Vec<_> = story
         .log
         .iter()
-        .filter(|(_, effect)| matches!(effect, Effect::Abdicate { .. }))
+        .filter(|(_, effect)| matches!(effect, Effect::Leave { .. }))
         .map(|(at, _)| at.since(start).as_secs())
         .collect();
     assert_eq!(tries, [0, 1, 3]);
@@ -139,7 +144,9 @@ fn a_stop_gives_back_what_a_claim_in_flight_brings() {
     assert_eq!(attempts[0], attempts[1]);
     story.pass(s(5));
     assert!(story.core.is_over());
-    assert!(story.log.last().unwrap().0.since(start) <= s(1));
+    let leaves = story.log.iter().find(|(_, effect)| matches!(effect, Effect::Leave { .. })).unwrap();
+    assert_eq!(leaves.0.since(start), s(1), "then it leaves, for as long as another try");
+    assert_eq!(story.log.last().unwrap().0.since(start), s(2));
 }
 
 #[test]
@@ -147,7 +154,7 @@ fn a_role_that_cannot_be_aborted_keeps_the_seat_from_being_given_back() {
     let mut story = leading(config(), grant(1, 1));
     story.step(Input::Stop);
     story.pass(s(60));
-    assert_eq!(story.count("abdicate"), 0);
+    assert_eq!(story.count("abdicate") + story.count("leave"), 0);
     let (at, last) = story.log.last().unwrap();
     assert_eq!(*last, Effect::End(End { why: Lost::Shutdown, release: Release::RoleStuck }));
     assert_eq!(at.since(Time(s(1_000))), s(4));
@@ -321,6 +328,7 @@ fn j9_a_loss_makes_a_follower_or_ends_the_campaign() {
                 assert_eq!(story.count("claim"), 2);
             }
             OnLoss::Stop => {
+                story.leaves();
                 let (_, last) = story.log.last().unwrap();
                 assert_eq!(*last, Effect::End(End { why: Lost::Denied, release: Release::NotHeld }));
             }
@@ -360,7 +368,7 @@ fn a_fatal_answer_to_the_abdication_is_not_repeated() {
     story.role_stopped();
     story.abdicated(Err(Fault::Fatal("gone".to_owned())));
     assert!(story.core.is_over());
-    assert_eq!(story.count("abdicate"), 1);
+    assert_eq!(story.count("leave"), 1);
 }
 
 /// Every event of a life, once, in order, with what it is about.

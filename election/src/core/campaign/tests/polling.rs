@@ -126,6 +126,7 @@ fn j5_no_claim_before_the_delay_and_a_clean_stop_within_it() {
     let mut story = Story::<Fence>::of(config);
     story.pass(ms(100));
     story.step(Input::Stop);
+    story.leaves();
     let (at, last) = story.log.last().unwrap();
     assert_eq!(*last, Effect::End(End { why: Lost::Shutdown, release: Release::NotHeld }));
     assert_eq!(at.since(Time(s(1_000))), ms(100));

@@ -142,6 +142,12 @@ impl<F: Clone + PartialEq + std::fmt::Debug + 'static> Story<F> {
         self.step(Input::Abdicated { call, answer });
     }
 
+    /// It asks that nothing of it is left, and nothing is.
+    pub(super) fn leaves(&mut self) {
+        assert_eq!(self.phase(), Phase::Leaving);
+        self.abdicated(Ok(false));
+    }
+
     pub(super) fn rivals(&mut self, answer: bool) {
         let call = self.call();
         self.step(Input::Rivals { call, answer: Ok(answer) });
@@ -232,6 +238,8 @@ fn name<F>(effect: &Effect<F>) -> Option<&'static str> {
         Effect::Claim { .. } => "claim",
         Effect::Refresh { .. } => "refresh",
         Effect::Abdicate { .. } => "abdicate",
+        Effect::Leave { .. } => "leave",
+        Effect::Tidy { .. } => "tidy",
         Effect::Rivals { .. } => "rivals",
         Effect::Inform { .. } => "inform",
         Effect::Abandon { .. } => "abandon",

@@ -311,6 +311,20 @@ impl Model {
                     said.gone.push(name);
                 }
             }
+            Command::Sweep { who, epoch, watched, most } => {
+                let sweeps = self.holds(who) && epoch.0 == self.epoch;
+                let long =
+                    |p: &Person| now - p.touched >= 10 * p.timeout && watched.as_secs() >= 10 * p.timeout;
+                let others = self.people.iter().filter(|(other, p)| **other != name(who) && long(p));
+                let gone: Vec<_> = others.map(|(other, _)| other.clone()).take(*most).collect();
+                if !sweeps || gone.is_empty() {
+                    said.say("nothing");
+                    return Ok(());
+                }
+                self.people.retain(|other, _| !gone.contains(other));
+                said.say("evicted");
+                said.gone = gone;
+            }
         }
         Ok(())
     }

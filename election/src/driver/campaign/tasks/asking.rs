@@ -23,6 +23,8 @@ pub(super) enum Ask<F> {
     Claim { call: CallId, attempt: Attempt },
     Refresh { call: CallId, attempt: Attempt, held: Grant<F> },
     Abdicate { call: CallId, held: Grant<F> },
+    Leave { call: CallId, held: Option<Grant<F>> },
+    Tidy { call: CallId },
     Rivals { call: CallId },
     Inform { call: CallId },
     Abandon,
@@ -35,7 +37,8 @@ impl<F> Ask<F> {
             Self::Claim { .. } => Some("claim"),
             Self::Refresh { .. } => Some("refresh"),
             Self::Abdicate { .. } => Some("abdicate"),
-            Self::Rivals { .. } | Self::Inform { .. } | Self::Abandon => None,
+            Self::Leave { .. } => Some("leave"),
+            Self::Tidy { .. } | Self::Rivals { .. } | Self::Inform { .. } | Self::Abandon => None,
         }
     }
 }
@@ -132,6 +135,10 @@ impl<O: Oracle> Asking<O> {
             Ask::Abdicate { call, held } => {
                 Some(Input::Abdicated { call, answer: self.oracle.abdicate(&held).await })
             }
+            Ask::Leave { call, held } => {
+                Some(Input::Abdicated { call, answer: self.oracle.leave(held.as_ref()).await })
+            }
+            Ask::Tidy { call } => Some(Input::Tidied { call, answer: self.oracle.tidy().await }),
             Ask::Rivals { call } => Some(Input::Rivals { call, answer: self.oracle.rivals().await }),
             Ask::Inform { call } => {
                 let reaction = match self.mailbox.pop() {
@@ -169,7 +176,10 @@ fn panicked<F>(ask: &Ask<F>) -> Option<Input<F>> {
         Ask::Claim { call, .. } | Ask::Refresh { call, .. } => {
             Some(Input::Answered { call, answer: Err(fault) })
         }
-        Ask::Abdicate { call, .. } => Some(Input::Abdicated { call, answer: Err(fault) }),
+        Ask::Abdicate { call, .. } | Ask::Leave { call, .. } => {
+            Some(Input::Abdicated { call, answer: Err(fault) })
+        }
+        Ask::Tidy { call } => Some(Input::Tidied { call, answer: Err(fault) }),
         Ask::Rivals { call } => Some(Input::Rivals { call, answer: Err(fault) }),
         Ask::Inform { call } => Some(Input::Reacted { call, reaction: Err(fault) }),
         Ask::Abandon => None,

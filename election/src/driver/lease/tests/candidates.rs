@@ -349,3 +349,83 @@ pub(super) async fn e1_e4_a_member_that_was_evicted_registers_again_by_itself(st
     let rivals = b.oracle.rivals().await.unwrap();
     assert!(rivals, "a could take the seat");
 }
+
+pub(super) async fn e7_whoever_leaves_takes_its_row_and_its_term_along_and_nobody_elses(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    let held = a.win().await;
+    let before = place.rows().await.len();
+    assert!(leave(&mut a, Some(&held)).await, "the term was there");
+    assert_eq!(place.names().await, ["b"]);
+    assert_eq!(place.rows().await.len(), before - 1, "its row is gone, and the seat is vacant");
+    assert!(!leave(&mut a, Some(&held)).await, "it is gone already");
+    let next = b.win().await;
+    // A follower leaves; another incarnation of it has the row by now.
+    let mut former = place.player("c").await;
+    former.lose().await;
+    let _later = place.player("c").await;
+    assert!(!leave(&mut former, None).await);
+    assert_eq!(place.names().await, ["b", "c"]);
+    b.keep(&next).await;
+    // Whoever does not register by itself does not remove what others registered.
+    let mut d = place.stranger("d").await;
+    let me = crate::Candidate { incarnation: d.context.incarnation, ..registration("d", 1) };
+    surely(async || place.admin.register(&me).await).await;
+    assert!(!leave(&mut d, None).await);
+    assert_eq!(place.names().await, ["b", "c", "d"]);
+    // It registers again, if it is asked to claim again.
+    a.lose().await;
+    assert_eq!(place.names().await, ["b", "c", "d", "a"]);
+}
+
+pub(super) async fn e6_a_holder_sweeps_whoever_it_saw_silent_for_long_and_nobody_else(stores: Stores) {
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    let mut c = place.player("c").await;
+    assert_eq!(tidy(&mut b).await, None, "who does not lead has nothing to tidy");
+    a.win().await;
+    let long = crate::state::SWEPT_AFTER * LEASE;
+    assert_eq!(tidy(&mut a).await, Some(long), "a first look");
+    stores.pass(long - MS);
+    let held = granted(a.claim().await);
+    assert_eq!(tidy(&mut a).await, Some(long), "a new term looks anew");
+    assert_eq!(place.names().await, ["a", "b", "c"]);
+    let mut last = held;
+    for _ in 0..20 {
+        stores.pass(LEASE / 2);
+        last = a.keep(&last).await;
+        c.lose().await;
+    }
+    assert_eq!(tidy(&mut a).await, Some(long));
+    assert_eq!(place.rows().await.iter().filter(|(key, _)| is_row(key)).count(), 2, "that of `b` is gone");
+    a.keep(&last).await;
+    // It comes back, behind all others.
+    b.lose().await;
+    assert_eq!(place.names().await, ["a", "c", "b"]);
+}
+
+fn is_row(key: &[u8]) -> bool {
+    String::from_utf8_lossy(key).contains("/candidate/")
+}
+
+async fn leave(
+    player: &mut crate::driver::conformance::Player<crate::LeaseOracle>,
+    held: Option<&crate::Grant<crate::Fence>>,
+) -> bool {
+    loop {
+        // Busy with others is not broken.
+        if let Ok(was) = player.oracle.leave(held).await {
+            return was;
+        }
+    }
+}
+
+async fn tidy(
+    player: &mut crate::driver::conformance::Player<crate::LeaseOracle>,
+) -> Option<std::time::Duration> {
+    loop {
+        if let Ok(again) = player.oracle.tidy().await {
+            return again;
+        }
+    }
+}
