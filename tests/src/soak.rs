@@ -311,9 +311,11 @@ impl<'a> Soak<'a> {
         self.add(&Of::Store, What::Rows, at, counts.others as u64);
         self.add(&Of::Store, What::LogRows, at, counts.log as u64);
         let names = self.names.len();
+        // A node that leaves removes its row. The leader removes those of nodes that were killed, but only after minutes.
+        let candidates = self.world.names().len() + self.killed;
         let more = counts.sessions.saturating_sub(names)
             + counts.authors.saturating_sub(names * REGISTRIES)
-            + counts.candidates.saturating_sub(names)
+            + counts.candidates.saturating_sub(candidates)
             + store::lives(&self.url).saturating_sub(self.world.lives.len());
         self.add(&Of::Store, What::Leftovers, at, more as u64);
     }

@@ -174,7 +174,7 @@ impl World {
     }
 
     /// All is at rest for long: nothing is left of those that are gone.
-    pub(super) fn look_for_rows(&mut self) {
+    pub fn look_for_rows(&mut self) {
         let mut judge = std::mem::take(&mut self.judge);
         judge.rows_left(self);
         self.judge = judge;

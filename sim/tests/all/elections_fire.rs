@@ -5,7 +5,7 @@ use std::time::Duration;
 use callsign_election::{
     ElectionConfig, Lost, Policy,
     campaign::{
-        CampaignEvent, CampaignEventKind, Phase, Until,
+        CampaignEvent, CampaignEventKind, End, Phase, Release, Until,
         core::{CallId, Effect},
     },
     state::{Control, Holder, Row, Seat},
@@ -427,4 +427,54 @@ fn a_denial_after_which_the_handle_still_has_a_term() {
     scene.believe(scene.other, Epoch(1), Time::ZERO);
     scene.until("denied", |world| world.judge.violation().is_some());
     scene.found(Check::NoIsNo);
+}
+
+#[test]
+fn a_row_that_another_removes() {
+    for intent in [Intent::Claim, Intent::Leave, Intent::Sweep] {
+        let mut scene = Scene::new();
+        let key =
+            scene.world.setup.keys.candidate(&scene.world.setup.members[usize::from(scene.other)].member);
+        // The row was heard a moment ago, so that not even the leader may sweep it.
+        scene.forge(scene.leader, intent, Transaction::new().clear(key));
+        scene.found(Check::Removed);
+    }
+}
+
+#[test]
+fn a_campaign_that_ends_and_leaves_its_row() {
+    for (release, is_wrong) in [(Release::RoleStuck, false), (Release::NotHeld, true)] {
+        let mut scene = Scene::new();
+        scene.world.carry(scene.other, Effect::End(End { why: Lost::Shutdown, release }));
+        assert_eq!(scene.world.judge.violation().is_some(), is_wrong, "what may still work is not gone");
+        if is_wrong {
+            scene.found(Check::LeavesNothing);
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_left_of_a_candidate_that_is_gone() {
+    let mut scene = Scene::new();
+    scene.world.look_for_rows();
+    assert_eq!(scene.world.judge.violation(), None, "all of them live");
+    assert!(scene.world.apply(&Action::Crash { at: scene.other }));
+    scene.world.look_for_rows();
+    scene.found(Check::NothingIsLeft);
+}
+
+#[test]
+fn a_sweep_that_goes_on_while_a_refresh_is_due() {
+    for is_due in [false, true] {
+        let mut scene = Scene::new();
+        let (leader, now) = (scene.leader, scene.world.local(scene.leader));
+        let process = scene.world.machines[usize::from(leader)].process.as_mut().unwrap();
+        process.refresh_due = Some(if is_due { now } else { now + Duration::from_secs(1) });
+        scene.world.carry(leader, Effect::Tidy { call: CallId(1) });
+        assert!(scene.world.apply(&Action::Wake { at: leader }));
+        assert_eq!(scene.world.judge.violation().is_some(), is_due);
+        if is_due {
+            scene.found(Check::Yields);
+        }
+    }
 }

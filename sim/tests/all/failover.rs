@@ -307,7 +307,7 @@ fn a_leader_that_is_heard_before_its_term_is_read_is_heard_when_it_is_and_the_te
     let leads = |c: &Cluster| leader_of(c.member(host).unwrap());
     let name = cluster.name(leader).to_string();
     assert_eq!(leads(&cluster), Some((epoch, name.clone())));
-    let mut view = cluster.member(host).unwrap().view().clone();
+    let mut view = cluster.member(host).unwrap().view().as_ref().clone();
     view.term.epoch = epoch.next();
     cluster.tell(host, Input::View(Arc::new(view)));
     assert_eq!(leads(&cluster), Some((epoch.next(), name)), "what it said counts now");

@@ -24,8 +24,8 @@ pub enum What {
     Rows,
     /// Batches in the logs.
     LogRows,
-    /// Records of sessions, authors and candidates that are more than one for each node name, and files of lives that are more
-    /// than one for each process. So many are kept: for an hour, and those of candidates for ever.
+    /// Records of sessions and authors that are more than one for each node name, rows of candidates that are more than one for each node
+    /// that is there or was killed, and files of lives that are more than one for each process. So many may be kept for a while.
     Leftovers,
     /// How long half of the registrations took, at most.
     P50,

@@ -66,7 +66,7 @@ impl Judge {
         self.hold(Check::LeavesNothing, left.is_none(), || format!("machine {at} ended, and left {left:?}"));
     }
 
-    /// Whoever tidies up stops when a refresh is due.
+    /// A holder that tidies up stops when a refresh is due.
     pub(super) fn yields(&mut self, now: Time, process: &Process) {
         let is_tidying = process.asking.as_ref().is_some_and(|asking| asking.asked.kind == Kind::Tidy);
         if let Some(due) = process.refresh_due.filter(|_| is_tidying) {
