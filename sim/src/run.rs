@@ -71,6 +71,9 @@ impl Templates {
     }
 }
 
+/// A lane that takes so many messages is seldom full.
+const ROOMY: usize = 8;
+
 fn fresh(profile: &Profile, kind: u64) -> World {
     let mut setup = Setup::new(profile.nodes);
     setup.eager = profile.eager;
@@ -79,6 +82,10 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     setup.newer.clone_from(&profile.newer);
     setup.loses = if profile.faults.back > 0 { 32 } else { 0 };
     setup.lane = profile.lane;
+    if profile.lane < ROOMY {
+        // More chunks of a snapshot than a lane takes, so that some are lost.
+        setup.tuning.snapshot_window = ROOMY as u64;
+    }
     setup.tuning.max_lag = profile.lag;
     setup.tuning.own_names = profile.own_names;
     setup.session.sweep_after = Duration::from_millis(profile.sweep);

@@ -23,8 +23,8 @@
 //! **Rows.** A member that [registers by itself](LeaseOptions::register) removes its row when its campaign ends. The row of a member
 //! that dies, or cannot reach the store at its end, is swept away by whoever leads: once it was silent for
 //! [ten times](crate::state::SWEPT_AFTER) as long as it may, as the holder saw in one term. The holder reads all rows for that,
-//! once in each term and then once in ten candidate timeouts, while no refresh is due. Whoever comes back after that registers
-//! again, behind all others.
+//! once in each term and then once in ten candidate timeouts, while no refresh is due. A candidate that comes back after that
+//! registers again, behind all others.
 //!
 //! **Loss.** If the seat's record is lost, nobody gets a ballot that was given out before, and nobody follows until a
 //! lease has passed: the old holder's writes fail at a sink that checks. A store that loses both `seat` and `control` has

@@ -59,7 +59,7 @@ impl Walk {
     }
 }
 
-/// Who is sent a snapshot, and its number among those of this receiver.
+/// The member that is sent a snapshot, and its number among those of this receiver.
 type To = (NodeName, u64);
 
 /// What there is still room for in a chunk. The last row may be larger than the room that was left.

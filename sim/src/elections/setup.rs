@@ -162,7 +162,14 @@ impl Setup {
         let mut members: Vec<_> = (0..count).map(|index| seated(scenario, rng, index, tight)).collect();
         have_some_go(scenario, seed, &mut members, &mut config);
         let keys = ClusterKeys::new(&ClusterName::new("sim").expect("it is a name")).election(&election());
-        let (faults, rates) = adversity(scenario, rng);
+        let (mut faults, rates) = adversity(scenario, rng);
+        let every = Duration::from_millis(2000 + rng.below(6000));
+        let mut lasts = Duration::from_secs(60 + rng.below(60));
+        if members.iter().any(|seat| seat.goes) {
+            // So that some come back after they were swept away.
+            faults.pause = faults.pause.max(300);
+            lasts *= 2;
+        }
         Self {
             seed,
             members,
@@ -170,9 +177,9 @@ impl Setup {
             keys,
             sound_clocks: scenario != Scenario::Drift,
             faults,
-            every: Duration::from_millis(2000 + rng.below(6000)),
+            every,
             rates,
-            lasts: Duration::from_secs(60 + rng.below(60)),
+            lasts,
         }
     }
 
@@ -270,7 +277,7 @@ fn have_some_go(scenario: Scenario, seed: u64, members: &mut [Seated], config: &
     for seat in members.iter_mut().skip(goes) {
         seat.goes = true;
     }
-    config.candidate_timeout = Duration::from_millis(2000 + rng.below(2000));
+    config.candidate_timeout = Duration::from_millis(800 + rng.below(1200));
 }
 
 /// Each seed goes without some of it: what is rare shows only when the rest is silent.

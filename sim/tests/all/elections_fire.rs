@@ -12,7 +12,7 @@ use callsign_election::{
 };
 use callsign_sim::{
     elections::{
-        Action, Author, Check, Doing, Intent, Order, Orphan, Scheduler, Setup, Slot, World, Written,
+        Action, Author, Check, Doing, Intent, Kind, Order, Orphan, Scheduler, Setup, Slot, World, Written,
     },
     rng::Rng,
 };
@@ -467,14 +467,20 @@ fn a_row_that_is_left_of_a_candidate_that_is_gone() {
 fn a_sweep_that_goes_on_while_a_refresh_is_due() {
     for is_due in [false, true] {
         let mut scene = Scene::new();
-        let (leader, now) = (scene.leader, scene.world.local(scene.leader));
+        let leader = scene.leader;
+        let sweeps = |world: &World| {
+            let asking = world.process(leader).unwrap().asking.as_ref();
+            asking.is_some_and(|asking| asking.asked.kind == Kind::Tidy)
+        };
+        scene.until("sweeping", sweeps);
+        let now = scene.world.local(leader);
         let process = scene.world.machines[usize::from(leader)].process.as_mut().unwrap();
-        process.refresh_due = Some(if is_due { now } else { now + Duration::from_secs(1) });
-        scene.world.carry(leader, Effect::Tidy { call: CallId(1) });
-        assert!(scene.world.apply(&Action::Wake { at: leader }));
-        assert_eq!(scene.world.judge.violation().is_some(), is_due);
+        process.refresh_due = Some(if is_due { now } else { now + Duration::from_nanos(1) });
+        assert!(scene.world.apply(&Action::Poke { at: leader }) && sweeps(&scene.world));
         if is_due {
             scene.found(Check::Yields);
+        } else {
+            assert_eq!(scene.world.judge.violation(), None);
         }
     }
 }

@@ -85,8 +85,8 @@ pub enum CampaignEventKind {
         /// The last fault.
         fault: Fault,
     },
-    /// The campaign has ended, and something of it may be left with the oracle: a candidate's row, say. Whoever leads sweeps it
-    /// away in time.
+    /// The campaign has ended, and something of it may be left with the oracle: a candidate's row, say. The leader removes it in
+    /// time.
     LeaveFailed {
         /// The last fault.
         fault: Fault,

@@ -3,7 +3,7 @@
 //! Where a term is to be given back at the end, one question does both (`release`). Otherwise this is asked when there is no term:
 //! it followed, or its term was lost. A role that could not be stopped may still work, so that nothing is asked then.
 //!
-//! It is for economy, since whoever leads sweeps what is left. So it takes no longer than the first try to give a seat back.
+//! It is for economy, since the leader sweeps what is left. So it takes no longer than the first try to give a seat back.
 
 use std::time::Duration;
 

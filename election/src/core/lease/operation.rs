@@ -284,7 +284,7 @@ impl Operation {
                 Some(_) => break,
             }
         }
-        // Whoever sweeps must hold the seat as it was read, also if its transaction lands late.
+        // A holder that sweeps must have the seat as it was read, also if its transaction lands late.
         let on_seat = self.joins() || self.sweeps();
         let transaction =
             snapshot.transaction(&self.keys, self.who.as_ref().map(|who| &who.member), on_seat, &after);

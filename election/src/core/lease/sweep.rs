@@ -1,4 +1,4 @@
-//! When whoever holds a seat looks for candidates that are gone.
+//! When the holder of a seat looks for candidates that are gone.
 //!
 //! A node that dies leaves its row, and no later node need ever have its name. So the holder looks at all rows: once when its term
 //! is young, and then again each time that [`SWEPT_AFTER`] candidate timeouts have passed. Two looks that show the same row show

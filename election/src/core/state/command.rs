@@ -101,7 +101,7 @@ pub enum Command {
     },
     /// Removes what is left of candidates that are gone: the holder does so, now and then.
     Sweep {
-        /// Who holds the seat.
+        /// The holder of the seat.
         who: Who,
         /// In which term.
         epoch: Epoch,
