@@ -102,9 +102,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("chunk-of-another-snapshot", "registry/src/core/catchup.rs")
         .does("Puts chunks of different snapshots together.")
         .found("snapshots", 10_000, "style B5.1"),
-    mutant("lost-chunk-not-missed", "registry/src/core/catchup.rs")
-        .does("Takes the chunk behind one that was lost for the next one.")
-        .found("bulk", 10_000, "several chunks on their way"),
     mutant("snapshot-without-window", "registry/src/core/snapshot.rs")
         .does("Sends all chunks of a snapshot at once, whatever the receiver has room for.")
         .found("snapshots", 1_000, "several chunks on their way"),
