@@ -27,7 +27,7 @@ pub const METRICS: &[Metric] = &[
     Metric::counter("callsign_election_lost_total", &["election", "why"])
         .of("terms that ended for this member, by why; trust_lapsed: no answer came in time"),
     Metric::counter("callsign_election_calls_total", &["election", "call", "outcome"])
-        .of("claims and refreshes (granted, denied, failed, unknown, abandoned) and abdications \
+        .of("claims and refreshes (granted, denied, failed, unknown, abandoned) and abdications and leaves \
              (given_back, was_gone, ...)"),
     Metric::histogram("callsign_election_call_seconds", &["election", "call"], Unit::Seconds)
         .of("how long the oracle took to answer"),
