@@ -34,14 +34,9 @@ pub struct Cost {
 /// Registers so many names, so many at a time, gives them up, registers them again, and ends their actors.
 pub fn measure(names: u32, in_flight: u32) -> Cost {
     let mut alone = Alone::new();
-    let chunks = |count: u32| {
-        (0..count.div_ceil(in_flight)).map(move |n| n * in_flight..count.min((n + 1) * in_flight))
-    };
     let mut pass = |change: &dyn Fn(&mut Alone, u32)| {
         let began = processor_time();
-        for chunk in chunks(names) {
-            alone.change(chunk, change);
-        }
+        alone.change_all(names, in_flight, change);
         processor_time().saturating_sub(began) / names
     };
     let register = pass(&Alone::register);
@@ -59,9 +54,7 @@ pub fn measure(names: u32, in_flight: u32) -> Cost {
 /// The steps of a node that has so many names of its own: while its session lapses, and while it is lost.
 pub(crate) fn steps_of_session(names: u32) -> (Steps, Steps) {
     let mut alone = Alone::new();
-    for from in (0..names).step_by(1000) {
-        alone.change(from..names.min(from + 1000), &Alone::register);
-    }
+    alone.change_all(names, 1000, &Alone::register);
     let session = alone.registry.member().session().expect("it holds names").clone();
     alone.is_trusted = false;
     let lapsed = alone.steps(Input::SessionLapsed(session));
@@ -75,9 +68,7 @@ pub(crate) fn steps_of_session(names: u32) -> (Steps, Steps) {
 pub(crate) fn steps_of_an_end(names: u32) -> Steps {
     let mut alone = Alone::new();
     alone.actor = Some(7);
-    for from in (0..names).step_by(1000) {
-        alone.change(from..names.min(from + 1000), &Alone::register);
-    }
+    alone.change_all(names, 1000, &Alone::register);
     let steps = alone.steps(Input::ActorEnded { actor: 7 });
     assert_eq!(alone.registry.member().claims(), 0, "it holds nothing any more");
     steps
@@ -107,7 +98,8 @@ pub(crate) fn processor_time() -> Duration {
 }
 
 /// A member that leads and has nobody to talk to, and its store.
-struct Alone {
+#[derive(Clone)]
+pub struct Alone {
     registry: RegistryCore<BTreeMap<Name, Row>>,
     store: Mvcc,
     time: Time,
@@ -122,8 +114,15 @@ struct Alone {
     waiting: usize,
 }
 
+impl Default for Alone {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Alone {
-    fn new() -> Self {
+    /// One that serves, and has no names.
+    pub fn new() -> Self {
         let mut setup = Setup::new(1);
         setup.tuning = Tuning::default();
         let world = formed_of(World::new(setup), 0);
@@ -147,7 +146,8 @@ impl Alone {
         }
     }
 
-    fn register(&mut self, name: u32) {
+    /// Asks for a name, by its number.
+    pub fn register(&mut self, name: u32) {
         let actor = self.actor.unwrap_or(u64::from(name));
         let name = Self::name(name);
         self.call(Call::Register {
@@ -160,11 +160,13 @@ impl Alone {
         });
     }
 
-    fn unregister(&mut self, name: u32) {
+    /// Gives a name up.
+    pub fn unregister(&mut self, name: u32) {
         self.call(Call::Unregister { name: Self::name(name) });
     }
 
-    fn end(&mut self, name: u32) {
+    /// The actor ends that has a name.
+    pub fn end(&mut self, name: u32) {
         self.step(Input::ActorEnded { actor: u64::from(name) });
     }
 
@@ -198,6 +200,13 @@ impl Alone {
             next = (self.registry.member().wakes_at(self.time) <= self.time).then_some(Input::Wake);
         }
         steps
+    }
+
+    /// Makes a change to each of so many names, so many at a time.
+    pub fn change_all(&mut self, names: u32, in_flight: u32, change: &dyn Fn(&mut Self, u32)) {
+        for from in (0..names).step_by(in_flight as usize) {
+            self.change(from..names.min(from + in_flight), change);
+        }
     }
 
     /// Has all these changes under way at once, until all are done.

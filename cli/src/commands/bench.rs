@@ -69,6 +69,9 @@ pub(crate) struct Args {
     #[arg(long, requires = "load", value_delimiter = ',', default_value = "1,50,1500",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     callers: Vec<u32>,
+    /// With --load: measure these parts and no others. Default: all.
+    #[arg(long, requires = "load", value_delimiter = ',')]
+    only: Vec<load::Part>,
     /// With --load: ten million names.
     #[arg(long, requires = "load", conflicts_with = "names")]
     large: bool,
@@ -154,7 +157,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(print(serde_json::to_value(&figures)?, &failover_rows(&figures)));
     }
     if args.load {
-        let figures = load::measure(&setting, names, &args.callers)?;
+        let figures = load::measure(&setting, names, &args.callers, &args.only)?;
         return Ok(print(serde_json::to_value(&figures)?, &load::rows(&figures)));
     }
     if args.names_api {

@@ -10,7 +10,20 @@ use serde::Serialize;
 
 use super::{cluster::Setting, orders::Read};
 
-/// The figures. Each part says what its own mean.
+/// What can be measured by itself.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// Registrations and unregistrations by so many callers.
+    Callers,
+    /// Lookups and `whereis`.
+    Reads,
+    /// Memory for each name.
+    Memory,
+    /// Registrations while a node joins, while actors end, and while a node dies.
+    Disturbed,
+}
+
+/// The figures. Each part says what its own mean, and is empty or null if it was not measured.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Load {
     names: u32,
@@ -19,24 +32,27 @@ pub(crate) struct Load {
     workers: u32,
     callers: Vec<callers::Asked>,
     reads: Vec<Read>,
-    memory: memory::Memory,
-    disturbed: disturbed::Disturbed,
+    memory: Option<memory::Memory>,
+    disturbed: Option<disturbed::Disturbed>,
 }
 
-/// Measures all of it. `callers` are the numbers of calls that each worker has under way at once, each for a cluster of its own.
-pub(super) fn measure(setting: &Setting, names: u32, callers: &[u32]) -> Result<Load> {
+/// Measures the parts in `only`, or all if there are none. `callers` are the numbers of calls that each worker has under way at once,
+/// each for a cluster of its own.
+pub(super) fn measure(setting: &Setting, names: u32, callers: &[u32], only: &[Part]) -> Result<Load> {
     let Some(most) = callers.iter().copied().max() else { bail!("--callers is empty") };
+    let is_asked = |part| only.is_empty() || only.contains(&part);
+    let asked = if is_asked(Part::Callers) { callers } else { &[] };
     Ok(Load {
         names,
         nodes: setting.workers + setting.observers,
         workers: setting.workers,
-        callers: callers
+        callers: asked
             .iter()
             .map(|callers| callers::measure(setting, names, *callers))
             .collect::<Result<_>>()?,
-        reads: reads::measure(setting, names, most)?,
-        memory: memory::measure(setting, names, most)?,
-        disturbed: disturbed::measure(setting, names, most)?,
+        reads: if is_asked(Part::Reads) { reads::measure(setting, names, most)? } else { Vec::new() },
+        memory: is_asked(Part::Memory).then(|| memory::measure(setting, names, most)).transpose()?,
+        disturbed: is_asked(Part::Disturbed).then(|| disturbed::measure(setting, names, most)).transpose()?,
     })
 }
 
@@ -48,8 +64,8 @@ fn row(what: impl Into<String>, value: String, beside: impl Into<String>) -> Vec
 pub(super) fn rows(figures: &Load) -> Vec<Vec<String>> {
     let mut rows: Vec<_> = figures.callers.iter().flat_map(callers::rows).collect();
     rows.extend(figures.reads.iter().map(reads::row_of));
-    rows.extend(memory::rows(&figures.memory));
-    rows.extend(disturbed::rows(&figures.disturbed));
+    rows.extend(figures.memory.iter().flat_map(memory::rows));
+    rows.extend(figures.disturbed.iter().flat_map(disturbed::rows));
     rows
 }
 
@@ -70,6 +86,8 @@ mod tests {
         let figures = Load {
             callers: vec![callers::Asked::default()],
             reads: vec![Read::default()],
+            memory: Some(memory::Memory::default()),
+            disturbed: Some(disturbed::Disturbed::default()),
             ..Load::default()
         };
         let figures = serde_json::to_value(figures).unwrap();

@@ -10,7 +10,8 @@ pub(super) const CLEARS_KEPT: u64 = 1024;
 
 pub(super) const CHANNEL: &str = "callsign";
 
-/// For each watch (`$1` keys, `$2` versions; `$3` how many versions of removals are kept), in order: the version of the look, and whether the key has changed.
+/// For each watch (`$1` keys, `$2` versions; `$3` how many versions of removals are kept), in order: the version of the look, and whether the key
+/// has changed. No row if the database holds another store than the one of identity `$4`.
 pub(super) const LOOK_AT_WATCHES: &str = "
     SELECT store.version, CASE
         WHEN kv.key IS NOT NULL THEN kv.version > watch.since
@@ -21,7 +22,7 @@ pub(super) const LOOK_AT_WATCHES: &str = "
         ) END
     FROM unnest($1::bytea[], $2::int8[]) WITH ORDINALITY AS watch (key, since, nth)
     CROSS JOIN callsign.store LEFT JOIN callsign.kv ON kv.key = watch.key
-    WHERE store.id = 0 ORDER BY watch.nth";
+    WHERE store.id = 0 AND store.identity = $4 ORDER BY watch.nth";
 
 /// Every limit is shorter than [`ANSWER_TIMEOUT`](super::ANSWER_TIMEOUT): the server ends what hangs, and says so. A session that stops
 /// in the middle of a transaction loses it, and with it its turn. Every query has an index to use; a plan made while a

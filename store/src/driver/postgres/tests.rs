@@ -484,6 +484,19 @@ async fn a_store_put_in_the_place_of_the_one_that_was_opened_is_not_used() {
     assert_eq!(value(&new).await, None);
 }
 
+#[tokio::test]
+async fn a_watch_is_not_answered_by_a_store_put_in_the_place_of_the_one_that_was_opened() {
+    let server = server!();
+    let store = open(&server);
+    at_last(&store, put("1")).await;
+    let watch = async || timeout(TEST_DEADLINE, store.watch(b"k".to_vec(), Version(0))).await.unwrap();
+    watch().await.unwrap();
+    // Over the same connection, which has no reason to ask again which store it leads to.
+    sql(&server, "UPDATE callsign.store SET identity = identity + 1").await;
+    let told = watch().await.unwrap_err();
+    assert!(told.to_string().contains("not the one that was opened"), "{told}");
+}
+
 /// What writers are told is what happened, while backends are killed and the server crashes under them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_outcome_is_a_lie_while_connections_die() {

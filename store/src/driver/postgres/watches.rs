@@ -14,7 +14,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{
     ANSWER_TIMEOUT, BUSY,
-    line::Line,
+    line::{Line, NotConnected},
     notice::{Event, Watch},
     sql::{CLEARS_KEPT, seen},
     trouble::in_words,
@@ -146,7 +146,8 @@ impl Keeper {
         let (keys, since): (Vec<&[u8]>, Vec<i64>) =
             self.watches.iter().map(|watch| (watch.key.as_slice(), watch.since.0.cast_signed())).unzip();
         let kept = CLEARS_KEPT.cast_signed();
-        let params: [&(dyn ToSql + Sync); 3] = [&keys, &since, &kept];
+        let identity = session.identity();
+        let params: [&(dyn ToSql + Sync); 4] = [&keys, &since, &kept, &identity];
         let asked = session.client.query(&session.sql.look, &params);
         let rows = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
             Ok(Ok(rows)) => rows,
@@ -160,7 +161,8 @@ impl Keeper {
             }
         };
         if rows.len() != self.watches.len() {
-            return Err("the database has lost its version".to_owned());
+            session.give_up();
+            return Err(NotConnected::Replaced.to_string());
         }
         let pair = |row: &tokio_postgres::Row| Ok((seen(row.try_get(0)?), row.try_get(1)?));
         rows.iter().map(pair).collect::<Result<_, _>>().map_err(|error| in_words(&error))
@@ -258,7 +260,7 @@ mod tests {
     #[tokio::test]
     async fn a_look_moves_on_what_has_not_changed_and_ends_what_has() {
         let mut said = vec![Said::Done, Said::Looked(8, true), Said::Looked(7, false)];
-        let (line, _session) = wire::line(move |_| said.pop().unwrap()).await;
+        let (line, session) = wire::line(move |_| said.pop().unwrap()).await;
         let (mut keeper, mut ends) = keeper_over(line);
         keeper.is_due = true;
         let begun = Instant::now();
@@ -270,11 +272,19 @@ mod tests {
         keeper.look().await;
         assert_eq!(ends.try_recv(), Ok(Ok(())));
         assert!(keeper.watches.is_empty());
-        // The row is gone that has the version.
+        // The database holds another store by now.
         let (ended, mut ends) = oneshot::channel();
         keeper.on_event(Event::Watch(Watch::new(b"k".to_vec(), Version(8), ended)));
         keeper.look().await;
-        assert!(matches!(ends.try_recv(), Ok(Err(StoreError::Unavailable(_)))));
+        let told = ends.try_recv();
+        assert!(
+            matches!(&told, Ok(Err(StoreError::Unavailable(why))) if why.contains("not the one that was opened")),
+            "{told:?}"
+        );
+        assert!(
+            session.was_given_up(),
+            "what comes next is looked for over a connection that asks which store it is"
+        );
     }
 
     #[tokio::test]

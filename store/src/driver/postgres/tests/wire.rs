@@ -131,7 +131,7 @@ fn description(statement: &str) -> Vec<u8> {
         sql::KEY => (&[Type::BYTEA], &[Type::BYTEA, Type::BYTEA]),
         sql::RANGE => (&[Type::BYTEA, Type::BYTEA, Type::INT8], &[Type::BYTEA, Type::BYTEA]),
         sql::LOOK_AT_WATCHES => {
-            (&[Type::BYTEA_ARRAY, Type::INT8_ARRAY, Type::INT8], &[Type::INT8, Type::BOOL])
+            (&[Type::BYTEA_ARRAY, Type::INT8_ARRAY, Type::INT8, Type::INT8], &[Type::INT8, Type::BOOL])
         }
         other => panic!("nobody prepares {other}"),
     };
