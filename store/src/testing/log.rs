@@ -61,7 +61,7 @@ impl Subscriber for Captured {
     fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
     fn event(&self, event: &Event<'_>) {
-        let mut fields = BTreeMap::new();
+        let mut fields = BTreeMap::from([("level".to_owned(), event.metadata().level().to_string())]);
         event.record(&mut Record(&mut fields));
         self.events.lock().unwrap().push(fields);
     }

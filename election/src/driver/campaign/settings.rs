@@ -85,3 +85,23 @@ impl fmt::Debug for CampaignSettings {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_is_set_up_by_default_takes_part_as_is_documented() {
+        let s = Duration::from_secs;
+        let new = || {
+            CampaignSettings::new(ElectionName::new("e").expect("a name"), MemberId::new("a").expect("an id"))
+        };
+        let settings = new();
+        assert_eq!((settings.claim_delay, settings.cool_down), (Duration::ZERO, s(10)));
+        assert_eq!((settings.activate_attempts, settings.activate_timeout), (3, s(30)));
+        assert_eq!((settings.abdicate_tries, settings.on_loss), (vec![s(1), s(2), s(3)], OnLoss::Follow));
+        assert_ne!((settings.incarnation, settings.seed), (new().incarnation, new().seed));
+        let longer = new().with_timing(Timing::for_lease(s(60)));
+        assert_eq!((longer.timing, longer.cool_down), (Timing::for_lease(s(60)), s(60)));
+    }
+}

@@ -211,10 +211,7 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
             Effect::Inform { call } => drop(self.asks.send(Ask::Inform { call })),
             Effect::Abandon { .. } => drop(self.asks.send(Ask::Abandon)),
             Effect::Trust { grant, until } => self.seat.trust(grant, until),
-            Effect::Lapse => {
-                self.seat.lapse();
-                self.metrics.lapsed();
-            }
+            Effect::Lapse => self.seat.lapse(),
             Effect::Publish(transition) => {
                 self.subscribers.publish(&transition);
                 self.metrics.published(&transition);

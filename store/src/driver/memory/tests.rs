@@ -355,3 +355,15 @@ async fn who_is_cut_off_has_no_proof_of_a_death() {
     assert_eq!(observer.proof_of_death(&node(), Incarnation(1)).await, Proof::Dead);
     assert!(store.guards_at_once());
 }
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_before_it_is_sent() {
+    let store = MemoryStore::new();
+    store.inject(Fault::Unknown(Fate::LandsLater));
+    let limit = store.limits().value;
+    let too_large = || Transaction::new().put(b"k".to_vec(), vec![0; limit + 1]);
+    assert!(matches!(store.commit(too_large()).await, CommitOutcome::TooLarge(_)));
+    assert_eq!((store.faults_left(), store.abandoned()), (1, 0));
+    store.outage();
+    assert!(matches!(store.commit(too_large()).await, CommitOutcome::TooLarge(_)), "also in an outage");
+}

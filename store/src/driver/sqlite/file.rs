@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{SqliteOptions, Synchronous};
 use crate::error::OpenError;
@@ -215,19 +215,14 @@ fn configure(
 }
 
 fn lay_out(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("BEGIN IMMEDIATE")?;
-    let result = Found::look(connection).and_then(|found| {
-        if found.is_empty() {
-            connection.execute_batch(TABLES)?;
-            connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-            connection.pragma_update(None, "user_version", LAYOUT)?;
-        }
-        connection.execute_batch("COMMIT")
-    });
-    if result.is_err() && !connection.is_autocommit() {
-        connection.execute_batch("ROLLBACK")?;
+    // What is not committed is taken back.
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    if Found::look(connection)?.is_empty() {
+        connection.execute_batch(TABLES)?;
+        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+        connection.pragma_update(None, "user_version", LAYOUT)?;
     }
-    result
+    transaction.commit()
 }
 
 /// What is damaged, as far as a node that starts looks for it: all of a small file, of a larger one only what holds the
@@ -287,5 +282,64 @@ pub(super) fn patiently<T>(
             }
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy() -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
+    }
+
+    #[test]
+    fn who_meets_a_lock_tries_once_at_least_waits_for_it_and_does_not_spin() {
+        let mut tries = 0;
+        let mut locked_for = |most: u32, deadline: Instant| {
+            tries = 0;
+            let done = patiently(deadline, || {
+                tries += 1;
+                if tries > most { Ok(()) } else { Err(busy()) }
+            });
+            (done.is_ok(), tries)
+        };
+        let (past, far) = (Instant::now(), Instant::now() + crate::testing::TEST_DEADLINE);
+        assert_eq!(locked_for(9, past), (false, 1));
+        assert_eq!(locked_for(9, far), (true, 10));
+        // On a busy machine there are fewer.
+        let (done, tries) = locked_for(u32::MAX, Instant::now() + Duration::from_millis(300));
+        assert!(!done && tries <= 60, "{tries}");
+        let mut others = 0;
+        let refused: rusqlite::Result<()> = patiently(far, || {
+            others += 1;
+            Err(rusqlite::Error::InvalidQuery)
+        });
+        assert!(refused.is_err() && others == 1, "nobody waits for what is no lock");
+    }
+
+    #[test]
+    fn no_connection_is_made_to_a_file_that_came_in_the_place_of_the_one_that_was_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        let (file, _connection) = DatabaseFile::open(&path, SqliteOptions::default()).unwrap();
+        assert!(file.connect().is_ok());
+        std::fs::rename(&path, place.path().join("aside")).unwrap();
+        let (other, _connection) = DatabaseFile::open(&path, SqliteOptions::default()).unwrap();
+        assert!(matches!(file.connect(), Err(Trouble::Replaced(said)) if said == file.path));
+        assert!(other.connect().is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_lies_beside_a_file_is_the_same_by_whichever_link_it_was_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let elsewhere = place.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        let (path, link) = (place.path().join("file"), elsewhere.join("link"));
+        let (file, _connection) = DatabaseFile::open(&path, SqliteOptions::default()).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let (linked, _connection) = DatabaseFile::open(&link, SqliteOptions::default()).unwrap();
+        assert_eq!(linked.beside("-lives"), file.beside("-lives"));
     }
 }

@@ -180,6 +180,11 @@ fn what_is_not_our_database_is_refused_and_left_as_it_is() {
     assert!(matches!(place.try_open(), Err(OpenError::NotOurs { application_id: 7, .. })));
     assert_eq!(std::fs::read(place.path()).unwrap(), before);
 
+    // A program that has written nothing but its mark.
+    let place = Place::new();
+    place.sql("PRAGMA application_id = 7");
+    assert!(matches!(place.try_open(), Err(OpenError::NotOurs { application_id: 7, .. })));
+
     for theirs in ["CREATE TABLE theirs (a)", "PRAGMA user_version = 5"] {
         let place = Place::new();
         place.sql(theirs);

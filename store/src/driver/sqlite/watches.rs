@@ -102,3 +102,39 @@ fn has_changed(connection: &Connection, watch: &Watch, version: Version) -> rusq
     )?;
     removed.query_row(params![stored(watch.since), watch.key], |row| row.get(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{DatabaseFile, SqliteOptions},
+        *,
+    };
+
+    /// A removal is remembered for so many versions, and by then somebody has looked.
+    fn pass(connection: &Connection, versions: u64) {
+        let passes = format!("UPDATE counter SET version = version + {versions}");
+        connection.execute_batch(&passes).unwrap();
+    }
+
+    #[test]
+    fn a_watch_that_is_looked_at_in_time_outlives_all_that_is_remembered() {
+        let place = tempfile::tempdir().unwrap();
+        let (_file, connection) =
+            DatabaseFile::open(&place.path().join("file"), SqliteOptions::default()).unwrap();
+        let mut watches = Watches::default();
+        let (ended, mut ends) = oneshot::channel();
+        pass(&connection, CLEARS_KEPT);
+        let watch = Watch { key: b"k".to_vec(), since: Version(0), ended };
+        watches.add(&connection, &mut Some(watch)).unwrap();
+        for _ in 0..3 {
+            pass(&connection, CLEARS_KEPT);
+            watches.look(&connection).unwrap();
+            assert!(ends.try_recv().is_err(), "it was seen not to have changed when it was last looked at");
+            assert_eq!(watches.len(), 1);
+        }
+        pass(&connection, CLEARS_KEPT + 1);
+        watches.look(&connection).unwrap();
+        assert_eq!(ends.try_recv(), Ok(Ok(())), "nobody knows whether it came and went");
+        assert_eq!(watches.len(), 0);
+    }
+}

@@ -138,6 +138,12 @@ fn leaving_takes_no_longer_than_a_first_try_to_give_a_seat_back() {
     story.step(Input::Stop);
     story.abdicated(Err(Fault::Fatal("no".to_owned())));
     assert_eq!((end(&story).0, story.count("leave")), (s(0), 1));
+    // Its pause would take all the time that there is.
+    let mut story = following(CoreConfig { abdicate_tries: vec![ms(200)], ..config() });
+    story.step(Input::Stop);
+    story.abdicated(Err(fault(false)));
+    assert_eq!((end(&story).0, story.count("leave")), (s(0), 1));
+    assert_eq!(story.events().last(), Some(&"campaign.leave_failed"));
     // Nothing is to be tried.
     let mut story = following(CoreConfig { abdicate_tries: Vec::new(), ..config() });
     story.step(Input::Stop);

@@ -1,5 +1,7 @@
 //! Tidying up: seldom, and never in the way of anything else.
 
+use callsign_store::ids::Epoch;
+
 use super::{super::*, story::*};
 use crate::oracle::{Fault, Signal};
 
@@ -79,6 +81,17 @@ fn a_refresh_that_is_due_ends_it_and_it_is_asked_again_after_that() {
     story.granted(grant(1, 3));
     assert!(story.is_tidying());
     assert!(!story.events().contains(&"campaign.tidy_failed"));
+}
+
+#[test]
+fn what_asks_for_nothing_does_not_end_it() {
+    let mut story = refreshed();
+    let length = story.log.len();
+    story.pass(ms(100));
+    story.step(Input::Wake);
+    story.signal(Signal::ResignRequested { epoch: Some(Epoch(7)) });
+    assert_eq!(story.told_since(length), [""; 0]);
+    assert!(story.is_tidying());
 }
 
 #[test]

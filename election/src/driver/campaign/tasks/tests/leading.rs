@@ -1,6 +1,7 @@
 //! Getting the seat, and losing it.
 
 use callsign_store::ids::MemberId;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::time::{Instant, sleep};
 
 use super::toy::*;
@@ -49,6 +50,9 @@ async fn i1_i12_h6_without_signals_a_follower_leads_within_a_poll() {
 
 #[tokio::test(start_paused = true)]
 async fn c8_a_refresh_that_hangs_does_not_hold_up_the_end() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    let _here = ::metrics::set_default_local_recorder(&recorder);
     let authority = Authority::default();
     let mut a = member(&authority, "a").await;
     a.leads().await;
@@ -57,6 +61,9 @@ async fn c8_a_refresh_that_hangs_does_not_hold_up_the_end() {
     let since = Instant::now();
     a.follows().await;
     assert!(since.elapsed().abs_diff(left) <= ms(50), "{:?}, {left:?}", since.elapsed());
+    let abandoned = "election=e,call=refresh,outcome=abandoned";
+    let abandoned = callsign_golden::Seen::by(&counted).get("callsign_election_calls_total", abandoned);
+    assert!(abandoned >= 1, "it is counted as given up");
 }
 
 /// A clock that goes on while nothing runs and no timer fires: a stopped process, a suspended machine.

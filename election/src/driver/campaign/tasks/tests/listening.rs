@@ -202,6 +202,7 @@ async fn h10_tracing_gets_each_event_once_in_order_with_its_fields() {
     let authority = Authority::default();
     let mut a = member(&authority, "a").await;
     a.leads().await;
+    until(|| a.events().contains(&"campaign.refreshed")).await;
     a.campaign.stop().await.unwrap();
     let heard = log.all();
     let names: Vec<_> = heard.iter().map(|fields| fields["event"].trim_matches('"').to_owned()).collect();
@@ -211,12 +212,15 @@ async fn h10_tracing_gets_each_event_once_in_order_with_its_fields() {
             "campaign.claimed",
             "role.activating",
             "role.active",
+            "campaign.refreshed",
             "campaign.lost",
             "role.stopping",
             "role.stopped",
             "campaign.resigned",
         ]
     );
+    let levels: Vec<_> = heard.iter().map(|fields| fields["level"].as_str()).collect();
+    assert_eq!(levels, ["INFO", "INFO", "INFO", "DEBUG", "INFO", "INFO", "INFO", "INFO"]);
     assert_eq!(names, a.events(), "the observer saw the same");
     for fields in &heard {
         for field in ["election", "member", "incarnation", "epoch", "ballot", "phase", "trust_left", "what"] {
@@ -225,5 +229,12 @@ async fn h10_tracing_gets_each_event_once_in_order_with_its_fields() {
     }
     assert_eq!((heard[0]["member"].as_str(), heard[0]["epoch"].as_str()), ("a", "1"));
     assert!(heard[0]["leader"].contains('a'), "{:?}", heard[0]);
-    assert!(heard[3]["what"].contains("Shutdown"), "{:?}", heard[3]);
+    assert!(heard[4]["what"].contains("Shutdown"), "{:?}", heard[4]);
+    // What somebody should look at is louder.
+    let mut b = member(&authority, "b").await;
+    b.leads().await;
+    b.journal.ended.notify_one();
+    b.follows().await;
+    let exited = log.all().into_iter().find(|fields| fields["event"].contains("role.exited"));
+    assert_eq!(exited.map(|fields| fields["level"].clone()).as_deref(), Some("WARN"));
 }

@@ -1,6 +1,9 @@
 //! The role's task by itself: what it is told while the role is at work.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering::SeqCst},
+};
 
 use callsign_store::ids::{Epoch, Incarnation, MemberId};
 use tokio::{
@@ -31,6 +34,12 @@ struct Slow {
     /// What it does not end before it may.
     takes_long: Arc<Mutex<Vec<&'static str>>>,
     may_end: Arc<Notify>,
+    /// It does not take up a term.
+    refuses: Arc<AtomicBool>,
+    /// It panics when it is stopped.
+    panics: Arc<AtomicBool>,
+    /// It ends by itself.
+    ends: Arc<AtomicBool>,
 }
 
 impl Slow {
@@ -57,11 +66,12 @@ impl Slow {
 impl Role<()> for Slow {
     async fn activate(&mut self, grant: &Grant<()>) -> Result<(), Abort> {
         self.does("activate", Some(grant.term.epoch.0)).await;
-        Ok(())
+        if self.refuses.load(SeqCst) { Err(refusal()) } else { Ok(()) }
     }
 
     async fn deactivate(&mut self, _: Lost, _: std::time::Duration) {
         self.does("deactivate", None).await;
+        assert!(!self.panics.load(SeqCst), "as the test wants");
     }
 
     fn abort(&mut self) {
@@ -78,8 +88,14 @@ impl Role<()> for Slow {
 
     async fn ended(&mut self) {
         self.does("works", None).await;
-        std::future::pending::<()>().await;
+        if !self.ends.load(SeqCst) {
+            std::future::pending::<()>().await;
+        }
     }
+}
+
+fn refusal() -> Abort {
+    Abort("as the test wants".to_owned())
 }
 
 /// A role's task, what it is told, and what it says.
@@ -232,4 +248,40 @@ async fn a_role_is_aborted_with_its_campaign_if_it_is_at_work_and_only_then() {
     at_work.tell([activate(1)]);
     at_work.role.has_done(&["activate 1"]).await;
     at_work.ends(&["abort"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_did_not_take_up_its_term_is_not_asked_whether_it_has_ended() {
+    let mut played = Played::new();
+    played.role.refuses.store(true, SeqCst);
+    played.tell([activate(1)]);
+    played.says(Input::Activated { run: RunId(1), answer: Err(refusal()) }).await;
+    played.tell([follow(2)]);
+    played.role.has_done(&["activate 1", "follow 2"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_has_ended_by_itself_says_so_once() {
+    let mut played = Played::new();
+    played.role.ends.store(true, SeqCst);
+    played.tell([activate(1)]);
+    played.says(activated(1)).await;
+    played.says(Input::Exited { run: RunId(1), reason: "it ended".to_owned() }).await;
+    played.tell([deactivate(1)]);
+    played.says(Input::Stopped { run: RunId(1) }).await;
+    played.role.has_done(&["activate 1", "works", "deactivate"]).await;
+    played.ends(&[]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_panics_when_it_is_stopped_is_aborted_before_it_counts_as_stopped() {
+    let mut played = Played::new();
+    played.role.panics.store(true, SeqCst);
+    played.tell([activate(1)]);
+    played.says(activated(1)).await;
+    played.tell([deactivate(1)]);
+    played.says(Input::Stopped { run: RunId(1) }).await;
+    let lines = std::mem::take(&mut *played.role.lines.lock().unwrap());
+    assert_eq!(lines, ["activate 1", "works", "deactivate", "abort"]);
+    played.ends(&[]).await;
 }

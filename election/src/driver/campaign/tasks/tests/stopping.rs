@@ -201,6 +201,35 @@ async fn a_role_that_blocks_its_thread_does_not_block_the_campaign() {
     go.send(()).unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_campaign_that_was_stopped_stays_over_and_has_not_died() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    a.leads().await;
+    a.campaign.stop().await.unwrap();
+    let all_of_it = a.campaign.supervisor().clone();
+    sleep(s(10)).await;
+    assert_eq!(all_of_it.failure(), None, "its parts end with it");
+    let status = a.campaign.status();
+    assert_eq!((status.phase, status.lost, status.trouble), (Phase::Over, Some(Lost::Shutdown), None));
+    assert_eq!(a.campaign.stop().await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_that_dies_after_a_term_still_says_why_that_was_lost() {
+    let authority = Authority::default();
+    let mut a = member(&authority, "a").await;
+    a.leads().await;
+    authority.lock().down = true;
+    a.follows().await;
+    until(|| a.campaign.status().grant.is_none() && a.campaign.status().phase == Phase::Following).await;
+    a.campaign.supervisor().sabotage("the loop of a campaign");
+    tokio::time::timeout(s(60), a.campaign.supervisor().failed()).await.unwrap();
+    let status = a.campaign.status();
+    assert_eq!((status.phase, status.lost), (Phase::Over, Some(Lost::TrustLapsed)));
+    assert!(matches!(status.trouble, Some(Trouble::Died(_))));
+}
+
 /// The runtime that the campaign was started in is gone, and with it all that the campaign consists of.
 #[test]
 fn a_campaign_whose_runtime_has_ended_says_that_it_died() {
