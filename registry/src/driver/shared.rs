@@ -297,6 +297,18 @@ mod tests {
         assert_eq!(seen(&reader), ([Some(5), None, Some(3)], 2, vec!["x".into(), "z".into()]));
     }
 
+    /// Where a row stands among those of its session: what removes another row of it goes by that.
+    #[test]
+    fn a_row_that_moved_among_those_of_its_session_is_found_where_it_is() {
+        let mut table = SharedTable::new(1, false);
+        table.put("x".into(), row(1, &session(1)));
+        table.set_slot("x", Slot(3));
+        table.set_slot("nobody", Slot(4));
+        // As numbers: rows are compared without them.
+        let slot = |name| table.row(name).map(|row| row.slot.0);
+        assert_eq!((slot("x"), slot("nobody")), (Some(3), None));
+    }
+
     #[test]
     fn a_membership_that_comes_anew_in_the_place_of_a_hidden_one_counts() {
         let (one, mut table) = (session(1), SharedTable::new(1, false));

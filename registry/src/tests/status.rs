@@ -10,7 +10,7 @@ use callsign_store::{
 use crate::{
     Registry, Status,
     status::{LeaderInfo, MemberInfo},
-    tests::driver::{Cluster, counter, until},
+    tests::driver::{Cluster, TEST_DEADLINE, counter, until},
 };
 
 fn joining() -> Status {
@@ -127,4 +127,18 @@ async fn each_node_tells_who_leads_who_is_linked_and_who_drains() {
     tells(&a, "a sees b drain", both).await;
     tells(&b, "b sees itself drain", both).await;
     assert!(b.status().draining && !a.status().draining);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_node_tells_who_may_not_lead() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let b = Registry::join(cluster.config("b").priority(0)).await.unwrap();
+    assert!(b.ready(TEST_DEADLINE).await.is_ok());
+    let may_lead = |node: &Registry| -> Vec<bool> {
+        node.status().members.iter().map(|member| member.may_lead).collect()
+    };
+    for node in [&a, &b] {
+        until("it knows both", || may_lead(node) == [true, false]).await;
+    }
 }

@@ -210,3 +210,24 @@ fn a_recorder_that_cannot_write_ends_the_recording_and_nothing_else() {
     recorder.finish();
     assert!(recorder.file.is_none());
 }
+
+#[test]
+fn the_longest_frame_is_written_and_believed_and_a_longer_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    for (length, is_taken) in [(MAX_FRAME, true), (MAX_FRAME + 1, false)] {
+        let mut recorder = Recorder::begin(dir.path(), &header(), &config()).unwrap();
+        // Nothing of it is touched or written, but for its length.
+        (recorder.buffer, recorder.frame) = (vec![0; 4 + length], 0);
+        recorder.close_frame();
+        assert_eq!(recorder.file.is_some(), is_taken);
+
+        let (path, _) = record(dir.path(), false);
+        let mut recorded = fs::read(&path).unwrap();
+        recorded.extend(u32::try_from(length).unwrap().to_be_bytes());
+        fs::write(&path, recorded).unwrap();
+        match read(&path) {
+            Ok((_, ending)) => assert!(is_taken && ending == Some(Ending::Torn), "{ending:?}"),
+            Err(error) => assert!(!is_taken && matches!(error, RecordingError::TooLong { .. }), "{error}"),
+        }
+    }
+}

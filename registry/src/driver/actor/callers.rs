@@ -479,3 +479,6 @@ fn tell(listeners: &[Listener], notice: Notice) {
         let _ = foreign("a listener of a registered actor", || listener(notice));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,9 +62,6 @@ pub(super) async fn keep<M: RemoteMessage>(
                 }
                 Err(error) => {
                     events.tell(&SingletonEvent::NotRegistered { why: error.to_string() });
-                    if matches!(error, RegisterError::BadName(_)) {
-                        return Err(error.to_string());
-                    }
                     (error.to_string(), Some(REGISTER_RETRY))
                 }
             };

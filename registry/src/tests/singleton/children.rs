@@ -298,6 +298,45 @@ async fn what_else_a_campaign_can_be_set_is_what_it_does() {
     assert!(begun.elapsed() >= delay, "{:?}", begun.elapsed());
 }
 
+/// Never comes to its first message.
+struct Unborn;
+
+impl Actor for Unborn {
+    type Msg = Work;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Work>, (): ()) -> Result<(), ActorProcessingErr> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_has_not_started_yet_is_not_waited_for() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let makes = Arc::new(AtomicBool::new(false));
+    let made = makes.clone();
+    let plan = Singleton::builder(&node, "reports").over(ByName::oracle(&node));
+    let plan = plan.leader(move |_| {
+        made.store(true, Ordering::SeqCst);
+        (Unborn, ())
+    });
+    let singleton: Singleton<_, Work> = plan.timing(timing()).start().await.unwrap();
+    until("it is being started", || makes.load(Ordering::SeqCst)).await;
+    let mut events = singleton.subscribe();
+    singleton.stop().await.unwrap();
+    let stopped = async {
+        loop {
+            if let SingletonEvent::ChildStopped { kind: Leader, took } = events.next().await.unwrap() {
+                return took;
+            }
+        }
+    };
+    let took = stopped.await;
+    assert!(took < Duration::from_millis(100), "it has done nothing yet that has to be ended well: {took:?}");
+}
+
 /// Has a child of its own, and does nothing more when it is told to hang.
 struct Family(Arc<Mutex<Vec<ActorRef<crate::tests::driver::Counter>>>>);
 
@@ -333,6 +372,69 @@ async fn a_child_that_is_aborted_takes_its_own_children_along() {
     let born = born.lock().unwrap().clone();
     assert_eq!(born.len(), 1);
     born[0].wait(Some(TEST_DEADLINE)).await.expect("it has ended");
+}
+
+/// Says which child it is, and exits when it is told so.
+struct Known(Arc<Mutex<Vec<ActorRef<Work>>>>);
+
+impl Actor for Known {
+    type Msg = Work;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, myself: ActorRef<Work>, (): ()) -> Result<(), ActorProcessingErr> {
+        self.0.lock().unwrap().push(myself);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_are_told_how_often_they_were_started_again_and_who_leads() {
+    let cluster = Cluster::new();
+    let (node, other) = (cluster.node("a").await, cluster.node("b").await);
+    let born = Arc::<Mutex<Vec<_>>>::default();
+    let told = Arc::<Mutex<Vec<(String, u32)>>>::default();
+    let plan = |node: &Registry| {
+        let (leads, follows, of_leader, of_follower) =
+            (born.clone(), born.clone(), told.clone(), told.clone());
+        Singleton::builder(node, "reports")
+            .over(ByName::oracle(node))
+            .leader(move |lead: Lead<Fence>| {
+                let who = lead.grant.term.leader.as_str().to_owned();
+                of_leader.lock().unwrap().push((format!("{who} leads"), lead.restart));
+                (Known(leads.clone()), ())
+            })
+            .follower(move |follow| {
+                let who = follow.leader.map_or("nobody".to_owned(), |term| term.leader.as_str().to_owned());
+                of_follower.lock().unwrap().push((format!("follows {who}"), follow.restart));
+                (Known(follows.clone()), ())
+            })
+            .timing(timing())
+    };
+    let ends = async |child: usize| {
+        until("it was born", || born.lock().unwrap().len() == child + 1).await;
+        let child = born.lock().unwrap()[child].clone();
+        child.stop(None);
+    };
+    let first = plan(&node).start().await.unwrap();
+    until("it leads", || first.leadership().check().is_ok()).await;
+    until("its child runs", || told.lock().unwrap().contains(&("a leads".to_owned(), 0))).await;
+    let leaders = born.lock().unwrap().len();
+    ends(leaders - 1).await;
+    until("it is started again", || told.lock().unwrap().contains(&("a leads".to_owned(), 1))).await;
+    let second = plan(&other).start().await.unwrap();
+    until("it knows who leads", || second.status().leader.is_some()).await;
+    let all = leaders + 1;
+    until("its child runs", || born.lock().unwrap().len() > all).await;
+    for restart in 1..=2 {
+        ends(all + restart - 1).await;
+        let line = ("follows a".to_owned(), restart as u32);
+        until("it is started again", || told.lock().unwrap().last() == Some(&line)).await;
+    }
+    let told = told.lock().unwrap().clone();
+    assert_eq!(told.iter().filter(|(what, _)| what == "a leads").count(), 2, "{told:?}");
+    let restarts: Vec<_> = told.iter().rev().take(3).map(|(_, restart)| *restart).collect();
+    assert_eq!(restarts, [2, 1, 0], "{told:?}");
 }
 
 /// A test that fails lets the thread go, too.

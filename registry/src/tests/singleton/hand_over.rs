@@ -7,6 +7,7 @@ over_every_oracle!(
     what_a_child_leaves_at_a_clean_end_is_given_to_its_successor_on_another_node,
     after_a_crash_nothing_is_handed_over_and_never_from_a_term_before_the_last,
     a_child_that_starts_at_the_second_try_is_given_what_was_left_too,
+    what_was_left_is_given_to_the_first_child_of_a_term_and_not_to_the_one_that_is_started_after_it,
     a_function_that_panics_hands_nothing_over_and_costs_nothing_else,
     a_function_that_does_not_end_costs_half_of_the_stop_budget,
 );
@@ -77,6 +78,24 @@ async fn a_child_that_starts_at_the_second_try_is_given_what_was_left_too<S: Sea
     let of_term = sites.journal.leaders().iter().filter(|line| line.epoch == epoch).count();
     assert_eq!(of_term, 3, "one child that did not start, and one that runs, in the same term");
     assert_eq!(notes(&sites).await, [1, STUMBLES]);
+}
+
+async fn what_was_left_is_given_to_the_first_child_of_a_term_and_not_to_the_one_that_is_started_after_it<
+    S: Seats,
+>() {
+    let restarted =
+        |plan: SingletonPlan<S::Oracle, Work>| handing_over::<S>(plan).restarts(1, Duration::from_secs(30));
+    let sites = Sites::<S>::start(restarted).await;
+    let first = sites.led(None).await;
+    sites.to(first).cast(Work::Note(P(1))).await.unwrap();
+    sites.singletons[first].request_resign(None);
+    let second = sites.led(Some(first)).await;
+    assert_eq!(notes(&sites).await, [1]);
+    let epoch = sites.epoch(second);
+    sites.to(second).cast(Work::Crash).await.unwrap();
+    until("it is started again", || sites.journal.leaders().len() == 5).await;
+    assert_eq!(notes(&sites).await, [], "it may be what the former one crashed over");
+    assert_eq!(sites.epoch(second), epoch, "in the same term");
 }
 
 async fn a_function_that_panics_hands_nothing_over_and_costs_nothing_else<S: Seats>() {
@@ -203,4 +222,64 @@ async fn a_name_that_cannot_be_given_up_costs_a_quarter_of_the_stop_budget() {
     };
     let (took, ()) = tokio::join!(stop, heals);
     assert!(about(1).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_does_not_end_costs_no_more_than_it_was_given() {
+    let (cluster, journal) = (Cluster::new(), Journal::default());
+    let (singleton, _) =
+        alone(&cluster, &journal, |plan| plan.hand_over(Duration::from_secs(1), |_| std::future::pending()))
+            .await;
+    let took = takes_to_stop(&singleton, &journal).await;
+    assert!(about(1).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_said_how_much_a_child_left() {
+    let (cluster, journal) = (Cluster::new(), Journal::default());
+    let (singleton, mut events) = alone(&cluster, &journal, |plan| {
+        plan.hand_over(Duration::from_secs(1), |_| std::future::ready(Some(vec![1, 2, 3])))
+    })
+    .await;
+    singleton.stop().await.unwrap();
+    loop {
+        match events.next().await.unwrap() {
+            SingletonEvent::HandedOver { bytes } => return assert_eq!(bytes, 3),
+            SingletonEvent::NotHandedOver { why } => panic!("{why}"),
+            _ => {}
+        }
+    }
+}
+
+/// Nothing that it still does counts, and nobody would be given what it leaves.
+#[tokio::test(start_paused = true)]
+async fn a_child_whose_term_was_taken_away_is_asked_for_nothing_more_and_the_reason_is_told() {
+    let (cluster, journal) = (Cluster::new(), Journal::default());
+    let node = cluster.node("a").await;
+    let asked = Arc::new(AtomicBool::new(false));
+    let asks = asked.clone();
+    let plan = plan::<ByName>(&node, &journal, as_it_is::<ByName>).stop_budget(Duration::from_secs(4));
+    let plan = plan.hand_over(Duration::from_secs(1), move |_| {
+        asks.store(true, Ordering::SeqCst);
+        std::future::pending()
+    });
+    let singleton = plan.start().await.unwrap();
+    let mut events = singleton.subscribe();
+    until("it leads", || singleton.leadership().check().is_ok()).await;
+    let to = singleton.name_ref(NameRefOptions::default()).unwrap();
+    for _ in 0..100 {
+        to.cast(Work::Busy(P(100))).await.unwrap();
+    }
+    node.unregister("reports/seat").await.unwrap();
+    let mut reasons = Vec::new();
+    let took = loop {
+        match events.next().await.unwrap() {
+            SingletonEvent::Stopping { why } => reasons.push(why),
+            SingletonEvent::ChildStopped { kind: ChildKind::Leader, took } => break took,
+            _ => {}
+        }
+    };
+    assert_eq!(reasons, [callsign_election::Lost::Denied]);
+    assert!(took < Duration::from_millis(500), "it does what it is at, and no more: {took:?}");
+    assert!(!asked.load(Ordering::SeqCst));
 }

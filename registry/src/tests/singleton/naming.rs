@@ -69,10 +69,11 @@ async fn a_term_whose_child_does_not_get_its_name_is_given_up_after_a_bound() {
     let stranger = crate::tests::driver::counter().await;
     other.register("reports", &stranger).await.unwrap();
     let journal = Journal::default();
-    let set = |plan: SingletonPlan<_, _>| plan.register_within(Duration::from_secs(20));
-    let tunes: [(u64, Tune<ByLease>); 2] = [(20, set), (30, as_it_is::<ByLease>)];
+    // The name is looked for each second.
+    let set = |plan: SingletonPlan<_, _>| plan.register_within(Duration::from_millis(20_400));
+    let tunes: [(u64, Tune<ByLease>); 2] = [(20_400, set), (30_000, as_it_is::<ByLease>)];
     for (within, tune) in tunes {
-        is_given_up_within(Duration::from_secs(within), plan::<ByLease>(&node, &journal, tune)).await;
+        is_given_up_within(Duration::from_millis(within), plan::<ByLease>(&node, &journal, tune)).await;
     }
 }
 
@@ -113,4 +114,55 @@ async fn a_name_that_was_lost_with_the_session_is_taken_again_while_the_child_ru
     assert!(sites.event(first, registered).await > token);
     assert_eq!(sites.who(other).await, format!("{} in {epoch}", NAMES[first]), "the same child");
     assert_eq!(sites.journal.leaders().len(), 1, "{:?}", sites.journal.lines());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_cannot_be_asked_for_is_asked_for_again_and_that_is_told() {
+    let cluster = Cluster::new();
+    cluster.store.stop_proving_deaths();
+    let (node, other) = (cluster.node("a").await, cluster.node("b").await);
+    let stranger = crate::tests::driver::counter().await;
+    other.register("reports", &stranger).await.unwrap();
+    let journal = Journal::default();
+    let leadership = Timing::for_lease(Duration::from_secs(120));
+    let plan = children(Singleton::builder(&node, "reports"), &node, &journal).timing(leadership);
+    let singleton = plan.register_within(Duration::from_secs(600)).start().await.unwrap();
+    let mut events = singleton.subscribe();
+    let mut next = async |wanted: fn(&SingletonEvent) -> bool| {
+        let found = async { while !wanted(&events.next().await.unwrap()) {} };
+        tokio::time::timeout(TEST_DEADLINE, found).await.expect("it is told");
+    };
+    next(|event| matches!(event, SingletonEvent::NameHeld { .. })).await;
+    // Its session lapses, and it asks on.
+    cluster.store.connect("a").outage();
+    for _ in 0..3 {
+        next(|event| matches!(event, SingletonEvent::NotRegistered { .. })).await;
+    }
+    cluster.store.connect("a").heal();
+    stranger.stop(None);
+    next(|event| registered(event).is_some()).await;
+    assert_eq!(journal.leaders().len(), 1, "{:?}", journal.lines());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_lapses_and_resumes_costs_a_child_no_name() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let journal = Journal::default();
+    let leadership = Timing::for_lease(Duration::from_secs(120));
+    let plan = children(Singleton::builder(&node, "reports"), &node, &journal).timing(leadership);
+    let singleton = plan.start().await.unwrap();
+    until("its child is registered", || node.lookup("reports").is_ok_and(|entry| entry.is_some())).await;
+    let token = node.lookup("reports").unwrap().unwrap().token();
+    let mut events = singleton.subscribe();
+    cluster.store.outage_for_all();
+    until("it has lapsed", || node.lookup("reports").is_err()).await;
+    cluster.store.heal_all();
+    until("it resumes", || node.lookup("reports").is_ok()).await;
+    let entry = node.lookup("reports").unwrap();
+    assert_eq!(entry.map(|entry| entry.token()), Some(token));
+    singleton.stop().await.unwrap();
+    while let Ok(event) = events.next().await {
+        assert!(!matches!(event, SingletonEvent::NameLost | SingletonEvent::Registered { .. }), "{event:?}");
+    }
 }

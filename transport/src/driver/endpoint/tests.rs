@@ -124,3 +124,19 @@ fn each_setting_has_its_bounds() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_dialled_connection_was_given_up_before_it_was_a_link_is_dialled_again() {
+    let network = MemoryNetwork::new();
+    let (a, b) = (start("a", &network).await, start("b", &network).await);
+    network.hold(b.local_addr(), a.local_addr());
+    b.set_peers(vec![("a".into(), a.local_addr().to_string())]);
+    let next_dial = || read(&b.inner.state).links.next_wake();
+    while next_dial().is_some() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    b.inner.lost(LinkId(99), a.inner.me.clone(), false);
+    assert_eq!(next_dial(), None, "one that was accepted has nothing to do with the one that is dialled");
+    b.inner.lost(LinkId(99), a.inner.me.clone(), true);
+    assert!(next_dial().is_some());
+}
