@@ -69,6 +69,8 @@ struct Line {
     node: String,
     kind: ChildKind,
     up: bool,
+    /// It is down, and was asked to end: it was not cut.
+    ended_well: bool,
     epoch: u64,
 }
 
@@ -114,11 +116,13 @@ struct Alive {
     journal: Journal,
     notes: Vec<u8>,
     slow: bool,
+    ended_well: bool,
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        let line = Line { at: tokio::time::Instant::now(), up: false, ..self.line.clone() };
+        let now = tokio::time::Instant::now();
+        let line = Line { at: now, up: false, ended_well: self.ended_well, ..self.line.clone() };
         self.journal.0.lock().unwrap().push(line);
     }
 }
@@ -134,11 +138,18 @@ impl Actor for Child {
             node: self.node.clone(),
             kind: self.kind,
             up: true,
+            ended_well: false,
             epoch: self.epoch,
         };
         let is_first = !self.journal.leaders().iter().any(|line| line.epoch == self.epoch);
         self.journal.0.lock().unwrap().push(line.clone());
-        let alive = Alive { line, journal: self.journal.clone(), notes: self.notes.clone(), slow: false };
+        let alive = Alive {
+            line,
+            journal: self.journal.clone(),
+            notes: self.notes.clone(),
+            slow: false,
+            ended_well: false,
+        };
         if is_first && self.notes.contains(&STUMBLES) { Err("it does not start".into()) } else { Ok(alive) }
     }
 
@@ -171,6 +182,7 @@ impl Actor for Child {
         if alive.slow {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
+        alive.ended_well = true;
         Ok(())
     }
 }

@@ -63,6 +63,9 @@ async fn j7_the_follower_child_is_down_before_the_leader_child_starts_and_a_fail
         [(Follower, true), (Follower, false), (Leader, true)],
         "the one is down before the other starts"
     );
+    let lines = sites.journal.lines();
+    let down = lines.iter().find(|line| line.node == NAMES[second] && !line.up);
+    assert!(down.is_some_and(|down| down.ended_well), "it was asked to end, and had the time: {down:?}");
     until("the first has a follower child", || {
         sites.journal.of(NAMES[first]).ends_with(&[(Leader, true), (Leader, false), (Follower, true)])
     })
