@@ -429,9 +429,9 @@ async fn children_are_told_how_often_they_were_started_again_and_who_leads() {
     until("it knows who leads", || second.status().leader.is_some()).await;
     let all = leaders + 1;
     until("its child runs", || born.lock().unwrap().len() > all).await;
-    for restart in 1..=2 {
-        ends(all + restart - 1).await;
-        let line = ("follows a".to_owned(), restart as u32);
+    for (child, restart) in [(all, 1), (all + 1, 2)] {
+        ends(child).await;
+        let line = ("follows a".to_owned(), restart);
         until("it is started again", || told.lock().unwrap().last() == Some(&line)).await;
     }
     let told = told.lock().unwrap().clone();

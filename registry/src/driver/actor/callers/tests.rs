@@ -59,7 +59,7 @@ async fn who_is_told_that_all_claims_have_ended_is_told_once_in_their_order_and_
     keep(&node.shared, 900, None);
     let actors = node.shared.end_all_claims(Notice::Lost);
     assert_eq!(*lock(&told), (1..=MANY).collect::<Vec<_>>());
-    assert!(!actors.contains(&900) && actors.len() == 2 * MANY as usize, "who is not told is stopped");
+    assert!(!actors.contains(&900) && actors.len() as u64 == 2 * MANY, "who is not told is stopped");
 }
 
 #[tokio::test(start_paused = true)]
