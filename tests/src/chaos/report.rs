@@ -91,10 +91,8 @@ pub(super) fn make(
     if sink.writes == 0 {
         breaches.push("never exercised: nobody wrote to the sinks".to_owned());
     }
-    let never = NEEDED.iter().filter(|what| !verdict.checked.contains_key(**what));
-    let never = never.map(|what| format!("never exercised: {what}"));
-    let told = if options.time < SHOWS_ALL { &mut not_done } else { &mut breaches };
-    told.extend(never);
+    let told = if shows_all(options.time) { &mut breaches } else { &mut not_done };
+    told.extend(never_exercised(&verdict.checked));
     let drawn = timeline::draw(&timeline::Run {
         title: &options.heading(),
         nodes: &world.names(),
@@ -146,9 +144,6 @@ impl Options {
     }
 }
 
-/// A shorter run may not come to all of it, on a machine that does other things as well. It says what it did not come to.
-const SHOWS_ALL: Duration = Duration::from_secs(60);
-
 /// Without which a run has shown nothing.
 const NEEDED: [&str; 15] = [
     "acts after a check that passed",
@@ -167,6 +162,16 @@ const NEEDED: [&str; 15] = [
     "holders of a semaphore beside others",
     "names that went to the node that they were offered to",
 ];
+
+/// Whether a run of this length fails if it has not come to something. A shorter one may not, on a machine that does other things as well:
+/// it says so.
+fn shows_all(time: Duration) -> bool {
+    time >= Duration::from_secs(60)
+}
+
+fn never_exercised(checked: &BTreeMap<&'static str, u64>) -> impl Iterator<Item = String> {
+    NEEDED.iter().filter(|what| !checked.contains_key(**what)).map(|what| format!("never exercised: {what}"))
+}
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,5 +228,20 @@ impl fmt::Display for Report {
             writeln!(f, "  {breach}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_a_minute_fails_for_what_it_never_exercised_and_a_shorter_one_does_not() {
+        assert!(shows_all(Duration::from_secs(60)) && !shows_all(Duration::from_secs(59)));
+        let checked = NEEDED.iter().skip(1).map(|what| (*what, 1)).collect();
+        assert_eq!(
+            never_exercised(&checked).collect::<Vec<_>>(),
+            [format!("never exercised: {}", NEEDED[0])]
+        );
     }
 }

@@ -132,9 +132,12 @@ async fn a_node_whose_dialled_connection_was_given_up_before_it_was_a_link_is_di
     network.hold(b.local_addr(), a.local_addr());
     b.set_peers(vec![("a".into(), a.local_addr().to_string())]);
     let next_dial = || read(&b.inner.state).links.next_wake();
-    while next_dial().is_some() {
-        sleep(Duration::from_millis(1)).await;
-    }
+    let dialled = async {
+        while next_dial().is_some() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), dialled).await.unwrap();
     b.inner.lost(LinkId(99), a.inner.me.clone(), false);
     assert_eq!(next_dial(), None, "one that was accepted has nothing to do with the one that is dialled");
     b.inner.lost(LinkId(99), a.inner.me.clone(), true);
