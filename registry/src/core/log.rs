@@ -51,8 +51,8 @@ pub enum Op {
     },
     /// The actor of a name was started, if its registration is the one at `position` and has none.
     Bind { name: Name, position: Position, request: RequestNumber, actor: u64, meta: Option<Meta> },
-    /// A name goes to another actor, which says nothing of itself yet, if its registration is the one at `position`. `session` is an
-    /// index into the batch's sessions, and `request` is that of the new holder.
+    /// A name goes to another actor, with its metadata, if its registration is the one at `position`. `session` is an index into the
+    /// batch's sessions, and `request` is that of the new holder.
     Transfer { name: Name, position: Position, session: u32, request: RequestNumber, actor: u64, kind: Kind },
     /// The metadata of a name is replaced, if its registration is the one at `position`.
     Update { name: Name, position: Position, request: RequestNumber, meta: Option<Meta> },

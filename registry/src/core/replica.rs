@@ -418,13 +418,14 @@ impl<T: Table> Replica<T> {
                 }
                 Op::Transfer { name, position, session, request, actor, kind } => {
                     if let Some(was) = self.row(name).filter(|row| row.position == *position) {
+                        let meta = was.meta().filter(|_| !planted!("transfer-drops-metadata")).cloned();
                         let now = Row {
                             position: batch.position,
                             session: sessions[*session as usize].clone(),
                             request: *request,
                             actor: *actor,
                             kind: *kind,
-                            more: None,
+                            more: More::of(batch.position, batch.position, meta),
                             slot: Slot::default(),
                         };
                         self.transfer(name, was, now, &mut applied);

@@ -150,7 +150,8 @@ impl Registry {
     ///
     /// The holder's checks fail before it is asked for its data, and from then on nothing is held by both. When the name is
     /// the new actor's, the old one is stopped, or told ([`Notice::Transferred`](crate::Notice::Transferred)), as it was registered; the
-    /// new one holds the name under a new, greater token, and says nothing of itself yet.
+    /// new one holds the name under a new, greater token. The metadata stays with the name, until the new holder
+    /// [updates](crate::Registration::update) it.
     ///
     /// Waits so long. Costs one commit of the store, and two messages each way between the nodes.
     ///

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    BadName, HandedTo, MAX_HANDED_BYTES, NotHeld, Notice, Position, RegisterError, RegisterOptions,
+    BadName, HandedTo, MAX_HANDED_BYTES, Meta, NotHeld, Notice, Position, RegisterError, RegisterOptions,
     Registration, Registry, Select, TakeError, TakeOptions, TakeRefusal, Taken, UpdateError, WatchEvent,
     WhenTaken, Why,
     core::{
@@ -99,7 +99,8 @@ async fn a_name_goes_to_another_node_with_the_data_of_its_holder_and_is_free_at_
     let [a, b, c] = cluster.three().await;
     let (old, held) = giver(&a, "x").await;
     old.cast(Counter::Add(P(5))).unwrap();
-    c.wait_for(held.token(), TEST_DEADLINE).await.unwrap();
+    let said = held.update(None, Meta::new(&"eu").ok()).await.unwrap();
+    c.wait_for(said, TEST_DEADLINE).await.unwrap();
     let mut watch = c.watch(Select::default()).unwrap();
     let new = counter().await;
     let taken = take(&b, "x", &new, held.token()).await.unwrap();
@@ -130,7 +131,8 @@ async fn a_name_goes_to_another_node_with_the_data_of_its_holder_and_is_free_at_
     };
     let (was, now) = (change.was.as_ref().unwrap(), change.now.as_ref().unwrap());
     assert_eq!((was.token(), now.token(), now.revision()), (held.token(), token, token));
-    assert_eq!((was.node().as_str(), now.node().as_str(), now.raw_meta()), ("a", "b", None));
+    assert_eq!((was.node().as_str(), now.node().as_str()), ("a", "b"));
+    assert_eq!(now.meta::<String>(), Ok(Some("eu".to_owned())), "the metadata goes with the name");
     // It is held as any other.
     let revision = taken.registration.update(Some(token), None).await.unwrap();
     assert!(revision > token);

@@ -149,6 +149,9 @@ fn each_operation_tells_whom_it_concerns_and_does_nothing_to_another_registratio
     let [(name, was, to, Position(6))] = is_given else { panic!("{is_given:?}") };
     assert_eq!((name.as_str(), was.position, to), ("x", Position(1), &node("b")));
     assert!(matches!(is_taken, [(name, now)] if name.as_str() == "y" && now.position == Position(6)));
+    let [x, y] = ["x", "y"].map(|name| replica.row(name).unwrap());
+    assert_eq!((x.meta(), x.revision()), (row.meta(), Position(6)), "the metadata goes with the name");
+    assert_eq!((y.meta(), y.revision()), (None, Position(6)));
     let applied = replica.apply(&batch(7, vec![unregister("x", 6)]));
     assert!(applied.own_freed.is_empty() && !applied.frees_places && applied.starts.is_empty());
     let applied = replica.apply(&batch(8, vec![Op::HostGone { session: 0 }, Op::HostGone { session: 1 }]));

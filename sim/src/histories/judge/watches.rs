@@ -149,7 +149,11 @@ fn is_reasonable(position: u64, (was, now, why): Change<'_>) -> bool {
         "starting" => was.is_none() && is_new && now.is_some_and(|now| now.starts),
         "bound" => is_same(true) && now.is_some_and(|now| !now.starts),
         "updated" => is_same(false) && now.is_some_and(|now| !now.starts),
-        "transferred" => was.is_some_and(|was| !was.starts) && is_new,
+        // What is said of a name goes with it.
+        "transferred" => {
+            let keeps = was.zip(now).is_some_and(|(was, now)| was.says == now.says);
+            was.is_some_and(|was| !was.starts) && is_new && keeps
+        }
         "start_failed" => was.is_some_and(|was| was.starts) && now.is_none(),
         "unregistered" | "actor_ended" | "node_gone" | "reset" => was.is_some() && now.is_none(),
         _ => true,

@@ -35,6 +35,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("transfer-frees-the-name", "registry/src/core/replica.rs")
         .does("Frees the name when it goes to another actor.")
         .found("standard", 2_000, TRANSFER),
+    mutant("transfer-drops-metadata", "registry/src/core/replica.rs")
+        .does("Loses the metadata of a name that goes to another actor.")
+        .found("standard", 20_000, TRANSFER),
     mutant("take-waits-for-ever", "registry/src/core/host/takes.rs")
         .does("Does not tell who takes a name that its registration is over.")
         .found("standard", 20_000, TRANSFER),

@@ -71,7 +71,9 @@ impl Inner {
                     let session = batch.sessions[*session as usize].clone();
                     self.decided(&session, *request, position);
                     self.check_granted(name, *actor, position);
-                    let (is_starting, meta, actor) = (false, None, *actor);
+                    let held = self.truth.get(&name).filter(|holder| holder.token == *from);
+                    let meta = held.and_then(|holder| holder.meta.clone());
+                    let (is_starting, actor) = (false, *actor);
                     let (token, revision, request) = (position, position, request.0);
                     let holder = Holder { token, session, actor, revision, request, meta, is_starting };
                     if !self.moves(name, *from, holder) {

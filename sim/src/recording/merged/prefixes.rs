@@ -81,7 +81,8 @@ fn apply(rows: &mut Rows, batch: &Batch) {
             Op::Transfer { name, position, session: index, request, actor, kind } => {
                 if let Some(row) = rows.get_mut(name).filter(|row| row.position == *position) {
                     (row.position, row.session) = (batch.position, session(index));
-                    (row.request, row.actor, row.kind, row.more) = (*request, *actor, *kind, None);
+                    (row.request, row.actor, row.kind) = (*request, *actor, *kind);
+                    row.more = More::of(batch.position, batch.position, row.meta().cloned());
                 }
             }
             Op::Update { name, position, request, meta } => {

@@ -141,5 +141,7 @@ fn a_change_is_what_its_reason_says_and_a_move_is_free_at_no_moment() {
     };
     is_well(moves(change(8, Some(held(5)), Some(held(8)), "transferred")));
     is_breach("watch", moves(change(8, Some(held(5)), Some(held(8)), "registered")));
+    let says_else = Shown { says: Some(1), ..held(8) };
+    is_breach("watch", moves(change(8, Some(held(5)), Some(says_else), "transferred")));
     is_breach("watch", moves(change(8, Some(held(5)), Some(held(8)), "updated")));
 }
