@@ -322,6 +322,7 @@ impl From<NotReady> for Refusal {
             NotReady::Left => "left",
             NotReady::Draining => "draining",
             NotReady::NotTrusted { .. } => "lapsed",
+            NotReady::Full { .. } => "full",
             NotReady::NotSynced { .. } => "not_synced",
             NotReady::NobodyMayLead { .. } => "nobody_may_lead",
             NotReady::NoLeader { .. } => "no_leader",

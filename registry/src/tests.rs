@@ -12,6 +12,7 @@ mod faults;
 mod golden;
 mod groups;
 mod joining;
+mod limits;
 mod lineage;
 mod metadata;
 mod moving;

@@ -28,6 +28,9 @@ use crate::core::{
     settings::Settings,
 };
 
+/// The most members of a registry. Another node may join once one of them has left or is removed.
+pub const MAX_MEMBERS: usize = 256;
+
 /// The durable state of a registry's election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ElectionState {
@@ -145,6 +148,11 @@ impl Applied {
 }
 
 impl ElectionState {
+    /// Whether a node may join: it is a member, or there are fewer than the most.
+    pub fn has_room_for(&self, node: &NodeName) -> bool {
+        self.members.len() < MAX_MEMBERS || self.members.contains_key(node)
+    }
+
     /// Says what an entry of the queue comes to. Cost: the number of members.
     pub fn apply(&self, entry: &QueueEntry, facts: &Facts) -> Applied {
         let mut transition = Transition::new(self, facts);
@@ -336,6 +344,9 @@ impl<'a> Transition<'a> {
         let former = self.after.members.get(&node).map(|former| former.token);
         if former.is_some_and(|former| former >= row.token) {
             return Err(Dropped::StaleToken);
+        }
+        if !self.after.has_room_for(&node) {
+            return Err(Dropped::Full);
         }
         // A leader that joins again has lost what it knew: going on under the same epoch, it would hand out an
         // empty table, and batches of its former self would still pass the fence.

@@ -108,6 +108,14 @@ pub enum NotReady {
         /// How long was waited.
         waited: Duration,
     },
+    /// The registry has as many members as it may have, and this node is none of them. It joins when one of them has left or is gone.
+    #[error("the registry has {members} members, which is the most, after {waited:?}")]
+    Full {
+        /// How many members there are.
+        members: usize,
+        /// How long was waited.
+        waited: Duration,
+    },
     /// Its replica is not complete.
     #[error("the node is not synced yet, after {waited:?}")]
     NotSynced {
@@ -147,6 +155,7 @@ impl NotReady {
             Some(failure) => Self::Failed(failure),
             None if status.draining => Self::Draining,
             None if !is_trusted => Self::NotTrusted { waited },
+            None if status.is_full() => Self::Full { members: status.members.len(), waited },
             None if status.nobody_may_lead() => Self::NobodyMayLead { waited },
             None if !status.synced => Self::NotSynced { waited },
             None if !serving => {
@@ -198,6 +207,16 @@ mod tests {
         assert_eq!(says(&status, true), NotReady::NobodyMayLead { waited });
         status.members = [member(false), member(true)].into();
         assert_eq!(says(&status, true), NotReady::NotSynced { waited });
+        let full = vec![member(true); 256];
+        status.members = full.clone().into();
+        assert_eq!(says(&status, true), NotReady::Full { members: 256, waited });
+        assert_eq!(says(&status, false), NotReady::NotTrusted { waited });
+        status.members = full[1..].into();
+        assert_eq!(says(&status, true), NotReady::NotSynced { waited }, "there is room for one");
+        let own = MemberInfo { node: NodeName::new("a").unwrap(), ..member(true) };
+        status.members = [&full[1..], &[own]].concat().into();
+        assert_eq!(says(&status, true), NotReady::NotSynced { waited }, "it is a member");
+        status.members = [member(false), member(true)].into();
         status.synced = true;
         assert_eq!(says(&status, true), NotReady::NoLeader { elected: None, waited });
         let epoch = callsign_store::ids::Epoch(1);

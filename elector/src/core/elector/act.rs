@@ -103,7 +103,8 @@ impl Elector {
         let in_force = InForce::new(state.settings, &self.config.timing);
 
         let mut proposals = Vec::new();
-        if self.needs_join(reading, session) {
+        // What finds no room is not said: the row that is removed next will show.
+        if self.needs_join(reading, session) && state.has_room_for(&session.node) {
             proposals.push(at(now.max(self.may_join_at(reading)), Action::Join));
         }
         proposals.extend(self.fill(now, reading, state, &facts));

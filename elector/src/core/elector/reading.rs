@@ -26,9 +26,9 @@ use crate::core::{
     state::{ElectionState, Relied},
 };
 
-/// The most members of one registry that an elector takes in. Beyond it nothing is decided: a decision by half of the
-/// members would be a wrong one.
-pub const MAX_MEMBERS: usize = 10_000;
+/// The most rows of members that are read. Beyond it nothing is decided: a decision by half of the members would be a wrong one. No elector lets
+/// so many [join](crate::core::state::MAX_MEMBERS).
+const MAX_ROWS: usize = 10_000;
 
 const TERM: usize = 0;
 const LOCK: usize = 1;
@@ -98,7 +98,7 @@ pub(super) fn reads(
         read_key(keys.cluster().session_floor()),
         read_key(keys.settings()),
         read_key(keys.cluster().lineage()),
-        read_range(keys.members(), MAX_MEMBERS),
+        read_range(keys.members(), MAX_ROWS),
         read_range(keys.queue_entries(), queue_limit),
     ];
     reads.extend(nodes.iter().map(|node| read_key(keys.cluster().session(node))));
@@ -346,9 +346,9 @@ impl Decoder<'_> {
 
     fn members(&mut self, keys: &RegistryKeys) -> BTreeMap<NodeName, MemberRow> {
         let entries = self.result.entries(MEMBERS);
-        if entries.len() >= MAX_MEMBERS {
+        if entries.len() >= MAX_ROWS {
             let last = entries.last().map(|(key, _)| key.clone()).unwrap_or_default();
-            self.corrupt.push((last, format!("more than {MAX_MEMBERS} entries")));
+            self.corrupt.push((last, format!("more than {MAX_ROWS} entries")));
         }
         let mut decoded = BTreeMap::new();
         for (key, value) in entries {

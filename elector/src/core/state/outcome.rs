@@ -3,7 +3,7 @@
 use callsign_store::ids::{NodeName, Token};
 use serde::{Deserialize, Serialize};
 
-use crate::core::settings::OutOfBounds;
+use crate::core::{settings::OutOfBounds, state::MAX_MEMBERS};
 
 /// What an entry did.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -86,6 +86,9 @@ pub enum Dropped {
     /// The log no longer has what the replica lacks.
     #[error("the log is cut behind what the replica holds")]
     BehindFloor,
+    /// The registry has the most members that it may have.
+    #[error("the registry has {MAX_MEMBERS} members, and may not have more")]
+    Full,
     /// What it would set cannot work.
     #[error(transparent)]
     OutOfBounds(OutOfBounds),

@@ -321,6 +321,30 @@ fn f2_stale_down_is_dropped() {
 }
 
 #[test]
+fn one_member_too_many_is_refused_until_another_is_gone() {
+    let mut world = World::led(&["a"]);
+    for number in 1..MAX_MEMBERS {
+        world.member(&format!("m{number}"), true);
+    }
+    world.open("z", 1);
+    let join = world.join("z");
+    let refused = world.apply("a", &join);
+    assert_eq!(dropped(&refused), Dropped::Full);
+    assert_eq!(Dropped::Full.to_string(), "the registry has 256 members, and may not have more");
+    assert_eq!(world.state.members.len(), MAX_MEMBERS);
+
+    // One that is a member already takes nobody's place.
+    let again = world.join("m7");
+    assert!(world.apply("a", &again).outcome.is_ok());
+    let leave = MembershipEvent::Leave { token: world.token("m7") };
+    let leave = world.entry("m7", leave);
+    assert!(world.apply("a", &leave).outcome.is_ok());
+    let join = world.join("z");
+    assert!(world.apply("a", &join).outcome.is_ok());
+    assert_eq!(world.state.members.len(), MAX_MEMBERS);
+}
+
+#[test]
 fn f2_a_repeated_join_revives_nobody() {
     let mut world = World::led(&["a"]);
     world.open("b", 1);

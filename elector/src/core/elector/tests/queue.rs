@@ -6,7 +6,10 @@ use callsign_store::{
 };
 
 use super::*;
-use crate::core::record::{QueueEntry, SessionRecord};
+use crate::core::{
+    record::{QueueEntry, SessionRecord},
+    state::MAX_MEMBERS,
+};
 
 fn open_session(sim: &mut Sim, name: &str) -> SessionId {
     let record = SessionRecord {
@@ -40,6 +43,27 @@ fn f3_an_entry_about_nobody_is_taken_off_the_queue_and_told() {
         matches!(event, ElectorEvent::Dropped { reason: crate::core::state::Dropped::StaleAuthor, .. })
     };
     assert!(sim.events("a").iter().any(is_told));
+}
+
+#[test]
+fn a_node_that_finds_no_room_enqueues_nothing_and_joins_when_there_is_room() {
+    let mut sim = Sim::settled(22, &["a"]);
+    // Members that have no elector of their own.
+    let mut row = sim.state().members[&node("a")].clone();
+    for number in 1..MAX_MEMBERS {
+        row.session = open_session(&mut sim, &format!("m{number}"));
+        sim.write(sim.keys.member(&row.session.node), Some(row.to_value()));
+    }
+    sim.start("z");
+    sim.run_for(SECOND * 30);
+    assert_eq!(sim.state().members.len(), MAX_MEMBERS);
+    assert_eq!(sim.view("z").unwrap().members.len(), MAX_MEMBERS);
+    assert_eq!(sim.raw(&sim.keys.author(&node("z"))), None, "it has enqueued nothing");
+
+    sim.close_session("m9");
+    let has_joined = |sim: &Sim| sim.state().members.contains_key(&node("z"));
+    assert!(sim.run_until(SECOND * 30, has_joined));
+    assert_eq!(sim.state().members.len(), MAX_MEMBERS);
 }
 
 #[test]

@@ -1,0 +1,46 @@
+//! The page of limits says what the code does.
+
+use callsign_elector::{session::timing::MAX_LEASE, state::MAX_MEMBERS};
+
+use crate::{
+    LinkLimits, MAX_HAND_OVER, MAX_HANDED_BYTES, MAX_META_BYTES, MAX_NAME_BYTES,
+    core::{log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, tuning::Tuning},
+};
+
+/// What the table of limits says is the most.
+fn most(of: &str) -> String {
+    let page = include_str!("../../../docs/limits.md");
+    let rows = page.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let mut found = rows.filter(|cells| cells.get(1) == Some(&of));
+    let (row, other) = (found.next().unwrap_or_else(|| panic!("no row for {of}")), found.next());
+    assert_eq!(other, None, "two rows for {of}");
+    row[2].to_owned()
+}
+
+#[test]
+fn the_page_of_limits_says_what_the_code_does() {
+    let (kib, mib) =
+        (|bytes: usize| format!("{} KiB", bytes >> 10), |bytes: usize| format!("{} MiB", bytes >> 20));
+    let tuning = Tuning::default();
+    for (of, says) in [
+        ("a name", format!("{MAX_NAME_BYTES} bytes")),
+        (
+            "a name of a node, cluster, registry or election",
+            format!("{} characters", callsign_store::ids::MAX_NAME),
+        ),
+        ("metadata of a name", format!("{MAX_META_BYTES} bytes")),
+        ("members of a registry", MAX_MEMBERS.to_string()),
+        ("one entry of the log", format!("{MAX_BATCH_BYTES} bytes")),
+        ("what is sent to a member in one message", kib(MESSAGE_BYTES)),
+        ("data that go with a name that moves", mib(MAX_HANDED_BYTES)),
+        ("data that a singleton leaves for its successor", kib(MAX_HAND_OVER)),
+        (
+            "what a registry remembers for watches",
+            format!("{} (`Config::watch_memory`)", mib(tuning.watch_bytes)),
+        ),
+        ("a lease", format!("{} h", MAX_LEASE.as_secs() / 3600)),
+        ("a message to an actor", format!("{} (`LinkLimits::frame`)", mib(LinkLimits::DEFAULT.frame))),
+    ] {
+        assert_eq!(most(of), says, "{of}");
+    }
+}
