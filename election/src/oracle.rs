@@ -34,24 +34,32 @@ pub struct Grant<F> {
 }
 
 /// Why the seat was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Somebody else has it.
+    #[error("somebody else has the seat")]
     Held,
     /// Another process takes part under the same [`MemberId`].
+    #[error("another process takes part under the same id")]
     DuplicateIdentity,
     /// The election is disabled.
+    #[error("the election is disabled")]
     Disabled,
     /// The member has not registered as a candidate, or was evicted.
+    #[error("the member is not registered as a candidate")]
     Unregistered,
     /// The member's priority is 0, or it lacks what the election asks for.
+    #[error("the member must not be elected: its priority is 0, or it lacks what the election asks for")]
     Ineligible,
     /// Somebody of better rank is there.
+    #[error("a candidate of better rank is there")]
     Outranked,
     /// The seat is vacant, and may be taken only later: its last holder did not resign, or did so for somebody better.
+    #[error("the seat may be taken only later")]
     TooEarly,
     /// The term that was to be refreshed is over.
+    #[error("the term is over")]
     TermOver,
 }
 

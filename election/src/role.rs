@@ -6,18 +6,23 @@ use super::oracle::Grant;
 use crate::core::term::Term;
 
 /// Why leading ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lost {
     /// The oracle said no.
+    #[error("the seat is somebody else's")]
     Denied,
     /// No refresh came through in time.
+    #[error("no refresh came through in time")]
     TrustLapsed,
     /// Somebody asked for it.
+    #[error("somebody asked for it")]
     ResignRequested,
     /// The campaign stops.
+    #[error("the campaign stops")]
     Shutdown,
     /// The role did not get going, or ended by itself.
+    #[error("the role did not get going, or ended by itself")]
     RoleFailed,
 }
 

@@ -21,6 +21,7 @@ pub(crate) mod reads;
 pub(crate) mod registry;
 pub(crate) mod replica;
 pub(crate) mod rows;
+mod said;
 pub(crate) mod select;
 #[cfg(feature = "election")]
 pub(crate) mod singleton;

@@ -59,7 +59,7 @@ struct Node {
 /// Runs the command.
 pub(crate) fn run() -> Result<ExitCode> {
     let (log, _logged) = LossyLines::to(std::io::stderr())?;
-    logging::begin(None, "error", &log, false)?;
+    logging::begin(&logging::LogArgs::default(), "error", &log, false)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let node = Arc::new(OnceLock::new());
     for line in std::io::stdin().lock().lines() {

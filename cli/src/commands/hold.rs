@@ -57,10 +57,8 @@ pub(crate) struct Args {
     /// How long the program may take to stop: asked by SIGTERM, killed before it is over. Default: a fifth of the lease.
     #[arg(long, value_parser = duration::parse)]
     stop_budget: Option<Duration>,
-    /// What to log to standard error besides, such as `info` or `callsign=debug`. Default: the environment's `RUST_LOG`, or
-    /// warn.
-    #[arg(long)]
-    log: Option<String>,
+    #[command(flatten)]
+    log: logging::LogArgs,
     /// The program and its arguments. It has no standard input, and stays in the foreground.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -94,7 +92,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     };
     let say = Say::new(format!("callsign hold {}", args.name), lines.clone());
     let result = Wanted::new(args).map_err(anyhow::Error::from).and_then(|wanted| {
-        logging::begin(args.log.as_deref(), "warn", &lines, false)?;
+        logging::begin(&args.log, "warn", &lines, false)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let result = runtime.block_on(hold(args, &wanted, &say));
         // What still runs has nothing to say any more.

@@ -87,10 +87,8 @@ pub(crate) struct Args {
     /// What to do when the program ends by itself, whatever its exit status.
     #[arg(long, value_enum, default_value_t = OnExit::Restart)]
     on_exit: OnExit,
-    /// What to log to standard error besides, such as `info` or `callsign=debug`. Default: the environment's `RUST_LOG`, or
-    /// warn.
-    #[arg(long)]
-    log: Option<String>,
+    #[command(flatten)]
+    log: logging::LogArgs,
     /// The program and its arguments. It has no standard input, and stays in the foreground.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -116,7 +114,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let say = Say::new(format!("callsign run {}", args.singleton), lines.clone());
     let result = Part::new(args).map_err(anyhow::Error::from).and_then(|part| {
         // What the campaign warns of is said in words.
-        logging::begin(args.log.as_deref(), "warn,callsign::election=error", &lines, false)?;
+        logging::begin(&args.log, "warn,callsign::election=error", &lines, false)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let result = runtime.block_on(take_part(args, part, say.clone()));
         // What still runs has nothing to say any more.

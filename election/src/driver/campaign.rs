@@ -74,7 +74,7 @@ pub enum StopError {
     /// The seat was not given back, and the term was trusted until the stop: others get it when its lease ends. If the fault
     /// is `Transient` and `maybe_committed`, it may have been given back, and only the answer was lost.
     ///
-    /// Not said of a term that was over, by this member's clock, before the stop: nothing of it has to be waited for, although
+    /// This is not said of a term that was over, by this member's clock, before the stop. Nobody has to wait for anything of it, although
     /// its record may name this member until its lease ends. [`Release::Expired`] tells.
     #[error("the seat was not given back, others get it when its lease ends: {0}")]
     NotReleased(Fault),

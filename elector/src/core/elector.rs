@@ -25,6 +25,7 @@ mod handoff;
 mod lineage;
 mod plan;
 mod reading;
+mod said;
 mod silence;
 mod sweeper;
 pub(crate) mod timing;
@@ -51,7 +52,6 @@ use self::{
     wanted::Wanted,
 };
 pub use self::{
-    reading::MAX_MEMBERS,
     timing::ElectorTiming,
     types::{Effect, ElectorConfig, ElectorEvent, Input, Notice, OpId, View},
 };

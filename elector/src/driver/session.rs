@@ -469,23 +469,16 @@ impl State {
     fn emit(&mut self, event: &SessionEvent) {
         metrics::session_event(event);
         match event {
-            SessionEvent::NameInUse { node, incarnation } => tracing::warn!(
-                %node, %incarnation, "another process runs under this node's name, and lives"
-            ),
-            SessionEvent::StoreWentBack { shown } => {
-                let shown: Vec<_> = shown.iter().map(|key| String::from_utf8_lossy(key)).collect();
-                tracing::error!(
-                    ?shown,
-                    "the store went back: it does not have what it had acknowledged. All names of the cluster are lost, and \
-                     registered anew after the longest lease"
-                );
-            }
-            SessionEvent::Lapsed { .. }
+            SessionEvent::StoreWentBack { .. } => tracing::error!("{event}"),
+            // That is how a node leaves.
+            SessionEvent::Lapsed { .. } if self.seen.is_leaving => tracing::info!("{event}"),
+            SessionEvent::NameInUse { .. }
+            | SessionEvent::Lapsed { .. }
             | SessionEvent::Lost { .. }
             | SessionEvent::Unreadable { .. }
             | SessionEvent::PeerUnreadable { .. }
-            | SessionEvent::Failed(_) => tracing::warn!(?event, "session"),
-            _ => tracing::info!(?event, "session"),
+            | SessionEvent::Failed(_) => tracing::warn!("{event}"),
+            _ => tracing::info!("{event}"),
         }
         match event {
             SessionEvent::Opened { .. } => {

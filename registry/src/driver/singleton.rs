@@ -52,6 +52,7 @@ mod events;
 mod hand_over;
 mod registrar;
 mod role;
+mod said;
 mod supervisor;
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};

@@ -14,7 +14,7 @@ use super::transaction::{
 
 /// A version that a read asked for and that the store does not have: too old, or not yet there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("version {at:?} is not kept, only those from {oldest:?} to {newest:?}")]
+#[error("version {} is not kept, only those from {} to {}", at.0, oldest.0, newest.0)]
 pub struct NotKept {
     /// The version asked for.
     pub at: Version,

@@ -229,7 +229,7 @@ impl Inner {
         for effect in effects {
             match effect {
                 Effect::Up { link, peer } => {
-                    tracing::info!(%peer, %link, "up");
+                    tracing::info!(%peer, %link, "the link is up");
                     self.told_of_ends(ends::Input::LinkUp { link });
                     // It was put there before the table was asked.
                     if let Some(handle) = self.handles.get(&link).map(|handle| handle.clone()) {
@@ -393,8 +393,8 @@ impl Inner {
 fn log_down(peer: &PeerId, link: LinkId, reason: &DownReason) {
     match reason {
         DownReason::Goodbye | DownReason::Left | DownReason::Replaced => {
-            tracing::info!(%peer, %link, "down: {reason}");
+            tracing::info!(%peer, %link, "the link is down: {reason}");
         }
-        reason => tracing::warn!(%peer, %link, "down: {reason}"),
+        reason => tracing::warn!(%peer, %link, "the link is down: {reason}"),
     }
 }

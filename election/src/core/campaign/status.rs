@@ -86,7 +86,7 @@ pub enum Trouble {
     #[error(transparent)]
     Fault(Fault),
     /// The oracle refused, for another reason than that somebody leads.
-    #[error("the oracle refused: {0:?}")]
+    #[error("the oracle refused: {0}")]
     Refused(Refusal),
     /// The oracle granted something that cannot be used.
     #[error(transparent)]

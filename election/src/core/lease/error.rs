@@ -26,7 +26,7 @@ pub enum ElectionError {
     #[error("another process takes part under the same id")]
     DuplicateIdentity,
     /// It may not be.
-    #[error("refused: {0:?}")]
+    #[error("refused: {0}")]
     Refused(Refused),
     /// What was asked for cannot work.
     #[error(transparent)]

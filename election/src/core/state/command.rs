@@ -186,32 +186,43 @@ pub enum Effect {
 }
 
 /// Why a command may not be carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refused {
     /// Nobody has initialised the election.
+    #[error("nobody has initialised the election")]
     NotInitialized,
     /// It is disabled.
+    #[error("the election is disabled")]
     Disabled,
     /// The candidate is not registered.
+    #[error("no such candidate is registered")]
     Unregistered,
     /// Another incarnation is registered under its id, or has the seat.
+    #[error("another process takes part under the same id")]
     DuplicateIdentity,
     /// It must not be elected.
+    #[error("the candidate must not be elected: its priority is 0, or it lacks what the election asks for")]
     Ineligible,
     /// Another candidate comes before it.
+    #[error("a candidate of better rank is there")]
     Outranked,
     /// Somebody has the seat.
+    #[error("somebody has the seat")]
     Held,
     /// The seat may be taken only later.
+    #[error("the seat may be taken only {wait:?} later")]
     TooEarly {
         /// How much later.
         wait: Duration,
     },
     /// The term is over.
+    #[error("the term is over")]
     TermOver,
     /// A counter is at its end.
+    #[error("a counter is at its end")]
     Exhausted,
     /// What was asked for cannot work.
+    #[error(transparent)]
     Invalid(Invalid),
 }
 

@@ -1,5 +1,7 @@
 //! What sessions tell, and what may be in their way.
 
+use std::fmt;
+
 use callsign_store::{
     Key, TooLarge,
     ids::{Incarnation, NodeName, SessionId},
@@ -76,6 +78,48 @@ pub enum SessionEvent {
     Failed(SessionFailure),
 }
 
+/// What it says in a log: one sentence.
+impl fmt::Display for SessionEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Opened { session } => write!(f, "session {session} is open"),
+            Self::Lapsed { session } => write!(f, "session {session} is not trusted any more"),
+            Self::Resumed { session } => {
+                write!(f, "session {session} is trusted again, and what was registered in it is still held")
+            }
+            Self::Lost { session } => {
+                write!(f, "session {session} is closed, and what was registered in it is gone")
+            }
+            Self::StoreWentBack { shown } => {
+                write!(
+                    f,
+                    "the store went back: it does not have what it had acknowledged. All names of the cluster are lost, and \
+                     registered anew after the longest lease"
+                )?;
+                let shown: Vec<_> = shown.iter().map(|key| String::from_utf8_lossy(key)).collect();
+                if shown.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, " (these keys show it: {})", shown.join(", "))
+                }
+            }
+            Self::Lineage { lineage, .. } => {
+                write!(f, "the node goes by lineage {} of the store", lineage.number.0)
+            }
+            Self::NameInUse { node, incarnation } => {
+                write!(f, "another process runs under the name {node}, and lives: incarnation {incarnation}")
+            }
+            Self::PeerClosed(session) => write!(f, "session {session} of another node is closed"),
+            Self::Unreadable { error } => write!(f, "this node's session record cannot be read: {error}"),
+            Self::PeerUnreadable { node, error } => {
+                write!(f, "the session record of {node} cannot be read: {error}")
+            }
+            Self::Left => f.write_str("the node has left, and its session is closed"),
+            Self::Failed(failure) => write!(f, "the session cannot be kept: {failure}"),
+        }
+    }
+}
+
 /// Why a session cannot be kept. It is not trusted any more, and nothing more is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
@@ -123,4 +167,66 @@ pub enum Obstacle {
         /// The other process.
         incarnation: Incarnation,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use callsign_store::ids::SessionNumber;
+
+    use super::*;
+
+    #[test]
+    fn every_event_is_a_sentence() {
+        let node = NodeName::new("a").unwrap();
+        let session = SessionId { node: node.clone(), incarnation: Incarnation(7), number: SessionNumber(2) };
+        let error = || CorruptRecord::Malformed("m".into());
+        let began = LineageId { number: crate::core::lineage::LineageNumber(3), ..LineageId::default() };
+        let went_back = "the store went back: it does not have what it had acknowledged. All names of the cluster are lost, and \
+                         registered anew after the longest lease";
+        for (event, said) in [
+            (SessionEvent::Opened { session: session.clone() }, "session a#2 is open".to_owned()),
+            (
+                SessionEvent::Lapsed { session: session.clone() },
+                "session a#2 is not trusted any more".to_owned(),
+            ),
+            (
+                SessionEvent::Resumed { session: session.clone() },
+                "session a#2 is trusted again, and what was registered in it is still held".to_owned(),
+            ),
+            (
+                SessionEvent::Lost { session: session.clone() },
+                "session a#2 is closed, and what was registered in it is gone".to_owned(),
+            ),
+            (SessionEvent::StoreWentBack { shown: Vec::new() }, went_back.to_owned()),
+            (
+                SessionEvent::StoreWentBack { shown: vec![b"k".to_vec(), b"l".to_vec()] },
+                format!("{went_back} (these keys show it: k, l)"),
+            ),
+            (
+                SessionEvent::Lineage { lineage: began, since: Time::ZERO },
+                "the node goes by lineage 3 of the store".to_owned(),
+            ),
+            (
+                SessionEvent::NameInUse { node: node.clone(), incarnation: Incarnation(7) },
+                "another process runs under the name a, and lives: incarnation 7".to_owned(),
+            ),
+            (SessionEvent::PeerClosed(session), "session a#2 of another node is closed".to_owned()),
+            (
+                SessionEvent::Unreadable { error: error() },
+                format!("this node's session record cannot be read: {}", error()),
+            ),
+            (
+                SessionEvent::PeerUnreadable { node, error: error() },
+                format!("the session record of a cannot be read: {}", error()),
+            ),
+            (SessionEvent::Left, "the node has left, and its session is closed".to_owned()),
+            (
+                SessionEvent::Failed(SessionFailure::Exhausted),
+                "the session cannot be kept: this node's session number or beat cannot grow any more"
+                    .to_owned(),
+            ),
+        ] {
+            assert_eq!(event.to_string(), said);
+        }
+    }
 }

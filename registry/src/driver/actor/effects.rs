@@ -142,26 +142,25 @@ impl Driver {
                 }
             }
             Event::ClaimLost { .. } | Event::BatchTooLarge { .. } => {
-                tracing::warn!(registry, %node, ?event, "registry");
+                tracing::warn!(registry, %node, "{event}");
             }
-            _ => tracing::info!(registry, %node, ?event, "registry"),
+            _ => tracing::info!(registry, %node, "{event}"),
         }
     }
 
     fn report_elector(&self, event: &ElectorEvent) {
         self.metrics.elector(event);
+        let (registry, node) = (&self.channel, &self.shared.status.load().node);
         match event {
-            ElectorEvent::Missing { facts, .. } => {
-                tracing::warn!(?facts, "the store does not show what was committed");
-            }
             ElectorEvent::View(_) | ElectorEvent::RunHandoff { .. } | ElectorEvent::Left => {}
-            ElectorEvent::Corrupt { .. }
+            ElectorEvent::Missing { .. }
+            | ElectorEvent::Corrupt { .. }
             | ElectorEvent::Undecodable { .. }
             | ElectorEvent::LockBroken { .. }
             | ElectorEvent::LockGivenUp { .. }
             | ElectorEvent::Unavailable { .. }
-            | ElectorEvent::TooLarge(_) => tracing::warn!(?event, "elector"),
-            event => tracing::info!(?event, "elector"),
+            | ElectorEvent::TooLarge(_) => tracing::warn!(registry, %node, "{event}"),
+            event => tracing::info!(registry, %node, "{event}"),
         }
     }
 }

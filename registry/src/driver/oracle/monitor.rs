@@ -116,7 +116,7 @@ impl<O: Oracle> Monitored<O> {
             registry: registry.clone(),
             name: name.into(),
             settings: settings.into(),
-            observer: Arc::new(|event| tracing::debug!(?event, "monitor")),
+            observer: Arc::new(|event| tracing::debug!("{event}")),
             follows: watch::Sender::new(Follows { is_following: false, denials: 0 }),
         })
     }

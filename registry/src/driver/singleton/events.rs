@@ -186,9 +186,9 @@ impl Publisher {
             | SingletonEvent::GivenUp { .. }
             | SingletonEvent::ChildExited { .. }
             | SingletonEvent::ChildNotStarted { .. } => {
-                tracing::warn!(singleton = &*self.name, ?event, "singleton");
+                tracing::warn!(singleton = &*self.name, "{event}");
             }
-            event => tracing::info!(singleton = &*self.name, ?event, "singleton"),
+            event => tracing::info!(singleton = &*self.name, "{event}"),
         }
         lock(&self.queues).retain(|(queue, overrun)| match queue.try_send(event.clone()) {
             Ok(()) => true,
