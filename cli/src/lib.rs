@@ -11,6 +11,7 @@ mod admin;
 mod child;
 mod client;
 mod commands;
+mod directory;
 mod duration;
 mod echo;
 mod fenced;
@@ -35,9 +36,11 @@ mod usage;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{ask, bench, bench_node, demo, doctor, hold, node, run, watch, wipe, witness};
+use commands::{
+    ask, bench, bench_node, demo, doctor, explained, hold, node, registries, run, watch, wipe, witness,
+};
 use output::tell;
 
 /// Gives running actors names that a whole cluster agrees on.
@@ -89,8 +92,14 @@ enum Command {
     Bench(bench::Args),
     /// Looks at a store, and says in words what is wrong with it.
     Doctor(doctor::Args),
+    /// Lists the registries of a cluster, as its store has them.
+    Registries(registries::Args),
     /// Removes a registry from a store, with all its names.
     Wipe(wipe::Args),
+    /// Prints what a shell needs to complete this command.
+    Completions(explained::CompletionsArgs),
+    /// Writes a page for `man` of each command.
+    Man(explained::ManArgs),
     /// One process of the bench, driven by lines of JSON.
     #[command(hide = true)]
     BenchNode,
@@ -130,7 +139,10 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Registries(args) => registries::run(&args),
         Command::Wipe(args) => Ok(wipe::run(&args)),
+        Command::Completions(args) => explained::completions(&args, Cli::command()),
+        Command::Man(args) => explained::man(&args, Cli::command()),
         Command::BenchNode => bench_node::run(),
         Command::Guard(args) => guard::guard(&args),
         Command::GuardedStart(args) => guard::start(&args),
@@ -144,8 +156,6 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

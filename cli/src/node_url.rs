@@ -1,12 +1,22 @@
 //! Where a node's admin endpoint is, as people type it: `127.0.0.1:7080`, or a URL.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::Ipv4Addr, str::FromStr};
 
 use ureq::http::Uri;
+
+/// Where the first node of a machine answers, unless it was told to do so elsewhere. The next one takes the next port.
+pub(crate) const FIRST_PORT: u16 = 7077;
 
 /// The URL of an admin endpoint, without a slash at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeUrl(String);
+
+/// The first node of this machine.
+impl Default for NodeUrl {
+    fn default() -> Self {
+        Self(format!("http://{}:{FIRST_PORT}", Ipv4Addr::LOCALHOST))
+    }
+}
 
 impl FromStr for NodeUrl {
     type Err = String;

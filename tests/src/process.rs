@@ -178,6 +178,8 @@ impl NodeProcess {
         let mut command = Command::new(binary::callsign());
         command
             .args(["node", "--print-json", "--name", name, "--store", &store, "--log", &level])
+            // No node comes to listen where another one has.
+            .args(["--admin", "127.0.0.1:0"])
             // However long commits take on a machine that has more to do.
             .args(["--lease-anyway", "--lease", &format!("{}ms", options.lease.as_millis())])
             .arg("--record")

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     client::{Answer, Client},
     commands::hold::ADDRESS,
+    directory::Which,
     duration,
     node_url::NodeUrl,
     output::{Work, answer, printable, table, tell},
@@ -19,13 +20,12 @@ use crate::{
 /// Which node to ask, and how to print.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The node's admin endpoint, as it printed it at its start: HOST:PORT, or http://HOST:PORT.
-    #[arg(long, env = "CALLSIGN_NODE")]
-    node: NodeUrl,
+    #[command(flatten)]
+    which: Which,
     /// A file with the token of the node's admin endpoint, if it has one.
     #[arg(long, env = "CALLSIGN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// The registry. Default: the node's first.
+    /// The registry. Default: the node's first; of a node that --store finds, `default`.
     #[arg(long)]
     registry: Option<String>,
     /// Print the node's answer as JSON.
@@ -433,7 +433,7 @@ impl Args {
     }
 
     pub(super) fn client(&self) -> Result<Client> {
-        self.client_of(&self.node)
+        self.which.find(self.registry.as_deref(), |node| self.client_of(node))
     }
 
     /// Another node, which takes the same token.

@@ -18,6 +18,7 @@ use callsign_store::{
 use serde_json::json;
 
 use crate::{
+    directory::once_up,
     fenced::FencedCommits,
     keys::KeyFiles,
     measure::{as_us, now_ns, quantile},
@@ -35,12 +36,6 @@ const NOT_TOLD: Duration = Duration::from_millis(600);
 const EXPIRES_SOON: u64 = 7;
 /// How long what was tried may take, all together.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a store that was opened may not be available yet. Its connections come up behind `open`, and one request waits
-/// for them for a second: too short for a server that is far away.
-const COMING_UP: Duration = Duration::from_secs(5);
-/// Before it is asked again.
-const TRIAL_PAUSE: Duration = Duration::from_millis(100);
-
 /// Arguments of `callsign doctor`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -199,18 +194,6 @@ async fn attempt(store: &SharedStore, report: &mut Report) {
         }
     });
     report.push(deaths(store).await);
-}
-
-/// Asks until there is an answer, for as long as a store may come up. The last error.
-async fn once_up<T, E, F: Future<Output = Result<T, E>>>(mut ask: impl FnMut() -> F) -> Result<T, E> {
-    let until = tokio::time::Instant::now() + COMING_UP;
-    loop {
-        let answer = ask().await;
-        if answer.is_ok() || tokio::time::Instant::now() >= until {
-            return answer;
-        }
-        tokio::time::sleep(TRIAL_PAUSE).await;
-    }
 }
 
 fn not_committed(error: &anyhow::Error) -> Finding {

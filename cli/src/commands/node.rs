@@ -1,7 +1,12 @@
 //! `callsign node`: one node, until it is told to leave. Its HTTP routes are listed in [`crate::admin`].
 
 use std::{
-    collections::BTreeMap, io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc,
+    collections::BTreeMap,
+    io::{ErrorKind, IsTerminal},
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,12 +25,15 @@ use crate::{
     hosted::Hosted,
     joining::{JoinArgs, is_no_address_here, usage},
     logging, metrics,
+    node_url::FIRST_PORT,
     output::{LossyLines, tell},
     reply::exact,
     token::Token,
     usage::{Usage, exit_status},
 };
 
+/// How many nodes of a machine find a port by themselves.
+const NODES: usize = 256;
 /// How long the last answers may take after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
@@ -41,29 +49,30 @@ pub(crate) struct Args {
     #[command(flatten)]
     joining: JoinArgs,
     /// Where to answer HTTP. Who can reach it can do everything: anything but a loopback address needs a token, which
-    /// travels in the clear.
-    #[arg(long, default_value = "127.0.0.1:0")]
-    admin: SocketAddr,
+    /// travels in the clear. Default: 127.0.0.1:7077, or the next port that is free.
+    #[arg(long)]
+    admin: Option<SocketAddr>,
     /// A file with the token that who asks over HTTP has to present: 16 to 1024 visible characters. Default: none.
     #[arg(long)]
     admin_token_file: Option<PathBuf>,
     /// Print the line that says where the node can be reached as JSON.
     #[arg(long)]
     print_json: bool,
-    /// What to log to standard error, such as `info` or `callsign=debug`. Default: the environment's `RUST_LOG`, or info.
-    #[arg(long)]
-    log: Option<String>,
+    #[command(flatten)]
+    log: logging::LogArgs,
 }
 
 /// Who is let in. Refuses an address that others can reach and nothing to know them by.
 fn access(args: &Args) -> Result<Access, Usage> {
     let token = args.admin_token_file.as_deref().map(Token::read).transpose();
     let token = token.map_err(|error| Usage(format!("{error:#}")))?;
-    if token.is_none() && !args.admin.ip().to_canonical().is_loopback() {
+    if let Some(admin) = args.admin.filter(|admin| !admin.ip().to_canonical().is_loopback())
+        && token.is_none()
+    {
         return Err(Usage(format!(
             "{} is not a loopback address: who can reach the admin endpoint can do everything, so it needs \
              --admin-token-file",
-            args.admin.ip()
+            admin.ip()
         )));
     }
     Ok(Access { token })
@@ -83,7 +92,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn node(args: &Args, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
-    logging::begin(args.log.as_deref(), "info", log, std::io::stderr().is_terminal())?;
+    logging::begin(&args.log, "info", log, std::io::stderr().is_terminal())?;
     let access = access(args)?;
     args.joining.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -91,6 +100,24 @@ fn node(args: &Args, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     // What still runs has nothing to say any more.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
+}
+
+async fn bind(admin: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(admin).await.map_err(|error| {
+        let why = format!("cannot listen on {admin} for HTTP: {error}");
+        if is_no_address_here(&error) { Usage(why).into() } else { anyhow::Error::msg(why) }
+    })
+}
+
+/// The first of the ports for nodes of this machine that is free.
+async fn bind_to_next() -> Result<TcpListener> {
+    for port in (FIRST_PORT..).take(NODES) {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            bound => return bound.with_context(|| format!("cannot listen on 127.0.0.1:{port} for HTTP")),
+        }
+    }
+    bail!("{NODES} ports from 127.0.0.1:{FIRST_PORT} on are taken: say with --admin where to answer HTTP")
 }
 
 async fn join(args: &Args, admin: SocketAddr, keys: Keys) -> Result<Hosted> {
@@ -110,10 +137,10 @@ async fn join(args: &Args, admin: SocketAddr, keys: Keys) -> Result<Hosted> {
 async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let listener = TcpListener::bind(args.admin).await.map_err(|error| {
-        let why = format!("cannot listen on {} for HTTP: {error}", args.admin);
-        if is_no_address_here(&error) { Usage(why).into() } else { anyhow::Error::msg(why) }
-    })?;
+    let listener = match args.admin {
+        Some(admin) => bind(admin).await?,
+        None => bind_to_next().await?,
+    };
     let admin = listener.local_addr()?;
     // Before anything that counts.
     let metrics = metrics::install(log.clone())?;
@@ -151,7 +178,7 @@ async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) 
         // Nothing of it goes on. The supervisor of this process starts another.
         _ = registry.failed() => registry.leave().await,
         signal = is_told() => {
-            tracing::info!(signal, "leaves");
+            tracing::info!(signal, "this node leaves");
             tokio::select! {
                 biased;
                 result = registry.leave() => result,
@@ -195,6 +222,16 @@ mod tests {
     struct Cli {
         #[command(flatten)]
         args: Args,
+    }
+
+    #[tokio::test]
+    async fn nodes_of_one_machine_listen_one_port_behind_the_other() {
+        let (one, other) = (bind_to_next().await.unwrap(), bind_to_next().await.unwrap());
+        let [one, other] = [&one, &other].map(|bound| bound.local_addr().unwrap());
+        assert!(
+            one.ip().is_loopback() && one.port() >= FIRST_PORT && other.port() > one.port(),
+            "{one}, {other}"
+        );
     }
 
     fn opens(admin: &str, token: Option<&str>) -> Result<bool> {

@@ -78,6 +78,19 @@ impl ClusterKeys {
         RegistryKeys { cluster: self.clone(), prefix: format!("{}/registry/{registry}", self.prefix) }
     }
 
+    /// Everything that is stored of all registries.
+    pub fn registries(&self) -> Range<Key> {
+        below(key(&[&self.prefix, "/registry/"]))
+    }
+
+    /// The registry that a key belongs to.
+    pub fn registry_name(&self, key: &[u8]) -> Option<RegistryName> {
+        let rest = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"/registry/")?;
+        // What follows need not be text.
+        let name = rest.split(|byte| *byte == b'/').next()?;
+        RegistryName::new(std::str::from_utf8(name).ok()?).ok()
+    }
+
     /// The keys of one election.
     pub fn election(&self, election: &ElectionName) -> ElectionKeys {
         ElectionKeys { prefix: format!("{}/election/{election}", self.prefix) }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use callsign_tests::{Client, Cluster, Sink, StartOptions, TEST_DEADLINE, callsign, eventually};
 
@@ -84,6 +84,80 @@ fn a_node_whose_ready_line_nobody_gets_serves_and_leaves() {
         let status = node.wait().unwrap();
         assert_eq!(status.code(), Some(0), "{sink:?}: {status:?}");
     }
+}
+
+/// What a node logs that is alone, serves, and leaves.
+fn log_of_a_node(nth: u8, options: &[&str]) -> String {
+    let admin = own_address(nth);
+    let node = Command::new(callsign())
+        .args(["node", "--name", "a", "--store", "memory:", "--admin", &admin.to_string(), "--log", "info"])
+        .args(options)
+        .env("CALLSIGN_PARENT", std::process::id().to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let client = Client::new(&format!("http://{admin}"));
+    eventually("it serves", TEST_DEADLINE, || client.register("desk").result());
+    client.post("/leave", &json!({})).ok();
+    let output = node.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+const SAID_IN_ORDER: [&str; 4] = [
+    "session a#1 is open",
+    "a joined; a is elected",
+    "a leads, epoch 1",
+    "the node has left, and its session is closed",
+];
+
+#[test]
+fn a_node_logs_sentences() {
+    let log = log_of_a_node(10, &[]);
+    let mut lines = log.lines();
+    for said in SAID_IN_ORDER {
+        assert!(lines.any(|line| line.contains(said)), "{said}: {log}");
+    }
+    for dump in ["SessionId", "Epoch(", "Actor{", "callsign_elector::"] {
+        assert!(!log.contains(dump), "{dump}: {log}");
+    }
+}
+
+#[test]
+fn a_node_logs_objects_where_it_is_told_to() {
+    let log = log_of_a_node(11, &["--log-format", "json"]);
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let mut left = lines.iter();
+    for said in SAID_IN_ORDER {
+        assert!(left.any(|line| line["message"] == said), "{said}: {log}");
+    }
+    let first = lines.iter().find(|line| line["message"] == "a leads, epoch 1").unwrap();
+    assert_eq!((&first["level"], &first["node"]), (&json!("INFO"), &json!("a")), "{first}");
+    assert!(first["timestamp"].is_string() && first["target"].is_string(), "{first}");
+}
+
+#[test]
+fn a_shell_and_man_are_told_of_every_command() {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(callsign()).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let (code, script) = run(&["completions", shell]);
+        assert!(code == Some(0) && script.contains("unregister"), "{shell}: {script}");
+        assert!(!script.contains("bench-node"), "{shell}: commands that are not for people are hidden");
+    }
+    assert_eq!(run(&["completions", "tcsh"]).0, Some(2));
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man1");
+    assert_eq!(run(&["man", pages.to_str().unwrap()]).0, Some(0));
+    let page = std::fs::read_to_string(pages.join("callsign-wipe.1")).unwrap();
+    assert!(page.contains("There is no way back"), "{page}");
+    assert!(pages.join("callsign.1").exists() && !pages.join("callsign-bench-node.1").exists());
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(run(&["man", file.to_str().unwrap()]).0, Some(1), "no directory");
 }
 
 /// Runs a command with its standard output and standard error going there. Says how it ended, and what it said on standard

@@ -126,7 +126,52 @@ fn a_node_is_asked_by_host_and_port_and_nonsense_is_wrong_usage() {
         }
     }
     assert_eq!(ask(&["--node", "127.0.0.1:1"], None).0, Some(3), "nobody is there");
-    assert_eq!(ask(&[], None).0, Some(2), "no node was named");
+}
+
+#[test]
+fn a_node_is_found_by_the_store_of_its_cluster() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b"]);
+    let ask = |cluster: &Cluster, registry: &str| {
+        let output = Command::new(callsign())
+            .args(["status", "--json", "--store", &cluster.place.url, "--cluster", &cluster.place.cluster])
+            .args(["--registry", registry])
+            .env_remove("CALLSIGN_NODE")
+            .output()
+            .unwrap();
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), said)
+    };
+    let (code, status) = ask(&cluster, "default");
+    assert_eq!((code, status["node"].as_str()), (Some(0), Some("a")), "{status}");
+    let registries = |options: &[&str]| {
+        let output = Command::new(callsign())
+            .args(["registries", "--store", &cluster.place.url, "--cluster", &cluster.place.cluster])
+            .args(options)
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, json) = registries(&["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let [only] = &json["registries"].as_array().unwrap()[..] else { panic!("{json}") };
+    assert_eq!(
+        (code, only["registry"].as_str(), only["members"][1].as_str()),
+        (Some(0), Some("default"), Some("b"))
+    );
+    assert!(only["epoch"].as_u64() >= Some(1) && only["position"].as_u64() >= Some(1), "{json}");
+    let (code, text) = registries(&[]);
+    assert_eq!(code, Some(0));
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("REGISTRY"), "{text}");
+    assert!(lines.next().unwrap().starts_with("default") && lines.next().is_none(), "{text}");
+
+    // Its row is there for a while yet.
+    cluster.kill("a");
+    let (code, status) = ask(&cluster, "default");
+    assert_eq!((code, status["node"].as_str()), (Some(0), Some("b")), "{status}");
+    let (code, refused) = ask(&cluster, "none");
+    assert_eq!((code, refused["error"].as_str()), (Some(3), Some("no_answer")), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("has no members"), "{refused}");
 }
 
 /// A store in which each commit takes more than 50 ms: it counts for a while first, for each thing that it writes.
@@ -460,5 +505,12 @@ fn a_corrupt_member_row_is_noticed_and_all_goes_on_once_it_is_repaired() {
 #[test]
 fn a_corrupt_session_is_not_a_closed_one_and_all_goes_on_once_it_is_repaired() {
     let key = |store: &StoreView| store.cluster.session(&NodeName::new("c").unwrap());
-    corrupt_record(key, &[("a", "PeerUnreadable"), ("b", "PeerUnreadable"), ("c", "event=Unreadable")]);
+    corrupt_record(
+        key,
+        &[
+            ("a", "the session record of c cannot"),
+            ("b", "the session record of c cannot"),
+            ("c", "this node's session record cannot"),
+        ],
+    );
 }

@@ -67,7 +67,8 @@ impl Cluster {
         let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut child = OwnedChild::spawn(|command| {
             command.args(["node", "--print-json", "--lease-anyway", "--name", name, "--store", &self.store]);
-            command.args(["--cluster", &self.name]).env("CALLSIGN_SECRET", &self.secret);
+            command.args(["--cluster", &self.name, "--admin", "127.0.0.1:0"]);
+            command.env("CALLSIGN_SECRET", &self.secret);
             command.stdout(Stdio::piped()).stderr(log);
         })?;
         let stdout = child.child().stdout.take().context("a child has no output")?;
