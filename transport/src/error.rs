@@ -154,8 +154,8 @@ pub enum Refused {
         /// Of the other side.
         theirs: Carrier,
     },
-    /// The `NodeServer` of one side did not take the session: the cookies differ, both have one name or one
-    /// `host:port`, or the application has a session of its own with that node.
+    /// The `NodeServer` of one side did not take the session. Perhaps the cookies differ, both have one name or one `host:port`, or
+    /// the application has a session of its own with that node.
     #[error("no session: {0}")]
     Session(String),
     /// The two sides have different secrets: the one that the dialler shows is none that the listener accepts.

@@ -133,8 +133,8 @@ fn nodes(ask: &[Elsewhere]) -> String {
 #[non_exhaustive]
 pub enum NotStarted {
     /// The name was not asked for, or was asked for and it is not known what became of it: as when it is registered. After
-    /// `Unknown` nothing is started any more, unless it was started before: then its actor may be bound to the name yet, and is
-    /// given up or kept as any other.
+    /// `Unknown` nothing is started any more. An actor that was started before may be bound to the name yet, and is given up or kept as
+    /// any other.
     #[error(transparent)]
     Register(#[from] RegisterError),
     /// Somebody else was starting it, and had not done so in time. Nothing was started by this call.

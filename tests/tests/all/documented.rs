@@ -15,6 +15,68 @@ fn values<'a>(words: &'a [String], spellings: &'a [&str]) -> impl Iterator<Item 
     pairs.map(|pair| &pair[1])
 }
 
+/// The sentences of a page: of its paragraphs, list items and cells, without code.
+fn sentences(page: &str) -> Vec<String> {
+    let (mut blocks, mut block, mut is_code) = (Vec::new(), String::new(), false);
+    for line in page.lines() {
+        let text = line.trim();
+        let is_fence = text.starts_with("```");
+        is_code ^= is_fence;
+        let numbered = text.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        let begins = is_fence || text.is_empty() || text.starts_with(['#', '|', '-', '*']) || numbered;
+        if begins {
+            blocks.push(std::mem::take(&mut block));
+        }
+        if text.starts_with('|') {
+            blocks.extend(text.split('|').map(str::to_owned));
+        } else if !is_code
+            && !is_fence
+            && !text.starts_with('#')
+            && !(line.starts_with("    ") && block.is_empty())
+        {
+            block = format!("{block} {text}");
+        }
+    }
+    blocks.push(block);
+    let mut sentences = Vec::new();
+    for block in blocks {
+        let mut sentence: Vec<&str> = Vec::new();
+        for word in block.split_whitespace() {
+            sentence.push(word);
+            if word.trim_end_matches([')', '*', '"', '`']).ends_with(['.', '!', '?']) {
+                sentences.push(std::mem::take(&mut sentence).join(" "));
+            }
+        }
+        sentences.push(sentence.join(" "));
+    }
+    sentences.retain(|sentence| !sentence.is_empty());
+    sentences
+}
+
+#[test]
+fn no_sentence_for_users_has_more_than_30_words() {
+    let page = "# A\n\nOne two. Three\nfour (five).\n\n```\nno code\n```\n- six\n  seven\n1. eight\n\n    no code\n\n| nine | ten! |\n";
+    let found = ["One two.", "Three four (five).", "- six seven", "1. eight", "nine", "ten!"];
+    assert_eq!(sentences(page), found);
+
+    let docs = workspace().join("docs");
+    let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let (for_users, _) = summary.split_once("## Judging it").unwrap();
+    let linked = for_users.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let pages: Vec<_> = linked.map(|page| docs.join(page)).collect();
+    assert!(pages.len() > 15, "{pages:?}");
+    let mut seen = 0;
+    for page in pages {
+        for sentence in sentences(&std::fs::read_to_string(&page).unwrap()) {
+            seen += 1;
+            let words =
+                sentence.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count();
+            assert!(words <= 30, "{}: {words} words: {sentence}", page.display());
+        }
+    }
+    assert!(seen > 1000, "{seen}");
+}
+
 #[test]
 fn every_documented_cargo_command_names_packages_programs_and_features_that_there_are() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

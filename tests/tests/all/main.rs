@@ -9,6 +9,7 @@ mod configuring;
 mod doctor;
 mod documented;
 mod draining;
+mod errors;
 mod full_disk;
 mod hold;
 mod hung;
