@@ -141,7 +141,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Registries(args) => registries::run(&args),
         Command::Wipe(args) => Ok(wipe::run(&args)),
-        Command::Completions(args) => explained::completions(&args, Cli::command()),
+        Command::Completions(args) => explained::completions(&args, &Cli::command()),
         Command::Man(args) => explained::man(&args, Cli::command()),
         Command::BenchNode => bench_node::run(),
         Command::Guard(args) => guard::guard(&args),

@@ -8,6 +8,8 @@ use clap_complete::Shell;
 
 use crate::output::{Work, answer};
 
+const NAME: &str = "callsign";
+
 /// Arguments of `callsign completions`.
 #[derive(clap::Args)]
 pub(crate) struct CompletionsArgs {
@@ -22,11 +24,12 @@ pub(crate) struct ManArgs {
     directory: PathBuf,
 }
 
-/// Prints a script for a shell.
-pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<ExitCode> {
-    let name = command.get_name().to_owned();
+/// Prints a script for a shell. It has no commands that are not for people.
+pub(crate) fn completions(args: &CompletionsArgs, command: &Command) -> Result<ExitCode> {
+    let for_people = command.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown = Command::new(NAME).subcommands(for_people);
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    clap_complete::generate(args.shell, &mut shown, NAME, &mut script);
     let script = String::from_utf8(script).context("the script is no text")?;
     Ok(answer(&script, Work::Asks, 0))
 }

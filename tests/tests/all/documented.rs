@@ -32,7 +32,7 @@ fn sentences(page: &str) -> Vec<String> {
         } else if !is_code
             && !is_fence
             && !text.starts_with('#')
-            && !(line.starts_with("    ") && block.is_empty())
+            && !(line.starts_with("    ") && block.trim().is_empty())
         {
             block = format!("{block} {text}");
         }
@@ -43,7 +43,8 @@ fn sentences(page: &str) -> Vec<String> {
         let mut sentence: Vec<&str> = Vec::new();
         for word in block.split_whitespace() {
             sentence.push(word);
-            if word.trim_end_matches([')', '*', '"', '`']).ends_with(['.', '!', '?']) {
+            let is_number = word.trim_end_matches('.').parse::<u32>().is_ok() && sentence.len() == 1;
+            if !is_number && word.trim_end_matches([')', '*', '"', '`']).ends_with(['.', '!', '?']) {
                 sentences.push(std::mem::take(&mut sentence).join(" "));
             }
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Errors of cores, adapters and tools, which reach nobody as a value.
-const NOT_MET: [&str; 13] = [
+const NOT_MET: &[&str] = &[
     "Abort",          // what a role says, and no caller gets
     "BadMessage",     // a message of a peer: it is logged
     "CorruptBatch",   // a record of the log: it is logged
@@ -18,9 +18,7 @@ const NOT_MET: [&str; 13] = [
     "OutOfBounds",    // what is inside of `ConfigureError::OutOfBounds`
     "PoolFailed",     // a replica of a pool of leases
     "RecordingError", // what `callsign-sim check-recordings` says
-    "SessionLapsed",
-    "Trouble",
-    "Unclear", // what a follower says to a task
+    "Unclear",        // what a follower says to a task
 ];
 
 fn workspace() -> &'static Path {

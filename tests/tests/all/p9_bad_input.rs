@@ -421,7 +421,10 @@ fn a_membership_event_that_nobody_understands_is_dropped_with_a_warning() {
     cluster.launch("c");
     cluster.wait_until_ready();
     let logs: Vec<_> = cluster.names().iter().map(|name| cluster.node(name).log()).collect();
-    let told = logs.iter().flat_map(|log| log.lines()).filter(|line| line.contains("Undecodable"));
+    let told = logs
+        .iter()
+        .flat_map(|log| log.lines())
+        .filter(|line| line.contains("cannot be understood, and is removed"));
     assert_eq!(told.filter(|line| line.contains("WARN")).count(), 1, "{logs:?}");
     cluster.register("c", "desk");
     cluster.check();
