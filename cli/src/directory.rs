@@ -71,7 +71,7 @@ fn members(url: &str, cluster: &str, registry: &str) -> Result<Vec<MemberRow>> {
     let cluster = ClusterName::new(cluster).map_err(Usage::because)?;
     let registry = RegistryName::new(registry).map_err(Usage::because)?;
     let range = ClusterKeys::new(&cluster).registry(&registry).members();
-    Ok(in_order(&Looks::at(url)?.read(vec![read_range(range, MOST_ROWS)])?))
+    Ok(in_order(&Looks::at(url)?.read(&[read_range(range, MOST_ROWS)])?))
 }
 
 /// Reads a store that is there.
@@ -91,8 +91,8 @@ impl Looks {
     }
 
     /// All at one version.
-    pub(crate) fn read(&self, reads: Vec<Read>) -> Result<ReadResult> {
-        let read = self.runtime.block_on(once_up(|| self.store.read(reads.clone())));
+    pub(crate) fn read(&self, reads: &[Read]) -> Result<ReadResult> {
+        let read = self.runtime.block_on(once_up(|| self.store.read(reads.to_vec())));
         read.context("the store cannot be read")
     }
 }

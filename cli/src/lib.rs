@@ -39,7 +39,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    ask, bench, bench_node, demo, doctor, explained, hold, node, registries, run, watch, wipe, witness,
+    ask, bench, bench_node, demo, doctor, explain, explained, hold, node, registries, run, watch, wipe,
+    witness,
 };
 use output::tell;
 
@@ -74,6 +75,8 @@ enum Command {
     Transfer(ask::TransferArgs),
     /// Says who holds a name.
     Whereis(ask::WhereisArgs),
+    /// Says who holds a name, and where each member of the registry is.
+    Explain(explain::Args),
     /// Sends a text to the echo actor that holds a name, and prints its answer.
     Call(ask::CallArgs),
     /// Lists the names, as the node knows them.
@@ -129,6 +132,7 @@ pub fn main() -> ExitCode {
         Command::Unregister(args) => Ok(ask::unregister(&args)),
         Command::Transfer(args) => Ok(ask::transfer(&args)),
         Command::Whereis(args) => Ok(ask::whereis(&args)),
+        Command::Explain(args) => Ok(explain::run(&args)),
         Command::Call(args) => Ok(ask::call(&args)),
         Command::Update(args) => Ok(ask::update(&args)),
         Command::Ls(args) => Ok(ask::ls(&args)),

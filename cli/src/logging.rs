@@ -46,7 +46,8 @@ pub(crate) fn begin(args: &LogArgs, default: &str, to: &LossyLines, colours: boo
     let mut targets: Targets =
         filter.parse().map_err(|error| Usage(format!("{from} {filter:?}: {error}")))?;
     if !filter.contains(SPANS_OF_ACTORS) {
-        targets = targets.with_target(SPANS_OF_ACTORS, LevelFilter::WARN);
+        let level = targets.default_level().unwrap_or(LevelFilter::OFF);
+        targets = targets.with_target(SPANS_OF_ACTORS, level.min(LevelFilter::WARN));
     }
     let lines = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)

@@ -3,28 +3,21 @@
 mod lossy;
 mod print;
 
+use comfy_table::{Table, presets::NOTHING};
+
 pub(crate) use self::{
     lossy::LossyLines,
     print::{Work, answer, line, tell},
 };
 
-/// Lays out rows in columns, each as wide as its widest cell.
+/// Lays out rows in columns, each as wide as its widest cell takes on a terminal.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = headers.iter().map(|header| header.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header(headers).add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded = cells.zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    let mut text = line(&mut headers.iter().copied());
-    for row in rows {
-        text += &line(&mut row.iter().map(String::as_str));
-    }
-    text
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// A text that came from elsewhere, safe to print: control characters are escaped.
@@ -38,8 +31,11 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [vec!["pricing".to_owned(), "a".to_owned()], vec!["ü".to_owned(), "node-b".to_owned()]];
-        assert_eq!(table(&["NAME", "NODE"], &rows), "NAME     NODE\npricing  a\nü        node-b\n");
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["pricing", "a"]), row(["ü", "node-b"]), row(["日本", "c"])];
+        let text = "NAME     NODE\npricing  a\nü        node-b\n日本     c\n";
+        assert_eq!(table(&["NAME", "NODE"], &rows), text, "the third name is four columns wide");
+        assert_eq!(table(&["NAME", "NODE"], &[]), "NAME  NODE\n");
     }
 
     #[test]

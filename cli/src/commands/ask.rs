@@ -400,7 +400,7 @@ fn member_table(body: &Value) -> String {
 }
 
 impl Args {
-    fn wait_ms(&self) -> u64 {
+    pub(super) fn wait_ms(&self) -> u64 {
         u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -437,13 +437,18 @@ impl Args {
     }
 
     /// Another node, which takes the same token.
-    fn client_of(&self, node: &NodeUrl) -> Result<Client> {
+    pub(super) fn client_of(&self, node: &NodeUrl) -> Result<Client> {
         let token = self.token_file.as_deref().map(Token::read).transpose();
         let token = token.map_err(|error| Usage(format!("{error:#}")))?;
         Ok(Client::new(node, self.wait).with_token(token.as_ref()))
     }
 
-    fn print(&self, answered: Result<Answer>, work: Work, print: impl FnOnce(&Value) -> String) -> ExitCode {
+    pub(super) fn print(
+        &self,
+        answered: Result<Answer>,
+        work: Work,
+        print: impl FnOnce(&Value) -> String,
+    ) -> ExitCode {
         let answered = match answered {
             Ok(answered) => answered,
             Err(error) => {

@@ -36,6 +36,7 @@ const NOT_TOLD: Duration = Duration::from_millis(600);
 const EXPIRES_SOON: u64 = 7;
 /// How long what was tried may take, all together.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Arguments of `callsign doctor`.
 #[derive(clap::Args)]
 pub(crate) struct Args {

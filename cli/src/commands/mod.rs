@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod bench_node;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod explained;
 pub(crate) mod hold;
 pub(crate) mod node;

@@ -32,8 +32,8 @@ use crate::{
     usage::{Usage, exit_status},
 };
 
-/// How many nodes of a machine find a port by themselves.
-const NODES: usize = 256;
+/// How many ports are tried, one for each node of a machine.
+const MOST_PORTS: usize = 256;
 /// How long the last answers may take after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
@@ -111,13 +111,15 @@ async fn bind(admin: SocketAddr) -> Result<TcpListener> {
 
 /// The first of the ports for nodes of this machine that is free.
 async fn bind_to_next() -> Result<TcpListener> {
-    for port in (FIRST_PORT..).take(NODES) {
+    for port in (FIRST_PORT..).take(MOST_PORTS) {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
             bound => return bound.with_context(|| format!("cannot listen on 127.0.0.1:{port} for HTTP")),
         }
     }
-    bail!("{NODES} ports from 127.0.0.1:{FIRST_PORT} on are taken: say with --admin where to answer HTTP")
+    bail!(
+        "{MOST_PORTS} ports from 127.0.0.1:{FIRST_PORT} on are taken: say with --admin where to answer HTTP"
+    )
 }
 
 async fn join(args: &Args, admin: SocketAddr, keys: Keys) -> Result<Hosted> {

@@ -43,11 +43,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut found = Vec::new();
     let mut rest = cluster.registries();
     // From each registry to the first key behind it, so that no log is read.
-    while let Some((key, _)) = looks.read(vec![read_range(rest.clone(), 1)])?.entries(0).first() {
+    while let Some((key, _)) = looks.read(&[read_range(rest.clone(), 1)])?.entries(0).first() {
         let name = cluster.registry_name(key).context("a key of the store names no registry")?;
         let keys = cluster.registry(&name);
-        let reads =
-            vec![read_key(keys.term()), read_key(keys.commit()), read_range(keys.members(), MOST_ROWS)];
+        let reads = [read_key(keys.term()), read_key(keys.commit()), read_range(keys.members(), MOST_ROWS)];
         found.push(described(&name, &looks.read(reads)?)?);
         rest.start = keys.all().end;
     }

@@ -10,6 +10,7 @@ mod doctor;
 mod documented;
 mod draining;
 mod errors;
+mod explain;
 mod full_disk;
 mod hold;
 mod hung;
