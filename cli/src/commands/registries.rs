@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let name = cluster.registry_name(key).context("a key of the store names no registry")?;
         let keys = cluster.registry(&name);
         let reads = [read_key(keys.term()), read_key(keys.commit()), read_range(keys.members(), MOST_ROWS)];
-        found.push(described(&name, &looks.read(reads)?)?);
+        found.push(described(&name, &looks.read(&reads)?)?);
         rest.start = keys.all().end;
     }
     let text = if args.json { format!("{}\n", json!({"registries": found})) } else { as_table(&found) };

@@ -29,11 +29,10 @@ fn sentences(page: &str) -> Vec<String> {
         }
         if text.starts_with('|') {
             blocks.extend(text.split('|').map(str::to_owned));
-        } else if !is_code
-            && !is_fence
-            && !text.starts_with('#')
-            && !(line.starts_with("    ") && block.trim().is_empty())
-        {
+            continue;
+        }
+        let is_indented = line.starts_with("    ") && block.trim().is_empty();
+        if !(is_code || is_fence || is_indented || text.starts_with('#')) {
             block = format!("{block} {text}");
         }
     }
