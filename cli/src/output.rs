@@ -17,7 +17,8 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n") + "\n"
 }
 
 /// A text that came from elsewhere, safe to print: control characters are escaped.
