@@ -1,7 +1,7 @@
 //! What a member says of itself to its elector, and how it drains.
 
 use super::*;
-use crate::core::input::Drained;
+use crate::{MemberInfo, Status, core::input::Drained, status::Rows};
 
 impl One {
     fn own(&mut self) -> &mut MemberRow {
@@ -299,4 +299,39 @@ fn who_leaves_gives_up_the_seat_and_its_names_and_asks_for_nothing_more() {
     assert_eq!(one.step(Input::SessionLapsed(session("m"))), []);
     assert_eq!(one.step(Input::SessionResumed(session("m"))), []);
     assert_eq!(one.wakes_after(5000), []);
+}
+
+#[test]
+fn its_status_says_of_each_member_what_the_store_shows_and_whether_it_is_linked() {
+    let mut one = One::following();
+    let other = one.view.members.get_mut(&node("o")).unwrap();
+    (other.synced, other.draining, other.priority) = (false, true, 0);
+    other.admin = Some("http://o".into());
+    one.view.sessions.insert(node("o"), Some(record(false)));
+    one.shown();
+    let mut rows = Rows::default();
+    let status = Status::of(&one.member, &mut rows);
+    let says = |of: &MemberInfo| {
+        (of.node.to_string(), [of.synced, of.session_open, of.leads, of.draining, of.may_lead, of.linked])
+    };
+    let said: Vec<_> = status.members.iter().map(says).collect();
+    let expected = [
+        ("l".to_owned(), [true, true, true, false, true, true]),
+        ("m".to_owned(), [true, true, false, false, true, true]),
+        ("o".to_owned(), [false, false, false, true, false, false]),
+    ];
+    assert_eq!(said, expected);
+    let addresses: Vec<_> = status.members.iter().map(|of| (&*of.address, of.admin.as_deref())).collect();
+    assert_eq!(addresses, [("l:1", None), ("m:1", None), ("o:1", Some("http://o"))]);
+    assert_eq!((&status.node, status.epoch, status.leads), (&node("m"), Epoch(5), false));
+    let leads = status.leader.as_ref().map(|leader| (&leader.node, leader.epoch, leader.serving));
+    assert_eq!(leads, Some((&node("l"), Epoch(5), true)));
+
+    // They are made anew when a link or the view changes, and only then.
+    let again = Status::of(&one.member, &mut rows);
+    assert!(Arc::ptr_eq(&again.members, &status.members));
+    one.unlinks("l", 1);
+    let after = Status::of(&one.member, &mut rows);
+    assert_eq!(after.members.iter().map(|of| of.linked).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(after.leader.map(|leader| leader.serving), Some(false), "it cannot be reached");
 }
