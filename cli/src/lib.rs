@@ -11,6 +11,7 @@ mod admin;
 mod child;
 mod client;
 mod commands;
+mod config_file;
 mod directory;
 mod duration;
 mod echo;
@@ -34,20 +35,28 @@ mod reply;
 mod token;
 mod usage;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
     ask, bench, bench_node, demo, doctor, explain, explained, hold, node, registries, run, watch, wipe,
     witness,
 };
-use output::tell;
+use output::{Work, answer, tell};
+use reply::Verdict;
 
 /// Gives running actors names that a whole cluster agrees on.
 #[derive(Parser)]
 #[command(name = "callsign", version, after_help = EXIT_STATUS)]
 struct Cli {
+    /// A file with options, in TOML: `store = "sqlite:/x.db"` for every command, and below `[node]` those of `node`. The command line and the
+    /// environment come first.
+    #[arg(long, global = true, env = "CALLSIGN_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the options that hold, as such a file, and do nothing else. It has the password of the store, if there is one.
+    #[arg(long, global = true)]
+    print_config: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -119,7 +128,19 @@ enum Command {
 
 /// Runs the command, with the arguments of the process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let mut command = match config_file::applied(Cli::command(), &arguments) {
+        Ok(command) => command,
+        Err(usage) => {
+            tell(format_args!("callsign: {usage}"));
+            return Verdict::Usage.exit_status().into();
+        }
+    };
+    let matches = command.get_matches_mut();
+    if matches.get_flag("print_config") {
+        return answer(&config_file::in_force(&command, &matches), Work::Asks, 0);
+    }
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     if let Err(error) = child::die_with_parent() {
         tell(format_args!("callsign: {error:#}"));
         return ExitCode::FAILURE;

@@ -1,6 +1,7 @@
 //! What commands say, where nobody can hear it: it ends nothing, and holds nothing up.
 
 use std::{
+    io::{BufRead, BufReader},
     net::SocketAddr,
     os::unix::process::ExitStatusExt,
     process::{Command, ExitStatus, Stdio},
@@ -135,6 +136,46 @@ fn a_node_logs_objects_where_it_is_told_to() {
     let first = lines.iter().find(|line| line["message"] == "a leads, epoch 1").unwrap();
     assert_eq!((&first["level"], &first["node"]), (&json!("INFO"), &json!("a")), "{first}");
     assert!(first["timestamp"].is_string() && first["target"].is_string(), "{first}");
+}
+
+#[test]
+fn a_node_and_who_asks_it_take_their_options_from_one_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("callsign.toml");
+    let store = format!("sqlite:{}", directory.path().join("x.db").display());
+    let text = format!(
+        "store = {store:?}\ncluster = \"of-a-file\"\n[node]\nname = \"a\"\nadmin = \"127.0.0.1:0\"\nprint-json = true\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut node = Command::new(callsign())
+        .args(["--config", file.to_str().unwrap(), "node"])
+        .env("CALLSIGN_PARENT", std::process::id().to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(node.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&ready["node"], &ready["cluster"]), (&json!("a"), &json!("of-a-file")));
+    let ask = |options: &[&str], environment: Option<&str>| {
+        let mut command = Command::new(callsign());
+        command.args(options).env_remove("CALLSIGN_NODE").env_remove("CALLSIGN_STORE");
+        command.envs(environment.map(|file| ("CALLSIGN_CONFIG", file)));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (code, status) = ask(&["status", "--json"], file.to_str());
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!((code, &status["node"]), (Some(0), &json!("a")));
+    let (code, printed) = ask(&["node", "--print-config", "--name", "b"], file.to_str());
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("name = \"b\"\n") && printed.contains("cluster = \"of-a-file\"\n"), "{printed}");
+    let (code, said) = ask(&["--config", "/nowhere/x.toml", "ls"], None);
+    assert!(code == Some(2) && said.contains("/nowhere/x.toml: it cannot be read"), "{said}");
+
+    Client::new(ready["admin"].as_str().unwrap()).post("/leave", &json!({})).ok();
+    assert_eq!(node.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -1,0 +1,227 @@
+//! A file with options, for whoever does not want them on the command line.
+//!
+//! A key is the long name of an option. At the top of the file it counts for every command that has the option; in a table it counts for
+//! the command that the table is named after. What the command line and the environment say comes first.
+
+use std::{ffi::OsString, path::Path};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use toml::{Table, Value};
+
+use crate::usage::Usage;
+
+/// The options about the file itself.
+const OWN: [&str; 2] = ["config", "print-config"];
+
+/// The command, with what the file says that its arguments or the environment name.
+pub(crate) fn applied(command: Command, arguments: &[OsString]) -> Result<Command, Usage> {
+    // Whatever is wrong with the arguments is said when they are read for good.
+    let Ok(matches) = command.clone().ignore_errors(true).try_get_matches_from(arguments) else {
+        return Ok(command);
+    };
+    let Some(path) = matches.get_one::<std::path::PathBuf>("config") else { return Ok(command) };
+    let wrong = |why: &dyn std::fmt::Display| Usage(format!("--config {}: {why}", path.display()));
+    let table = read(path).map_err(|why| wrong(&why))?;
+    with_options(command, &table).map_err(|why| wrong(&why))
+}
+
+fn read(path: &Path) -> Result<Table, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    text.parse().map_err(|error: toml::de::Error| format!("it is no TOML: {}", error.message()))
+}
+
+fn with_options(mut command: Command, table: &Table) -> Result<Command, String> {
+    // Tables first: what is said of one command comes before what is said of all.
+    let (of_one, of_all): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_table());
+    for (name, value) in of_all {
+        let names: Vec<_> = command.get_subcommands().map(|of| of.get_name().to_owned()).collect();
+        let having = names.iter().filter(|of| has(&command, of, name)).collect::<Vec<_>>();
+        if having.is_empty() {
+            return Err(format!("no command has an option --{name}"));
+        }
+        for of in having {
+            command = with_option(command, of, name, value)?;
+        }
+    }
+    for (of, options) in of_one {
+        if command.find_subcommand(of).is_none() {
+            return Err(format!("there is no command {of}"));
+        }
+        for (name, value) in options.as_table().into_iter().flatten() {
+            if !has(&command, of, name) {
+                return Err(format!("{of} has no option --{name}"));
+            }
+            command = with_option(command, of, name, value)?;
+        }
+    }
+    Ok(command)
+}
+
+fn option<'a>(command: &'a Command, of: &str, name: &str) -> Option<&'a Arg> {
+    let mut arguments = command.find_subcommand(of)?.get_arguments();
+    arguments.find(|argument| argument.get_long() == Some(name) && !OWN.contains(&name))
+}
+
+fn has(command: &Command, of: &str, name: &str) -> bool {
+    option(command, of, name).is_some()
+}
+
+fn with_option(command: Command, of: &str, name: &str, value: &Value) -> Result<Command, String> {
+    let Some(id) = option(&command, of, name).map(|argument| argument.get_id().clone()) else {
+        return Ok(command);
+    };
+    let values = match value {
+        Value::Array(values) => values.iter().map(text).collect::<Option<Vec<_>>>(),
+        value => text(value).map(|value| vec![value]),
+    };
+    let values = values
+        .ok_or_else(|| format!("{name} is neither a text, a number, a truth value nor a list of them"))?;
+    Ok(command
+        .mut_subcommand(of, |of| of.mut_arg(id, |argument| argument.required(false).default_values(values))))
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Some(value.to_string()),
+        Value::Datetime(_) | Value::Array(_) | Value::Table(_) => None,
+    }
+}
+
+/// What holds for the command that was called, as such a file.
+pub(crate) fn in_force(command: &Command, matches: &ArgMatches) -> String {
+    let mut options = Table::new();
+    let Some((name, of)) = matches.subcommand() else { return String::new() };
+    let arguments = command.find_subcommand(name).into_iter().flat_map(Command::get_arguments);
+    for argument in arguments {
+        let (Some(long), id) = (argument.get_long(), argument.get_id().as_str()) else { continue };
+        if OWN.contains(&long) || ["help", "version"].contains(&long) {
+            continue;
+        }
+        if matches!(argument.get_action(), ArgAction::SetTrue) {
+            options.insert(long.to_owned(), of.get_flag(id).into());
+            continue;
+        }
+        let values = of.get_raw(id).into_iter().flatten().map(|value| value.to_string_lossy().into_owned());
+        let values: Vec<_> = values.map(Value::String).collect();
+        match (values.as_slice(), argument.get_action()) {
+            ([], _) => {}
+            ([value], ArgAction::Set) => _ = options.insert(long.to_owned(), value.clone()),
+            _ => _ = options.insert(long.to_owned(), Value::Array(values)),
+        }
+    }
+    Table::from_iter([(name.to_owned(), Value::Table(options))]).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn with(file: &str) -> Result<Command, String> {
+        with_options(crate::Cli::command(), &file.parse().unwrap())
+    }
+
+    /// The values of an option of the command that is called so.
+    fn values(file: &str, words: &[&str], option: &str) -> Vec<String> {
+        let matches = with(file).unwrap().try_get_matches_from(words).unwrap();
+        let (_, of) = matches.subcommand().unwrap();
+        let values = of.get_raw(option).into_iter().flatten();
+        values.map(|value| value.to_str().unwrap().to_owned()).collect()
+    }
+
+    const FILE: &str = r#"
+        store = "sqlite:/x.db"
+        lease = "7s"
+        [node]
+        name = "a"
+        registry = ["one", "two"]
+        priority = 3
+        lease-anyway = true
+        [run]
+        lease = "9s"
+    "#;
+
+    #[test]
+    fn an_option_of_the_file_counts_where_nothing_else_is_said_and_one_of_a_command_before_one_of_all() {
+        let node = |words: &[&str], option| values(FILE, &[&["callsign", "node"], words].concat(), option);
+        assert_eq!(node(&[], "store"), ["sqlite:/x.db"]);
+        assert_eq!(node(&[], "name"), ["a"]);
+        assert_eq!(node(&[], "registry"), ["one", "two"]);
+        assert_eq!(node(&[], "priority"), ["3"]);
+        assert_eq!(node(&[], "lease"), ["7s"]);
+        assert_eq!(node(&["--lease", "8s", "--registry", "r"], "lease"), ["8s"]);
+        assert_eq!(node(&["--lease", "8s", "--registry", "r"], "registry"), ["r"]);
+        let run = ["callsign", "run", "--singleton", "x", "--", "true"];
+        assert_eq!(values(FILE, &run, "lease"), ["9s"]);
+        assert_eq!(values(FILE, &["callsign", "ls"], "store"), ["sqlite:/x.db"]);
+        let matches = with(FILE).unwrap().try_get_matches_from(["callsign", "node"]).unwrap();
+        assert!(matches.subcommand().unwrap().1.get_flag("lease_anyway"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (file, why) in [
+            ("stroe = 'x'", "no command has an option --stroe"),
+            ("config = 'x'", "no command has an option --config"),
+            ("[nod]\nname = 'a'", "there is no command nod"),
+            ("[node]\nsingleton = 'a'", "node has no option --singleton"),
+            (
+                "[node]\nname = 2026-11-26",
+                "name is neither a text, a number, a truth value nor a list of them",
+            ),
+            ("[node]\nname = [['a']]", "name is neither a text, a number, a truth value nor a list of them"),
+        ] {
+            assert_eq!(with(file).err().as_deref(), Some(why), "{file}");
+        }
+        let wrong = with("[node]\nname = 'a'\nstore = 'memory:'\nlease = 'soon'").unwrap();
+        let error = wrong.try_get_matches_from(["callsign", "node"]).unwrap_err().to_string();
+        assert!(error.contains("invalid value 'soon' for '--lease"), "{error}");
+    }
+
+    #[test]
+    fn the_file_that_is_named_is_read_and_what_is_wrong_with_it_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("callsign.toml");
+        let words = ["callsign", "--config", path.to_str().unwrap(), "node"].map(OsString::from);
+        let applied = || applied(crate::Cli::command(), &words);
+        let missing = applied().unwrap_err().to_string();
+        assert!(
+            missing.starts_with(&format!("--config {}: it cannot be read: ", path.display())),
+            "{missing}"
+        );
+        std::fs::write(&path, "x =").unwrap();
+        assert!(applied().unwrap_err().to_string().contains("it is no TOML: "));
+        std::fs::write(&path, FILE).unwrap();
+        let matches = applied().unwrap().try_get_matches_from(&words).unwrap();
+        assert_eq!(matches.subcommand().unwrap().1.get_one::<String>("name").unwrap(), "a");
+        // Nothing is read where no file is named, or nothing can be.
+        for words in [&["callsign", "ls"][..], &["callsign", "--nonsense"], &["callsign", "--help"]] {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            assert!(super::applied(crate::Cli::command(), &words).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_holds_is_printed_as_a_file_that_says_the_same() {
+        let command = with(FILE).unwrap();
+        let words = ["callsign", "node", "--lease", "8s", "--admin", "127.0.0.1:1"];
+        let printed = in_force(&command, &command.clone().try_get_matches_from(words).unwrap());
+        let node = ["callsign", "node"];
+        for (option, expected) in [
+            ("lease", &["8s"][..]),
+            ("admin", &["127.0.0.1:1"]),
+            ("registry", &["one", "two"]),
+            ("store", &["sqlite:/x.db"]),
+            ("cluster", &["default"]),
+        ] {
+            assert_eq!(values(&printed, &node, option), expected, "{printed}");
+        }
+        assert!(printed.starts_with("[node]\n") && printed.contains("lease-anyway = true"), "{printed}");
+        assert!(!printed.contains("config") && !printed.contains("secret"), "{printed}");
+        let again = with(&printed).unwrap();
+        let matches = again.clone().try_get_matches_from(node).unwrap();
+        assert_eq!(in_force(&again, &matches), printed);
+    }
+}
