@@ -8,8 +8,7 @@
 use std::{error::Error, time::Duration};
 
 use callsign::{
-    Config, Entry, Group, Membership, Meta, P, RactorClusterMessage, RegisterOptions, Registry, Select,
-    WatchEvent, open_store, remote_message,
+    Config, Entry, Group, Membership, Meta, RegisterOptions, Registry, Select, WatchEvent, open_store,
 };
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -17,12 +16,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a user takes.
-#[derive(RactorClusterMessage)]
+#[callsign::message("example.chat/1")]
 enum Chat {
     /// A member says something: its name, and the text.
-    Said(P<(String, String)>),
+    Said(String, String),
 }
-remote_message!(Chat, "example.chat/1");
 
 /// A user, who shows what is said.
 struct User(String);
@@ -43,7 +41,7 @@ impl Actor for User {
     async fn handle(
         &self,
         _: ActorRef<Chat>,
-        Chat::Said(P((who, what))): Chat,
+        Chat::Said(who, what): Chat,
         screen: &mut UnboundedSender<String>,
     ) -> Result<(), ActorProcessingErr> {
         println!("  {}'s screen: <{who}> {what}", self.0);
@@ -106,7 +104,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("paris hears of {name}: {}", topic.unwrap_or_default());
 
     // It travels once to paris, however many are there.
-    let sent = here.broadcast(Chat::Said(P(("ann".into(), "what about fish?".into()))))?;
+    let sent = here.broadcast(Chat::Said("ann".into(), "what about fish?".into()))?;
     println!("on its way to {} members", sent.sent);
     for screen in [&mut anns, &mut bobs] {
         tokio::time::timeout(PATIENCE, screen.recv()).await?.ok_or("the screen is off")?;

@@ -5,17 +5,15 @@
 
 use std::time::Duration;
 
-use callsign::{Config, P, RactorClusterMessage, Registry, remote_message};
+use callsign::{Config, Registry};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
 
 /// What the pricing actor takes. `P` carries any serde type over a link.
-#[derive(RactorClusterMessage)]
+#[callsign::message("example.pricing/1")]
 enum Pricing {
-    Set(P<(String, u64)>),
-    #[rpc]
-    Ask(P<String>, RpcReplyPort<P<Option<u64>>>),
+    Set(String, u64),
+    Ask(String, RpcReplyPort<Option<u64>>),
 }
-remote_message!(Pricing, "example.pricing/1");
 
 struct PricingActor;
 
@@ -35,12 +33,12 @@ impl Actor for PricingActor {
         prices: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Pricing::Set(P((what, price))) => {
+            Pricing::Set(what, price) => {
                 prices.insert(what, price);
             }
-            Pricing::Ask(P(what), reply) => {
+            Pricing::Ask(what, reply) => {
                 // The caller may have gone; that is its own affair.
-                let _ = reply.send(P(prices.get(&what).copied()));
+                let _ = reply.send(prices.get(&what).copied());
             }
         }
         Ok(())
@@ -64,8 +62,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Paris may lag by what is on the way; a position says for how far to wait.
     paris.wait_for(registration.token(), Duration::from_secs(5)).await?;
     let pricing: ActorRef<Pricing> = paris.whereis("pricing")?;
-    pricing.cast(Pricing::Set(P(("tea".into(), 240)))).map_err(|_| "the link went down")?;
-    let P(price) = call_t!(pricing, Pricing::Ask, 5000, P("tea".to_owned()))?;
+    pricing.cast(Pricing::Set("tea".into(), 240)).map_err(|_| "the link went down")?;
+    let price = call_t!(pricing, Pricing::Ask, 5000, "tea".to_owned())?;
     println!("paris asked by name: tea costs {price:?}");
     assert_eq!(price, Some(240));
 

@@ -10,8 +10,8 @@ use std::{collections::BTreeSet, error::Error, net::SocketAddr, sync::Arc, sync:
 
 use axum::{Router, extract::State, http::StatusCode, response::Html, routing::get};
 use callsign::{
-    Config, Entry, Meta, Name, P, RactorClusterMessage, Received, Receiving, Registration, Registry, Select,
-    StartOptions, Started, TakeOptions, Taken, WatchEvent, WhenTaken, open_store, remote_message,
+    Config, Entry, Meta, Name, Received, Receiving, Registration, Registry, Select, StartOptions, Started,
+    TakeOptions, Taken, WatchEvent, WhenTaken, open_store,
 };
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,15 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const JOBS: [&str; 4] = ["job/invoices", "job/mails", "job/reports", "job/thumbnails"];
 
 /// What a job takes.
-#[derive(RactorClusterMessage)]
+#[callsign::message("example.job/1")]
 enum Job {
     /// Do a step.
     Step,
     /// The job moves, and does no step more here: how many were done?
-    #[rpc]
-    Save(RpcReplyPort<P<u64>>),
+    Save(RpcReplyPort<u64>),
 }
-remote_message!(Job, "example.job/1");
 
 /// What a job and its holder share.
 #[derive(Default)]
@@ -54,7 +52,7 @@ impl Actor for Worker {
 
     async fn handle(&self, _: ActorRef<Job>, job: Job, (): &mut ()) -> Result<(), ActorProcessingErr> {
         match job {
-            Job::Save(reply) => reply.send(P(self.0.done.load(Ordering::Relaxed)))?,
+            Job::Save(reply) => reply.send(self.0.done.load(Ordering::Relaxed))?,
             Job::Step => {
                 // Before each act that must not be done twice.
                 let Some(held) = self.0.held.get().filter(|held| held.check().is_ok()) else { return Ok(()) };
@@ -85,7 +83,7 @@ fn offers(progress: &Arc<Progress>) -> WhenTaken {
     let progress = progress.clone();
     WhenTaken::offer(move |_to| {
         let actor = progress.actor.get().cloned();
-        async move { Ok(call_t!(actor.ok_or("it has not begun")?, Job::Save, 1000)?.0.to_be_bytes().to_vec()) }
+        async move { Ok(call_t!(actor.ok_or("it has not begun")?, Job::Save, 1000)?.to_be_bytes().to_vec()) }
     })
 }
 

@@ -8,25 +8,21 @@
 use std::time::Duration;
 
 use callsign::{
-    Config, Lead, NameRef, NameRefOptions, P, RactorClusterMessage, RactorMessage, Registry, Singleton,
-    SingletonPlan,
+    Config, Lead, NameRef, NameRefOptions, RactorMessage, Registry, Singleton, SingletonPlan,
     election::{Fence, Leadership, LeaseOracle, campaign::Phase},
-    open_store, remote_message,
+    open_store,
 };
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 /// What the one who hands out ticket numbers takes.
-#[derive(RactorClusterMessage)]
+#[callsign::message("example.tickets/1")]
 enum Tickets {
     /// The next number, and from where.
-    #[rpc]
-    Next(RpcReplyPort<P<(u64, String)>>),
+    Next(RpcReplyPort<(u64, String)>),
     /// What the successor has to know.
-    #[rpc]
-    HandOver(RpcReplyPort<P<Vec<u8>>>),
+    HandOver(RpcReplyPort<Vec<u8>>),
     Crash,
 }
-remote_message!(Tickets, "example.tickets/1");
 
 /// Hands out numbers, where the leader is.
 struct Office {
@@ -63,11 +59,11 @@ impl Actor for Office {
                 // Handed over: the reply is dropped, and the caller learns that nobody answers it.
                 let Some(last) = state else { return Ok(()) };
                 *last += 1;
-                let _ = reply.send(P((*last, self.node.clone()))); // the caller may have gone
+                let _ = reply.send((*last, self.node.clone())); // the caller may have gone
             }
             Tickets::HandOver(reply) => {
                 if let Some(last) = state.take() {
-                    let _ = reply.send(P(last.to_be_bytes().to_vec()));
+                    let _ = reply.send(last.to_be_bytes().to_vec());
                 }
             }
             Tickets::Crash => return Err("crashed, as asked".into()),
@@ -102,14 +98,14 @@ fn tickets(registry: &Registry) -> SingletonPlan<LeaseOracle, Tickets> {
         .follower(move |_| (Standby, standby.clone()))
         .hand_over(Duration::from_millis(500), |office: ActorRef<Tickets>| async move {
             let answer = office.call(Tickets::HandOver, Some(Duration::from_millis(500))).await.ok()?;
-            answer.success_or(()).ok().map(|P(bytes)| bytes)
+            answer.success_or(()).ok()
         })
 }
 
 async fn draw(office: &NameRef<Tickets>, times: u64) -> Result<(u64, String), Box<dyn std::error::Error>> {
     let mut last = (0, String::new());
     for _ in 0..times {
-        last = office.call(Tickets::Next, Duration::from_secs(20)).await?.0;
+        last = office.call(Tickets::Next, Duration::from_secs(20)).await?;
     }
     println!("drew {times}, the last one is {} from {}", last.0, last.1);
     Ok(last)

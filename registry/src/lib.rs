@@ -1,12 +1,11 @@
 //! Gives a running actor a name that the whole cluster agrees on.
 //!
 //! ```no_run
-//! use callsign::{Config, P, RactorClusterMessage, Registry, remote_message};
+//! use callsign::{Config, Registry};
 //! use ractor::{Actor, ActorProcessingErr, ActorRef};
 //!
-//! #[derive(RactorClusterMessage)]
-//! enum Pricing { Set(P<u64>) }
-//! remote_message!(Pricing, "shop.pricing/1");
+//! #[callsign::message("shop.pricing/1")]
+//! enum Pricing { Set(u64) }
 //!
 //! struct PricingActor;
 //! impl Actor for PricingActor {
@@ -14,7 +13,7 @@
 //!     type State = u64;
 //!     type Arguments = ();
 //!     async fn pre_start(&self, _: ActorRef<Pricing>, (): ()) -> Result<u64, ActorProcessingErr> { Ok(0) }
-//!     async fn handle(&self, _: ActorRef<Pricing>, Pricing::Set(P(price)): Pricing, state: &mut u64)
+//!     async fn handle(&self, _: ActorRef<Pricing>, Pricing::Set(price): Pricing, state: &mut u64)
 //!         -> Result<(), ActorProcessingErr> { *state = price; Ok(()) }
 //! }
 //!
@@ -24,7 +23,7 @@
 //!     let held = registry.register("pricing", &actor).await?;        // one live holder, cluster-wide
 //!     let pricing: ActorRef<Pricing> = registry.whereis("pricing")?; // local read, any node
 //!     held.check()?;                                                 // before each act: is it still mine?
-//!     let _ = pricing.cast(Pricing::Set(P(42)));
+//!     let _ = pricing.cast(Pricing::Set(42));
 //!     Ok(())
 //! }
 //! ```
@@ -81,6 +80,8 @@ pub use callsign_store::{
     open as open_store,
     supervision::{NodeFailure, Turn, Turns},
 };
+#[doc(hidden)]
+pub use callsign_transport::__message;
 #[cfg(feature = "noise")]
 pub use callsign_transport::BadSecret;
 #[cfg(feature = "tls")]
@@ -89,7 +90,7 @@ pub use callsign_transport::{
     ActorAddress, BadPermits, BroadcastError, Broadcasted, CertificateFault, Keys, KeysRefused, Kind, LinkId,
     LinkLimits, LinkStatus, LinkTiming, MAX_SECRETS, MemoryNetwork, Network, P, PeerId, Permits,
     RactorClusterMessage, RactorMessage, RefusalCounts, RemoteMessage, ResolveError, Secret, Security,
-    StartError, Tls, Traffic, remote_message,
+    StartError, Tls, Traffic, message, remote_message,
 };
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]

@@ -27,8 +27,8 @@
 //! the application's own `ractor_cluster::NodeServer` instead of over the connection itself (`NodeServerNetwork`);
 //! everything else is the same.
 //!
-//! **ractor's `cluster` feature** is on, so every message type of a program that uses this crate needs a derive:
-//! [`RactorMessage`] for local ones, [`RactorClusterMessage`] for those that travel.
+//! **ractor's `cluster` feature** is on, so every message type of a program that uses this crate says how it travels: [`message`] for those that
+//! do (or [`RactorClusterMessage`], with [`P`] and [`remote_message!`]), [`RactorMessage`] for those that do not.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
@@ -51,6 +51,7 @@ mod keys;
 mod tests;
 mod tuning;
 
+pub use callsign_macros::message;
 pub use config::EndpointConfig;
 pub use core::agreed::{Carrier, Security};
 pub use core::peer::{Lane, LinkId, MAX_NAME, PeerId};
@@ -67,6 +68,8 @@ pub use driver::net::{
 };
 #[cfg(feature = "node-server")]
 pub use driver::node_server::NodeServerNetwork;
+#[doc(hidden)]
+pub use driver::remote::message as __message;
 pub use driver::remote::{
     ActorAddress, BroadcastError, Broadcasted, Kind, P, RemoteMessage, ResolveError, Watches,
 };

@@ -1,12 +1,11 @@
 //! A child that runs on exactly one of the nodes on which it was set up, and what callers need to reach it.
 //!
 //! ```no_run
-//! # use callsign::{Config, NameRefOptions, P, RactorClusterMessage, Registry, remote_message};
+//! # use callsign::{Config, NameRefOptions, Registry};
 //! # use ractor::{Actor, ActorProcessingErr, ActorRef};
 //! use callsign::{Singleton, election::{Fence, Leadership}};
 //!
-//! # #[derive(RactorClusterMessage)] enum Report { Write(P<String>) }
-//! # remote_message!(Report, "shop.report/1");
+//! # #[callsign::message("shop.report/1")] enum Report { Write(String) }
 //! struct Reports { leadership: Leadership<Fence> }
 //! # impl Actor for Reports {
 //! #     type Msg = Report; type State = (); type Arguments = ();
@@ -21,7 +20,7 @@
 //!         .start()
 //!         .await?;
 //!     let reports = singleton.name_ref(NameRefOptions::default())?;         // wherever it runs, or will
-//!     reports.cast(Report::Write(P("monthly".into()))).await?;
+//!     reports.cast(Report::Write("monthly".into())).await?;
 //!     singleton.stop().await?;                                              // another node takes over
 //!     Ok(())
 //! }

@@ -185,10 +185,9 @@ impl Registry {
     /// Costs two commits of the store, and one lookup if somebody holds the name.
     ///
     /// ```no_run
-    /// # use callsign::{Registry, Started, RactorClusterMessage, remote_message};
+    /// # use callsign::{Registry, Started};
     /// # use ractor::{Actor, ActorProcessingErr, ActorRef};
-    /// # #[derive(RactorClusterMessage)] enum Cart { #[allow(unused)] Clear }
-    /// # remote_message!(Cart, "shop.cart/1");
+    /// # #[callsign::message("shop.cart/1")] enum Cart { #[allow(unused)] Clear }
     /// # struct CartActor;
     /// # impl Actor for CartActor {
     /// #     type Msg = Cart; type State = (); type Arguments = ();

@@ -54,6 +54,7 @@ mod broadcast;
 pub(crate) mod deliver;
 pub(crate) mod exports;
 mod kind;
+pub mod message;
 mod proxy;
 mod reference;
 mod resolved;

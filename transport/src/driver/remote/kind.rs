@@ -29,8 +29,19 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// A message type that actors of other nodes can be sent. Derive [`crate::RactorClusterMessage`] for it, then say
-/// [`crate::remote_message!`]`(Type, "app.Type")`.
+/// A message type that actors of other nodes can be sent. Put [`#[callsign::message("app.Type/1")]`](crate::message) on it. Or derive
+/// [`crate::RactorClusterMessage`] for it, and say [`crate::remote_message!`]`(Type, "app.Type/1")`.
+///
+/// ```compile_fail,E0277
+/// fn sends<M: callsign_transport::RemoteMessage>() {}
+/// enum Forgotten { Set(u64) }
+/// sends::<Forgotten>(); // "`Forgotten` is no message that actors of other nodes can be sent"
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no message that actors of other nodes can be sent",
+    label = "these messages cannot travel",
+    note = "put `#[callsign::message(\"app.Type/1\")]` on the enum"
+)]
 pub trait RemoteMessage: ractor::Message {
     /// The type's kind, the same on all nodes.
     fn kind() -> Kind;
