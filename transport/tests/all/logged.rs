@@ -43,7 +43,7 @@ async fn the_end_of_a_link_is_said_with_its_reason() {
     let Linked { a, b: _b, mut events, .. } = linked_over(&memory(Carrier::Connection).1).await;
     a.forget("b");
     let (_, _, reason) = down(&mut events).await;
-    assert_eq!(said(&log, &format!("down: {reason}"), "peer")[0], "b@2");
+    assert_eq!(said(&log, &format!("the link is down: {reason}"), "peer")[0], "b@2");
 }
 
 #[tokio::test(start_paused = true)]
