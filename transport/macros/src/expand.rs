@@ -96,10 +96,7 @@ fn fields_of(variant: &Variant) -> Option<Ident> {
 /// What is written and read of a variant, as a pattern and as an expression.
 fn data(variant: &Variant) -> TokenStream {
     let fields = variant.data().map(|(bound, ..)| bound);
-    match fields_of(variant) {
-        Some(name) => quote!(#name { #(#fields),* }),
-        None => quote!((#(#fields,)*)),
-    }
+    if let Some(name) = fields_of(variant) { quote!(#name { #(#fields),* }) } else { quote!((#(#fields,)*)) }
 }
 
 /// The variant, as a pattern and as an expression.
@@ -125,20 +122,20 @@ fn tag_of(variant: &Variant) -> LitStr {
 
 fn written(variant: &Variant, inside: &TokenStream) -> TokenStream {
     let (tag, whole, data) = (tag_of(variant), whole(variant), data(variant));
-    match reply(variant) {
-        Some(reply) => quote!(#whole => #inside::question(#tag, &#data, #reply),),
-        None => quote!(#whole => #inside::told(#tag, &#data),),
+    if let Some(reply) = reply(variant) {
+        quote!(#whole => #inside::question(#tag, &#data, #reply),)
+    } else {
+        quote!(#whole => #inside::told(#tag, &#data),)
     }
 }
 
 fn read(variant: &Variant, inside: &TokenStream) -> TokenStream {
     let (tag, whole, data) = (tag_of(variant), whole(variant), data(variant));
-    let kind = match fields_of(variant) {
-        Some(name) => quote!(#name),
-        None => {
-            let kinds = variant.data().map(|(_, kind, _)| kind);
-            quote!((#(#kinds,)*))
-        }
+    let kind = if let Some(name) = fields_of(variant) {
+        quote!(#name)
+    } else {
+        let kinds = variant.data().map(|(_, kind, _)| kind);
+        quote!((#(#kinds,)*))
     };
     let answers = reply(variant).map(|bound| quote!(let #bound = #inside::answers(reply);));
     quote! {

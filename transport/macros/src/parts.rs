@@ -56,7 +56,7 @@ pub(crate) struct Part {
 
 pub(crate) enum PartOf {
     /// Something that travels.
-    Data { kind: Type, serde: Vec<Attribute> },
+    Data { kind: Box<Type>, serde: Vec<Attribute> },
     /// Where the answer goes.
     Reply,
 }
@@ -65,7 +65,7 @@ impl Variant {
     /// The fields that travel.
     pub(crate) fn data(&self) -> impl Iterator<Item = (&Ident, &Type, &[Attribute])> {
         self.parts.iter().filter_map(|part| match &part.of {
-            PartOf::Data { kind, serde } => Some((&part.bound, kind, &serde[..])),
+            PartOf::Data { kind, serde } => Some((&part.bound, &**kind, &serde[..])),
             PartOf::Reply => None,
         })
     }
@@ -111,7 +111,7 @@ fn part(nth: usize, field: &mut Field) -> Result<Part> {
         let why = "only fields with names, which travel, may have attributes of serde";
         return Err(Error::new(attribute.span(), why));
     }
-    let of = if is_reply { PartOf::Reply } else { PartOf::Data { kind: field.ty.clone(), serde } };
+    let of = if is_reply { PartOf::Reply } else { PartOf::Data { kind: Box::new(field.ty.clone()), serde } };
     Ok(Part { bound, of })
 }
 
