@@ -352,6 +352,14 @@ impl Leader {
         self.closed.contains(session) || self.takers.has_open(session)
     }
 
+    /// Whether a session's request has come before: it waits, or was decided.
+    #[cfg(feature = "cores")]
+    pub(crate) fn has_request(&self, session: &SessionId, number: RequestNumber) -> bool {
+        let is_known =
+            |host: &HostState| host.waiting.contains(&number) || host.decided.contains_key(&number);
+        self.hosts.get(session).is_some_and(is_known)
+    }
+
     /// Takes what the elector read: sessions that are open, and sessions that are closed.
     pub(crate) fn on_view<T: Table>(&mut self, view: &View, replica: &Replica<T>, effects: &mut Vec<Effect>) {
         let has_closed = |id: &SessionId| view.sessions.is_closed(id);

@@ -283,6 +283,16 @@ impl<T: Table> Member<T> {
         self.leader.as_ref().is_some_and(|leader| leader.has_read_taker(session))
     }
 
+    /// Whether it leads, and a session's request has come to it before.
+    #[cfg(feature = "cores")]
+    pub fn leader_has_request(
+        &self,
+        session: &callsign_store::ids::SessionId,
+        number: crate::core::table::RequestNumber,
+    ) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.has_request(session, number))
+    }
+
     /// Whether its row says that its replica holds the end of the log.
     pub fn is_synced(&self) -> bool {
         self.row().is_some_and(|row| row.synced) && self.replica.is_based()

@@ -44,7 +44,10 @@ pub(crate) fn owed(process: &Process, input: &Input) -> Option<Owed> {
                 Wish::Transfer { to, .. } if is_known => !is_read(to) && !member.leader_has_read_taker(to),
                 _ => !is_known,
             };
-            let is_new = |request: &&Request| request.number >= *acknowledged;
+            // A copy of what waits or was decided is answered by that.
+            let is_new = |request: &&Request| {
+                request.number >= *acknowledged && !member.leader_has_request(session, request.number)
+            };
             let looks = requests.iter().filter(is_new).any(|request| is_unread(&request.wish));
             (is_leader && looks).then_some(Owed::Look)
         }
