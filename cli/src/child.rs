@@ -34,6 +34,8 @@ impl OwnedChild {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(&program);
         command.env(PARENT, std::process::id().to_string()).stdin(Stdio::null());
+        // It is told everything by its arguments.
+        command.env_remove("CALLSIGN_CONFIG");
         set_up(&mut command);
         let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Self { child, ended: None })

@@ -19,6 +19,11 @@ pub(crate) fn applied(command: Command, arguments: &[OsString]) -> Result<Comman
     let Ok(matches) = command.clone().ignore_errors(true).try_get_matches_from(arguments) else {
         return Ok(command);
     };
+    // What this program starts by itself is told everything by whom starts it.
+    let is_hidden = |name| command.find_subcommand(name).is_some_and(Command::is_hide_set);
+    if matches.subcommand_name().is_some_and(is_hidden) {
+        return Ok(command);
+    }
     let Some(path) = matches.get_one::<std::path::PathBuf>("config") else { return Ok(command) };
     let wrong = |why: &dyn std::fmt::Display| Usage(format!("--config {}: {why}", path.display()));
     let table = read(path).map_err(|why| wrong(&why))?;
@@ -31,7 +36,7 @@ fn read(path: &Path) -> Result<Table, String> {
 }
 
 fn with_options(mut command: Command, table: &Table) -> Result<Command, String> {
-    // Tables first: what is said of one command comes before what is said of all.
+    // Tables last: what is said of one command takes the place of what is said of all.
     let (of_one, of_all): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_table());
     for (name, value) in of_all {
         let names: Vec<_> = command.get_subcommands().map(|of| of.get_name().to_owned()).collect();
@@ -196,6 +201,9 @@ mod tests {
         std::fs::write(&path, FILE).unwrap();
         let matches = applied().unwrap().try_get_matches_from(&words).unwrap();
         assert_eq!(matches.subcommand().unwrap().1.get_one::<String>("name").unwrap(), "a");
+        // A guard is started though the file is gone or wrong.
+        let guard = ["callsign", "--config", "/nowhere", "guard"].map(OsString::from);
+        assert!(super::applied(crate::Cli::command(), &guard).is_ok());
         // Nothing is read where no file is named, or nothing can be.
         for words in [&["callsign", "ls"][..], &["callsign", "--nonsense"], &["callsign", "--help"]] {
             let words: Vec<_> = words.iter().map(OsString::from).collect();

@@ -22,8 +22,8 @@ use crate::{client::Client, commands::demo::shared_store, node_url::NodeUrl, rep
 
 /// The registry that is meant where none is named.
 const DEFAULT_REGISTRY: &str = "default";
-/// The most members that are looked at.
-const MOST_ROWS: usize = 1000;
+/// The most rows of members that are read: more than a registry may have.
+pub(crate) const MOST_ROWS: usize = 1000;
 /// How long a store may take to come up. Its connections do that behind `open`.
 const COMING_UP: Duration = Duration::from_secs(5);
 /// Before it is asked again.
@@ -45,7 +45,7 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    /// Whom to ask. `client` makes who asks a node at an address.
+    /// A client of the node that is to be asked. `client` makes one for an address.
     pub(crate) fn find(
         &self,
         registry: Option<&str>,
@@ -71,7 +71,7 @@ fn members(url: &str, cluster: &str, registry: &str) -> Result<Vec<MemberRow>> {
     let cluster = ClusterName::new(cluster).map_err(Usage::because)?;
     let registry = RegistryName::new(registry).map_err(Usage::because)?;
     let range = ClusterKeys::new(&cluster).registry(&registry).members();
-    Ok(in_order(&Looks::at(url)?.read(&[read_range(range, MOST_ROWS)])?))
+    in_order(&Looks::at(url)?.read(&[read_range(range, MOST_ROWS)])?)
 }
 
 /// Reads a store that is there.
@@ -97,12 +97,16 @@ impl Looks {
     }
 }
 
-/// What cannot be read is left out: there are others to ask.
-fn in_order(read: &ReadResult) -> Vec<MemberRow> {
-    let decoded = read.entries(0).iter().filter_map(|(_, value)| MemberRow::from_value(value).ok());
-    let mut rows: Vec<_> = decoded.collect();
+/// A row that cannot be understood is left out if there are others to ask.
+fn in_order(read: &ReadResult) -> Result<Vec<MemberRow>> {
+    let decoded = read.entries(0).iter().map(|(_, value)| MemberRow::from_value(value));
+    let (decoded, corrupt): (Vec<_>, Vec<_>) = decoded.partition(Result::is_ok);
+    let mut rows: Vec<_> = decoded.into_iter().flatten().collect();
+    if let (true, Some(Err(error))) = (rows.is_empty(), corrupt.into_iter().next()) {
+        return Err(error).context("the rows of the members cannot be understood");
+    }
     rows.sort_by_key(|row| (row.draining, !row.synced, row.session.node.clone()));
-    rows
+    Ok(rows)
 }
 
 fn first_that_answers(
@@ -177,7 +181,7 @@ mod tests {
                 let answer = format!(
                     "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
                 );
-                // Whoever asks may have had enough.
+                // The client may have closed the connection.
                 let _ = stream.write_all(answer.as_bytes());
             }
         });
@@ -278,6 +282,17 @@ mod tests {
         let none = find(&which(None, Some(&url)), None).unwrap_err();
         assert_eq!(none.to_string(), "registry default of cluster default has no members in this store");
         assert!(!none.is::<Usage>());
+    }
+
+    #[test]
+    fn rows_that_cannot_be_understood_are_not_taken_for_none() {
+        let corrupt = || (b"k".to_vec(), b"\x07no record".to_vec());
+        let good = |node| (b"k".to_vec(), row(node, 1, None).to_value());
+        let read = |rows: Vec<_>| in_order(&ReadResult { answers: vec![rows], ..ReadResult::default() });
+        assert_eq!(read(vec![]).unwrap(), []);
+        assert_eq!(read(vec![corrupt(), good("a")]).unwrap().len(), 1);
+        let error = format!("{:#}", read(vec![corrupt()]).unwrap_err());
+        assert!(error.starts_with("the rows of the members cannot be understood: "), "{error}");
     }
 
     #[test]

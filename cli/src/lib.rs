@@ -164,7 +164,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Registries(args) => registries::run(&args),
+        Command::Registries(args) => Ok(registries::run(&args)),
         Command::Wipe(args) => Ok(wipe::run(&args)),
         Command::Completions(args) => explained::completions(&args, &Cli::command()),
         Command::Man(args) => explained::man(&args, Cli::command()),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tracing_subscriber::{
-    filter::{LevelFilter, Targets},
+    filter::{LevelFilter, ParseError, Targets},
     layer::SubscriberExt,
     util::SubscriberInitExt,
 };
@@ -43,12 +43,7 @@ pub(crate) fn begin(args: &LogArgs, default: &str, to: &LossyLines, colours: boo
         None => ("RUST_LOG", environment().unwrap_or_else(|| default.to_owned())),
     };
     // By target and level only: to filter by spans and fields would bring regular expressions, and nobody asked for it.
-    let mut targets: Targets =
-        filter.parse().map_err(|error| Usage(format!("{from} {filter:?}: {error}")))?;
-    if !filter.contains(SPANS_OF_ACTORS) {
-        let level = targets.default_level().unwrap_or(LevelFilter::OFF);
-        targets = targets.with_target(SPANS_OF_ACTORS, level.min(LevelFilter::WARN));
-    }
+    let targets = targets(&filter).map_err(|error| Usage(format!("{from} {filter:?}: {error}")))?;
     let lines = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
         .with_writer(to.clone())
@@ -65,6 +60,16 @@ pub(crate) fn begin(args: &LogArgs, default: &str, to: &LossyLines, colours: boo
     Ok(())
 }
 
+/// What passes a filter. The spans of actors do only if it names them.
+fn targets(filter: &str) -> Result<Targets, ParseError> {
+    let targets: Targets = filter.parse()?;
+    if filter.contains(SPANS_OF_ACTORS) {
+        return Ok(targets);
+    }
+    let level = targets.default_level().unwrap_or(LevelFilter::OFF);
+    Ok(targets.with_target(SPANS_OF_ACTORS, level.min(LevelFilter::WARN)))
+}
+
 /// The usual hook writes to standard error itself, and waits for whoever reads that.
 fn tell_panics(to: LossyLines) {
     std::panic::set_hook(Box::new(move |panic| {
@@ -77,4 +82,25 @@ fn tell_panics(to: LossyLines) {
         }
         to.say(&text);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn spans_of_actors_are_logged_only_where_they_are_asked_for_and_nothing_is_where_nothing_is() {
+        let logs =
+            |filter: &str, target: &str, level: Level| targets(filter).unwrap().would_enable(target, &level);
+        assert!(logs("info", "callsign", Level::INFO) && !logs("info", "ractor", Level::INFO));
+        assert!(logs("info", "ractor", Level::WARN) && logs("info,ractor=info", "ractor", Level::INFO));
+        assert!(!logs("off", "ractor", Level::ERROR) && !logs("error", "ractor", Level::WARN));
+        assert!(
+            !logs("callsign=debug", "ractor", Level::ERROR)
+                && logs("callsign=debug", "callsign", Level::DEBUG)
+        );
+        assert!(targets("x=loud").is_err());
+    }
 }

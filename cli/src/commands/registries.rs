@@ -14,13 +14,11 @@ use serde_json::{Value, json};
 
 use super::demo::shared_store;
 use crate::{
-    directory::Looks,
-    output::{Work, answer, printable, table},
+    directory::{Looks, MOST_ROWS},
+    output::{Work, answer, printable, table, tell},
+    reply::Verdict,
     usage::Usage,
 };
-
-/// More members than a registry may have.
-const MOST_ROWS: usize = 1000;
 
 /// Arguments of `callsign registries`.
 #[derive(clap::Args)]
@@ -37,7 +35,19 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match listed(args) {
+        Ok(text) => answer(&text, Work::Asks, 0),
+        Err(error) => {
+            tell(format_args!("callsign: {}", printable(&format!("{error:#}"))));
+            // What the store does not say is not known.
+            let verdict = if error.is::<Usage>() { Verdict::Usage } else { Verdict::Unknown };
+            verdict.exit_status().into()
+        }
+    }
+}
+
+fn listed(args: &Args) -> Result<String> {
     let cluster = ClusterKeys::new(&ClusterName::new(&args.cluster).map_err(Usage::because)?);
     let looks = Looks::at(&args.store)?;
     let mut found = Vec::new();
@@ -50,8 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         found.push(described(&name, &looks.read(&reads)?)?);
         rest.start = keys.all().end;
     }
-    let text = if args.json { format!("{}\n", json!({"registries": found})) } else { as_table(&found) };
-    Ok(answer(&text, Work::Asks, 0))
+    Ok(if args.json { format!("{}\n", json!({"registries": found})) } else { as_table(&found) })
 }
 
 fn described(name: &RegistryName, read: &ReadResult) -> Result<Value> {

@@ -120,6 +120,7 @@ fn a_node_logs_sentences() {
     for said in SAID_IN_ORDER {
         assert!(lines.any(|line| line.contains(said)), "{said}: {log}");
     }
+    assert!(!log.contains("WARN"), "nothing is wrong with a node that leaves: {log}");
     for dump in ["SessionId", "Epoch(", "Actor{", "callsign_elector::"] {
         assert!(!log.contains(dump), "{dump}: {log}");
     }

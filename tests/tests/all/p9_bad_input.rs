@@ -165,6 +165,10 @@ fn a_node_is_found_by_the_store_of_its_cluster() {
     assert!(lines.next().unwrap().starts_with("REGISTRY"), "{text}");
     assert!(lines.next().unwrap().starts_with("default") && lines.next().is_none(), "{text}");
 
+    let missing = ["registries", "--store", "sqlite:/nowhere/x.db"];
+    let status = Command::new(callsign()).args(missing).output().unwrap().status;
+    assert_eq!(status.code(), Some(3), "what a store does not say is not known");
+
     // Its row is there for a while yet.
     cluster.kill("a");
     let (code, status) = ask(&cluster, "default");

@@ -49,14 +49,14 @@ fn expanded(arguments: &Arguments, item: TokenStream) -> Result<TokenStream, Err
                 }
 
                 fn deserialize(
-                    message: #inside::SerializedMessage,
+                    __message: #inside::SerializedMessage,
                 ) -> ::core::result::Result<Self, #inside::BoxedDowncastErr> {
-                    match message {
-                        #inside::SerializedMessage::Cast { variant, args, .. } => match variant.as_str() {
+                    match __message {
+                        #inside::SerializedMessage::Cast { variant: __variant, args: __args, .. } => match __variant.as_str() {
                             #(#told)*
                             _ => ::core::result::Result::Err(#inside::BoxedDowncastErr),
                         },
-                        #inside::SerializedMessage::Call { variant, args, reply, .. } => match variant.as_str() {
+                        #inside::SerializedMessage::Call { variant: __variant, args: __args, reply: __reply, .. } => match __variant.as_str() {
                             #(#questions)*
                             _ => ::core::result::Result::Err(#inside::BoxedDowncastErr),
                         },
@@ -129,6 +129,7 @@ fn written(variant: &Variant, inside: &TokenStream) -> TokenStream {
     }
 }
 
+/// Fields may have any name, so what comes is bound to names that none has.
 fn read(variant: &Variant, inside: &TokenStream) -> TokenStream {
     let (tag, whole, data) = (tag_of(variant), whole(variant), data(variant));
     let kind = if let Some(name) = fields_of(variant) {
@@ -137,10 +138,10 @@ fn read(variant: &Variant, inside: &TokenStream) -> TokenStream {
         let kinds = variant.data().map(|(_, kind, _)| kind);
         quote!((#(#kinds,)*))
     };
-    let answers = reply(variant).map(|bound| quote!(let #bound = #inside::answers(reply);));
+    let answers = reply(variant).map(|bound| quote!(let #bound = #inside::answers(__reply);));
     quote! {
         #tag => {
-            let #data: #kind = #inside::read(&args)?;
+            let #data: #kind = #inside::read(&__args)?;
             #answers
             ::core::result::Result::Ok(#whole)
         }

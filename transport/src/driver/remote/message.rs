@@ -90,6 +90,11 @@ mod tests {
             what: String,
             answer: RpcReplyPort<Option<String>>,
         },
+        /// With fields that are called as what comes is.
+        Odd {
+            reply: u8,
+            args: RpcReplyPort<u8>,
+        },
     }
 
     fn parts(message: Counter) -> (String, Vec<u8>, Option<RpcReplyPort<Vec<u8>>>) {
@@ -171,6 +176,15 @@ mod tests {
         assert_eq!((variant.as_str(), read::<()>(&args)), ("Get", Ok(())));
         reply.unwrap().send(write(&7_i64).unwrap()).unwrap();
         assert_eq!(rx.await.unwrap(), 7);
+
+        let (tx, rx) = ractor::concurrency::oneshot();
+        let (variant, args, reply) = parts(Counter::Odd { reply: 5, args: tx.into() });
+        let call = SerializedMessage::Call { variant, args, reply: reply.unwrap(), metadata: None };
+        let Counter::Odd { reply, args } = Counter::deserialize(call).unwrap() else {
+            panic!("it is another")
+        };
+        args.send(reply + 1).unwrap();
+        assert_eq!(rx.await.unwrap(), 6);
     }
 
     #[tokio::test(start_paused = true)]
