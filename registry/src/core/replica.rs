@@ -253,6 +253,16 @@ impl<T: Table> Replica<T> {
         self.end.position
     }
 
+    /// The last batch whose names a lookup sees: none while a snapshot is being put in its place, since names of the former table are
+    /// hidden then, and not all of the new one are there.
+    pub(crate) fn visible(&self) -> Position {
+        if self.is_installing() && !planted!("grant-while-installing") {
+            Position(0)
+        } else {
+            self.position()
+        }
+    }
+
     /// The last batch applied, with its nonce: only what names it may follow.
     pub fn end(&self) -> LogEnd {
         self.end

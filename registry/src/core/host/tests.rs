@@ -1,7 +1,12 @@
+use callsign_elector::record::LogEnd;
 use callsign_store::ids::{Incarnation, Nonce, SessionNumber};
 
 use super::*;
-use crate::core::log::{BatchBuilder, Op};
+use crate::core::{
+    log::{BatchBuilder, Op},
+    message::Chunk,
+    replica::Staged,
+};
 
 mod limits;
 
@@ -446,6 +451,25 @@ fn a_grant_waits_for_trust_longer_than_its_caller() {
         assert_eq!(alone.settle(), if is_late { vec![] } else { vec![registered(1, 0)] });
         assert!(alone.host.claims().contains_key("x"));
     }
+}
+
+#[test]
+fn a_grant_waits_until_a_snapshot_is_in_its_place() {
+    let mut alone = Alone::new();
+    alone.register(1, 5, "x");
+    let number = alone.asks_one();
+    alone.held("x", number);
+    let (mut chunk, mut snapshot) = (Chunk::default(), Staged::default());
+    chunk.push("x".into(), alone.replica.row("x"));
+    snapshot.take(chunk).unwrap();
+    let end = LogEnd { position: Position(2), nonce: Nonce(2) };
+    assert!(alone.replica.install(snapshot, Epoch(1), end));
+    assert_eq!(alone.decided(number, grant(1)), [], "a lookup does not find it yet");
+    while alone.replica.is_busy() {
+        assert_eq!(alone.settle(), []);
+        alone.replica.proceed(1);
+    }
+    assert_eq!(alone.settle(), [registered(1, 1)]);
 }
 
 #[test]

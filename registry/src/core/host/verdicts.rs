@@ -137,7 +137,7 @@ impl Host {
         }
         // A grant waits for the beat's answer; a refusal grants nothing, and need not.
         let with_grants = self.is_trusted(now) || planted!("grant-believed-while-lapsed");
-        let reached = if planted!("grant-before-replica") { Position(u64::MAX) } else { replica.position() };
+        let reached = if planted!("grant-before-replica") { Position(u64::MAX) } else { replica.visible() };
         // Grants first, so that an actor that is refused one name and gets another stays watched.
         let due = self.decided.take_due(reached, with_grants);
         let mut names = Vec::with_capacity(if self.queued.is_empty() { 0 } else { due.len() });

@@ -145,6 +145,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .does("Registers new names while it drains, which are lost with it.")
         .found("draining", 1_000, "draining"),
     // hosts and their callers
+    mutant("grant-while-installing", "registry/src/core/replica.rs")
+        .does("Tells a grant while a snapshot is being put in its place, so that the node's own lookup does not see it.")
+        .found("traces/granted-while-installing", 1, "found by the simulator"),
     mutant("grant-before-replica", "registry/src/core/host/verdicts.rs")
         .does("Tells its caller of a grant before its own replica has it.")
         .found("cuts", 2_000, "design review; dgen H5; registries, Horde #223"),
