@@ -23,7 +23,9 @@
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
 //! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, may_lead, linked}], settings}` |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` with `why`; also when it drains |
-//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
+//! | `GET /status` | | the registry's `Status`, with `incarnation`, `pid`, `listen`, `registry`, `registries`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
+//! | `GET /history` | `?after=` | `{changes: [{number, at_ms, said, leader}], next}`: who led, and which members came and went, as this node saw it: see [`history`] |
+//! | `GET /` | | a page for people that shows all of this, see [`page`] |
 //! | `GET /metrics` | | what the node has counted, in Prometheus' text format; see `docs/metrics.md` |
 //! | `POST /configure` | `{lock_timeout_ms?, silence_ms?, policy?: "sticky"\|"ranked", registry?, wait_ms?}` | `{settings}`, once they are set for all members; see below |
 //! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
@@ -54,6 +56,8 @@
 mod access;
 mod events;
 mod extract;
+pub(crate) mod history;
+mod page;
 mod serve;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -67,6 +71,7 @@ use axum::{
     routing::{get, post},
 };
 use callsign::{Drained, Entry, Meta, NodeName, Page, Position, Preset, Select, Settings};
+use callsign_store::lock::lock;
 use futures::{StreamExt, stream};
 use ractor::rpc::CallResult;
 use serde::Deserialize;
@@ -80,10 +85,13 @@ use crate::{
     reply::{Refusal, exact, holder, settings},
 };
 
-use self::extract::{Body, Nothing, Query};
 pub(crate) use self::{
     access::Access,
     serve::{Limits, serve},
+};
+use self::{
+    extract::{Body, Nothing, Query},
+    history::Histories,
 };
 
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
@@ -98,6 +106,7 @@ pub(crate) struct Admin {
     /// Set when the node was told to leave, and has.
     left: watch::Sender<bool>,
     metrics: Counted,
+    histories: Histories,
 }
 
 /// The routes of a node, behind the check of who may ask. `left` becomes true when it was told to leave, and has.
@@ -106,8 +115,9 @@ pub(crate) fn routes(
     left: watch::Sender<bool>,
     access: Access,
     metrics: Counted,
+    histories: Histories,
 ) -> Router {
-    Router::new()
+    page::routes()
         .route("/register", post(register))
         .route("/register-many", post(register_many))
         .route("/transfer", post(transfer))
@@ -126,6 +136,7 @@ pub(crate) fn routes(
         .route("/members", get(members))
         .route("/status", get(status))
         .route("/ready", get(ready))
+        .route("/history", get(history_after))
         .route("/metrics", get(metrics_text))
         .route("/configure", post(configure))
         .route("/drain", post(drain))
@@ -133,7 +144,7 @@ pub(crate) fn routes(
         .fallback(async || Refusal::usage("no_such_route", "there is no such route"))
         .method_not_allowed_fallback(async || Refusal::wrong_method())
         .layer(middleware::from_fn_with_state(access, access::guard))
-        .with_state(Admin { hosted, left, metrics })
+        .with_state(Admin { hosted, left, metrics, histories })
 }
 
 /// The numbers of a range of names. A longer one would keep the node busy for nobody.
@@ -480,6 +491,7 @@ async fn status(State(admin): State<Admin>, Query(query): Query<RegistryQuery>) 
     status["incarnation"] = exact(registry.incarnation()).into();
     status["pid"] = std::process::id().into();
     status["listen"] = registry.local_addr().to_string().into();
+    status["registries"] = admin.hosted.registries.keys().map(String::as_str).collect();
     status["registry"] = query.registry.as_deref().unwrap_or(&admin.hosted.default).into();
     // Null: it does not know, because it is not synced or its session has lapsed.
     status["names"] = json!(registry.count().ok());
@@ -505,6 +517,21 @@ async fn ready(State(admin): State<Admin>, Query(query): Query<WaitQuery>) -> An
     let wait = Duration::from_millis(query.wait_ms.unwrap_or(0));
     registry.ready(wait.min(Duration::from_secs(3_600))).await?;
     Ok(Json(json!({"ready": true})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HistoryQuery {
+    #[serde(default)]
+    after: u64,
+    registry: Option<String>,
+}
+
+async fn history_after(State(admin): State<Admin>, Query(query): Query<HistoryQuery>) -> Answer {
+    admin.hosted.registry(query.registry.as_deref())?;
+    let name = query.registry.as_ref().unwrap_or(&admin.hosted.default);
+    let (changes, next) = lock(&admin.histories[name]).after(query.after);
+    Ok(Json(json!({"changes": changes, "next": next})))
 }
 
 #[derive(Deserialize)]

@@ -189,7 +189,8 @@ impl World {
             let token = Token::new(TOKEN).expect("sixteen letters");
             let metrics = Counted::by(PrometheusBuilder::new().build_recorder().handle());
             let routes = |token| {
-                admin::routes(hosted.clone(), watch::channel(false).0, Access { token }, metrics.clone())
+                let (left, histories) = (watch::channel(false).0, admin::history::begin(&hosted));
+                admin::routes(hosted.clone(), left, Access { token }, metrics.clone(), histories)
             };
             (routes(None), routes(Some(token)))
         });

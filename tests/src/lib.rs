@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+mod browser;
 pub mod chaos;
 mod client;
 mod cluster;
@@ -31,6 +32,7 @@ mod wait;
 mod witness;
 
 pub use binary::callsign;
+pub use browser::Browser;
 pub use client::{Answer, Client};
 pub use cluster::Cluster;
 pub use dead::leave_behind;

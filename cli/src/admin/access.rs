@@ -2,15 +2,17 @@
 //!
 //! Without a token the endpoint listens on loopback addresses only, and all programs of the machine are let in. Web pages in
 //! a browser there reach loopback addresses, too: they name themselves (`Origin`, `Sec-Fetch-Site`), or come by a
-//! name that somebody made resolve to one (`Host`). With a token only who presents it is let in, by whatever name; a
-//! browser still is not.
+//! name that somebody made resolve to one (`Host`). With a token only who presents it is let in, by whatever name.
+//!
+//! The node's own page may read, and do nothing else. Its files say nothing of the node, so that they are served without the token, also
+//! to a browser that follows a link from another page.
 
 use std::{net::SocketAddr, time::Duration};
 
 use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, header},
+    http::{HeaderMap, Method, header},
     middleware::Next,
     response::Response,
 };
@@ -36,7 +38,7 @@ pub(crate) async fn guard(
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    access.admit(request.headers())?;
+    access.admit(request.method(), request.uri().path(), request.headers())?;
     let (parts, body) = request.into_parts();
     let read = tokio::time::timeout(BODY, to_bytes(body, MAX_BODY)).await;
     let body = match read {
@@ -49,15 +51,19 @@ pub(crate) async fn guard(
 }
 
 impl Access {
-    fn admit(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        // First, so that a page learns nothing, not even whether a token is right.
+    fn admit(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+        let is_of_page = super::page::is_file(path);
+        let says = |name, text| headers.get(name).is_some_and(|value| value == text);
+        let is_followed = is_of_page && says("sec-fetch-dest", "document");
+        let is_own = *method == Method::GET && says("sec-fetch-site", "same-origin");
         let from_a_page = headers.get("sec-fetch-site").is_some_and(|site| site != "none");
-        if from_a_page || headers.contains_key(header::ORIGIN) {
+        // First, so that a page of others learns nothing, not even whether a token is right.
+        if (from_a_page && !is_own && !is_followed) || headers.contains_key(header::ORIGIN) {
             return Err(Refusal::forbidden("not to be asked from a web page"));
         }
         if let Some(token) = &self.token {
             let presented = headers.get(header::AUTHORIZATION);
-            if !presented.is_some_and(|presented| token.is_presented(presented.as_bytes())) {
+            if !is_of_page && !presented.is_some_and(|presented| token.is_presented(presented.as_bytes())) {
                 return Err(Refusal::unauthorized());
             }
         } else {

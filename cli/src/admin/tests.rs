@@ -63,7 +63,7 @@ fn a_web_page_is_refused_also_if_it_has_the_token() {
             ("origin", "null"),
             ("origin", "http://127.0.0.1:80"),
             ("sec-fetch-site", "cross-site"),
-            ("sec-fetch-site", "same-origin"),
+            ("sec-fetch-site", "same-site"),
         ] {
             let request = page(name, value).header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
             let (status, body) = answer(locked, request, "");
@@ -76,6 +76,42 @@ fn a_web_page_is_refused_also_if_it_has_the_token() {
     }
     // Typed into the address bar it is nobody's page.
     assert_eq!(answer(false, page("sec-fetch-site", "none"), "").0, StatusCode::OK);
+}
+
+#[test]
+fn the_page_of_a_node_reads_and_does_nothing_else() {
+    let own = |method: &str, path: &str| asking(method, path).header("sec-fetch-site", "same-origin");
+    for path in ["/status", "/history", "/entries"] {
+        assert_eq!(answer(false, own("GET", path), "").0, StatusCode::OK, "{path}");
+        let (status, body) = answer(true, own("GET", path), "");
+        assert_eq!((status, &body["error"]), (StatusCode::UNAUTHORIZED, &"unauthorized".into()));
+        let with_token = own("GET", path).header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+        assert_eq!(answer(true, with_token, "").0, StatusCode::OK, "{path}");
+    }
+    for path in ["/register", "/leave", "/"] {
+        assert_eq!(answer(false, own("POST", path), "").0, StatusCode::FORBIDDEN, "{path}");
+    }
+    let elsewhere = Request::builder().uri("/status").header(header::HOST, "evil.example:80");
+    let elsewhere = elsewhere.header("sec-fetch-site", "same-origin");
+    assert_eq!(
+        answer(false, elsewhere, "").0,
+        StatusCode::FORBIDDEN,
+        "a name that was made to resolve to loopback"
+    );
+}
+
+#[test]
+fn the_files_of_the_page_need_no_token_and_are_opened_from_anywhere_but_used_by_no_other_page() {
+    for (path, locked) in [("/", true), ("/page.js", true), ("/page.css", true), ("/", false)] {
+        assert_eq!(answer(locked, asking("GET", path), "").0, StatusCode::OK, "{path}");
+    }
+    let from_elsewhere = |path: &str, wanted: &str| {
+        asking("GET", path).header("sec-fetch-site", "cross-site").header("sec-fetch-dest", wanted)
+    };
+    assert_eq!(answer(true, from_elsewhere("/", "document"), "").0, StatusCode::OK, "a link is followed");
+    for (path, wanted) in [("/", "iframe"), ("/page.js", "script"), ("/status", "document")] {
+        assert_eq!(answer(false, from_elsewhere(path, wanted), "").0, StatusCode::FORBIDDEN, "{path}");
+    }
 }
 
 #[test]

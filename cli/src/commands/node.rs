@@ -165,7 +165,9 @@ async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) 
     let _receiving = hosted.receive();
     let (left, leaving) = watch::channel(false);
     let mut has_left = leaving.clone();
-    let routes = admin::routes(hosted, left.clone(), access, metrics);
+    let histories = admin::history::begin(&hosted);
+    let looking = tokio::spawn(admin::history::keep(hosted.clone(), histories.clone()));
+    let routes = admin::routes(hosted, left.clone(), access, metrics, histories);
     let served = tokio::spawn(admin::serve(listener, routes, admin::Limits::default(), leaving));
     let mut is_told = async || {
         tokio::select! {
@@ -192,6 +194,7 @@ async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) 
         }
     };
     kept.abort();
+    looking.abort();
     left.send_replace(true);
     if tokio::time::timeout(LAST_ANSWERS, served).await.is_err() {
         tracing::debug!("some answers were not fetched");

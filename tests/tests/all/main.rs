@@ -27,6 +27,7 @@ mod p1_one_holder;
 mod p3_acknowledged_means_kept;
 mod p8_nothing_is_stuck;
 mod p9_bad_input;
+mod page;
 mod postgres;
 mod run;
 mod soak;

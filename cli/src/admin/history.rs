@@ -1,0 +1,202 @@
+//! What became of the registries of a node, as it saw it: who led, and who came and went. For the page, which is opened late.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use callsign::{NodeName, Status};
+use callsign_store::{ids::Epoch, lock::lock};
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use crate::hosted::Hosted;
+
+/// How often a node looks. What lasted for less is not seen.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How many changes of a registry are kept.
+const KEPT: usize = 500;
+
+/// Who led from a change on. Nobody: `node` is `None`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Leads {
+    node: Option<NodeName>,
+    epoch: Epoch,
+    /// How long nobody had served, in milliseconds, at most: since the last look at which somebody did.
+    gap_ms: Option<u64>,
+}
+
+/// A change, as a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Change {
+    number: u64,
+    /// In milliseconds since 1970, by the node's wall clock.
+    at_ms: u64,
+    said: String,
+    /// If it is one of who leads.
+    leader: Option<Leads>,
+}
+
+/// What was seen last.
+#[derive(Debug, Default)]
+struct Seen {
+    leader: Option<(NodeName, Epoch)>,
+    /// When somebody served last.
+    served_at: Option<Instant>,
+    members: BTreeSet<NodeName>,
+    linked: BTreeSet<NodeName>,
+}
+
+/// The last changes of a registry.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    seen: Option<Seen>,
+    kept: VecDeque<Change>,
+    count: u64,
+}
+
+impl History {
+    /// Compares what the node knows by now with what it knew at the last look.
+    fn look(&mut self, now: Instant, at_ms: u64, status: &Status) {
+        let leader = status.leader.as_ref().filter(|leader| leader.serving);
+        let leader = leader.map(|leader| (leader.node.clone(), leader.epoch));
+        let members: BTreeSet<_> = status.members.iter().map(|member| member.node.clone()).collect();
+        let linked = status.members.iter().filter(|member| member.linked && member.node != status.node);
+        let linked: BTreeSet<_> = linked.map(|member| member.node.clone()).collect();
+        let was = self.seen.take().unwrap_or_default();
+        if leader != was.leader {
+            let gap = leader.as_ref().and(was.served_at).map(|served| now - served);
+            let gap_ms = gap.map(|gap| u64::try_from(gap.as_millis()).unwrap_or(u64::MAX));
+            let said = match (&leader, gap_ms) {
+                (Some((node, epoch)), Some(gap)) => {
+                    format!("{node} leads, epoch {epoch}; nobody had led for {gap} ms at most")
+                }
+                (Some((node, epoch)), None) => format!("{node} leads, epoch {epoch}"),
+                (None, _) => "Nobody leads".to_owned(),
+            };
+            let (node, epoch) =
+                leader.clone().map_or((None, status.epoch), |(node, epoch)| (Some(node), epoch));
+            self.push(at_ms, said, Some(Leads { node, epoch, gap_ms }));
+        }
+        for (now, was, comes, goes) in [
+            (&members, &was.members, "joined", "is a member no more"),
+            (&linked, &was.linked, "is linked", "is not linked any more"),
+        ] {
+            now.difference(was).for_each(|node| self.push(at_ms, format!("{node} {comes}"), None));
+            was.difference(now).for_each(|node| self.push(at_ms, format!("{node} {goes}"), None));
+        }
+        let served_at = if leader.is_some() { Some(now) } else { was.served_at };
+        self.seen = Some(Seen { leader, served_at, members, linked });
+    }
+
+    fn push(&mut self, at_ms: u64, said: String, leader: Option<Leads>) {
+        self.count += 1;
+        self.kept.push_back(Change { number: self.count, at_ms, said, leader });
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+        }
+    }
+
+    /// The changes behind a number, and the number of the last one.
+    pub(super) fn after(&self, number: u64) -> (Vec<Change>, u64) {
+        (self.kept.iter().filter(|change| change.number > number).cloned().collect(), self.count)
+    }
+}
+
+/// The histories of all registries of a node.
+pub(crate) type Histories = Arc<BTreeMap<String, Mutex<History>>>;
+
+/// An empty history of each registry.
+pub(crate) fn begin(hosted: &Hosted) -> Histories {
+    Arc::new(hosted.registries.keys().map(|name| (name.clone(), Mutex::default())).collect())
+}
+
+/// Looks again and again, until it is dropped.
+pub(crate) async fn keep(hosted: Arc<Hosted>, histories: Histories) {
+    loop {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at_ms = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
+        for (name, history) in &*histories {
+            lock(history).look(Instant::now(), at_ms, &hosted.registries[name].status());
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What node a knows. A leader that is written `c?` does not serve yet.
+    fn status(leader: Option<(&str, u64)>, members: &[(&str, bool)]) -> Status {
+        let leader = leader.map(|(node, epoch)| {
+            json!({"node": node.trim_end_matches('?'), "epoch": epoch, "serving": !node.ends_with('?')})
+        });
+        let members: Vec<Value> = members
+            .iter()
+            .map(|(node, linked)| {
+                json!({
+                    "node": node, "address": "", "admin": null, "synced": true, "session_open": true, "leads": false,
+                    "draining": false, "linked": linked,
+                })
+            })
+            .collect();
+        let settings = serde_json::to_value(callsign::InForce::default()).unwrap();
+        serde_json::from_value(json!({
+            "node": "a", "epoch": 9, "leader": leader, "leads": false, "synced": true, "draining": false, "position": 1,
+            "claims": 0, "settings": settings, "members": members,
+        }))
+        .unwrap()
+    }
+
+    fn said(history: &History, after: u64) -> Vec<String> {
+        history.after(after).0.into_iter().map(|change| change.said).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_change_is_said_once_with_how_long_nobody_led() {
+        let (mut history, begun) = (History::default(), Instant::now());
+        let at = |ms| begun + Duration::from_millis(ms);
+        let all = [("a", true), ("b", true), ("c", true)];
+        history.look(at(0), 5, &status(Some(("b", 3)), &all));
+        assert_eq!(
+            said(&history, 0),
+            ["b leads, epoch 3", "a joined", "b joined", "c joined", "b is linked", "c is linked"]
+        );
+        history.look(at(100), 6, &status(Some(("b", 3)), &all));
+        assert_eq!(history.after(0).1, 6, "nothing has changed");
+        let rest = [("a", true), ("b", false), ("c", true)];
+        history.look(at(200), 7, &status(None, &rest));
+        history.look(at(300), 8, &status(Some(("c?", 4)), &rest[..2]));
+        assert_eq!(
+            said(&history, 6),
+            ["Nobody leads", "b is not linked any more", "c is a member no more", "c is not linked any more"]
+        );
+        history.look(at(450), 9, &status(Some(("c", 4)), &rest[..2]));
+        let (changes, last) = history.after(10);
+        let expected = json!([{
+            "number": 11, "at_ms": 9, "said": "c leads, epoch 4; nobody had led for 350 ms at most",
+            "leader": {"node": "c", "epoch": 4, "gap_ms": 350},
+        }]);
+        assert_eq!((json!(changes), last), (expected, 11));
+        let (nobody, _) = history.after(6);
+        assert_eq!(json!(nobody[0].leader), json!({"node": null, "epoch": 9, "gap_ms": null}));
+        // From one to the next between two looks.
+        history.look(at(550), 10, &status(Some(("a", 5)), &rest[..2]));
+        assert_eq!(said(&history, 11), ["a leads, epoch 5; nobody had led for 100 ms at most"]);
+    }
+
+    #[tokio::test]
+    async fn only_the_last_changes_are_kept() {
+        let mut history = History::default();
+        for epoch in 1..=600 {
+            history.look(Instant::now(), epoch, &status(Some(("a", epoch)), &[]));
+        }
+        let (kept, last) = history.after(0);
+        assert_eq!((kept.len(), kept[0].number, last), (KEPT, 101, 600));
+    }
+}

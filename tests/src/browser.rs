@@ -1,0 +1,127 @@
+//! A real browser without a window, driven as people drive one: Debian's `chromium`, by `chromedriver` (the W3C's WebDriver).
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use ureq::Agent;
+
+const DRIVER: &str = "/usr/bin/chromedriver";
+
+/// A browser with one page. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Browser {
+    driver: Child,
+    agent: Agent,
+    session: String,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Whether there is one on this machine.
+    pub fn is_installed() -> bool {
+        Path::new(DRIVER).exists()
+    }
+
+    /// Starts one.
+    pub fn start() -> Self {
+        let mut driver = Command::new(DRIVER)
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver starts");
+        let said = driver.stdout.take().expect("a pipe");
+        let mut lines = BufReader::new(said).lines().map_while(Result::ok);
+        let port = lines.find_map(|line| {
+            let (_, port) = line.split_once("started successfully on port ")?;
+            port.trim_end_matches('.').parse::<u16>().ok()
+        });
+        // Who writes into a pipe that nobody reads waits at some time.
+        std::thread::spawn(move || lines.for_each(drop));
+        let url = format!("http://127.0.0.1:{}", port.expect("chromedriver says its port"));
+        let config =
+            Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).proxy(None).build();
+        let profile = tempfile::tempdir().expect("a temporary directory can be made");
+        let mut browser =
+            Self { driver, agent: config.into(), session: format!("{url}/session"), _profile: profile };
+        let directory = browser._profile.path().display();
+        let arguments = [
+            "--headless".to_owned(),
+            // It refuses to run as root with one. It shows pages of our own nodes only.
+            "--no-sandbox".to_owned(),
+            "--disable-gpu".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--no-first-run".to_owned(),
+            "--disable-background-networking".to_owned(),
+            "--disable-component-update".to_owned(),
+            "--disable-sync".to_owned(),
+            format!("--user-data-dir={directory}"),
+        ];
+        let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": arguments}}}});
+        let begun = browser.post("", &wanted);
+        let id = begun["sessionId"].as_str().expect("a session").to_owned();
+        browser.session = format!("{}/{id}", browser.session);
+        browser
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let answer = self.agent.post(format!("{}{path}", self.session)).send_json(body);
+        let mut answer = answer.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let mut body: Value = answer.body_mut().with_config().limit(1 << 26).read_json().expect("JSON");
+        body["value"].take()
+    }
+
+    /// Opens a page, and waits until it is loaded.
+    pub fn open(&self, url: &str) {
+        self.post("/url", &json!({"url": url}));
+    }
+
+    /// What a function's body returns, run in the page.
+    pub fn run(&self, script: &str) -> Value {
+        self.post("/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// The text of an element, as it is shown.
+    pub fn text(&self, id: &str) -> String {
+        let text = self.run(&format!("return document.getElementById({id:?}).innerText"));
+        text.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Types text where the keyboard is, key by key. `\u{e007}` is Enter, `\u{e004}` is Tab.
+    pub fn keys(&self, text: &str) {
+        let keys = text.chars().flat_map(|key| {
+            ["keyDown", "keyUp"].map(|action| json!({"type": action, "value": key.to_string()}))
+        });
+        let keys: Vec<_> = keys.collect();
+        self.post("/actions", &json!({"actions": [{"type": "key", "id": "keys", "actions": keys}]}));
+    }
+
+    /// Makes the window this wide and high, in pixels.
+    pub fn resize(&self, width: u32, height: u32) {
+        self.post("/window/rect", &json!({"width": width, "height": height}));
+    }
+
+    /// A picture of what is shown, as PNG.
+    pub fn picture(&self) -> Vec<u8> {
+        let answer = self.agent.get(format!("{}/screenshot", self.session)).call();
+        let mut answer = answer.expect("a picture");
+        let body: Value = answer.body_mut().with_config().limit(1 << 26).read_json().expect("JSON");
+        BASE64_STANDARD.decode(body["value"].as_str().expect("a text")).expect("base64")
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // The driver ends the browser with the session.
+        let _ = self.agent.delete(&self.session).call();
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}

@@ -1,0 +1,127 @@
+//! The page of a node, in a real browser.
+
+use std::time::{Duration, Instant};
+
+use callsign_tests::{Browser, Cluster, StartOptions, TEST_DEADLINE, eventually};
+use serde_json::json;
+
+const LEASE: Duration = Duration::from_secs(10);
+
+/// A browser, or a line that says what was not run.
+fn browser() -> Option<Browser> {
+    if Browser::is_installed() {
+        return Some(Browser::start());
+    }
+    println!("not run: the page in a browser (chromium-driver is not installed)");
+    None
+}
+
+fn shows(browser: &Browser, id: &str, wanted: &str) {
+    eventually(&format!("{id} shows {wanted:?}"), TEST_DEADLINE, || {
+        let text = browser.text(id);
+        if text.contains(wanted) { Ok(()) } else { Err(text) }
+    });
+}
+
+fn lines(browser: &Browser, id: &str, wanted: i64) {
+    eventually(&format!("{id} has {wanted} lines"), TEST_DEADLINE, || {
+        let count = browser.run(&format!("return document.getElementById({id:?}).children.length"));
+        if count == wanted { Ok(()) } else { Err(count.to_string()) }
+    });
+}
+
+fn keep_picture(browser: &Browser, name: &str) {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join(format!("{name}.png")), browser.picture()).unwrap();
+}
+
+#[test]
+fn the_page_shows_names_as_they_come_and_the_next_leader_without_being_loaded_again() {
+    let Some(browser) = browser() else { return };
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c"]);
+    let leader = cluster.leader();
+    let [shown, other] = &cluster.others(&[&leader])[..] else { panic!("three nodes") };
+    let ask = |node: &str| cluster.node(node).client.clone();
+    let markup = json!({"room": "<b>4</b>"});
+    ask(shown).post("/register", &json!({"name": "desk", "meta": markup})).ok();
+    browser.open(&format!("http://{}/", ask(shown).address()));
+    browser.run("window.isTheSame = true");
+    shows(&browser, "where", &format!("Node {shown}: it is ready."));
+    shows(&browser, "where", &format!("{leader} leads in epoch"));
+    lines(&browser, "members", 3);
+    shows(&browser, "members", &format!("{leader}\tleads\topen\tsynced\tup"));
+    shows(&browser, "leaders", &format!("{leader} leads, epoch"));
+    // What others say is text.
+    shows(&browser, "names", r#"{"room":"<b>4</b>"}"#);
+    assert_eq!(browser.run("return document.querySelectorAll('b').length"), 0);
+
+    // What comes while it is open.
+    ask(other).post("/register", &json!({"name": "chair"})).ok();
+    shows(&browser, "events", &format!("chair: registered on {other}"));
+    shows(&browser, "names", "chair");
+    ask(other).post("/unregister", &json!({"name": "chair"})).ok();
+    shows(&browser, "events", &format!("chair: unregistered, it was on {other}"));
+    lines(&browser, "names", 1);
+
+    // Search and pages, by the keyboard alone.
+    let many = json!({"prefix": "n", "from": 0, "to": 120, "shared": true});
+    assert_eq!(ask(shown).post("/register-many", &many).ok()["registered"], 120);
+    browser.run("document.getElementById('prefix').focus()");
+    browser.keys("n1\u{e007}");
+    lines(&browser, "names", 31);
+    browser.run("document.getElementById('prefix').select()");
+    browser.keys("n\u{e007}");
+    lines(&browser, "names", 50);
+    browser.run("document.getElementById('next').focus()");
+    browser.keys("\u{e007}");
+    shows(&browser, "names", "n54\t");
+    shows(&browser, "count", "121 in this node's replica");
+    browser.run("document.getElementById('meta').focus()");
+    browser.keys("nonsense\u{e007}");
+    shows(&browser, "refused", "field=value");
+    keep_picture(&browser, "three-nodes");
+
+    // On a phone nothing is cut off.
+    browser.resize(360, 740);
+    let width = browser.run("return [document.documentElement.scrollWidth, window.innerWidth]");
+    assert!(width[0].as_i64() <= width[1].as_i64(), "{width}");
+    keep_picture(&browser, "phone");
+
+    let killed = Instant::now();
+    cluster.kill(&leader);
+    let next = cluster.leader();
+    shows(&browser, "where", &format!("{next} leads in epoch"));
+    println!("the page showed the next leader {:?} after the former was killed", killed.elapsed());
+    shows(&browser, "leaders", "nobody had led for");
+    shows(&browser, "events", &format!("{leader} is a member no more"));
+    lines(&browser, "members", 2);
+    assert_eq!(browser.run("return window.isTheSame"), true);
+}
+
+#[test]
+fn the_page_asks_for_the_token_and_forgets_a_wrong_one() {
+    let Some(browser) = browser() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    std::fs::write(&file, "0123456789abcdef").unwrap();
+    let mut options = StartOptions::lease(LEASE);
+    options.arguments.extend(["--admin-token-file", file.to_str().unwrap()].map(Into::into));
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    let locked = cluster.launch_aside("b", &options);
+    browser.open(&format!("http://{}/", locked.client.address()));
+    let is_hidden = |id: &str| browser.run(&format!("return document.getElementById({id:?}).hidden"));
+    eventually("it asks", TEST_DEADLINE, || (is_hidden("lock") == false).then_some(()).ok_or(String::new()));
+    assert_eq!((is_hidden("shown"), browser.text("wrong")), (true.into(), String::new()));
+    let mut say = |token: &str| {
+        browser.run("document.getElementById('token').focus()");
+        browser.keys(&format!("{token}\u{e007}"));
+    };
+    say("wrong");
+    shows(&browser, "wrong", "That is not its token.");
+    assert_eq!(browser.run("return sessionStorage.getItem('token')"), serde_json::Value::Null);
+    say("0123456789abcdef");
+    shows(&browser, "where", "Node b");
+    assert_eq!((is_hidden("lock"), is_hidden("shown")), (true.into(), false.into()));
+    lines(&browser, "members", 2);
+}
