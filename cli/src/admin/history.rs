@@ -6,15 +6,19 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use callsign::{NodeName, Status};
+use callsign::{NodeName, Registry, Status};
 use callsign_store::{ids::Epoch, lock::lock};
+use futures::future::join_all;
 use serde::Serialize;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::hosted::Hosted;
 
-/// How often a node looks. What lasted for less is not seen.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a node waits after a look. What lasted for less is not seen.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How often it looks if nothing says that something has changed.
+const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
 /// How many changes of a registry are kept.
 const KEPT: usize = 500;
@@ -24,7 +28,7 @@ const KEPT: usize = 500;
 struct Leads {
     node: Option<NodeName>,
     epoch: Epoch,
-    /// How long nobody had served, in milliseconds, at most: since the last look at which somebody did.
+    /// How long nobody had served, in milliseconds, as this node saw it. `None`: nobody is known to have served before, or nobody does now.
     gap_ms: Option<u64>,
 }
 
@@ -43,8 +47,8 @@ pub(super) struct Change {
 #[derive(Debug, Default)]
 struct Seen {
     leader: Option<(NodeName, Epoch)>,
-    /// When somebody served last.
-    served_at: Option<Instant>,
+    /// Since when nobody has served who had.
+    vacant_since: Option<Instant>,
     members: BTreeSet<NodeName>,
     linked: BTreeSet<NodeName>,
 }
@@ -66,16 +70,25 @@ impl History {
         let linked = status.members.iter().filter(|member| member.linked && member.node != status.node);
         let linked: BTreeSet<_> = linked.map(|member| member.node.clone()).collect();
         let was = self.seen.take().unwrap_or_default();
+        let mut vacant_since = was.vacant_since;
         if leader != was.leader {
-            let gap = leader.as_ref().and(was.served_at).map(|served| now - served);
+            let gap = match (&leader, was.leader) {
+                (Some(_), Some(_)) => Some(Duration::ZERO),
+                (Some(_), None) => vacant_since.take().map(|since| now - since),
+                (None, _) => None,
+            };
             let gap_ms = gap.map(|gap| u64::try_from(gap.as_millis()).unwrap_or(u64::MAX));
             let said = match (&leader, gap_ms) {
+                (Some((node, epoch)), Some(0)) => format!("{node} leads, epoch {epoch}, at once"),
                 (Some((node, epoch)), Some(gap)) => {
-                    format!("{node} leads, epoch {epoch}; nobody had led for {gap} ms at most")
+                    format!("{node} leads, epoch {epoch}, after {gap} ms without a leader")
                 }
                 (Some((node, epoch)), None) => format!("{node} leads, epoch {epoch}"),
                 (None, _) => "Nobody leads".to_owned(),
             };
+            if leader.is_none() {
+                vacant_since = Some(now);
+            }
             let (node, epoch) =
                 leader.clone().map_or((None, status.epoch), |(node, epoch)| (Some(node), epoch));
             self.push(at_ms, said, Some(Leads { node, epoch, gap_ms }));
@@ -87,8 +100,7 @@ impl History {
             now.difference(was).for_each(|node| self.push(at_ms, format!("{node} {comes}"), None));
             was.difference(now).for_each(|node| self.push(at_ms, format!("{node} {goes}"), None));
         }
-        let served_at = if leader.is_some() { Some(now) } else { was.served_at };
-        self.seen = Some(Seen { leader, served_at, members, linked });
+        self.seen = Some(Seen { leader, vacant_since, members, linked });
     }
 
     fn push(&mut self, at_ms: u64, said: String, leader: Option<Leads>) {
@@ -113,14 +125,20 @@ pub(crate) fn begin(hosted: &Hosted) -> Histories {
     Arc::new(hosted.registries.keys().map(|name| (name.clone(), Mutex::default())).collect())
 }
 
-/// Looks again and again, until it is dropped.
+/// Looks whenever something has changed, until it is dropped.
 pub(crate) async fn keep(hosted: Arc<Hosted>, histories: Histories) {
+    let all = hosted.registries.iter().map(|(name, registry)| keep_one(registry, &histories[name]));
+    join_all(all).await;
+}
+
+async fn keep_one(registry: &Registry, history: &Mutex<History>) {
     loop {
+        let changed = registry.changed();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_ms = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
-        for (name, history) in &*histories {
-            lock(history).look(Instant::now(), at_ms, &hosted.registries[name].status());
-        }
+        lock(history).look(Instant::now(), at_ms, &registry.status());
+        // Either way it looks again.
+        let _ = timeout(LOOK_ANYWAY, changed).await;
         sleep(LOOK_EVERY).await;
     }
 }
@@ -179,15 +197,15 @@ mod tests {
         history.look(at(450), 9, &status(Some(("c", 4)), &rest[..2]));
         let (changes, last) = history.after(10);
         let expected = json!([{
-            "number": 11, "at_ms": 9, "said": "c leads, epoch 4; nobody had led for 350 ms at most",
-            "leader": {"node": "c", "epoch": 4, "gap_ms": 350},
+            "number": 11, "at_ms": 9, "said": "c leads, epoch 4, after 250 ms without a leader",
+            "leader": {"node": "c", "epoch": 4, "gap_ms": 250},
         }]);
         assert_eq!((json!(changes), last), (expected, 11));
         let (nobody, _) = history.after(6);
         assert_eq!(json!(nobody[0].leader), json!({"node": null, "epoch": 9, "gap_ms": null}));
-        // From one to the next between two looks.
+        // From one to the next between two looks. The gap before is no part of it.
         history.look(at(550), 10, &status(Some(("a", 5)), &rest[..2]));
-        assert_eq!(said(&history, 11), ["a leads, epoch 5; nobody had led for 100 ms at most"]);
+        assert_eq!(said(&history, 11), ["a leads, epoch 5, at once"]);
     }
 
     #[tokio::test]

@@ -351,8 +351,8 @@ impl Registry {
     }
 
     /// Ends when what this node knows of the registry has changed after the call: a name, a link, the leader. Not when the
-    /// session lapses or resumes.
-    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+    /// session lapses or resumes. Call it before you look at [`status`](Self::status), and no change is missed.
+    pub fn changed(&self) -> impl Future<Output = ()> + Send + '_ {
         self.shared.changed.notified()
     }
 

@@ -2,10 +2,11 @@
 "use strict";
 
 const LOOK_EVERY = 1000; // ms
+const NAMES_EVERY = 2000; // ms, and only if something has changed: a page costs the node a look at all names
 const PAGE = 50; // names of a page
 const KEPT = 200; // events, and points of a curve
 const at = (id) => document.getElementById(id);
-const seen = { registry: null, next: 0, leaders: [], points: [], last: null, page: { after: null, next: null }, watch: null };
+const seen = { registry: null, next: 0, leaders: [], points: [], last: null, page: { after: null, next: null }, watch: null, shown: { at: 0, position: null }, fresh: [] };
 
 class Refused extends Error {
   constructor(status, message) { super(message); this.status = status; }
@@ -129,8 +130,16 @@ function drawLine() {
   }));
 }
 
+// Many at a time: thousands may come in a second.
 function addEvent(ms, text, kind) {
-  at("events").prepend(item(ms, text, kind));
+  if (seen.fresh.length === 0) setTimeout(showEvents, 100);
+  seen.fresh.push([ms, text, kind]);
+  if (seen.fresh.length > KEPT) seen.fresh.shift();
+}
+
+function showEvents() {
+  at("events").prepend(...seen.fresh.map((event) => item(...event)).reverse());
+  seen.fresh = [];
   while (at("events").children.length > KEPT) at("events").lastChild.remove();
 }
 
@@ -164,13 +173,15 @@ function showRates(text, names) {
     const points = values.map((value, i) => `${(600 * i) / Math.max(1, KEPT - 1)},${42 - (40 * value) / most}`).join(" ");
     const curve = draw("svg", { viewBox: "0 0 600 44", preserveAspectRatio: "none", "aria-hidden": "true" });
     curve.append(draw("polyline", { points, class: "curve" }));
-    const shown = make("div", `${title}: ${values.at(-1).toLocaleString([], { maximumFractionDigits: 1 })}`);
+    const number = (value) => value.toLocaleString([], { maximumFractionDigits: 1 });
+    const shown = make("div", `${title}: ${number(values.at(-1))} (most: ${number(most)})`);
     shown.append(curve);
     return shown;
   }));
 }
 
-async function showNames() {
+async function showNames(position) {
+  seen.shown = { at: performance.now(), position };
   const query = { prefix: at("prefix").value, node: at("on").value, meta: at("meta").value, after: seen.page.after, limit: PAGE };
   try {
     const { entries, next } = await (await get("entries", query)).json();
@@ -190,6 +201,7 @@ async function showNames() {
 
 function turn(after) {
   seen.page.after = after;
+  seen.shown = { at: 0, position: null };
   return look();
 }
 
@@ -234,7 +246,8 @@ async function look() {
     showStatus(status);
     showHistory(await (await get("history", { after: seen.next })).json());
     showRates(await (await get("metrics")).text(), status.names ?? 0);
-    await showNames();
+    const isDue = seen.shown.at === 0 || performance.now() >= seen.shown.at + NAMES_EVERY;
+    if (isDue && seen.shown.position !== status.position) await showNames(status.position);
     if (!seen.watch) follow(status.position);
   } catch (error) {
     if (error instanceof Refused && error.status === 401) {
@@ -249,7 +262,7 @@ async function look() {
 }
 
 async function keepLooking() {
-  await look();
+  if (!document.hidden) await look();
   setTimeout(keepLooking, LOOK_EVERY);
 }
 
@@ -267,7 +280,7 @@ at("first").addEventListener("click", () => turn(null));
 at("next").addEventListener("click", () => turn(seen.page.next));
 at("registry").addEventListener("change", () => {
   seen.watch?.abort();
-  Object.assign(seen, { registry: at("registry").value, next: 0, leaders: [], points: [], last: null, watch: null, page: { after: null, next: null } });
+  Object.assign(seen, { registry: at("registry").value, next: 0, leaders: [], points: [], last: null, watch: null, page: { after: null, next: null }, shown: { at: 0, position: null } });
   at("leaders").replaceChildren();
   at("events").replaceChildren();
   look();
