@@ -30,31 +30,37 @@ impl Browser {
     }
 
     /// Starts one.
-    pub fn start() -> Self {
+    ///
+    /// # Errors
+    /// Why it does not start, as on a machine whose kernel gives it no namespaces or no memory.
+    pub fn start() -> Result<Self, String> {
         let mut driver = Command::new(DRIVER)
             .arg("--port=0")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("chromedriver starts");
-        let said = driver.stdout.take().expect("a pipe");
+            .map_err(|error| format!("{DRIVER}: {error}"))?;
+        let said = driver.stdout.take().ok_or("chromedriver has no output")?;
         let mut lines = BufReader::new(said).lines().map_while(Result::ok);
         let port = lines.find_map(|line| {
             let (_, port) = line.split_once("started successfully on port ")?;
             port.trim_end_matches('.').parse::<u16>().ok()
         });
-        // Who writes into a pipe that nobody reads waits at some time.
+        // A pipe that nobody reads fills, and holds up its writer.
         std::thread::spawn(move || lines.for_each(drop));
-        let url = format!("http://127.0.0.1:{}", port.expect("chromedriver says its port"));
-        let config =
-            Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).proxy(None).build();
-        let profile = tempfile::tempdir().expect("a temporary directory can be made");
-        let mut browser =
-            Self { driver, agent: config.into(), session: format!("{url}/session"), _profile: profile };
-        let directory = browser._profile.path().display();
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(60)))
+            .proxy(None)
+            .build();
+        let profile = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let directory = profile.path().display().to_string();
+        let mut browser = Self { driver, agent: config.into(), session: String::new(), _profile: profile };
+        let port = port.ok_or("chromedriver does not say its port")?;
+        browser.session = format!("http://127.0.0.1:{port}/session");
         let arguments = [
             "--headless".to_owned(),
-            // It refuses to run as root with one. It shows pages of our own nodes only.
+            // Chromium does not run as root with its sandbox. It shows pages of our own nodes only.
             "--no-sandbox".to_owned(),
             "--disable-gpu".to_owned(),
             "--disable-dev-shm-usage".to_owned(),
@@ -65,17 +71,24 @@ impl Browser {
             format!("--user-data-dir={directory}"),
         ];
         let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": arguments}}}});
-        let begun = browser.post("", &wanted);
-        let id = begun["sessionId"].as_str().expect("a session").to_owned();
+        let begun = browser.try_post("", &wanted)?;
+        let id = begun["sessionId"].as_str().ok_or_else(|| begun["message"].to_string())?.to_owned();
         browser.session = format!("{}/{id}", browser.session);
-        browser
+        Ok(browser)
     }
 
-    fn post(&self, path: &str, body: &Value) -> Value {
+    fn try_post(&self, path: &str, body: &Value) -> Result<Value, String> {
         let answer = self.agent.post(format!("{}{path}", self.session)).send_json(body);
-        let mut answer = answer.unwrap_or_else(|error| panic!("{path}: {error}"));
-        let mut body: Value = answer.body_mut().with_config().limit(1 << 26).read_json().expect("JSON");
-        body["value"].take()
+        let mut answer = answer.map_err(|error| error.to_string())?;
+        let body = answer.body_mut().with_config().limit(1 << 26).read_json::<Value>();
+        Ok(body.map_err(|error| error.to_string())?["value"].take())
+    }
+
+    #[track_caller]
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let value = self.try_post(path, body).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert!(value["error"].is_null(), "{path}: {value}");
+        value
     }
 
     /// Opens a page, and waits until it is loaded.

@@ -7,13 +7,13 @@ use serde_json::json;
 
 const LEASE: Duration = Duration::from_secs(10);
 
-/// A browser, or a line that says what was not run.
+/// A browser, or a line that says why there is none.
 fn browser() -> Option<Browser> {
-    if Browser::is_installed() {
-        return Some(Browser::start());
+    if !Browser::is_installed() {
+        println!("skipped: Debian's chromium-driver is not installed");
+        return None;
     }
-    println!("skipped: Debian's chromium-driver is not installed");
-    None
+    Browser::start().inspect_err(|why| println!("skipped: Chromium does not start here: {why}")).ok()
 }
 
 fn shows(browser: &Browser, id: &str, wanted: &str) {

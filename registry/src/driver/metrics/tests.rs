@@ -153,6 +153,37 @@ fn what_comes_rarely_is_counted_once_with_the_next_wake_up() {
     });
 }
 
+#[tokio::test(start_paused = true)]
+async fn times_are_those_from_the_beginning_to_the_end_and_what_is_not_so_is_a_zero() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    let _here = ::metrics::set_default_local_recorder(&recorder);
+    let mut metrics = OfRegistry::new("default");
+    let wait = |secs| tokio::time::sleep(Duration::from_secs(secs));
+    metrics.handoff_begins(Epoch(1));
+    wait(2).await;
+    // Asked again, it began when it was asked first.
+    metrics.handoff_begins(Epoch(1));
+    wait(3).await;
+    metrics.event(&Event::Serving { epoch: Epoch(1), position: callsign_store::ids::Position(7) });
+    let cut = metrics.commits(&Transaction::new().put(b"log".to_vec(), vec![0; 9]), &b"end".to_vec(), None);
+    wait(4).await;
+    cut.ended(&CommitOutcome::Conflict);
+    let me = callsign_store::ids::NodeName::new("a").unwrap();
+    metrics.status(&Status { leads: true, synced: false, ..Status::joining(&me) }, 0);
+    let seen = Seen::by(&counted);
+    for sum in [
+        "callsign_registry_handoff_seconds_sum{registry=\"default\"} 5",
+        "callsign_registry_commit_seconds_sum{registry=\"default\",what=\"cut\",outcome=\"conflict\"} 4",
+    ] {
+        assert!(counted.render().lines().any(|line| line == sum), "{sum}: {}", counted.render());
+    }
+    assert_eq!((seen.get("leader", ""), seen.get("synced", "")), (1, 0));
+    metrics.status(&Status { leads: false, synced: true, ..Status::joining(&me) }, 0);
+    let seen = Seen::by(&counted);
+    assert_eq!((seen.get("leader", ""), seen.get("synced", "")), (0, 1));
+}
+
 /// The documentation's table, as it has to be.
 fn table() -> String {
     let mut table = String::from("| metric | kind | labels | what it says |\n|---|---|---|---|\n");
