@@ -1,4 +1,4 @@
-//! A real browser without a window, driven as people drive one: Debian's `chromium`, by `chromedriver` (the W3C's WebDriver).
+//! A real browser without a window, driven as people drive one: Debian's `chromium`, by `chromedriver` (the driver protocol of the W3C).
 
 use std::{
     io::{BufRead, BufReader},

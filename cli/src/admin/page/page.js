@@ -6,7 +6,7 @@ const NAMES_EVERY = 2000; // ms, and only if something has changed: a page costs
 const PAGE = 50; // names of a page
 const KEPT = 200; // events, and points of a curve
 const at = (id) => document.getElementById(id);
-const seen = { registry: null, next: 0, leaders: [], points: [], last: null, page: { after: null, next: null }, watch: null, shown: { at: 0, position: null }, fresh: [] };
+const seen = { registry: null, next: 0, leaders: [], points: [], last: null, page: { after: null, next: null }, watch: null, passed: null, shown: { at: 0, position: null }, fresh: [] };
 
 class Refused extends Error {
   constructor(status, message) { super(message); this.status = status; }
@@ -230,6 +230,8 @@ async function follow(position) {
 function showEvent(event) {
   const field = (name) => event.split("\n").find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
   const kind = field("event");
+  // Where to go on if the stream ends. Empty: there is nothing to go on from.
+  seen.passed = field("id") || seen.passed;
   if (kind === "change") {
     const { name, why, was, now } = JSON.parse(field("data"));
     addEvent(Date.now(), `${name}: ${why}${now ? ` on ${now.node}` : was ? `, it was on ${was.node}` : ""}`);
@@ -238,7 +240,15 @@ function showEvent(event) {
   }
 }
 
-async function look() {
+let looking = Promise.resolve();
+
+// One look after the other: two at once would tell the same events twice.
+function look() {
+  looking = looking.then(lookOnce);
+  return looking;
+}
+
+async function lookOnce() {
   try {
     const status = await (await get("status")).json();
     at("lock").hidden = true;
@@ -248,10 +258,10 @@ async function look() {
     showRates(await (await get("metrics")).text(), status.names ?? 0);
     const isDue = seen.shown.at === 0 || performance.now() >= seen.shown.at + NAMES_EVERY;
     if (isDue && seen.shown.position !== status.position) await showNames(status.position);
-    if (!seen.watch) follow(status.position);
+    if (!seen.watch) follow(seen.passed ?? status.position);
   } catch (error) {
     if (error instanceof Refused && error.status === 401) {
-      at("wrong").textContent = sessionStorage.getItem("token") ? "That is not its token." : "";
+      if (sessionStorage.getItem("token")) at("wrong").textContent = "That is not its token.";
       sessionStorage.removeItem("token");
       at("lock").hidden = false;
       at("shown").hidden = true;
@@ -270,6 +280,7 @@ at("lock").addEventListener("submit", (event) => {
   event.preventDefault();
   sessionStorage.setItem("token", at("token").value);
   at("token").value = "";
+  at("wrong").textContent = "";
   look();
 });
 at("search").addEventListener("submit", (event) => {
@@ -279,10 +290,16 @@ at("search").addEventListener("submit", (event) => {
 at("first").addEventListener("click", () => turn(null));
 at("next").addEventListener("click", () => turn(seen.page.next));
 at("registry").addEventListener("change", () => {
-  seen.watch?.abort();
-  Object.assign(seen, { registry: at("registry").value, next: 0, leaders: [], points: [], last: null, watch: null, page: { after: null, next: null }, shown: { at: 0, position: null } });
-  at("leaders").replaceChildren();
-  at("events").replaceChildren();
+  looking = looking.then(begin);
   look();
 });
+
+// Begins anew, in the registry that is chosen.
+function begin() {
+  seen.watch?.abort();
+  Object.assign(seen, { registry: at("registry").value, next: 0, leaders: [], points: [], last: null, watch: null, passed: null, page: { after: null, next: null }, shown: { at: 0, position: null } });
+  at("leaders").replaceChildren();
+  at("events").replaceChildren();
+}
+
 keepLooking();
