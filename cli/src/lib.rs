@@ -40,7 +40,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    ask, bench, bench_node, demo, doctor, explain, explained, hold, node, registries, run, watch, wipe,
+    ask, bench, bench_node, demo, doctor, explain, explained, hold, node, registries, run, top, watch, wipe,
     witness,
 };
 use output::{Work, answer, tell};
@@ -96,6 +96,8 @@ enum Command {
     Members(ask::Args),
     /// Shows what the node knows of the registry and of itself.
     Status(ask::Args),
+    /// Shows the members, who leads, and what goes on, again and again.
+    Top(top::Args),
     /// Sets something of the registry's elections for all its members, while they run.
     Configure(ask::ConfigureArgs),
     /// Runs a cluster of processes, kills its leader, and checks what becomes of the names.
@@ -160,6 +162,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => Ok(watch::run(&args)),
         Command::Members(args) => Ok(ask::members(&args)),
         Command::Status(args) => Ok(ask::status(&args)),
+        Command::Top(args) => Ok(top::run(&args)),
         Command::Configure(args) => Ok(ask::configure(&args)),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),

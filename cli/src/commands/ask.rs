@@ -423,9 +423,9 @@ impl Args {
         self.print(self.client().and_then(|client| client.post(path, &body)), work, print)
     }
 
-    /// The registry that is asked, if it is not the node's first.
-    pub(super) fn registry(&self) -> Option<&str> {
-        self.registry.as_deref()
+    /// Says which registry is asked, if it is not the node's first.
+    pub(super) fn registry_query(&self) -> Vec<(&str, &str)> {
+        self.registry.as_deref().map(|registry| ("registry", registry)).into_iter().collect()
     }
 
     pub(super) fn is_json(&self) -> bool {

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::ask;
-use crate::output::{Work, answer, printable, table};
+use super::{ask, lag};
+use crate::output::{Work, answer, printable};
 
 /// Arguments of `callsign explain`.
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 fn explained(args: &Args) -> Result<Result<(Value, u8), crate::client::Answer>> {
     let client = args.to.client()?;
     let wait = args.to.wait_ms().to_string();
-    let registry: Vec<_> = args.to.registry().map(|registry| ("registry", registry)).into_iter().collect();
+    let registry = args.to.registry_query();
     let mut query = vec![("name", args.name.as_str()), ("consistent", "true"), ("wait_ms", &wait)];
     query.extend(&registry);
     let found = client.get("/whereis", &query)?;
@@ -46,38 +46,12 @@ fn explained(args: &Args) -> Result<Result<(Value, u8), crate::client::Answer>> 
         return Ok(Err(status));
     }
     let (exit_status, holder) = if found.is_ok() { (0, found.body) } else { (1, Value::Null) };
-    let mut members: Vec<Value> = status.body["members"].as_array().cloned().unwrap_or_default();
-    for member in &mut members {
-        let position = if member["node"] == status.body["node"] {
-            Ok(status.body["position"].clone())
-        } else {
-            position_of(args, member, &registry)
-        };
-        match position {
-            Ok(position) => member["position"] = position,
-            Err(why) => member["not_asked"] = format!("{why:#}").into(),
-        }
-    }
-    let end = members.iter().filter_map(|member| member["position"].as_u64()).max();
-    for member in &mut members {
-        if let (Some(end), Some(position)) = (end, member["position"].as_u64()) {
-            member["behind"] = (end - position).into();
-        }
-    }
+    let members = lag::members(&args.to, &status.body);
     let said = json!({
         "name": args.name, "holder": holder, "leader": status.body["leader"]["node"],
         "epoch": status.body["epoch"], "members": members,
     });
     Ok(Ok((said, exit_status)))
-}
-
-/// Where a member is in the log, as it says itself.
-fn position_of(args: &Args, member: &Value, registry: &[(&str, &str)]) -> Result<Value> {
-    let admin = member["admin"].as_str().context("it does not say where it is administered")?;
-    let client = args.to.client_of(&admin.parse().map_err(|why| anyhow!("{admin}: {why}"))?)?;
-    let status = client.get("/status", registry)?.ok()?;
-    ensure!(status["node"] == member["node"], "{admin} is another node here");
-    Ok(status["position"].clone())
 }
 
 fn in_words(said: &Value) -> String {
@@ -101,16 +75,5 @@ fn in_words(said: &Value) -> String {
     let leader = said["leader"]
         .as_str()
         .map_or("nobody leads".to_owned(), |node| format!("{} leads", printable(node)));
-    let yes_no = |value: &Value| if *value == true { "yes" } else { "no" }.to_owned();
-    let number = |value: &Value| value.as_u64().map_or_else(|| "?".to_owned(), |number| number.to_string());
-    let row = |member: &Value| {
-        let mut cells = vec![text(&member["node"])];
-        cells.extend(["synced", "session_open", "linked", "draining"].map(|fact| yes_no(&member[fact])));
-        cells.extend(["position", "behind"].map(|fact| number(&member[fact])));
-        cells.push(printable(member["not_asked"].as_str().unwrap_or_default()));
-        cells
-    };
-    let rows: Vec<_> = said["members"].as_array().into_iter().flatten().map(row).collect();
-    let heads = ["NODE", "SYNCED", "SESSION OPEN", "LINKED", "DRAINS", "POSITION", "BEHIND", "NOT ASKED"];
-    format!("{held}\n{meta}{leader}, epoch {}\n\n{}", said["epoch"], table(&heads, &rows))
+    format!("{held}\n{meta}{leader}, epoch {}\n\n{}", said["epoch"], lag::as_table(&said["members"]))
 }

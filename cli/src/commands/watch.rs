@@ -107,9 +107,8 @@ impl Answer {
 impl ask::Args {
     /// The events of a route, and whether they are to be printed as JSON; or what the command ends with.
     fn events(&self, path: &str, query: &[(&str, &str)]) -> Result<(impl BufRead + use<>, bool), ExitCode> {
-        let (registry, is_json) = (self.registry(), self.is_json());
-        let mut query = query.to_vec();
-        query.extend(registry.map(|registry| ("registry", registry)));
+        let is_json = self.is_json();
+        let query = [query, &self.registry_query()].concat();
         match self.client().and_then(|client| client.events(path, &query)) {
             Ok(Ok(events)) => Ok((events, is_json)),
             Ok(Err(answer)) => {

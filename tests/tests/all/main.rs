@@ -32,6 +32,7 @@ mod postgres;
 mod run;
 mod soak;
 mod strangers;
+mod top;
 mod watching;
 mod went_back;
 mod wipe;
