@@ -1,7 +1,7 @@
 //! Where each member of a registry is in the log: what one node knows of the members, and what each of them says itself.
 
 use anyhow::{Context, Result, anyhow, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::ask;
 use crate::output::{printable, table};
@@ -60,6 +60,8 @@ pub(super) fn as_table(members: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -134,10 +134,10 @@ fn as_text(seen: &Seen, before: Option<&Seen>) -> String {
 mod tests {
     use super::*;
 
-    fn seen(at: Instant, node: &str, names: Value, serving: bool) -> Seen {
+    fn seen(at: Instant, node: &str, names: impl Into<Option<u64>>, serving: bool) -> Seen {
         let leader = json!({"node": "b", "serving": serving});
         let status = json!({
-            "node": node, "registry": "default", "leader": leader, "epoch": 3, "position": 9, "names": names, "members": [],
+            "node": node, "registry": "default", "leader": leader, "epoch": 3, "position": 9, "names": names.into(), "members": [],
         });
         Seen { at, status }
     }
@@ -145,12 +145,12 @@ mod tests {
     #[test]
     fn rates_are_those_since_the_last_look_at_the_same_node() {
         let begun = Instant::now();
-        let first = seen(begun, "a", json!(10), true);
+        let first = seen(begun, "a", 10, true);
         let text = as_text(&first, None);
         assert!(text.starts_with(
             "registry default, as a sees it: b leads, epoch 3\n10 names, log at position 9\n\n"
         ));
-        let next = seen(begun + Duration::from_secs(2), "a", json!(4), false);
+        let next = seen(begun + Duration::from_secs(2), "a", 4, false);
         let text = as_text(&next, Some(&first));
         assert!(
             text.contains("b is to lead, and does not serve yet, epoch 3\n4 (-3 a second) names"),
@@ -160,10 +160,10 @@ mod tests {
         let said: Value = serde_json::from_str(&as_json(&next, Some(&first))).unwrap();
         assert_eq!((&said["names_per_s"], &said["positions_per_s"]), (&json!(-3.0), &json!(0.0)));
         // Another node was asked, or the node does not know.
-        for other in [seen(begun, "c", json!(1), true), seen(begun, "a", Value::Null, true)] {
+        for other in [seen(begun, "c", 1, true), seen(begun, "a", None, true)] {
             assert_eq!(rate(&next, Some(&other), "names"), None);
         }
-        let mut vacant = seen(begun, "a", Value::Null, true);
+        let mut vacant = seen(begun, "a", None, true);
         vacant.status["leader"] = Value::Null;
         assert!(as_text(&vacant, None).contains("sees it: nobody leads, epoch 3\n? names"));
     }
