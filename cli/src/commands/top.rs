@@ -120,7 +120,7 @@ fn as_text(seen: &Seen, before: Option<&Seen>) -> String {
             .map_or_else(|| value.clone(), |rate| format!("{value} ({rate:+.0} a second)"))
     };
     format!(
-        "registry {}, as {} sees it: {leader}, epoch {}\n{} names, log at position {}\n\n{}",
+        "registry {}, as {} sees it: {leader}, epoch {}\nnames: {}\nposition of the log: {}\n\n{}",
         text(&status["registry"]),
         text(&status["node"]),
         status["epoch"],
@@ -148,15 +148,15 @@ mod tests {
         let first = seen(begun, "a", 10, true);
         let text = as_text(&first, None);
         assert!(text.starts_with(
-            "registry default, as a sees it: b leads, epoch 3\n10 names, log at position 9\n\n"
+            "registry default, as a sees it: b leads, epoch 3\nnames: 10\nposition of the log: 9\n\n"
         ));
         let next = seen(begun + Duration::from_secs(2), "a", 4, false);
         let text = as_text(&next, Some(&first));
         assert!(
-            text.contains("b is to lead, and does not serve yet, epoch 3\n4 (-3 a second) names"),
+            text.contains("b is to lead, and does not serve yet, epoch 3\nnames: 4 (-3 a second)\n"),
             "{text}"
         );
-        assert!(text.contains("position 9 (+0 a second)\n"), "{text}");
+        assert!(text.contains("log: 9 (+0 a second)\n"), "{text}");
         let said: Value = serde_json::from_str(&as_json(&next, Some(&first))).unwrap();
         assert_eq!((&said["names_per_s"], &said["positions_per_s"]), (&json!(-3.0), &json!(0.0)));
         // Another node was asked, or the node does not know.
@@ -165,6 +165,6 @@ mod tests {
         }
         let mut vacant = seen(begun, "a", None, true);
         vacant.status["leader"] = Value::Null;
-        assert!(as_text(&vacant, None).contains("sees it: nobody leads, epoch 3\n? names"));
+        assert!(as_text(&vacant, None).contains("sees it: nobody leads, epoch 3\nnames: ?\n"));
     }
 }
