@@ -142,3 +142,41 @@ async fn within<T>(clock: &Clock, until: callsign_store::Time, work: impl Future
         () = clock.sleep_until(until) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::driver::{Cluster, TEST_DEADLINE, counter, until};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_has_ended_needs_no_name_and_nothing_went_wrong() {
+        let cluster = Cluster::new();
+        let (node, child) = (cluster.node("a").await, counter().await);
+        let events = Publisher::new("reports");
+        let mut told = events.subscribe();
+        child.stop_and_wait(None, None).await.unwrap();
+        assert_eq!(keep(&node, &"reports".into(), &child, TEST_DEADLINE, &events).await, Ok(()));
+        events.end();
+        assert!(told.next().await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_waited_for_also_on_a_node_whose_calls_fail_in_one() {
+        let cluster = Cluster::new();
+        let node = Registry::join(cluster.config("a").on_outage(OnOutage::Fail)).await.unwrap();
+        assert!(node.ready(TEST_DEADLINE).await.is_ok());
+        let (child, name, events) = (counter().await, Name::from("reports"), Publisher::new("reports"));
+        let mut told = events.subscribe();
+        cluster.store.outage_for_all();
+        until("it has lapsed", || node.lookup("reports").is_err()).await;
+        let back = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            cluster.store.heal_all();
+            told.next().await.unwrap()
+        };
+        tokio::select! {
+            ended = keep(&node, &name, &child, TEST_DEADLINE, &events) => panic!("{ended:?}"),
+            event = back => assert!(matches!(event, SingletonEvent::Registered { .. }), "{event:?}"),
+        }
+    }
+}
