@@ -346,10 +346,11 @@ impl World {
         true
     }
 
-    /// Whether a registration may reach the member before an `unregister` of the same name that was asked for first. Who waits
-    /// for trust asks by another queue, so that such an `unregister` may take away what was granted.
-    fn is_overtaking(&self, node: NodeId, want: &Want) -> bool {
-        let Want::RegisterPatiently { name } = want else { return false };
+    /// Whether a call may be done before an `unregister` of the same name that was asked for first, which may then take away what was
+    /// granted. Who waits for trust asks by another queue; and a name that is on its way to another actor is asked for at once, while
+    /// an `unregister` waits for what becomes of it.
+    pub(super) fn is_overtaking(&self, node: NodeId, want: &Want) -> bool {
+        let (Want::RegisterPatiently { name } | Want::Take { name, .. }) = want else { return false };
         let gives_up = Want::Unregister { name: *name };
         self.asked.values().any(|asked| asked.node == node && asked.want == gives_up)
     }

@@ -84,7 +84,8 @@ impl World {
         let (actor, id) = (self.next_actor, self.call_id());
         self.next_actor += 1;
         let want = Want::Take { name: of_user, stops: false };
-        let asked = Asked { node, want: want.clone(), actor, is_void: false };
+        let is_void = self.is_overtaking(node, &want);
+        let asked = Asked { node, want: want.clone(), actor, is_void };
         self.asked.insert(id, asked);
         self.oracle.asked(id, node, incarnation, (&want, of_user.into()), (actor, token, None));
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
