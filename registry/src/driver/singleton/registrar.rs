@@ -175,6 +175,7 @@ mod tests {
             told.next().await.unwrap()
         };
         tokio::select! {
+            biased;
             ended = keep(&node, &name, &child, TEST_DEADLINE, &events) => panic!("{ended:?}"),
             event = back => assert!(matches!(event, SingletonEvent::Registered { .. }), "{event:?}"),
         }
