@@ -206,6 +206,8 @@ pub(crate) struct Inner {
     drain_said: BTreeMap<Incarnation, Token>,
     /// Since when, by its own clock, a node's session is trusted without a break.
     trusted_since: BTreeMap<NodeId, Duration>,
+    /// When the member of each process was last through with all of its callers, by its clock.
+    looked: BTreeMap<NodeId, (Incarnation, Duration)>,
     /// When each core was woken last, and how often at that time.
     woken: BTreeMap<(NodeId, CoreId), (Duration, u32)>,
     /// How many batches in a row a leader asked the store for while names of the dead waited.
@@ -283,6 +285,7 @@ impl Oracle {
             retired: BTreeMap::new(),
             drain_said: BTreeMap::new(),
             trusted_since: BTreeMap::new(),
+            looked: BTreeMap::new(),
             woken: BTreeMap::new(),
             passed_over: BTreeMap::new(),
             permits: BTreeMap::new(),
@@ -463,6 +466,9 @@ impl Oracle {
         }
         if let Action::Wake { node, core } = action {
             inner.check_spin(*node, *core);
+            if *core == CoreId::Member {
+                inner.check_in_time(world, *node);
+            }
         }
         inner.look_at_losses();
         inner.check_states(world, action);

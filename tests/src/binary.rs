@@ -16,6 +16,13 @@ pub fn callsign() -> &'static Path {
     FOUND.get_or_init(|| std::env::var_os(BINARY).map_or_else(build, PathBuf::from))
 }
 
+/// The command beside a program of this workspace, or the one that `CALLSIGN_BIN` names. Nothing is built.
+pub(crate) fn callsign_beside(program: &Path) -> Option<PathBuf> {
+    let beside = || program.with_file_name("callsign");
+    let binary = std::env::var_os(BINARY).map_or_else(beside, PathBuf::from);
+    binary.is_file().then_some(binary)
+}
+
 fn build() -> PathBuf {
     // TARGET/PROFILE/deps/all-0123
     let test = std::env::current_exe().expect("a running test has a file");

@@ -18,6 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+pub mod holders;
 pub mod journal;
 pub mod nemesis;
 pub mod node;
@@ -124,6 +125,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
         netns: options.netns,
         program: std::env::current_exe().context("a running program has a file")?,
         records: true,
+        holds: true,
         arguments: Vec::new(),
     };
     let mut world = World::new(&options.directory, place(&options.store, &options.directory)?, setup)?;
@@ -136,6 +138,8 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
         }
         None => true,
     });
+    missing
+        .extend(world.why_no_holders().map(|why| format!("not done: `callsign hold` under faults: {why}")));
     let planned = plan(options.seed, options.time, options.lease, &kinds, options.nodes);
     for name in world.names() {
         world.launch(&name);
@@ -143,7 +147,8 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
     let from = journal::now();
     let faults = inflict(&mut world, &planned, options.time, say);
     say("healed: waiting until everything serves again");
-    let came_back = settle(&world, patience(options.lease));
+    let came_back =
+        settle(&world, patience(options.lease)).and_then(|()| world.await_holder(patience(options.lease)));
     let to = journal::now();
     world.end()?;
     if let Err(why) = came_back {
@@ -199,6 +204,7 @@ fn aim(world: &World, planned: &Planned, busy: &BTreeSet<String>) -> Option<Aim>
         AtWhom::Any => None,
         AtWhom::Leader => world.leader(),
         AtWhom::Singleton => world.writer(),
+        AtWhom::Holder => world.holder(),
     };
     let mut order: Vec<_> = planned.order.iter().filter_map(|index| names.get(*index).cloned()).collect();
     order.sort_by_key(|name| Some(name) != meant.as_ref());

@@ -4,21 +4,24 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     os::unix::process::CommandExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use tempfile::TempDir;
 
 use crate::{
     binary,
     process::{Stopped, kill, wait_until_stopped},
+    programs::Place,
     store::TestStore,
     store_view::StoreView,
     wait::{TEST_DEADLINE, eventually, wait_for},
     witness::{Line, Lines},
 };
+
+/// The command of nodes that hold a name, and the name.
+const HOLD: [&str; 2] = ["hold", "program"];
 
 /// Nodes that would run one program, over a store of their own.
 #[derive(Debug)]
@@ -31,31 +34,63 @@ pub struct Singleton {
     pub program: Vec<OsString>,
     /// The command of a node, and what there is one of.
     command: Vec<OsString>,
+    binary: PathBuf,
     launches: usize,
     view: StoreView,
     place: TestStore,
-    files: TempDir,
+    files: Place,
 }
 
 impl Singleton {
     /// A store, and nobody there yet. The program is a witness with these arguments.
     pub fn new(options: &[&str], witness: &[&str]) -> Self {
-        let files = tempfile::tempdir().expect("a temporary directory can be made");
-        let place = TestStore::new(files.path());
-        let mut program: Vec<OsString> = vec![binary::callsign().into(), "witness".into(), "--file".into()];
-        program.push(files.path().join("witness").into());
-        program.extend(witness.iter().map(OsString::from));
-        let view = StoreView::open(&place);
-        let options = options.iter().map(OsString::from).collect();
-        let command = ["run", "--singleton", "program"].map(OsString::from).to_vec();
-        Self { runners: Vec::new(), options, program, command, launches: 0, view, place, files }
+        let files = Place::new(None, "callsign-singleton-").expect("a temporary directory can be made");
+        let place = TestStore::new(files.directory());
+        let command = ["run", "--singleton", "program"];
+        Self::over(place, files, binary::callsign(), command.as_slice(), options, witness)
     }
 
     /// As [`new`](Self::new), with nodes that hold the name `program`.
     pub fn of_a_name(options: &[&str], witness: &[&str]) -> Self {
         let mut holders = Self::new(options, witness);
-        holders.command = ["hold", "program"].map(OsString::from).to_vec();
+        holders.command = HOLD.map(OsString::from).to_vec();
         holders
+    }
+
+    /// The same over a store that others use, too. The command is this one, and all files are in a directory that stays.
+    pub fn beside(
+        place: TestStore,
+        directory: PathBuf,
+        callsign: &Path,
+        options: &[&str],
+        witness: &[&str],
+    ) -> Self {
+        Self::over(place, Place::Asked(directory), callsign, &HOLD, options, witness)
+    }
+
+    fn over(
+        place: TestStore,
+        files: Place,
+        callsign: &Path,
+        command: &[&str],
+        options: &[&str],
+        witness: &[&str],
+    ) -> Self {
+        let mut program: Vec<OsString> = vec![callsign.into(), "witness".into(), "--file".into()];
+        program.push(files.directory().join("witness").into());
+        program.extend(witness.iter().map(OsString::from));
+        let owned = |words: &[&str]| words.iter().map(OsString::from).collect();
+        Self {
+            runners: Vec::new(),
+            options: owned(options),
+            program,
+            command: owned(command),
+            binary: callsign.to_owned(),
+            launches: 0,
+            view: StoreView::open(&place),
+            place,
+            files,
+        }
     }
 
     /// The store's URL, and the cluster in it.
@@ -80,14 +115,19 @@ impl Singleton {
 
     /// Starts a node, in place of one of that name, which is killed.
     pub fn launch(&mut self, name: &str) {
+        let (command, store) = (Command::new(&self.binary), self.place.url.clone());
+        self.launch_by(name, command, &store, &[]);
+    }
+
+    /// The same by something that becomes the command, with its own way to the store and more options.
+    pub fn launch_by(&mut self, name: &str, mut command: Command, store: &str, more: &[String]) {
         self.runners.retain(|runner| runner.name != name);
         self.launches += 1;
-        let log = self.files.path().join(format!("{:02}-{name}.log", self.launches));
-        let written = File::create(&log).expect("a temporary directory can be written");
-        let mut command = Command::new(binary::callsign());
+        let log = self.files.directory().join(format!("{:02}-{name}.log", self.launches));
+        let written = File::create(&log).expect("a directory of the test's can be written");
         // An option has the last word.
         if !self.options.iter().any(|option| option == "--store") {
-            command.env("CALLSIGN_STORE", &self.place.url);
+            command.env("CALLSIGN_STORE", store);
         }
         command
             // However long commits take on a machine that has more to do.
@@ -95,6 +135,7 @@ impl Singleton {
             .args(["--lease-anyway", "--member", name])
             .args(["--cluster", &self.place.cluster])
             .args(&self.options)
+            .args(more)
             .arg("--")
             .args(&self.program)
             .env("CALLSIGN_PARENT", std::process::id().to_string())
@@ -109,7 +150,7 @@ impl Singleton {
 
     /// A file of the test's.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.files.path().join(name)
+        self.files.directory().join(name)
     }
 
     /// What the programs have written.
@@ -238,6 +279,14 @@ impl Runner {
         let child = &mut self.child;
         self.ended = wait_for(TEST_DEADLINE, || child.try_wait().expect("a child can be waited for"));
         Stopped { status: self.ended, log: self.log() }
+    }
+
+    /// How it has ended, if it has.
+    pub fn has_ended(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().expect("a child can be waited for");
+        }
+        self.ended
     }
 
     /// What it has said so far.

@@ -47,6 +47,11 @@ impl TestStore {
         Self { url: url.to_owned(), cluster, server: None }
     }
 
+    /// The same store and cluster, for others than those whose server it is.
+    pub fn share(&self) -> Self {
+        Self { url: self.url.clone(), cluster: self.cluster.clone(), server: None }
+    }
+
     /// A file in a directory, whatever the environment says.
     pub fn file(directory: &Path) -> Self {
         let url = format!("sqlite:{}", directory.join("store.db").display());

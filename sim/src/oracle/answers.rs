@@ -1,5 +1,7 @@
 //! What clients were told, held against the log, and as a history of their own.
 
+use std::time::Duration;
+
 use callsign::{
     NotStarted, OfferError, RegisterError, TakeError, UnregisterError, UpdateError,
     cores::{Answer, CallId, Granted, StartedAs},
@@ -119,6 +121,8 @@ pub struct Told {
     pub offered: Option<Position>,
     /// At which step it was asked.
     pub asked: u64,
+    /// How long its caller waits, by the node's clock. None: longer than it says, or the member has not taken it yet.
+    pub until: Option<Duration>,
     /// Where the log ended then.
     pub began: Position,
     /// When and what was answered, and where the log ended then.
@@ -167,9 +171,18 @@ impl Oracle {
             seen,
             offered: None,
             asked,
+            until: None,
             began,
             answer: None,
         });
+    }
+
+    /// A member takes a call, whose caller waits until then by the node's clock.
+    pub(crate) fn waits(&mut self, id: CallId, until: Duration) {
+        let Some(inner) = self.edit() else { return };
+        if let Some(at) = inner.open_calls.get(&id) {
+            inner.told[*at].until = Some(until);
+        }
     }
 
     pub(crate) fn answered(
@@ -245,7 +258,37 @@ impl Oracle {
     }
 }
 
+/// A member looks at its callers anew this long after it began to, at the latest, unless it is still looking.
+const LOOKS: Duration = Duration::from_millis(100);
+
 impl Inner {
+    /// A member was woken. Who waited no more when it was last through with all of its callers has been told by now, if it has looked at
+    /// them since.
+    pub(super) fn check_in_time(&mut self, world: &World, node: NodeId) {
+        let Some(process) = world.process(node) else { return };
+        if process.parts.as_ref().is_none_or(|parts| parts.core.member().looks_at_callers()) {
+            return;
+        }
+        let (incarnation, now) = (process.incarnation, world.local(node));
+        let last = self.looked.entry(node).or_insert((incarnation, now));
+        if last.0 != incarnation {
+            *last = (incarnation, now);
+        }
+        let before = last.1;
+        if now < before + LOOKS {
+            return;
+        }
+        last.1 = now;
+        let waiting = self.open_calls.iter().map(|(id, at)| (id, &self.told[*at]));
+        let mut here = waiting.filter(|(_, told)| told.node == node && told.until.is_some());
+        self.counts.add(Check::InTime, u64::from(here.clone().next().is_some()));
+        let late = here.find(|(_, told)| told.until.is_some_and(|until| until < before));
+        if let Some((id, told)) = late {
+            let what = format!("call {} waits until {:?}, and has no answer at {now:?}", id.0, told.until);
+            self.fail(Check::InTime, what);
+        }
+    }
+
     pub(super) fn lose_calls_of(&mut self, node: NodeId) {
         let told = &self.told;
         self.open_calls.retain(|_, at| told[*at].node != node);

@@ -25,6 +25,7 @@ counted! {
     BeatRace "a close does not overtake a beat",
     FloorSafe "the log is cut behind all synced members",
     AnswerOnce "a call is answered once",
+    InTime "a caller is told in time, if only that nothing is known",
     AnswerTrue "an answer was true when it was given",
     ReadTrue "a consistent read saw the end of the log",
     FreedTrue "an unregister is in the log when it is acknowledged",

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use callsign::cores::{
-    Answer, Effect, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
+    Answer, Call, Effect, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
 };
 use callsign_elector::{
     elector::{Effect as ElectorEffect, ElectorEvent, Input as ElectorInput, Notice},
@@ -216,6 +216,19 @@ impl World {
         let mut effects = Vec::new();
         let is_of_member = if let Told::Member(input) = &told {
             oracle.hears(node, parts.core.member(), input);
+            // A start may wait as long again. Takes, offers and reads wait until what is gone is swept.
+            if let Input::Call { id, call, wait } = input
+                && matches!(
+                    call,
+                    Call::Register { .. }
+                        | Call::Join { .. }
+                        | Call::Unregister { .. }
+                        | Call::Withdraw { .. }
+                        | Call::Update { .. }
+                )
+            {
+                oracle.waits(*id, now.time.0 + *wait);
+            }
             true
         } else {
             false

@@ -120,6 +120,11 @@ impl Kind {
         self == Self::StoreStop
     }
 
+    /// Whether the process ends by it.
+    pub fn ends_the_process(self) -> bool {
+        matches!(self, Self::Kill | Self::Restart)
+    }
+
     /// Whether the process cannot be aimed at again while it lasts.
     pub fn takes_the_process(self) -> bool {
         matches!(self, Self::Kill | Self::Restart | Self::Pause | Self::Freeze)

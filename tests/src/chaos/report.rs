@@ -71,8 +71,14 @@ pub(super) fn make(
     (from, to): (At, At),
 ) -> Result<Report> {
     let processes = histories(&options.directory, &world.lives)?;
-    let verdict = judge(&processes);
+    let mut verdict = judge(&processes);
     let mut breaches = world.breaches.clone();
+    let held = world.held();
+    if let Some(ran) = &held {
+        breaches.extend(ran.breach.clone());
+        let acts = [("acts of the program of `callsign hold`, alone", ran.acts), (FOLLOWED, ran.moves)];
+        verdict.checked.extend(acts.into_iter().filter(|(_, count)| *count > 0));
+    }
     breaches.extend(verdict.breaches.iter().cloned());
     let recordings = match callsign_sim::recording::check(&world.recordings()) {
         Ok(report) => report.to_string(),
@@ -91,8 +97,9 @@ pub(super) fn make(
     if sink.writes == 0 {
         breaches.push("never exercised: nobody wrote to the sinks".to_owned());
     }
+    let moves = held.is_some() && options.kinds.iter().any(|kind| kind.ends_the_process());
     let told = if shows_all(options.time) { &mut breaches } else { &mut not_done };
-    told.extend(never_exercised(&verdict.checked));
+    told.extend(never_exercised(&verdict.checked, moves));
     let drawn = timeline::draw(&timeline::Run {
         title: &options.heading(),
         nodes: &world.names(),
@@ -163,14 +170,18 @@ const NEEDED: [&str; 15] = [
     "names that went to the node that they were offered to",
 ];
 
+/// What a run has to come to besides in which nodes hold the name of a program, and end.
+const FOLLOWED: &str = "starts of the program of `callsign hold` on another node than before";
+
 /// Whether a run of this length fails if it has not come to something. A shorter one may not, on a machine that does other things as well:
 /// it says so.
 fn shows_all(time: Duration) -> bool {
     time >= Duration::from_secs(60)
 }
 
-fn never_exercised(checked: &BTreeMap<&'static str, u64>) -> impl Iterator<Item = String> {
-    NEEDED.iter().filter(|what| !checked.contains_key(**what)).map(|what| format!("never exercised: {what}"))
+fn never_exercised(checked: &BTreeMap<&'static str, u64>, moves: bool) -> impl Iterator<Item = String> {
+    let needed = NEEDED.into_iter().chain(moves.then_some(FOLLOWED));
+    needed.filter(|what| !checked.contains_key(what)).map(|what| format!("never exercised: {what}"))
 }
 
 impl fmt::Display for Report {
@@ -239,9 +250,9 @@ mod tests {
     fn a_run_of_a_minute_fails_for_what_it_never_exercised_and_a_shorter_one_does_not() {
         assert!(shows_all(Duration::from_secs(60)) && !shows_all(Duration::from_secs(59)));
         let checked = NEEDED.iter().skip(1).map(|what| (*what, 1)).collect();
-        assert_eq!(
-            never_exercised(&checked).collect::<Vec<_>>(),
-            [format!("never exercised: {}", NEEDED[0])]
-        );
+        let missing = |moves| never_exercised(&checked, moves).collect::<Vec<_>>();
+        let first = format!("never exercised: {}", NEEDED[0]);
+        assert_eq!(missing(false), [first.clone()]);
+        assert_eq!(missing(true), [first, format!("never exercised: {FOLLOWED}")]);
     }
 }

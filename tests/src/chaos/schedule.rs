@@ -17,6 +17,8 @@ pub enum AtWhom {
     Leader,
     /// Where the singleton works.
     Singleton,
+    /// Beside which the program of `callsign hold` runs.
+    Holder,
 }
 
 /// A fault to come.
@@ -54,7 +56,11 @@ pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: u
         let lasts = kind.lasts(lease, &mut rng);
         let at_whom = [AtWhom::Any, AtWhom::Leader, AtWhom::Singleton, AtWhom::Singleton];
         // Who is frozen between its check and its write is late: the singleton more often than not.
-        let at_whom = at_whom[rng.index(if kind == Kind::Freeze { 4 } else { 3 })];
+        let mut at_whom = at_whom[rng.index(if kind == Kind::Freeze { 4 } else { 3 })];
+        // A holder that ends is followed by another: every second time, so that this is seen in each run.
+        if kind.ends_the_process() && before(&planned, kind).is_multiple_of(2) {
+            at_whom = AtWhom::Holder;
+        }
         let mut order: Vec<usize> = (0..nodes).collect();
         shuffle(&mut order, &mut rng);
         let draw = rng.draw();
@@ -68,6 +74,10 @@ pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: u
         at += share + lease / 10 + rng.duration(lease / 3);
     }
     planned
+}
+
+fn before(planned: &[Planned], kind: Kind) -> usize {
+    planned.iter().filter(|planned| planned.kind == kind).count()
 }
 
 fn shuffle<T>(all: &mut [T], rng: &mut Rng) {
@@ -91,6 +101,10 @@ mod tests {
             let missing = Kind::ALL.iter().find(|kind| !plan.iter().any(|planned| planned.kind == **kind));
             assert_eq!(missing, None, "ten minutes have room for every kind: seed {seed}");
             assert!(plan.iter().all(|planned| planned.at + planned.lasts < minutes));
+            for kind in [Kind::Kill, Kind::Restart] {
+                let first = plan.iter().find(|planned| planned.kind == kind).unwrap();
+                assert_eq!(first.at_whom, AtWhom::Holder, "seed {seed}");
+            }
         }
     }
 }

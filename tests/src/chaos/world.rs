@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     event::{At, Event},
+    holders::{self, Holders, Ran, Way},
     journal,
     node::Joined,
     sink::Sink,
@@ -89,6 +90,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// Whether nodes record what their cores do.
     pub records: bool,
+    /// Whether some nodes have a `callsign hold` beside them.
+    pub holds: bool,
     /// More arguments for every node.
     pub arguments: Vec<String>,
 }
@@ -112,6 +115,7 @@ pub struct World {
     names: Vec<String>,
     directory: PathBuf,
     processes: BTreeMap<String, Process>,
+    holders: Option<Holders>,
     store_links: Option<StoreLinks>,
     lock: Option<WriteLock>,
     sink: Sink,
@@ -130,7 +134,11 @@ impl World {
             fs::create_dir_all(directory.join(part)).context("the directory cannot be written")?;
         }
         let shim = if setup.clocks { shim() } else { None };
+        let callsign = holders::callsign(&setup.program).filter(|_| setup.holds);
+        let holders =
+            callsign.map(|callsign| Holders::new(directory, &callsign, &place, setup.lease, &setup.names()));
         let world = Self {
+            holders: holders.transpose()?,
             links: if setup.netns { Links::in_namespaces(&setup.names())? } else { Links::default() },
             lives: Vec::new(),
             breaches: Vec::new(),
@@ -209,8 +217,7 @@ impl World {
         let number = self.lives.len();
         let file = |part: &str, end: &str| Path::new(part).join(format!("{number:03}-{node}.{end}"));
         let (history, log) = (file("history", "jsonl"), self.directory.join(file("logs", "log")));
-        let store =
-            self.store_links.as_ref().map_or(self.place.url.clone(), |ways| ways.url(node, &self.place.url));
+        let store = self.store_of(node);
         let mut command = self.links.command(node, &self.setup.program);
         command
             .args(["node", "--name", node, "--store", &store, "--cluster", &self.place.cluster])
@@ -257,6 +264,52 @@ impl World {
         let lived = Stretch { from, to: None };
         self.lives.push(Life { node: node.to_owned(), history, lived, killed: None, stopped: Vec::new() });
         self.processes.insert(node.to_owned(), Process { child, life: number, log });
+        self.launch_holder(node, store);
+    }
+
+    /// How a node reaches the store.
+    fn store_of(&self, node: &str) -> String {
+        self.store_links.as_ref().map_or(self.place.url.clone(), |ways| ways.url(node, &self.place.url))
+    }
+
+    fn launch_holder(&mut self, node: &str, store: String) {
+        let callsign = holders::callsign(&self.setup.program);
+        let (Some(holders), Some(callsign)) = (self.holders.as_mut(), callsign) else { return };
+        let command = self.links.command(node, &callsign);
+        // In the network of its node, which has one address, and at a port of its own there.
+        let options = self.links.listen(node).map(|mut listen| {
+            listen.set_port(0);
+            vec!["--listen".to_owned(), listen.to_string()]
+        });
+        holders.launch(node, Way { command, store, options: options.unwrap_or_default() });
+    }
+
+    /// What is done to a node is done to the `callsign hold` beside it, if there is one.
+    fn with_holder(&mut self, act: impl FnOnce(&mut Holders)) {
+        if let Some(holders) = self.holders.as_mut() {
+            act(holders);
+        }
+    }
+
+    /// Why there is no `callsign hold`, though there should be.
+    pub fn why_no_holders(&self) -> Option<String> {
+        (self.setup.holds && self.holders.is_none())
+            .then(|| "the command `callsign` was not built beside this program".to_owned())
+    }
+
+    /// Beside which node the program of `callsign hold` was started last.
+    pub fn holder(&self) -> Option<String> {
+        self.holders.as_ref().and_then(Holders::holder)
+    }
+
+    /// What the program of `callsign hold` did, if any node holds its name.
+    pub fn held(&self) -> Option<Ran> {
+        self.holders.as_ref().map(Holders::ran)
+    }
+
+    /// Waits until somebody runs the program of `callsign hold`.
+    pub fn await_holder(&self, patience: Duration) -> Result<(), String> {
+        self.holders.as_ref().map_or(Ok(()), |holders| holders.await_act(patience))
     }
 
     fn signal(&self, node: &str, signal: Signal) {
@@ -273,6 +326,7 @@ impl World {
 
     /// Kills a node (SIGKILL), and waits until it is dead.
     pub fn kill(&mut self, node: &str) {
+        self.with_holder(|holders| holders.kill(node));
         if let Some(life) = self.life(node) {
             life.killed = Some(journal::now());
         }
@@ -296,11 +350,14 @@ impl World {
 
     /// Asks a node to leave in good order (SIGTERM).
     pub fn ask_to_leave(&mut self, node: &str) {
+        self.with_holder(|holders| holders.ask_to_end(node));
         self.signal(node, Signal::TERM);
     }
 
     /// Waits until it has left; kills it if that takes too long. To leave without a store may end in an error.
     pub fn await_leave(&mut self, node: &str) {
+        let holder = self.holders.as_mut().map_or(Ok(()), |holders| holders.await_end(node, LEAVING));
+        self.breaches.extend(holder.err());
         let Some(process) = self.processes.get_mut(node) else { return };
         let child = &mut process.child;
         let ended = wait_for(LEAVING, || child.try_wait().ok().flatten());
@@ -314,6 +371,7 @@ impl World {
 
     /// Stops a node (SIGSTOP), and waits until none of its threads runs.
     pub fn stop(&mut self, node: &str) {
+        self.with_holder(|holders| holders.stop(node));
         self.signal(node, Signal::STOP);
         let pid = self.processes.get(node).and_then(|process| i32::try_from(process.child.id()).ok());
         if let Some(pid) = pid.and_then(Pid::from_raw) {
@@ -326,6 +384,7 @@ impl World {
 
     /// Lets it go on (SIGCONT).
     pub fn go_on(&mut self, node: &str) {
+        self.with_holder(|holders| holders.go_on(node));
         if let Some(life) = self.life(node)
             && let Some(stretch) = life.stopped.last_mut()
         {
@@ -381,6 +440,13 @@ impl World {
                 self.breaches.push(format!("P8: {node} has ended by itself: {status}\n    {tail}"));
             }
             self.launch(&node);
+        }
+        for (node, why) in self.holders.as_mut().map(Holders::ended).unwrap_or_default() {
+            if !leaving.contains(&node) {
+                self.breaches.push(format!("P8: {why}"));
+                let store = self.store_of(&node);
+                self.launch_holder(&node, store);
+            }
         }
     }
 

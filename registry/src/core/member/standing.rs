@@ -16,6 +16,12 @@ impl<T: Table> Member<T> {
         self.watchers.waits()
     }
 
+    /// Whether it has looked at some of its callers, and goes on with the others at once.
+    #[cfg(feature = "cores")]
+    pub fn looks_at_callers(&self) -> bool {
+        self.host.is_looking()
+    }
+
     /// Whether the replica has to go on with something.
     #[cfg(feature = "cores")]
     pub fn is_sweeping(&self) -> bool {

@@ -33,7 +33,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // whoever waits
     mutant("look-cut-short", "registry/src/core/host/waiting.rs")
         .does("Begins anew, each time, with the first of those who wait, and comes to no more of them than it looks at in a step.")
-        .found("snapshots", 5_000, "what is looked at some calls at a time"),
+        .found("snapshots", 1_000, "what is looked at some calls at a time"),
     mutant("unread-session-not-read", "registry/src/core/leader.rs")
         .does("Waits for the next view when a session asks that the leader has not read open.")
         .found("parting", 1_000, "outside testing"),
