@@ -180,7 +180,8 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::JoinGroup { in_flight, start_ns } => report(groups::join(node, in_flight, start_ns).await?),
         Order::AwaitMembers { count } => report(groups::await_members(node, count).await?),
         Order::Broadcast => report(groups::broadcast(node)?),
-        Order::Heard { count } => report(groups::heard(node, count).await?),
+        Order::JoinGroupApart => report(groups::join_apart(node).await?),
+        Order::Heard { count, broadcasts } => report(groups::heard(node, count, broadcasts).await?),
         Order::ReceiveNames => {
             moves::receive(node);
             Ok(Value::Null)

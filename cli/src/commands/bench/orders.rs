@@ -111,8 +111,10 @@ pub(crate) enum Order {
     AwaitMembers { count: usize },
     /// Send 32 bytes to all members of the group. Reports the moment of the call.
     Broadcast,
-    /// Report the moment at which the members here have heard so much, all together.
-    Heard { count: u32 },
+    /// Have one more actor join the group, after all others and with a thread of its own. Reports nothing.
+    JoinGroupApart,
+    /// Report when the members here had heard so much, all together, of so many broadcasts: [`Heards`].
+    Heard { count: u32, broadcasts: u32 },
     /// Take the names that are offered by nodes that drain.
     ReceiveNames,
     /// Register names, each with an actor of its own, that are offered when the node drains.
@@ -181,6 +183,15 @@ pub(crate) struct Registered {
     pub(crate) done_ns: u64,
     /// How many were not, by reason.
     pub(crate) failed: BTreeMap<String, u32>,
+}
+
+/// When a broadcast came to the members of a node.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Heards {
+    /// When the last of them had heard it.
+    pub(crate) heard_ns: u64,
+    /// When the member heard it that has a thread of its own, and that joined last: the message is in all mailboxes.
+    pub(crate) came_ns: u64,
 }
 
 /// What became of many calls that none refused.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use callsign::{RactorClusterMessage, remote_message};
 use callsign_store::lock::lock;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::task::JoinSet;
+use tokio::{sync::oneshot, task::JoinSet};
 
 use super::Node;
 use crate::{
@@ -34,6 +34,8 @@ remote_message!(Heard, "callsign.bench.heard/1");
 pub(super) struct Actors {
     spawned: Mutex<Arc<Vec<ActorRef<Heard>>>>,
     heard: Arc<Tally>,
+    /// What the actor with a thread of its own has heard.
+    apart: Arc<Tally>,
 }
 
 #[derive(Default)]
@@ -50,6 +52,10 @@ impl Actors {
 
     pub(super) fn heard(&self) -> &Tally {
         &self.heard
+    }
+
+    pub(super) fn apart(&self) -> &Tally {
+        &self.apart
     }
 }
 
@@ -84,6 +90,27 @@ pub(super) async fn spawn(node: &Node, actors: u32) -> Result<()> {
     }
     *lock(&node.actors.spawned) = Arc::new(spawned);
     Ok(())
+}
+
+/// Spawns an actor with a thread of its own. It hears a message when that has come, however many others are still to have their turn.
+pub(super) async fn spawn_apart(node: &Node) -> Result<ActorRef<Heard>> {
+    let (tell, spawned) = oneshot::channel();
+    let tally = node.actors.apart.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let run = async move {
+        let spawned = Actor::spawn(None, Listener(tally), ()).await;
+        let (told, running) = match spawned {
+            Ok((actor, running)) => (Ok(actor), Some(running)),
+            Err(error) => (Err(error), None),
+        };
+        // Whoever waits for it may have gone with the process.
+        let _ = tell.send(told);
+        if let Some(running) = running {
+            let _ = running.await;
+        }
+    };
+    std::thread::Builder::new().name("apart".to_owned()).spawn(move || runtime.block_on(run))?;
+    Ok(spawned.await??)
 }
 
 /// Registers a name for each actor that was spawned.

@@ -6,9 +6,12 @@ use anyhow::{Context, Result, ensure};
 
 use super::{
     Node,
-    actors::{Heard, timed},
+    actors::{Heard, spawn_apart, timed},
 };
-use crate::{commands::bench::orders::Done, measure::now_ns};
+use crate::{
+    commands::bench::orders::{Done, Heards},
+    measure::now_ns,
+};
 
 const GROUP: &str = "bench";
 
@@ -21,6 +24,13 @@ pub(super) async fn join(node: &Node, in_flight: u32, start_ns: u64) -> Result<D
         async move { Ok(_ = group.join(&actor.context("a member has no actor")?, None).await?) }
     };
     timed(all, in_flight, start_ns, join).await
+}
+
+/// Has one more actor join, with a thread of its own. Messages come to it last, if it joins after all others.
+pub(super) async fn join_apart(node: &Node) -> Result<()> {
+    let actor = spawn_apart(node).await?;
+    node.registry.group::<Heard>(GROUP).join(&actor, None).await?;
+    Ok(())
 }
 
 /// Waits until the group has so many members here.
@@ -38,11 +48,13 @@ pub(super) fn broadcast(node: &Node) -> Result<u64> {
     Ok(begin)
 }
 
-/// Waits until the members here have heard so much, all together. Returns when the last of them did.
-pub(super) async fn heard(node: &Node, count: u32) -> Result<u64> {
-    let heard = node.actors.heard();
-    node.until(|| heard.count.load(Ordering::SeqCst) >= count, "a broadcast")
-        .await
-        .context("not all heard it")?;
-    Ok(heard.last_ns.load(Ordering::SeqCst))
+/// Waits until the members here have heard so much, all together, and the one with a thread of its own so many broadcasts. Returns when the
+/// last of them did, and when that one did: by then the message was in every mailbox here.
+pub(super) async fn heard(node: &Node, count: u32, broadcasts: u32) -> Result<Heards> {
+    let (heard, apart) = (node.actors.heard(), node.actors.apart());
+    let have_all =
+        || heard.count.load(Ordering::SeqCst) >= count && apart.count.load(Ordering::SeqCst) >= broadcasts;
+    node.until(have_all, "a broadcast").await.context("not all heard it")?;
+    let [heard_ns, came_ns] = [heard, apart].map(|tally| tally.last_ns.load(Ordering::SeqCst));
+    Ok(Heards { heard_ns, came_ns })
 }

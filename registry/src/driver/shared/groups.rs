@@ -86,14 +86,23 @@ impl TableReader {
     /// The actors of a group, by their sessions, each in the order of the group. Cost as that of [`members`](Self::members).
     pub(crate) fn actors(&self, group: &str) -> BTreeMap<Arc<SessionId>, Vec<u64>> {
         self.seen(group, |seen| {
-            let mut all: BTreeMap<Arc<SessionId>, Vec<u64>> = BTreeMap::new();
+            let mut by_session: BTreeMap<Arc<SessionId>, usize> = BTreeMap::new();
+            // To compare the sessions of all members takes as long as to send the message: most are told by where they are kept.
+            let mut by_place: BTreeMap<usize, usize> = BTreeMap::new();
+            let mut all: Vec<Vec<u64>> = Vec::new();
             for (Standing { session, .. }, Seat { actor, .. }) in seen {
-                match all.get_mut(session) {
-                    Some(actors) => actors.push(*actor),
-                    None => _ = all.insert(session.clone(), vec![*actor]),
-                }
+                let number = *by_place.entry(Arc::as_ptr(session).addr()).or_insert_with(|| {
+                    *by_session.entry(session.clone()).or_insert_with(|| {
+                        all.push(Vec::new());
+                        all.len() - 1
+                    })
+                });
+                all[number].push(*actor);
             }
-            all
+            by_session
+                .into_iter()
+                .map(|(session, number)| (session, std::mem::take(&mut all[number])))
+                .collect()
         })
     }
 
