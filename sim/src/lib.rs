@@ -12,6 +12,7 @@ pub mod longest;
 pub mod mutants;
 pub mod nodes;
 pub mod oracle;
+pub mod progress;
 pub mod recording;
 pub mod references;
 pub mod rng;

@@ -37,7 +37,7 @@ use self::{
     schedule::{AtWhom, Planned, plan},
     world::{Setup, World},
 };
-use crate::{store::TestStore, wait::wait_for};
+use crate::{binary::callsign_beside, store::TestStore, wait::wait_for};
 
 /// Tells a node whose child it is.
 const PARENT: &str = "CALLSIGN_PARENT";
@@ -68,6 +68,15 @@ pub struct Options {
     pub netns: bool,
     /// Where everything is written. It must be empty, or not there.
     pub directory: PathBuf,
+}
+
+/// What a run says while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said<'a> {
+    /// Something happens.
+    Line(&'a str),
+    /// Faults have come for so long.
+    At(Duration),
 }
 
 /// A fault that came.
@@ -114,8 +123,16 @@ pub(crate) fn make_directory(directory: &Path) -> Result<()> {
 }
 
 /// Runs, and judges. `say` is told what happens meanwhile.
-pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
+pub fn run(options: &Options, say: &mut dyn FnMut(Said<'_>)) -> Result<Report> {
     make_directory(&options.directory)?;
+    let program = std::env::current_exe().context("a running program has a file")?;
+    let mut missing = Vec::new();
+    let callsign = callsign_beside(&program);
+    if callsign.is_none() {
+        missing.push(
+            "not done: `callsign hold` under faults: `callsign` was not built beside this program".to_owned(),
+        );
+    }
     let setup = Setup {
         nodes: options.nodes,
         lease: options.lease,
@@ -123,13 +140,12 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
         clocks: options.kinds.contains(&Kind::Clock),
         plant: options.plant.clone(),
         netns: options.netns,
-        program: std::env::current_exe().context("a running program has a file")?,
+        program,
         records: true,
-        holds: true,
+        callsign,
         arguments: Vec::new(),
     };
     let mut world = World::new(&options.directory, place(&options.store, &options.directory)?, setup)?;
-    let mut missing = Vec::new();
     let mut kinds = options.kinds.clone();
     kinds.retain(|kind| match kind.missing(&world) {
         Some(why) => {
@@ -138,15 +154,13 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
         }
         None => true,
     });
-    missing
-        .extend(world.why_no_holders().map(|why| format!("not done: `callsign hold` under faults: {why}")));
     let planned = plan(options.seed, options.time, options.lease, &kinds, options.nodes);
     for name in world.names() {
         world.launch(&name);
     }
     let from = journal::now();
     let faults = inflict(&mut world, &planned, options.time, say);
-    say("healed: waiting until everything serves again");
+    say(Said::Line("healed: waiting until everything serves again"));
     let came_back =
         settle(&world, patience(options.lease)).and_then(|()| world.await_holder(patience(options.lease)));
     let to = journal::now();
@@ -154,18 +168,24 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
     if let Err(why) = came_back {
         world.breaches.push(why);
     }
-    say("judging what was written down");
+    say(Said::Line("judging what was written down"));
     report::make(options, &world, &faults, planned.len(), missing, (from, to))
 }
 
 /// Does what is planned, when it is time.
-fn inflict(world: &mut World, planned: &[Planned], time: Duration, say: &mut dyn FnMut(&str)) -> Vec<Fault> {
+fn inflict(
+    world: &mut World,
+    planned: &[Planned],
+    time: Duration,
+    say: &mut dyn FnMut(Said<'_>),
+) -> Vec<Fault> {
     let start = Instant::now();
     let mut coming = planned.iter().peekable();
     let mut lasting: Vec<(Duration, Aim, Fault)> = Vec::new();
     let mut over = Vec::new();
     loop {
         let at = start.elapsed();
+        say(Said::At(at));
         while let Some(index) = lasting.iter().position(|(until, ..)| *until <= at) {
             let (_, aim, mut fault) = lasting.remove(index);
             fault.kind.end(world, &aim);
@@ -182,7 +202,8 @@ fn inflict(world: &mut World, planned: &[Planned], time: Duration, say: &mut dyn
             let Some(aim) = aim(world, next, &busy) else { continue };
             let how = next.kind.begin(world, &aim);
             let (from, node) = (journal::now(), aim.node.clone());
-            say(&format!("{:7.2} s  {} {node}: {how}", at.as_secs_f64(), next.kind.name()));
+            let line = format!("{:7.2} s  {} {node}: {how}", at.as_secs_f64(), next.kind.name());
+            say(Said::Line(&line));
             let fault = Fault { kind: next.kind, node, how, from, to: from };
             lasting.push((next.at + next.lasts, aim, fault));
         }

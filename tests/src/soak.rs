@@ -170,7 +170,7 @@ impl<'a> Soak<'a> {
             netns: false,
             program: std::env::current_exe().context("a running program has a file")?,
             records: false,
-            holds: false,
+            callsign: None,
             arguments,
         };
         let mut world = World::new(&options.directory, place, setup)?;

@@ -48,6 +48,7 @@ impl TestStore {
     }
 
     /// The same store and cluster, for others than those whose server it is.
+    #[must_use]
     pub fn share(&self) -> Self {
         Self { url: self.url.clone(), cluster: self.cluster.clone(), server: None }
     }

@@ -5,6 +5,7 @@ use std::{path::Path, time::Instant};
 
 use callsign_sim::{
     mutants::{MUTANTS, Mutant},
+    progress::Progress,
     references,
     scenario::Scenario,
     simulated::Simulated,
@@ -46,24 +47,23 @@ impl Mutants {
         let mut missed = Vec::new();
         let begin = Instant::now();
         let chosen: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| mutant.name.contains(&self.only)).collect();
-        for mutant in &chosen {
+        let progress = Progress::new("planted defects", "looked for", chosen.len() as u64);
+        for (done, mutant) in (1..).zip(&chosen) {
             let caught = self.look_for(mutant)?;
             let (check, seeds) = match &caught {
                 Some((check, seed)) => (check.as_str(), (seed - self.first + 1).to_string()),
                 None => ("**missed**", "-".to_owned()),
             };
-            say!(
-                "| {} | {} | {} | {check} | {} | {seeds} | {} |",
-                mutant.name,
-                mutant.what,
-                mutant.hazard,
-                mutant.scenario,
-                mutant.within
-            );
+            let Mutant { name, what, hazard, scenario, within, .. } = mutant;
+            progress.print(|| {
+                say!("| {name} | {what} | {hazard} | {check} | {scenario} | {seeds} | {within} |");
+            });
+            progress.at(done);
             if caught.is_none() {
                 missed.push(mutant.name);
             }
         }
+        drop(progress);
         say!(
             "\n{} of {} planted defects caught in {:.0} s",
             chosen.len() - missed.len(),

@@ -20,6 +20,7 @@ use callsign_sim::{
         nemesis::Kind as Fault,
         run::{Outcome, run},
     },
+    progress::Progress,
 };
 use callsign_store::{lock::lock, supervision::text};
 use clap::{Args, ValueEnum};
@@ -139,6 +140,7 @@ impl Nodes {
 
     fn many(&self) -> Result<()> {
         let begin = Instant::now();
+        let progress = Progress::new("whole nodes", "seeds", self.seeds);
         let (next, stops, sum) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Sum::default()));
         let work = || -> Result<()> {
             while !stops.load(SeqCst) {
@@ -159,13 +161,11 @@ impl Nodes {
                 let mut sum = lock(&sum);
                 sum.add(&outcome, repeats);
                 if !breaches.is_empty() {
-                    tell!("seed {seed} failed: {}", breaches[0]);
+                    progress.print(|| tell!("seed {seed} failed: {}", breaches[0]));
                     sum.failed.push((seed, breaches));
                     stops.fetch_or(!self.keep_going, SeqCst);
                 }
-                if sum.seeds.is_multiple_of(100) {
-                    tell!("{} seeds, {:.1}/s", sum.seeds, per_second(sum.seeds, begin.elapsed()));
-                }
+                progress.at(sum.seeds);
             }
             Ok(())
         };
@@ -176,6 +176,7 @@ impl Nodes {
             }
             Ok(())
         })?;
+        drop(progress);
         let sum = sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         sum.report(begin.elapsed());
         sum.verdict()

@@ -1,12 +1,10 @@
 //! The seeds of one scenario, and what they did.
 #![allow(clippy::disallowed_methods)] // the wall clock, for progress and speed
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Instant,
-};
+use std::time::Instant;
 
 use callsign_sim::{
+    progress::Progress,
     simulated::Simulated,
     sweep::{Plan, Swept, sweep},
 };
@@ -17,16 +15,10 @@ impl Run {
     /// Runs the seeds of one scenario, and says how it goes.
     pub(super) fn one<S: Simulated>(&self, scenario: S, until_failed: bool) -> Swept<S> {
         let begin = Instant::now();
-        let told = AtomicU64::new(0);
-        let progress = |done: u64| {
-            let second = begin.elapsed().as_secs();
-            let last = told.load(Relaxed);
-            if second >= last + 5 && told.compare_exchange(last, second, Relaxed, Relaxed).is_ok() {
-                tell!("{}: {done} seeds, {:.0}/s", scenario.name(), per_second(done, &begin));
-            }
-        };
+        let progress = Progress::new(&scenario.name(), "seeds", self.seeds);
         let plan = Plan { scenario, first: self.first, seeds: self.seeds, jobs: self.jobs, until_failed };
-        let swept = sweep(plan, &progress);
+        let swept = sweep(plan, &|done| progress.at(done));
+        drop(progress);
         say!(
             "{:16} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
             scenario.name(),

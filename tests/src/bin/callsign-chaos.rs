@@ -3,14 +3,16 @@
 //! Exit status: 0 no violation, 1 a violation, with what and where, 2 wrong usage, 3 the run could not be made.
 
 use std::{
+    io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
 use anyhow::Result;
+use callsign_sim::progress::Progress;
 use callsign_tests::{
-    chaos::{self, Options, nemesis::Kind, node},
+    chaos::{self, Options, Said, nemesis::Kind, node},
     programs::{Place, positive, seed},
 };
 use clap::Parser;
@@ -114,11 +116,16 @@ fn run(run: Run) -> Result<ExitCode> {
         directory: place.directory().to_owned(),
     };
     println!("seed {}, in {}", options.seed, options.directory.display());
-    let report = chaos::run(&options, &mut |what| {
-        if !run.quiet {
-            println!("{what}");
-        }
+    // Without a terminal the lines say how far it is.
+    let bar = (!run.quiet && std::io::stderr().is_terminal())
+        .then(|| Progress::new("faults", "seconds", options.time.as_secs()));
+    let report = chaos::run(&options, &mut |said| match (said, &bar) {
+        (Said::At(at), Some(bar)) => bar.at(at.as_secs()),
+        (Said::Line(what), Some(bar)) => bar.print(|| println!("{what}")),
+        (Said::Line(what), None) if !run.quiet => println!("{what}"),
+        _ => {}
     })?;
+    drop(bar);
     println!("{report}");
     if matches!(place, Place::Asked(_)) {
         println!("kept in {}; the timeline is timeline.svg", options.directory.display());

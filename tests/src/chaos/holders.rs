@@ -3,12 +3,7 @@
 //! Each of the first nodes has one beside it, in a registry of its own. What is done to the node as a process, and to its way to the
 //! store, is done to that one, too. The program writes down when it starts and acts, and the kernel tells it if another one is there.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context, Result};
 
@@ -185,11 +180,6 @@ impl Holders {
     pub fn ran(&self) -> Ran {
         ran(&self.lines())
     }
-}
-
-/// The command that is to be beside the nodes of this program, if it was built.
-pub fn callsign(program: &Path) -> Option<PathBuf> {
-    crate::binary::callsign_beside(program)
 }
 
 fn acts_after(lines: &Lines, at: At) -> bool {

@@ -252,7 +252,7 @@ mod tests {
         let checked = NEEDED.iter().skip(1).map(|what| (*what, 1)).collect();
         let missing = |moves| never_exercised(&checked, moves).collect::<Vec<_>>();
         let first = format!("never exercised: {}", NEEDED[0]);
-        assert_eq!(missing(false), [first.clone()]);
+        assert_eq!(missing(false), std::slice::from_ref(&first));
         assert_eq!(missing(true), [first, format!("never exercised: {FOLLOWED}")]);
     }
 }

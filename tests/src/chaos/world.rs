@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     event::{At, Event},
-    holders::{self, Holders, Ran, Way},
+    holders::{Holders, Ran, Way},
     journal,
     node::Joined,
     sink::Sink,
@@ -90,8 +90,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// Whether nodes record what their cores do.
     pub records: bool,
-    /// Whether some nodes have a `callsign hold` beside them.
-    pub holds: bool,
+    /// The command that some nodes have beside them as `callsign hold`. None: no node has one.
+    pub callsign: Option<PathBuf>,
     /// More arguments for every node.
     pub arguments: Vec<String>,
 }
@@ -134,9 +134,9 @@ impl World {
             fs::create_dir_all(directory.join(part)).context("the directory cannot be written")?;
         }
         let shim = if setup.clocks { shim() } else { None };
-        let callsign = holders::callsign(&setup.program).filter(|_| setup.holds);
+        let callsign = setup.callsign.as_ref();
         let holders =
-            callsign.map(|callsign| Holders::new(directory, &callsign, &place, setup.lease, &setup.names()));
+            callsign.map(|callsign| Holders::new(directory, callsign, &place, setup.lease, &setup.names()));
         let world = Self {
             holders: holders.transpose()?,
             links: if setup.netns { Links::in_namespaces(&setup.names())? } else { Links::default() },
@@ -273,9 +273,8 @@ impl World {
     }
 
     fn launch_holder(&mut self, node: &str, store: String) {
-        let callsign = holders::callsign(&self.setup.program);
-        let (Some(holders), Some(callsign)) = (self.holders.as_mut(), callsign) else { return };
-        let command = self.links.command(node, &callsign);
+        let (Some(holders), Some(callsign)) = (self.holders.as_mut(), &self.setup.callsign) else { return };
+        let command = self.links.command(node, callsign);
         // In the network of its node, which has one address, and at a port of its own there.
         let options = self.links.listen(node).map(|mut listen| {
             listen.set_port(0);
@@ -289,12 +288,6 @@ impl World {
         if let Some(holders) = self.holders.as_mut() {
             act(holders);
         }
-    }
-
-    /// Why there is no `callsign hold`, though there should be.
-    pub fn why_no_holders(&self) -> Option<String> {
-        (self.setup.holds && self.holders.is_none())
-            .then(|| "the command `callsign` was not built beside this program".to_owned())
     }
 
     /// Beside which node the program of `callsign hold` was started last.

@@ -60,7 +60,7 @@ fn names_go_on_while_the_leaders_packets_are_lost_one_way_and_then_both_ways() {
         netns: true,
         program: PathBuf::from(CHAOS),
         records: true,
-        holds: false,
+        callsign: None,
         arguments: Vec::new(),
     };
     let mut world = World::new(directory.path(), TestStore::file(directory.path()), setup).unwrap();
