@@ -1,11 +1,15 @@
 %% Registers names with syn on two of three nodes of this machine, as `callsign bench --load --only callers` does with Callsign: a process
 %% for each name, so many callers on each node, and the time until each registration is acknowledged and every node knows it.
 %%
+%% Or it publishes a message to a group whose members are on three nodes, as the part `groups` of `callsign bench --names-api` does.
+%%
 %% It is called by `tests/beside/run`.
 -module(beside_syn).
--export([main/1, spawn_processes/1, register_names/3]).
+-export([main/1, publish/1, spawn_processes/1, register_names/3, join_members/1, publish_once/0, heard/0]).
 
 -define(SCOPE, names).
+-define(GROUP, group).
+-define(ROUNDS, 20).
 
 %% [Names, Callers]: how many names, and how many callers on each of the two nodes. Prints one line of JSON.
 main(Arguments) ->
@@ -28,6 +32,67 @@ main(Arguments) ->
         [Callers, Names, Names * 1.0e6 / Took, Ticks * 1.0e4 / Names]),
     [peer:stop(Peer) || {Peer, _} <- Nodes],
     halt(0).
+
+%% [Members]: how many processes are in the group. Prints one line of JSON: the median of the times from the call of `syn:publish` until the
+%% last member has heard it.
+publish([Argument]) ->
+    Members = list_to_integer(Argument),
+    Nodes = [start(Name) || Name <- [worker_1, worker_2, worker_3]],
+    [wait_until(fun() -> length(ask(Node, syn, subcluster_nodes, [pg, ?SCOPE])) =:= 2 end) || Node <- Nodes],
+    Share = Members div length(Nodes),
+    [ok = ask(Node, ?MODULE, join_members, [Share]) || Node <- Nodes],
+    All = Share * length(Nodes),
+    [wait_until(fun() -> ask(Node, syn, member_count, [?SCOPE, ?GROUP]) =:= All end) || Node <- Nodes],
+    Took = lists:sort([publish_to(Nodes, Round * Share) || Round <- lists:seq(1, ?ROUNDS)]),
+    Median = (lists:nth(?ROUNDS div 2, Took) + lists:nth(?ROUNDS div 2 + 1, Took)) / 2,
+    io:format("{\"members\":~b,\"publish_p50_ms\":~.3f}~n", [All, Median / 1.0e6]),
+    [peer:stop(Peer) || {Peer, _} <- Nodes],
+    halt(0).
+
+%% Publishes once, from the first node. Returns how many nanoseconds it took until the members of each node had heard so much, all together.
+publish_to([First | _] = Nodes, Heard) ->
+    Begun = ask(First, ?MODULE, publish_once, []),
+    [wait_until(fun() -> element(1, ask(Node, ?MODULE, heard, [])) =:= Heard end) || Node <- Nodes],
+    lists:max([element(2, ask(Node, ?MODULE, heard, [])) || Node <- Nodes]) - Begun.
+
+%% The clock is the machine's, and so the same in all nodes.
+publish_once() ->
+    Begun = erlang:convert_time_unit(os:perf_counter(), perf_counter, nanosecond),
+    {ok, _} = syn:publish(?SCOPE, ?GROUP, {text, <<7:256>>}),
+    Begun.
+
+%% How many messages the members of this node have heard, and when the last of them was.
+heard() ->
+    Heard = persistent_term:get(?MODULE),
+    {atomics:get(Heard, 1), atomics:get(Heard, 2)}.
+
+%% Has as many processes join the group.
+join_members(Count) ->
+    Heard = atomics:new(2, []),
+    persistent_term:put(?MODULE, Heard),
+    spawn(fun() ->
+        [ok = syn:join(?SCOPE, ?GROUP, spawn(fun() -> hear(Heard) end)) || _ <- lists:seq(1, Count)],
+        receive stop -> ok end
+    end),
+    ok.
+
+hear(Heard) ->
+    receive
+        {text, _} ->
+            latest(Heard, erlang:convert_time_unit(os:perf_counter(), perf_counter, nanosecond)),
+            atomics:add(Heard, 1, 1),
+            hear(Heard)
+    end.
+
+latest(Heard, At) ->
+    case atomics:get(Heard, 2) of
+        Before when Before >= At -> ok;
+        Before ->
+            case atomics:compare_exchange(Heard, 2, Before, At) of
+                ok -> ok;
+                _ -> latest(Heard, At)
+            end
+    end.
 
 %% A process of the operating system, with syn in it.
 start(Name) ->
