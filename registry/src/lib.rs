@@ -114,7 +114,7 @@ pub use crate::{
         why::Why,
     },
     driver::{
-        group::{Group, Membership, Strategy},
+        group::{Group, GroupSize, Membership, Strategy},
         name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
         reads::Page,
         receive::{OfferedName, Received, Receiving},

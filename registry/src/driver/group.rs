@@ -80,6 +80,32 @@ impl Registry {
     }
 }
 
+/// A group or a semaphore that has members, as [`Registry::groups`] gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupSize {
+    /// Its name.
+    pub name: Name,
+    /// How many of its members hold it, if it is a semaphore. A lock is a semaphore of one.
+    pub limit: Option<u32>,
+    /// How many members it has, those that wait for a place included.
+    pub members: usize,
+}
+
+impl Registry {
+    /// The groups, semaphores and locks that have members and whose names begin with this, sorted by name, at most `most` of them, by this node's
+    /// own replica. A group and a semaphore may have the same name: the group comes first.
+    ///
+    /// Cost: the number of all groups, and of the members of those that it gives. It is meant for people who look.
+    ///
+    /// # Errors
+    /// As of [`Registry::lookup`].
+    pub fn groups(&self, prefix: &str, most: usize) -> Result<Vec<GroupSize>, LookupError> {
+        let groups = self.read(|table| table.groups(prefix, most))?;
+        Ok(groups.into_iter().map(|(name, limit, members)| GroupSize { name, limit, members }).collect())
+    }
+}
+
 impl<M> Clone for Group<M> {
     fn clone(&self) -> Self {
         Self {

@@ -6,7 +6,7 @@ use callsign_transport::P;
 use ractor::{ActorRef, call_t};
 
 use crate::{
-    AcquireError, BadName, BroadcastError, Entry, Group, GroupError, LookupError, Meta, NotHeld,
+    AcquireError, BadName, BroadcastError, Entry, Group, GroupError, GroupSize, LookupError, Meta, NotHeld,
     RegisterError, RegisterOptions, Registry, Select, Strategy, UnregisterError, WhereisError,
     tests::driver::{Cluster, Counter, Other, TEST_DEADLINE, counter, until},
 };
@@ -238,6 +238,27 @@ async fn as_many_hold_a_semaphore_as_its_limit_says_and_another_limit_is_refused
     drop((one, two));
     until("nobody is in it", || nodes[2].count() == Ok(2)).await;
     assert!(nodes[2].semaphore("gpu", 3).acquire().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_looks_is_given_each_group_with_its_size() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    assert_eq!(nodes[0].groups("", 9), Ok(Vec::new()));
+    nodes[0].register("gpu", &counter().await).await.unwrap();
+    for node in &nodes {
+        node.group("gpu").join(&counter().await, None).await.unwrap();
+    }
+    nodes[1].group("a/2").join(&counter().await, None).await.unwrap();
+    let _holds = nodes[1].semaphore("gpu", 2).acquire().await.unwrap();
+    let _locks = nodes[2].lock("migrate").acquire().await.unwrap();
+    until("all is known", || nodes[0].count() == Ok(7)).await;
+    let size = |name: &str, limit, members| GroupSize { name: name.into(), limit, members };
+    let all =
+        [size("a/2", None, 1), size("gpu", None, 3), size("gpu", Some(2), 1), size("migrate", Some(1), 1)];
+    assert_eq!(nodes[0].groups("", 9), Ok(all.to_vec()));
+    assert_eq!(nodes[0].groups("", 2), Ok(all[..2].to_vec()));
+    assert_eq!(nodes[0].groups("g", 9), Ok(all[1..3].to_vec()));
 }
 
 #[tokio::test(start_paused = true)]

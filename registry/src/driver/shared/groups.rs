@@ -106,6 +106,25 @@ impl TableReader {
         })
     }
 
+    /// The groups whose names begin so, sorted by name, at most so many: whether each is a semaphore, of which limit, and how many members
+    /// it has. Cost: the number of all groups, and of the members of those that are returned.
+    pub(crate) fn groups(&self, prefix: &str, most: usize) -> Vec<(Name, Option<u32>, usize)> {
+        let mut keys: Vec<Name> = self.0.groups.0.iter().map(|group| group.key().clone()).collect();
+        // The second letter says of which kind it is.
+        let name = |key: &Name| key.get(2..).unwrap_or_default().to_owned();
+        keys.retain(|key| name(key).starts_with(prefix));
+        keys.sort_by_cached_key(|key| (name(key), key.clone()));
+        let size = |key: Name| {
+            let (limit, members) = self.seen(&key, |seen| {
+                let limit = seen.next().map(|(_, seat)| Membership::of(&seat.name).and_then(|of| of.limit));
+                // All members have the limit of the first one.
+                limit.map_or((None, 0), |limit| (limit, 1 + seen.count()))
+            });
+            (name(&key).into(), limit, members)
+        };
+        keys.into_iter().map(size).filter(|(_, _, members)| *members > 0).take(most).collect()
+    }
+
     fn seen<R: Default>(
         &self,
         group: &str,
