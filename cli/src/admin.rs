@@ -13,6 +13,7 @@
 //! | `POST /unregister` | `{name, registry?}` | `{name, position}` |
 //! | `POST /end-actor` | `{name, registry?}` | `{name}` once the actor has ended; its name is freed thereafter |
 //! | `GET /whereis` | `?name=&consistent=&wait_ms=` | an entry: `{name, node, incarnation, session, actor, kind, token, revision, meta}`; no `actor` while one is started |
+//! | `GET /explain` | `?name=` | why a name is as it is, as this node knows: `{name, said, state, holder, ago_ms, why_free, session, changes, ...}`, see [`explain`] |
 //! | `POST /call` | `{name, text, wait_ms?, consistent?}` | `{answer}` |
 //! | `GET /names` | `?prefix=&node=&meta=&after=&limit=` | `{names: [..], next}`: a page of names, see below |
 //! | `GET /entries` | the same | `{entries: [..], next}`: a page of entries |
@@ -55,6 +56,7 @@
 
 mod access;
 mod events;
+mod explain;
 mod extract;
 pub(crate) mod history;
 mod page;
@@ -125,6 +127,7 @@ pub(crate) fn routes(
         .route("/unregister", post(unregister))
         .route("/end-actor", post(end_actor))
         .route("/whereis", get(whereis))
+        .route("/explain", get(explain::explain))
         .route("/call", post(call))
         .route("/names", get(names))
         .route("/entries", get(entries))

@@ -49,7 +49,7 @@ pub fn text(bytes: &[u8]) {
 }
 
 /// The paths of the endpoint, and how each is asked for.
-const ROUTES: [(&str, &str); 25] = [
+const ROUTES: [(&str, &str); 26] = [
     ("POST", "/register"),
     ("POST", "/register-many"),
     ("POST", "/unregister"),
@@ -75,6 +75,7 @@ const ROUTES: [(&str, &str); 25] = [
     ("GET", "/watch"),
     ("GET", "/history"),
     ("GET", "/nothing"),
+    ("GET", "/explain"),
 ];
 
 /// The token of the endpoint here, if it has one.
@@ -250,6 +251,7 @@ mod tests {
             (16, "", ""),
             (23, "after=1", ""),
             (24, "", ""),
+            (25, "name=a", ""),
             (22, "prefix=p&meta=zone=eu&node=a&from=1", "1"),
         ];
         for (route, query, body) in bodies {

@@ -12,8 +12,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use callsign::{
-    ConfigureError, ConsistentError, Entry, InForce, LookupError, MetaError, NotReady, OfferError,
-    OutOfBounds, RegisterError, ResolveError, UnregisterError, UpdateError, WaitError, WhereisError,
+    ConfigureError, ConsistentError, Entry, ExplainError, InForce, LookupError, MetaError, NotReady,
+    OfferError, OutOfBounds, RegisterError, ResolveError, UnregisterError, UpdateError, WaitError,
+    WhereisError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -143,15 +144,15 @@ pub(crate) fn settings(in_force: &InForce) -> Value {
     ];
     let names: Vec<_> = is_set.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
     json!({
-        "lock_timeout_ms": millis(*lock_timeout),
-        "silence_ms": millis(*silence),
+        "lock_timeout_ms": whole_millis(*lock_timeout),
+        "silence_ms": whole_millis(*silence),
         "policy": policy,
         "set": names,
     })
 }
 
 /// A time as JSON carries it.
-fn millis(time: Duration) -> u64 {
+pub(crate) fn whole_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -287,9 +288,9 @@ impl From<ConfigureError> for Refusal {
         let text = error.to_string();
         match error {
             ConfigureError::OutOfBounds(OutOfBounds { value, .. }) => Self::usage("out_of_bounds", text)
-                .with("value_ms", millis(value))
-                .with("least_ms", millis(OutOfBounds::LEAST))
-                .with("most_ms", millis(OutOfBounds::MOST)),
+                .with("value_ms", whole_millis(value))
+                .with("least_ms", whole_millis(OutOfBounds::LEAST))
+                .with("most_ms", whole_millis(OutOfBounds::MOST)),
             ConfigureError::Unknown { waited, in_force } => Self::timed_out("unknown", text)
                 .with("waited_ms", waited.as_millis())
                 .with("settings", settings(&in_force)),
@@ -340,6 +341,19 @@ impl From<WaitError> for Refusal {
             WaitError::Behind { at, .. } => Self::timed_out("behind", text).with("at", at),
             WaitError::Left => Self::unavailable("left", text),
             WaitError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
+            _ => Self::unavailable("other", text),
+        }
+    }
+}
+
+impl From<ExplainError> for Refusal {
+    fn from(error: ExplainError) -> Self {
+        let text = error.to_string();
+        match error {
+            ExplainError::BadName(_) => Self::usage("bad_name", text),
+            ExplainError::Unanswered { .. } => Self::timed_out("unanswered", text),
+            ExplainError::Left => Self::unavailable("left", text),
+            ExplainError::Failed(failure) => Self::unavailable("failed", text).with("failure", failure),
             _ => Self::unavailable("other", text),
         }
     }

@@ -32,6 +32,7 @@ pub use crate::{
         Effect, Input, RequestId, Session,
         config::SessionConfig,
         event::{Obstacle, SessionEvent, SessionFailure},
+        observe::SessionSight,
         timing::{self, SessionTiming, TimingError},
     },
     driver::{

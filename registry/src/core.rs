@@ -3,6 +3,7 @@
 pub(crate) mod caller;
 pub(crate) mod catchup;
 pub(crate) mod entry;
+pub(crate) mod explained;
 pub(crate) mod fence;
 pub(crate) mod group;
 pub(crate) mod handoff;

@@ -2,6 +2,7 @@
 
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
+    explained::Explained,
     group::{GroupId, Membership, Standing},
     host::OnTake,
     input::{

@@ -1,6 +1,7 @@
 //! What carries out what cores ask for, and what applications call.
 
 pub(crate) mod actor;
+pub(crate) mod explain;
 pub(crate) mod group;
 pub(crate) mod inbox;
 pub mod metrics;

@@ -11,5 +11,5 @@ pub use self::{
     moves::{OfferError, TakeError},
     names::{Elsewhere, NotStarted, RegisterError, UnregisterError, UpdateError},
     node::{ConfigureError, JoinError, LeaveError, NotReady},
-    reads::{ConsistentError, LookupError, UntilError, WaitError, WatchError, WhereisError},
+    reads::{ConsistentError, ExplainError, LookupError, UntilError, WaitError, WatchError, WhereisError},
 };

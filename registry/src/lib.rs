@@ -105,6 +105,7 @@ pub use crate::{
     core::{
         caller::OnOutage,
         entry::Entry,
+        explained::{NameState, PastChange, WhyFree},
         input::{Drained, Notice},
         meta::{MAX_META_BYTES, Meta, MetaError},
         name::{BadName, MAX_NAME_BYTES, Name, check_name},
@@ -114,6 +115,7 @@ pub use crate::{
         why::Why,
     },
     driver::{
+        explain::{Explanation, HolderSession},
         group::{Group, GroupSize, Membership, Strategy},
         name_ref::{CallError, CastError, NameRef, NameRefOptions, Obstacle},
         reads::Page,
@@ -127,9 +129,9 @@ pub use crate::{
         watch::Watch,
     },
     error::{
-        AcquireError, ConfigureError, ConsistentError, Elsewhere, GroupError, JoinError, LeaveError,
-        LookupError, NotReady, NotStarted, OfferError, RegisterError, TakeError, UnregisterError, UntilError,
-        UpdateError, WaitError, WatchError, WhereisError,
+        AcquireError, ConfigureError, ConsistentError, Elsewhere, ExplainError, GroupError, JoinError,
+        LeaveError, LookupError, NotReady, NotStarted, OfferError, RegisterError, TakeError, UnregisterError,
+        UntilError, UpdateError, WaitError, WatchError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

@@ -7,6 +7,7 @@ mod defaults;
 mod draining;
 pub(crate) mod driver;
 mod edges;
+mod explaining;
 mod failing;
 mod faults;
 mod golden;

@@ -11,6 +11,7 @@ mod counts;
 mod draining;
 mod duties;
 mod elections;
+mod explained;
 mod groups;
 mod history;
 mod losses;

@@ -228,12 +228,15 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     world.oracle = oracle;
 }
 
-/// All readers take everything that there is for them. That is done to a copy, so that a trace does not depend on it.
+/// All readers take everything that there is for them, and each name is explained before and after. That is done to a copy, so that a trace does not depend on it.
 fn read_all(world: &World, oracle: &mut Oracle) {
     for node in world.ids() {
         let Some(mut parts) = world.process(node).and_then(|process| process.parts.clone()) else { continue };
-        parts.read_all(world.member_now(node), |parts, effects| oracle.gives((node, true), parts, &effects));
+        let now = world.member_now(node);
+        oracle.check_explained(node, &parts);
+        parts.read_all(now, |parts, effects| oracle.gives((node, true), parts, &effects));
         oracle.check_readers(node, &parts);
+        oracle.check_explained(node, &parts);
     }
 }
 

@@ -159,7 +159,14 @@ fn a_field_that_a_route_does_not_know_is_refused_and_named() {
         assert_eq!((status, &said["verdict"]), (StatusCode::BAD_REQUEST, &"usage".into()), "{path}: {said}");
         assert!(said["message"].as_str().unwrap().contains("`when_lasped`"), "{path}: {said}");
     }
-    for path in ["/whereis?name=desk", "/entries?prefix=p", "/count?node=a", "/members?x=y", "/ready?x=y"] {
+    for path in [
+        "/whereis?name=desk",
+        "/explain?name=desk",
+        "/entries?prefix=p",
+        "/count?node=a",
+        "/members?x=y",
+        "/ready?x=y",
+    ] {
         let (status, said) = answer(false, asking("GET", &format!("{path}&consistant=true")), "");
         assert_eq!(
             (status, &said["error"]),
@@ -200,6 +207,41 @@ fn numbers_that_parsers_round_are_strings() {
     let (_, status) = answer(false, asking("GET", "/status"), "");
     is_exact(&status["incarnation"]);
     assert_eq!(status["incarnation"], whereis["incarnation"]);
+}
+
+#[test]
+fn a_name_is_explained_whoever_holds_it_and_also_if_nobody_does() {
+    let explained = |name: &str| answer(false, asking("GET", &format!("/explain?name={name}")), "");
+    let (status, never) = explained("explained");
+    assert_eq!((status, &never["state"], &never["holder"]), (StatusCode::OK, &"free".into(), &Value::Null));
+    assert_eq!((&never["why_free"]["why"], &never["why_free"]["position"]), (&"reset".into(), &1.into()));
+    assert_eq!((&never["session"], &never["changes"]), (&Value::Null, &json!([])));
+    let (_, registered) =
+        told(asking("POST", "/register"), &json!({"name": "explained", "meta": {"zone": "eu"}}));
+    let (_, held) = explained("explained");
+    let (_, holder) = answer(false, asking("GET", "/whereis?name=explained"), "");
+    assert_eq!((&held["state"], &held["holder"]), (&"held".into(), &holder));
+    let said = held["said"].as_str().unwrap();
+    let begin = format!("explained is held on a: registered at position {} (", registered["token"]);
+    assert!(said.starts_with(&begin) && said.ends_with("which is its token"), "{said}");
+    let session = &held["session"];
+    assert_eq!(
+        (&session["node"], &session["open"], &session["trusted"]),
+        (&"a".into(), &true.into(), &true.into())
+    );
+    for field in [&held["ago_ms"], &held["changed_ago_ms"], &session["last_beat_ms"], &session["lease_ms"]] {
+        assert!(field.is_u64(), "{held}");
+    }
+    assert_eq!((&held["trusted"], &held["synced"], &held["node"]), (&true.into(), &true.into(), &"a".into()));
+    assert_eq!((&held["leader"]["node"], &held["members"][0]["node"]), (&"a".into(), &"a".into()));
+    let (_, freed) = told(asking("POST", "/unregister"), &json!({"name": "explained"}));
+    let (_, free) = explained("explained");
+    let why = &free["why_free"];
+    assert_eq!((&why["why"], &why["position"]), (&"unregistered".into(), &freed["position"]));
+    assert_eq!((&why["was"]["token"], &why["now"]), (&registered["token"], &Value::Null));
+    assert_eq!((&free["changes"][0], &free["remembers_from"]), (why, &1.into()));
+    let (status, bad) = explained("");
+    assert_eq!((status, &bad["error"]), (StatusCode::BAD_REQUEST, &"bad_name".into()));
 }
 
 /// An endpoint that answers "here", with these limits.

@@ -20,7 +20,7 @@ use crate::core::past::Fact;
 pub(crate) mod config;
 pub(crate) mod event;
 mod lineage;
-mod observe;
+pub(crate) mod observe;
 mod own;
 mod suspicion;
 mod sweeper;

@@ -442,6 +442,7 @@ impl CatchUp {
             };
             self.read.pop_front();
             changed += batch.ops.len().max(1);
+            replica.applies_late();
             applied.merge(replica.apply(&batch));
             self.not_before = now;
         }
@@ -522,6 +523,7 @@ pub(crate) fn offer_all<T: Table>(
     epoch: Epoch,
     batches: &[(Position, Bytes)],
 ) -> Result<Applied, CorruptBatch> {
+    replica.applies_late();
     let mut applied = Applied::default();
     for (nth, (position, batch)) in batches.iter().enumerate() {
         // A batch keeps the epoch of its author; `epoch` is that of the leader who passed it on.

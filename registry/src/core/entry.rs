@@ -1,6 +1,6 @@
 //! What a lookup finds.
 
-use callsign_store::ids::{Incarnation, NodeName, Position, SessionNumber};
+use callsign_store::ids::{Incarnation, NodeName, Position, SessionId, SessionNumber};
 use callsign_transport::{ActorAddress, Kind};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -34,6 +34,11 @@ impl Entry {
     /// The session to which the registration belongs.
     pub fn session(&self) -> SessionNumber {
         self.session
+    }
+
+    /// The same with its node.
+    pub(crate) fn session_id(&self) -> SessionId {
+        SessionId { node: self.node.clone(), incarnation: self.incarnation, number: self.session }
     }
 
     /// The actor, among those of its node. `None`: it [is being started](Self::is_starting).

@@ -20,6 +20,7 @@ use callsign_transport::{Kind, Permits};
 use crate::{
     core::{
         entry::Entry,
+        explained::Explained,
         group::GroupId,
         host::OnTake,
         message::Message,
@@ -30,7 +31,8 @@ use crate::{
         watch::{Given, WatchId},
     },
     error::{
-        ConsistentError, NotStarted, OfferError, RegisterError, TakeError, UnregisterError, UpdateError,
+        ConsistentError, ExplainError, NotStarted, OfferError, RegisterError, TakeError, UnregisterError,
+        UpdateError,
     },
 };
 
@@ -197,6 +199,10 @@ pub enum Call {
     WaitFor {
         position: Position,
     },
+    /// What is known of a name here.
+    Explain {
+        name: Name,
+    },
     Ready,
     /// The node is about to leave: it takes no new names, and hands over the seat if it has it. What became of that is
     /// answered after `wait` at the latest.
@@ -221,6 +227,7 @@ impl Call {
             Self::Update { name, .. } => Silence::Update { name: name.clone() },
             Self::Consistent { .. } => Silence::Consistent,
             Self::WaitFor { .. } => Silence::WaitFor,
+            Self::Explain { .. } => Silence::Explain,
             Self::Ready => Silence::Ready,
             Self::Drain => Silence::Drain,
             Self::Leave => Silence::Leave,
@@ -239,6 +246,7 @@ pub enum Silence {
     Update { name: Name },
     Consistent,
     WaitFor,
+    Explain,
     Ready,
     Drain,
     Leave,
@@ -263,6 +271,7 @@ impl Silence {
             }
             Self::Consistent => Answer::Consistent(Err(ConsistentError::Unanswered { waited })),
             Self::WaitFor => Answer::Reached(Err(at)),
+            Self::Explain => Answer::Explained(Err(ExplainError::Unanswered { waited })),
             Self::Ready => Answer::Ready(false),
             Self::Drain => Answer::Drained(Drained::TimedOut),
             // It is going to.
@@ -284,6 +293,8 @@ pub enum Answer {
     Updated(Result<Position, UpdateError>),
     Consistent(Result<(Position, Option<Entry>), ConsistentError>),
     Reached(Result<(), Position>),
+    /// Boxed: it is the largest, and the least frequent.
+    Explained(Result<Box<Explained>, ExplainError>),
     Ready(bool),
     Drained(Drained),
     Left,

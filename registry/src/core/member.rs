@@ -321,6 +321,7 @@ impl<T: Table> Member<T> {
     ///
     /// What follows from several inputs together is done at [`Input::Idle`], which has to come after them.
     pub(in crate::core) fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        self.replica.tick(now.time);
         let is_by_name = matches!(input, Input::Idle) && planted!("effect-by-bare-name");
         let begin = effects.len();
         let is_busy = self.host.is_busy();
@@ -648,6 +649,10 @@ impl<T: Table> Member<T> {
             }
             Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),
             Call::WaitFor { position } => self.reads.wait_for(now.time, id, position, wait),
+            Call::Explain { name } => {
+                let answer = Answer::Explained(Ok(Box::new(self.explain(&name))));
+                effects.push(Effect::Answer { call: id, answer });
+            }
             Call::Ready => self.ready.push((id, now.time + wait)),
             Call::Drain => self.begin_to_drain(now, id, wait, effects),
             Call::Leave => {

@@ -6,6 +6,8 @@
 //! arrives readers see the old content. A gap is noticed, by the next batch or the next heartbeat; closing it is
 //! the business of [`catchup`](crate::core::catchup).
 
+mod explain;
+mod past;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +18,15 @@ use std::{
 
 use bytes::Bytes;
 use callsign_elector::record::LogEnd;
-use callsign_store::ids::{Epoch, NodeName, Position, SessionId};
-use callsign_store::planted;
+use callsign_store::{
+    Time,
+    ids::{Epoch, NodeName, Position, SessionId},
+    planted,
+};
 
+#[cfg(test)]
+pub(crate) use self::past::MAX_ENDED;
+use self::past::Past;
 use crate::core::{
     group::Membership,
     log::{Batch, CorruptBatch, Op},
@@ -94,6 +102,8 @@ pub struct Replica<T> {
     waiting_bytes: usize,
     /// The latest changes, for whoever watches.
     memory: Memory,
+    /// What has ended, for whoever asks why a name is free.
+    past: Past,
     /// Names changed since the start of each snapshot that is being sent. One that has too many to remember is forgotten.
     pub touched: BTreeMap<(NodeName, u64), Touched>,
 }
@@ -136,9 +146,11 @@ impl Touched {
 
 impl<T: Table> Replica<T> {
     pub fn new(me: NodeName, table: T) -> Self {
+        let mut rows = Rows::new(table);
+        rows.keep_swept(true);
         Self {
             me,
-            rows: Rows::new(table),
+            rows,
             epoch: Epoch(0),
             end: LogEnd::default(),
             based: false,
@@ -146,6 +158,7 @@ impl<T: Table> Replica<T> {
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
             memory: Memory::default(),
+            past: Past::default(),
             touched: BTreeMap::new(),
         }
     }
@@ -163,25 +176,42 @@ impl<T: Table> Replica<T> {
     pub(crate) fn remember(&mut self) {
         if !self.memory.is_on() {
             self.memory.turn_on(self.based.then(|| self.position()));
-            self.rows.keep_swept(true);
         }
     }
 
     /// Nobody wants to know any more.
     pub(crate) fn remember_nothing(&mut self) {
         self.memory.turn_off();
-        self.rows.keep_swept(false);
+    }
+
+    /// What is applied from here on is applied at this time.
+    pub(crate) fn tick(&mut self, now: Time) {
+        self.past.tick(now);
+    }
+
+    /// But what is applied until then was committed some time ago, and nobody here knows when.
+    pub(crate) fn applies_late(&mut self) {
+        self.past.is_late();
+    }
+
+    /// What comes is no continuation of what was.
+    fn lose_memories(&mut self) {
+        self.memory.lose();
+        self.past.lose();
     }
 
     /// Remembers what was swept of that which is gone, and when all of it was.
     fn remember_swept(&mut self) {
         for (name, row) in self.rows.take_swept() {
             self.memory.swept(&name, &row);
+            self.past.swept(&name, &row);
         }
+        let rows = &self.rows;
+        let is_swept = |session: &SessionId| rows.gone_below(session).is_none();
         if self.memory.is_sweeping() {
-            let rows = &self.rows;
-            self.memory.close_swept(|session| rows.gone_below(session).is_none());
+            self.memory.close_swept(is_swept);
         }
+        self.past.close_swept(is_swept);
     }
 
     /// A walk over all names.
@@ -240,6 +270,7 @@ impl<T: Table> Replica<T> {
                 (self.epoch, self.end, self.based) = (self.epoch.max(*epoch), *end, true);
                 self.installing = None;
                 self.memory.begin_at(self.end.position);
+                self.past.begin_at(self.end.position);
                 return Some(self.end.position);
             };
             let session = self.rows.shared(&row.session);
@@ -287,12 +318,14 @@ impl<T: Table> Replica<T> {
         self.based = true;
         self.memory.lose();
         self.memory.begin_at(Position(0));
+        self.past.forget();
+        self.past.reset_at(Position(0));
     }
 
     /// The table is a prefix of the log that nobody can continue. Readers learn that it is not complete.
     pub fn give_up_base(&mut self) {
         self.based = false;
-        self.memory.lose();
+        self.lose_memories();
         self.installing = None;
         self.waiting.clear();
         self.waiting_bytes = 0;
@@ -303,6 +336,7 @@ impl<T: Table> Replica<T> {
     /// What was applied is of a store that went back. Only a batch that resets can be applied, or a snapshot installed.
     pub fn forget(&mut self) {
         self.give_up_base();
+        self.past.forget();
         self.end = LogEnd::default();
         if !planted!("epoch-of-the-lost-log") {
             self.epoch = Epoch(0);
@@ -311,7 +345,7 @@ impl<T: Table> Replica<T> {
 
     /// Passes over the log up to its end. Right only if the next batch resets.
     pub fn skip_to(&mut self, end: LogEnd) {
-        self.memory.lose();
+        self.lose_memories();
         self.end = end;
     }
 
@@ -477,10 +511,12 @@ impl<T: Table> Replica<T> {
         self.rows.forget_empty();
         self.remember_swept();
         self.epoch = self.epoch.max(batch.epoch);
+        self.past.applied(self.position(), batch.position);
         self.end = batch.end();
         if resets {
             self.memory.lose();
             self.memory.begin_at(batch.position);
+            self.past.reset_at(batch.position);
         }
         applied
     }
@@ -499,6 +535,7 @@ impl<T: Table> Replica<T> {
     fn transfer(&mut self, name: &Name, was: Row, now: Row, applied: &mut Applied) {
         self.touch(name);
         self.changed(name, now.position, (Some(&was), Some(&now)), || Why::Transferred);
+        self.past.ended(name, &was, now.position, Why::Transferred);
         if planted!("transfer-frees-the-name") {
             self.rows.take(name);
             return;
@@ -519,6 +556,7 @@ impl<T: Table> Replica<T> {
         applied.starts.extend(row.is_starting().then(|| name.clone()));
         applied.frees_places |= Membership::of_place(name).is_some() && !planted!("freed-place-not-seen");
         self.changed(name, at, (Some(&row), None), || why.into());
+        self.past.ended(name, &row, at, why.into());
         applied.ended.push((name.clone(), row.position));
         if row.session.node == self.me {
             applied.own_freed.push((name.clone(), row));
@@ -542,6 +580,9 @@ impl<T: Table> Replica<T> {
         }
         if gone > 0 && self.memory.is_on() {
             self.memory.hidden(position, session, from..below);
+        }
+        if gone > 0 {
+            self.past.gone(session, from..below, position);
         }
         gone as u64
     }
@@ -573,7 +614,7 @@ impl<T: Table> Replica<T> {
         self.rows.hide_all(Position(u64::MAX));
         self.based &= planted!("base-before-it-is-installed");
         self.installing = Some(Installing { rows: snapshot.rows, epoch, end });
-        self.memory.lose();
+        self.lose_memories();
         // What is being sent from here was begun on the former content.
         self.touched.clear();
         true

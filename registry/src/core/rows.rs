@@ -110,6 +110,11 @@ impl<T: Table> Rows<T> {
         self.table.row(name).filter(|row| self.is_there(row))
     }
 
+    /// The row of a name that is gone, and still in the table.
+    pub(crate) fn gone_row(&self, name: &str) -> Option<Row> {
+        self.table.row(name).filter(|row| !self.is_there(row))
+    }
+
     /// The one copy of a session's id.
     pub(crate) fn shared(&mut self, id: &Arc<SessionId>) -> Arc<SessionId> {
         self.held(id).id.clone()

@@ -217,7 +217,11 @@ impl OfRegistry {
             Answer::Consistent(Ok((_, Some(_)))) => ("lookup_consistent", "found"),
             Answer::Consistent(Ok((_, None))) => ("lookup_consistent", "not_found"),
             Answer::Consistent(Err(error)) => ("lookup_consistent", not_read(error)),
-            Answer::Reached(_) | Answer::Ready(_) | Answer::Drained(_) | Answer::Left => return,
+            Answer::Reached(_)
+            | Answer::Explained(_)
+            | Answer::Ready(_)
+            | Answer::Drained(_)
+            | Answer::Left => return,
         };
         self.count(Counted::Call, call, outcome, 1);
     }

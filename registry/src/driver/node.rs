@@ -8,12 +8,12 @@ use std::{
 
 use callsign_elector::{
     elector::{self, ElectorConfig, Notice},
-    session::{NodeSession, OpenSessionError, Opening, Patience, SessionConfig},
+    session::{NodeSession, OpenSessionError, Opening, Patience, SessionConfig, SessionSight},
     settings::Settings,
 };
 use callsign_store::{
     SharedStore,
-    ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName},
+    ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName, SessionId},
     keys::ClusterKeys,
     lock::lock,
     supervision::{Part, Supervisor},
@@ -335,6 +335,12 @@ impl Node {
             tracing::info!(node = %self.name, "by the certificate of this node, {permits}");
         }
         self.step(NodeInput::Permits(permits));
+    }
+
+    /// What this node has seen of a session of its cluster. `None`: it does not know it to be open.
+    pub(crate) fn sight_of(&self, session: &SessionId) -> Option<SessionSight> {
+        let now = self.config.clock.now();
+        self.core.lock().session().sight_of(now, session)
     }
 
     /// Has the own member say what is to be set for all members of a registry.

@@ -92,6 +92,27 @@ pub enum WaitError {
     Failed(NodeFailure),
 }
 
+/// Why a node says nothing of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExplainError {
+    /// The name breaks the rules, so nobody holds it.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// This node's own member did not answer in time: it hangs, or is starved. Nothing is known.
+    #[error("this node's member did not answer within {waited:?}")]
+    Unanswered {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The node has left the registry.
+    #[error("the node has left")]
+    Left,
+    /// A part of the node has ended that nobody had asked to, so the whole node has.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
+}
+
 /// Why nothing is watched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]

@@ -4,7 +4,9 @@ use callsign_elector::{session::timing::MAX_LEASE, state::MAX_MEMBERS};
 
 use crate::{
     LinkLimits, MAX_HAND_OVER, MAX_HANDED_BYTES, MAX_META_BYTES, MAX_NAME_BYTES,
-    core::{log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, tuning::Tuning},
+    core::{
+        explained::MAX_TOLD, log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, replica::MAX_ENDED, tuning::Tuning,
+    },
 };
 
 /// What the table of limits says is the most.
@@ -38,6 +40,8 @@ fn the_page_of_limits_says_what_the_code_does() {
             "what a registry remembers for watches",
             format!("{} (`Config::watch_memory`)", mib(tuning.watch_bytes)),
         ),
+        ("ended registrations that a registry remembers", MAX_ENDED.to_string()),
+        ("changes of a name that are told", MAX_TOLD.to_string()),
         ("a lease", format!("{} h", MAX_LEASE.as_secs() / 3600)),
         ("a message to an actor", format!("{} (`LinkLimits::frame`)", mib(LinkLimits::DEFAULT.frame))),
     ] {

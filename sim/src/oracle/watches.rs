@@ -15,12 +15,12 @@ use crate::world::{Filter, NameId, NodeId, Parts, number_of};
 /// One change of a name, as the log says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Logged {
-    position: Position,
-    name: NameId,
+    pub(super) position: Position,
+    pub(super) name: NameId,
     /// Where it was changed last before, and where it was held.
     was: Option<(Position, NodeName)>,
-    now: Option<(Position, NodeName)>,
-    why: Why,
+    pub(super) now: Option<(Position, NodeName)>,
+    pub(super) why: Why,
 }
 
 impl Logged {
@@ -291,6 +291,12 @@ impl Watched {
         let number = self.present.number + 1;
         let lost = std::mem::replace(&mut self.present, Log { number, ..next });
         self.lost.push(Arc::new(lost));
+    }
+
+    /// What the log says, change by change, that a replica follows which ends there.
+    pub(super) fn changes(&self, end: LogEnd) -> &[Logged] {
+        let changes = &self.followed(end).changes;
+        &changes[..changes.partition_point(|change| change.position <= end.position)]
     }
 
     /// The log that a replica follows which ends there: behind a batch of one nonce there is one history. The present one, if it has nothing.

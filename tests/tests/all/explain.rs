@@ -1,4 +1,4 @@
-//! `callsign explain`: who holds a name, and where each member is.
+//! `callsign explain`: who holds a name, or why nobody does, and where each member is.
 
 use std::{process::Command, time::Duration};
 
@@ -24,8 +24,9 @@ fn a_name_is_explained_by_whom_holds_it_and_where_each_member_is() {
     let (token, epoch) = (cluster.register("b", "desk"), cluster.store.term().epoch.0);
     let (code, text) = explain(&cluster, "desk", &[]);
     assert_eq!(code, Some(0), "{text}");
-    let held = format!("desk is held on b: registered at position {token}, which is its token\n");
-    assert!(text.starts_with(&held), "{text}");
+    let (held, _) = text.split_once(" s ago), which is its token\n").expect(&text);
+    assert!(held.starts_with(&format!("desk is held on b: registered at position {token} (")), "{text}");
+    assert!(text.contains("\nsession ") && text.contains(" of b is open; it was renewed "), "{text}");
     assert!(text.contains(&format!("\n{} leads, epoch {epoch}\n", cluster.leader())), "{text}");
     for node in ["a", "b", "c"] {
         assert!(text.lines().any(|line| line.starts_with(&format!("{node}  "))), "{node}: {text}");
@@ -34,7 +35,8 @@ fn a_name_is_explained_by_whom_holds_it_and_where_each_member_is() {
     let update = json!({"name": "desk", "meta": {"zone": "eu"}, "expected": null});
     let revision = cluster.node("b").client.post("/update", &update).ok()["revision"].clone();
     let (_, text) = explain(&cluster, "desk", &[]);
-    assert!(text.contains(&format!("and changed at {revision}\nmetadata: {{\"zone\":\"eu\"}}\n")), "{text}");
+    let (_, changed) = text.split_once(&format!(", and changed at {revision} (")).expect(&text);
+    assert!(changed.contains(" s ago)\nmetadata: {\"zone\":\"eu\"}\n"), "{text}");
 
     eventually("nobody is behind", TEST_DEADLINE, || {
         let (code, said) = explain(&cluster, "desk", &["--json"]);
@@ -53,7 +55,41 @@ fn a_name_is_explained_by_whom_holds_it_and_where_each_member_is() {
 
     let (code, text) = explain(&cluster, "chair", &[]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.starts_with("nobody holds chair\n") && text.contains("POSITION"), "{text}");
+    let begun = "nobody holds chair: the registry began with no names at position 1";
+    assert!(text.starts_with(begun) && text.contains("POSITION"), "{text}");
     let (code, said) = explain(&cluster, "", &["--json"]);
     assert_eq!(code, Some(2), "a name that is none: {said}");
+}
+
+#[test]
+fn a_free_name_is_explained_by_why_it_is_free() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c"]);
+    for (node, name) in [("b", "desk"), ("b", "chair"), ("c", "lamp")] {
+        cluster.register(node, name);
+    }
+    let client = &cluster.node("b").client;
+    client.post("/end-actor", &json!({"name": "desk"})).ok();
+    client.post("/unregister", &json!({"name": "chair"})).ok();
+    cluster.kill("c");
+    for (name, why, expected) in [
+        ("desk", "actor_ended", "its actor on b ended at position "),
+        ("chair", "unregistered", "it was unregistered on b at position "),
+        ("lamp", "node_gone", "the session of its node, c, was closed at position "),
+    ] {
+        eventually("it is freed", TEST_DEADLINE, || {
+            let (code, text) = explain(&cluster, name, &[]);
+            let is_so = code == Some(1) && text.starts_with(&format!("nobody holds {name}: {expected}"));
+            if is_so { Ok(()) } else { Err(format!("{code:?} {text}")) }
+        });
+        let (code, said) = explain(&cluster, name, &["--json"]);
+        let said: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((code, &said["state"], &said["holder"]), (Some(1), &json!("free"), &Value::Null));
+        let last = said["changes"].as_array().unwrap().last().unwrap();
+        assert_eq!((last, &last["why"]), (&said["why_free"], &json!(why)));
+        assert!(last["ago_ms"].is_u64() && said["remembers_from"].is_u64(), "{said}");
+    }
+    let (_, text) = explain(&cluster, "desk", &[]);
+    let past = text.lines().skip_while(|line| !line.starts_with("a remembers from position "));
+    let words: Vec<Vec<_>> = past.map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[3][1..4], ["actor", "ended", "b"], "{text}");
 }

@@ -37,6 +37,17 @@ const APART: Duration = Duration::from_millis(300);
 /// How soon to look again after a closing that did not commit.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// What a node has seen of an open session: of its own, or of another node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionSight {
+    /// Of its own: whether it is trusted. Of others only they know that.
+    pub trusted: Option<bool>,
+    /// How long ago the last beat was begun, if it is its own and trusted; how long ago it was first read, if it is another's.
+    pub last_beat: Option<Duration>,
+    /// For how long it may be silent.
+    pub lease: Duration,
+}
+
 /// What the node knows of the others' sessions: of the open ones. A session that is over is reported and forgotten, so that
 /// nodes that are no more cost nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -172,6 +183,20 @@ impl Observer {
 }
 
 impl Session {
+    /// What this node has seen of a session. `None`: it does not know it to be open.
+    pub fn sight_of(&self, now: Time, session: &SessionId) -> Option<SessionSight> {
+        let timing = &self.config.timing;
+        if self.session().as_ref() == Some(session) {
+            let until = self.trusted_until().filter(|until| now < *until);
+            let last_beat = until.map(|until| now.since(until - timing.trust_window()));
+            return Some(SessionSight { trusted: Some(until.is_some()), last_beat, lease: timing.lease });
+        }
+        let peer = self.observer.peers.get(&session.node)?;
+        let record = peer.open().filter(|record| record.is_open_as(session))?;
+        let last_beat = Some(peer.watch.unmoved_for(now));
+        Some(SessionSight { trusted: None, last_beat, lease: record.lease })
+    }
+
     /// Takes the answer to a read of the others' records.
     pub(super) fn on_observed(
         &mut self,

@@ -8,7 +8,7 @@ use crate::{
         host::OnTake,
         input::{Answer, Call, CallId, Drained, OnLapse},
     },
-    error::UnregisterError,
+    error::{ExplainError, UnregisterError},
 };
 
 const WAIT: Duration = Duration::from_secs(5);
@@ -118,6 +118,7 @@ fn whoever_gets_no_answer_of_its_member_is_told_nothing_that_may_be_wrong() {
         (Call::Unregister { name: name() }, Answer::Unregistered(Err(pending.clone()))),
         (Call::Withdraw { name: name(), token }, Answer::Unregistered(Err(pending))),
         (Call::WaitFor { position: Position(9) }, Answer::Reached(Err(token))),
+        (Call::Explain { name: name() }, Answer::Explained(Err(ExplainError::Unanswered { waited: WAIT }))),
         (Call::Ready, Answer::Ready(false)),
         (Call::Drain, Answer::Drained(Drained::TimedOut)),
         (Call::Leave, Answer::Left),

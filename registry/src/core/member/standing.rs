@@ -3,11 +3,23 @@
 use callsign_store::planted;
 
 use super::{Behind, Effect, Event, HOPELESS_FOR, Leader, Member, Now, SYNCED_EVERY, Table, Tell, Time};
+use crate::core::{explained::Explained, name::Name};
 
 impl<T: Table> Member<T> {
     /// How many operations the batch has that is on its way into the log. For counts.
     pub(crate) fn batch_operations(&self) -> Option<usize> {
         self.leader.as_ref().and_then(Leader::batch_operations)
+    }
+
+    /// What is known of a name here.
+    pub fn explain(&self, name: &Name) -> Explained {
+        let explained = self.replica.explain(name);
+        let is_open = explained.state.entry().and_then(|entry| {
+            let (sessions, session) = (&self.view.sessions, entry.session_id());
+            let is_known = sessions.is_open(&session) || sessions.is_closed(&session);
+            is_known.then(|| sessions.is_open(&session))
+        });
+        Explained { is_open, ..explained }
     }
 
     /// Whether those who watch had to wait in the last step: for what is gone to be swept, or for the replica to be a prefix of the log.

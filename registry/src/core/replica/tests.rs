@@ -1,3 +1,5 @@
+mod explaining;
+
 use callsign_store::ids::{Incarnation, Nonce, SessionNumber};
 use callsign_transport::Kind;
 
@@ -486,7 +488,7 @@ fn what_is_changed_while_a_snapshot_is_sent_is_remembered_by_name_up_to_a_number
 }
 
 #[test]
-fn where_nobody_watches_nothing_that_is_swept_is_kept() {
+fn where_nobody_watches_nothing_that_is_swept_is_kept_for_watches() {
     let mut replica = replica();
     replica.remember();
     replica.apply(&batch(1, vec![register("x")]));
@@ -494,9 +496,10 @@ fn where_nobody_watches_nothing_that_is_swept_is_kept() {
     assert!(!replica.memory().is_on());
     replica.apply(&batch(2, vec![register("y"), Op::HostGone { session: 0 }]));
     while replica.is_busy() {
-        replica.rows.sweep(9);
+        replica.proceed(9);
     }
-    assert!(replica.rows.take_swept().is_empty());
+    assert!(replica.rows.take_swept().is_empty(), "the rows keep nothing");
+    assert_eq!(replica.memory().of("y").count(), 0);
     replica.remember();
     replica.apply(&batch(3, vec![register("z")]));
     replica.remember();

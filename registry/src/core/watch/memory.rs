@@ -174,6 +174,12 @@ impl Memory {
         }
     }
 
+    /// The changes of one name. Cost: a look at all.
+    pub(crate) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Change> {
+        let changes = self.segments.iter().flat_map(|segment| &segment.changes);
+        changes.map(Arc::as_ref).filter(move |change| change.name == name)
+    }
+
     pub(super) fn since(&self) -> Option<Position> {
         self.since
     }

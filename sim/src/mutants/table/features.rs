@@ -5,6 +5,8 @@ use crate::mutants::{Mutant, table::mutant};
 const HAZARD: &str = "DESIGN 10 (metadata)";
 const WATCH: &str = "DESIGN 10 (watch)";
 
+const EXPLAIN: &str = "docs/names.md (explain)";
+
 const START: &str = "DESIGN 10 (start if absent)";
 
 const PERMITS: &str = "DESIGN 6 (what a node may register)";
@@ -170,6 +172,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         scenario: "standard",
         within: 500,
     },
+    mutant("explains-over-a-gap", "registry/src/core/replica/past.rs")
+        .does("Remembers over a reset and over a snapshot what has ended, as if it had missed nothing.")
+        .found("snapshots", 5_000, EXPLAIN),
+    mutant("explains-nothing-swept", "registry/src/core/replica/past.rs")
+        .does("Remembers no end of a registration whose session is gone.")
+        .found("standard", 1_000, EXPLAIN),
+    mutant("snapshot-taken-for-a-reset", "registry/src/core/replica/past.rs")
+        .does("Says that nobody has ever held a name of which it does not remember anything.")
+        .found("snapshots", 1_000, EXPLAIN),
     mutant("permits-once-a-batch", "registry/src/core/leader/decide.rs")
         .does("Looks for the first grant of a batch whether its session may hold the name, and for no other.")
         .found("permitted", 5_000, PERMITS),

@@ -373,3 +373,32 @@ fn more_sessions_than_fit_in_a_page_are_all_observed() {
     let closed = host.take_events().iter().filter(|e| matches!(e, SessionEvent::PeerClosed(_))).count();
     assert_eq!(closed, 2_500);
 }
+
+#[test]
+fn a_session_is_seen_by_its_lease_and_how_long_its_beat_has_not_moved() {
+    let mut rows = no_rows();
+    put(&mut rows, "a", &record(7, 1, 1));
+    let mut host = observer(&mut rows);
+    host.run(&mut rows, 3_000);
+    let sight = |host: &Host, of: &SessionId| host.core.sight_of(host.now, of);
+    let (of_a, own) = (id("a", 7, 1), host.core.session().unwrap());
+    let seen = sight(&host, &of_a).unwrap();
+    let lease = Duration::from_millis(S);
+    assert_eq!((seen.trusted, seen.lease, seen.last_beat), (None, lease, Some(Duration::from_secs(3))));
+    // It is no other session.
+    for other in [id("a", 7, 2), id("a", 8, 1), id("b", 7, 1)] {
+        assert_eq!(sight(&host, &other), None);
+    }
+    put(&mut rows, "a", &record(7, 1, 2));
+    host.run(&mut rows, 6_000);
+    assert!(sight(&host, &of_a).unwrap().last_beat < Some(Duration::from_secs(3)));
+    let mine = sight(&host, &own).unwrap();
+    assert_eq!((mine.trusted, mine.lease), (Some(true), lease));
+    assert!(mine.last_beat < Some(lease / 3), "it beats more often: {mine:?}");
+    // One that is closed is seen no more, and the own one is not trusted when trust is over.
+    host.run(&mut rows, 6_000 + 2 * S);
+    assert_eq!(sight(&host, &of_a), None);
+    let late = host.now + lease;
+    let mine = host.core.sight_of(late, &own).unwrap();
+    assert_eq!((mine.trusted, mine.last_beat), (Some(false), None));
+}

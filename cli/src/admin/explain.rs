@@ -1,0 +1,103 @@
+//! Why a name is as it is, as the node knows.
+//!
+//! `GET /explain?name=` answers, whoever holds the name, and also if nobody does:
+//!
+//! | field | what it says |
+//! |---|---|
+//! | `said` | how the name is, and why, as a sentence |
+//! | `state` | `held`, `starting`, `free`, or `unknown`: the replica of this node is not complete |
+//! | `holder` | an entry, or null |
+//! | `ago_ms`, `changed_ago_ms` | how long ago this node applied its registration and its last change; null: it does not know |
+//! | `why_free` | null, or `{why, position, ago_ms, reason, was}`, where `why` is the reason of a change; or `reset`: the registry began with no names at `position`, and nobody has held it since; or `not_remembered`: this node remembers changes behind `position` only |
+//! | `session` | null, or that of the holder: `{node, number, open, trusted, last_beat_ms, lease_ms, said}`; what this node does not know is null |
+//! | `changes` | the last ones that this node remembers, oldest first: `[{position, why, reason, was, now, ago_ms}]` |
+//! | `remembers_from` | the position behind which this node remembers; null: nothing |
+//! | `node`, `position`, `trusted`, `synced` | who says so, up to where it has applied the log, and whether it may count on that |
+//! | `leader`, `epoch`, `members` | as in `GET /status` |
+
+use std::time::Duration;
+
+use axum::{Json, extract::State};
+use callsign::{Change, Entry, Explanation, HolderSession, NameState, PastChange, Why, WhyFree};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Admin, Answer, Query, with_name};
+use crate::reply::whole_millis;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExplainQuery {
+    name: String,
+    registry: Option<String>,
+}
+
+pub(super) async fn explain(State(admin): State<Admin>, Query(query): Query<ExplainQuery>) -> Answer {
+    let registry = admin.hosted.registry(query.registry.as_deref())?;
+    Ok(Json(described(&registry.explain(&query.name).await?)))
+}
+
+fn described(explained: &Explanation) -> Value {
+    let Explanation { name, state, session, changes, remembers_from, position, trusted, status, .. } =
+        explained;
+    let (mut ago, mut changed, mut why_free) = (None, None, Value::Null);
+    let kind = match state {
+        NameState::Held { entry, ago: since, changed_ago } => {
+            (ago, changed) = (*since, *changed_ago);
+            if entry.is_starting() { "starting" } else { "held" }
+        }
+        NameState::Free(why) => {
+            why_free = free(why);
+            "free"
+        }
+        _ => "unknown",
+    };
+    json!({
+        "name": name,
+        "said": explained.to_string(),
+        "state": kind,
+        "holder": state.entry().map(|entry| with_name(name, entry)),
+        "ago_ms": ago.map(whole_millis),
+        "changed_ago_ms": changed.map(whole_millis),
+        "why_free": why_free,
+        "session": session.as_ref().map(session_of),
+        "changes": changes.iter().map(change).collect::<Vec<_>>(),
+        "remembers_from": remembers_from,
+        "node": status.node,
+        "position": position,
+        "trusted": trusted,
+        "synced": status.synced,
+        "leader": status.leader,
+        "epoch": status.epoch,
+        "members": status.members,
+    })
+}
+
+fn free(why: &WhyFree) -> Value {
+    match why {
+        WhyFree::Ended(last) => change(last),
+        WhyFree::Reset { position, ago } => {
+            json!({"why": "reset", "position": position, "ago_ms": ago.map(whole_millis)})
+        }
+        WhyFree::NotRemembered { since } => json!({"why": "not_remembered", "position": since}),
+        _ => json!({"why": "other"}),
+    }
+}
+
+fn change(told: &PastChange) -> Value {
+    let Change { name, position, was, now, why, .. } = &told.change;
+    let reason = if let Why::StartFailed { reason } = why { Some(reason) } else { None };
+    let entry = |entry: &Option<Entry>| entry.as_ref().map(|entry| with_name(name, entry));
+    json!({
+        "position": position, "why": why.as_str(), "reason": reason, "was": entry(was), "now": entry(now),
+        "ago_ms": told.ago.map(whole_millis),
+    })
+}
+
+fn session_of(session: &HolderSession) -> Value {
+    let millis = |time: Option<Duration>| time.map(whole_millis);
+    json!({
+        "node": session.node, "number": session.number, "open": session.open, "trusted": session.trusted,
+        "last_beat_ms": millis(session.last_beat), "lease_ms": millis(session.lease), "said": session.to_string(),
+    })
+}
