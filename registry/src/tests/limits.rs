@@ -4,7 +4,8 @@ use callsign_elector::{session::timing::MAX_LEASE, state::MAX_MEMBERS};
 
 use crate::{
     LinkLimits, MAX_HAND_OVER, MAX_HANDED_BYTES, MAX_META_BYTES, MAX_NAME_BYTES,
-    core::{log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, tuning::Tuning},
+    core::{log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, traced::MOST_TRACED, tuning::Tuning},
+    driver::traces::MOST_ASKED,
 };
 
 /// What the table of limits says is the most.
@@ -38,6 +39,8 @@ fn the_page_of_limits_says_what_the_code_does() {
             "what a registry remembers for watches",
             format!("{} (`Config::watch_memory`)", mib(tuning.watch_bytes)),
         ),
+        ("requests of a message, or of a commit, whose traces go on", MOST_TRACED.to_string()),
+        ("requests of other nodes whose traces a leader remembers", MOST_ASKED.to_string()),
         ("a lease", format!("{} h", MAX_LEASE.as_secs() / 3600)),
         ("a message to an actor", format!("{} (`LinkLimits::frame`)", mib(LinkLimits::DEFAULT.frame))),
     ] {

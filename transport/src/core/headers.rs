@@ -57,7 +57,7 @@ impl<'a> Headers<'a> {
         self.packed.map(Blob::new)
     }
 
-    /// What this node wrote, by [`write`]. What others put there, such as ractor's own metadata, is none.
+    /// What this node wrote, by [`write()`]. What others put there, such as ractor's own metadata, is none.
     pub(crate) fn written(packed: Option<&'a [u8]>) -> Self {
         packed.and_then(|packed| Self::read(packed).ok()).unwrap_or(Self::NONE)
     }

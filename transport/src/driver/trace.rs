@@ -23,7 +23,7 @@ static INSTALLED: OnceLock<Box<dyn Propagator>> = OnceLock::new();
 ///
 /// It is asked in the middle of calls: it must not block. If it panics, only the trace is cut.
 pub trait Propagator: Send + Sync + 'static {
-    /// What other processes know this span by. `None`: it is in no trace, and nothing is sent.
+    /// What other processes know this span by. `None`: it is in no trace. The span may be one that nobody listens to.
     fn context(&self, span: &Span) -> Option<TraceContext>;
 
     /// Makes a span of another process the parent of this one, which has just begun.
@@ -54,18 +54,12 @@ pub fn is_installed() -> bool {
     INSTALLED.get().is_some()
 }
 
-/// What other processes know a span by; or, if nobody listens to that span, the one that is current.
+/// What other processes know a span by; or, if the tracing system does not have that span, the one that is current.
 #[doc(hidden)]
 pub fn context_of(span: &Span) -> Option<TraceContext> {
     let installed = INSTALLED.get()?;
-    let current;
-    let span = if span.is_disabled() {
-        current = Span::current();
-        &current
-    } else {
-        span
-    };
-    foreign("the propagator of traces", || installed.context(span)).flatten()
+    let of = |span: &Span| foreign("the propagator of traces", || installed.context(span)).flatten();
+    of(span).or_else(|| of(&Span::current()))
 }
 
 /// Makes a span of another process the parent of this one.
