@@ -29,6 +29,7 @@ pub(crate) mod singleton;
 pub(crate) mod snapshot;
 pub(crate) mod table;
 pub(crate) mod taking;
+pub(crate) mod traced;
 pub(crate) mod trim;
 pub(crate) mod tuning;
 pub(crate) mod watch;

@@ -22,4 +22,5 @@ pub(crate) mod shared;
 pub(crate) mod singleton;
 pub(crate) mod start;
 pub(crate) mod take;
+pub(crate) mod traces;
 pub(crate) mod watch;

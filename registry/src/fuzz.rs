@@ -70,7 +70,7 @@ fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 
 /// What is read is written so that it is read as the same.
 fn message_reads_back(bytes: &[u8]) -> Option<Message> {
-    let message = Message::decode(bytes).ok()?;
+    let (message, _) = Message::decode_with(bytes, true).ok()?;
     assert_eq!(Message::decode(&message.encode()).as_ref(), Ok(&message));
     Some(message)
 }

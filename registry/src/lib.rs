@@ -36,6 +36,9 @@
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 
+#[cfg(test)]
+extern crate self as callsign; // as examples see it, of which tests take a part
+
 mod config;
 mod core;
 #[cfg(feature = "cores")]
@@ -95,6 +98,9 @@ pub use callsign_transport::{
 #[cfg(feature = "node-server")]
 #[doc(no_inline)]
 pub use callsign_transport::{NodeServerNetwork, ractor_cluster};
+
+#[doc(inline)]
+pub use callsign_transport::trace;
 
 #[doc(inline)]
 pub use crate::driver::metrics;

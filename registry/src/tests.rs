@@ -26,4 +26,5 @@ mod singleton;
 mod start;
 mod status;
 mod take;
+mod traced;
 mod watching;

@@ -21,3 +21,4 @@ pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "driver/absent/tls.rs"]
 pub(crate) mod tls;
+pub mod trace;

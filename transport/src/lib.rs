@@ -81,6 +81,7 @@ pub use driver::tasks::Tasks;
 #[cfg(feature = "tls")]
 pub use driver::tls::BadTls;
 pub use driver::tls::Tls;
+pub use driver::trace;
 pub use error::{CertificateFault, DownReason, KeysRefused, Refused, SendError, StartError, Whose};
 pub use keys::Keys;
 #[cfg(feature = "node-server")]

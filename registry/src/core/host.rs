@@ -229,6 +229,13 @@ impl Host {
         self.gives.tokens().fold(self.claims_digest, |sum, (name, token)| sum ^ digest(name, token))
     }
 
+    /// The call that an undecided request is for.
+    pub(crate) fn call_of(&self, number: RequestNumber) -> Option<CallId> {
+        let of_open = |open: &Open| open.caller.map(|caller| caller.call).or(open.claim);
+        let open = self.undecided.get(&number).map(|open| of_open(open));
+        open.unwrap_or_else(|| self.takes.call_of(number))
+    }
+
     pub(crate) fn session(&self) -> Option<&SessionId> {
         self.session.as_deref()
     }

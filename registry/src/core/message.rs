@@ -23,6 +23,7 @@ use crate::core::{
     name::Name,
     table::{RequestNumber, Row},
     taking::Taking,
+    traced::{self, Traced},
     why::GivenUp,
 };
 
@@ -279,24 +280,42 @@ pub enum BadMessage {
 }
 
 impl Message {
+    #[cfg(any(test, feature = "cores", feature = "fuzz"))]
     pub fn encode(&self) -> Bytes {
+        self.encode_with(&[])
+    }
+
+    /// As it travels, with the traces of some requests behind it.
+    pub(crate) fn encode_with(&self, traced: &[Traced<'_>]) -> Bytes {
         let mut bytes = vec![VERSION];
         // Writing to memory does not fail, and a message has nothing that MessagePack cannot write.
         rmp_serde::encode::write(&mut bytes, self).expect("messages are serializable");
+        if !traced.is_empty() {
+            rmp_serde::encode::write(&mut bytes, traced).expect("texts are serializable");
+        }
         bytes.into()
     }
 
+    #[cfg(any(test, feature = "fuzz"))]
     pub fn decode(bytes: &[u8]) -> Result<Self, BadMessage> {
+        Self::decode_with(bytes, false).map(|(message, _)| message)
+    }
+
+    /// Reads what came, with the traces of requests that are behind it, if they are wanted.
+    pub(crate) fn decode_with(bytes: &[u8], wants: bool) -> Result<(Self, Vec<Traced<'_>>), BadMessage> {
         let Some((&VERSION, body)) = bytes.split_first() else {
             return Err(BadMessage::Version { found: bytes.first().copied() });
         };
-        rmp_serde::from_slice(body).map_err(|error| {
+        let mut reader = rmp_serde::Deserializer::from_read_ref(body);
+        let message = Self::deserialize(&mut reader).map_err(|error| {
             let name = rmp_serde::from_slice::<VariantName>(body).ok();
             match name.and_then(VariantName::unknown_to::<Self>) {
                 Some(name) => BadMessage::Unknown(name),
                 None => BadMessage::Malformed(error.to_string()),
             }
-        })
+        })?;
+        let traced = if wants { traced::behind(&mut reader) } else { Vec::new() };
+        Ok((message, traced))
     }
 
     /// The epoch that it says has begun, if that is what it says: by it alone nobody knows so.

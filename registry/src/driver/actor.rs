@@ -38,6 +38,7 @@ mod holding;
 mod pumps;
 mod recorders;
 mod repeated;
+mod traced;
 mod trusted;
 mod watched;
 mod watching;

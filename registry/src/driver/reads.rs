@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use callsign_store::ids::Position;
-use callsign_transport::{Endpoint, RemoteMessage};
+use callsign_transport::{Endpoint, RemoteMessage, trace::SPANS};
+use futures::FutureExt;
 use ractor::ActorRef;
+use tracing::{debug_span, field::Empty};
 
 use crate::{
     core::{
@@ -14,7 +16,7 @@ use crate::{
         select::Select,
         table::Row,
     },
-    driver::{registry::Registry, shared::TableReader},
+    driver::{registry::Registry, shared::TableReader, traces::in_span},
     error::{ConsistentError, LookupError, WaitError, WhereisError},
 };
 
@@ -97,10 +99,15 @@ impl Registry {
         wait: Duration,
     ) -> Result<Option<Entry>, ConsistentError> {
         check_name(name)?;
-        match self.shared.call(Call::Consistent { name: name.into() }, wait).await {
+        let answered = self.shared.call(Call::Consistent { name: name.into() }, wait);
+        let answered = answered.map(|answer| match answer {
             Some(Answer::Consistent(result)) => result.map(|(_, entry)| entry),
             _ => Err(self.shared.failure().cloned().map_or(ConsistentError::Left, ConsistentError::Failed)),
-        }
+        });
+        let registry = self.shared.registry.as_str();
+        let span =
+            debug_span!(target: SPANS, "lookup_consistent", registry, name, token = Empty, error = Empty);
+        in_span(span, answered, |found| found.as_ref().map(Entry::token)).await
     }
 
     /// As [`whereis`](Self::whereis), by a [`lookup_consistent`](Self::lookup_consistent).

@@ -16,9 +16,10 @@ use callsign_store::{
     planted,
     supervision::{Supervisor, caught},
 };
-use callsign_transport::{Kind, RemoteMessage};
+use callsign_transport::{Kind, RemoteMessage, trace::SPANS};
 use futures::{FutureExt, future::BoxFuture};
 use ractor::{ActorProcessingErr, ActorRef};
+use tracing::{debug_span, field::Empty};
 
 use crate::{
     core::{
@@ -30,6 +31,7 @@ use crate::{
         actor::Shared,
         registry::Registry,
         take::{TakeOptions, Taken},
+        traces::in_span,
     },
     error::OfferError,
 };
@@ -196,10 +198,14 @@ impl Registry {
     /// ([`lookup_consistent`](Self::lookup_consistent)).
     pub async fn offer(&self, name: &str, to: &NodeName, wait: Duration) -> Result<Position, OfferError> {
         check_name(name)?;
-        match self.shared.call(Call::Offer { name: name.into(), to: to.clone() }, wait).await {
+        let answered = self.shared.call(Call::Offer { name: name.into(), to: to.clone() }, wait);
+        let answered = answered.map(|answer| match answer {
             Some(Answer::Offered(result)) => result,
             _ => Err(self.shared.failure().cloned().map_or(OfferError::Left, OfferError::Failed)),
-        }
+        });
+        let registry = self.shared.registry.as_str();
+        let span = debug_span!(target: SPANS, "transfer", registry, name, %to, token = Empty, error = Empty);
+        in_span(span, answered, |token| Some(*token)).await
     }
 }
 

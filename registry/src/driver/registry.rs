@@ -8,9 +8,10 @@ use callsign_store::{
     ids::{Epoch, NodeName, Position},
     supervision::NodeFailure,
 };
-use callsign_transport::{ActorAddress, Keys, KeysRefused, RemoteMessage};
+use callsign_transport::{ActorAddress, Keys, KeysRefused, RemoteMessage, trace::SPANS};
 use futures::FutureExt;
 use ractor::{ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorStatus};
+use tracing::{debug_span, field::Empty};
 
 use crate::{
     config::Config,
@@ -26,6 +27,7 @@ use crate::{
         node::Node,
         registration::Registration,
         take::{HandedTo, WhenTaken},
+        traces::in_span,
     },
     error::{ConfigureError, JoinError, LeaveError, NotReady, RegisterError, UnregisterError},
     status::{LeaderInfo, MemberInfo, Status},
@@ -184,7 +186,10 @@ impl Registry {
         let of_name = name.clone();
         let call =
             |on_lapse, on_take, meta| Call::Register { name: of_name, actor, kind, on_lapse, on_take, meta };
-        let granted = self.ask_for(&name, cell, call, options).await?;
+        let registry = self.shared.registry.as_str();
+        let span = debug_span!(target: SPANS, "register", registry, %name, token = Empty, error = Empty);
+        let asked = self.ask_for(&name, cell, call, options);
+        let granted = in_span(span, asked, |granted| Some(granted.token)).await?;
         Ok(Registration::new(name, granted, self.shared.clone()))
     }
 
@@ -286,10 +291,13 @@ impl Registry {
             return Err(UnregisterError::StoreUnavailable { lasting });
         }
         let call = Call::Unregister { name: name.into() };
-        match self.shared.call(call, self.shared.calls.timeout).await {
+        let answered = self.shared.call(call, self.shared.calls.timeout).map(|answer| match answer {
             Some(Answer::Unregistered(result)) => result,
             _ => Err(self.shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
-        }
+        });
+        let registry = self.shared.registry.as_str();
+        let span = debug_span!(target: SPANS, "unregister", registry, name, error = Empty);
+        in_span(span, answered, |_| None).await
     }
 
     /// The members, as this node last read them.

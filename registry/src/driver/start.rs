@@ -16,9 +16,10 @@ use callsign_store::{
     lock::lock,
     supervision::{Supervisor, caught},
 };
-use callsign_transport::{Endpoint, Kind, RemoteMessage};
+use callsign_transport::{Endpoint, Kind, RemoteMessage, trace::SPANS};
 use futures::future::BoxFuture;
 use ractor::{ActorCell, ActorProcessingErr, ActorRef, ActorStatus};
+use tracing::{Instrument, debug_span, field::Empty};
 
 use crate::{
     core::{
@@ -33,6 +34,7 @@ use crate::{
         registration::{NotHeld, Registration},
         registry::{Registry, WhenLapsed},
         take::WhenTaken,
+        traces::in_span,
     },
     error::{NotStarted, RegisterError},
 };
@@ -233,9 +235,17 @@ impl Registry {
         S: Future<Output = Result<ActorRef<M>, ActorProcessingErr>> + Send + 'static,
     {
         check_name(name).map_err(RegisterError::from)?;
+        let registry = self.shared.registry.as_str();
+        let span = debug_span!(target: SPANS, "start", registry, name, token = Empty, error = Empty);
         let endpoint = self.node.endpoint.clone();
-        let begin: Begin = Box::new(move |starting| Box::pin(run(endpoint, starting, start)));
-        self.start_boxed(name.into(), options, M::kind(), begin).await
+        // What is started is done in a task of its own, but for this call.
+        let of = span.clone();
+        let begin: Begin = Box::new(move |starting| Box::pin(run(endpoint, starting, start).instrument(of)));
+        let token = |started: &Started| match started {
+            Started::Ours(held) => Some(held.token()),
+            Started::Theirs(entry) => Some(entry.token()),
+        };
+        in_span(span, self.start_boxed(name.into(), options, M::kind(), begin), token).await
     }
 
     async fn start_boxed(

@@ -17,9 +17,10 @@ use callsign_store::{
     planted,
     supervision::{Supervisor, caught},
 };
-use callsign_transport::{ActorAddress, RemoteMessage};
+use callsign_transport::{ActorAddress, RemoteMessage, trace::SPANS};
 use futures::{FutureExt, future::BoxFuture};
 use ractor::{ActorProcessingErr, ActorRef};
+use tracing::{debug_span, field::Empty};
 
 use crate::{
     core::{
@@ -32,6 +33,7 @@ use crate::{
         actor::{Keeps, Shared},
         registration::Registration,
         registry::{Registry, WhenLapsed},
+        traces::in_span,
     },
     error::{RegisterError, TakeError},
 };
@@ -209,13 +211,15 @@ impl Registry {
                 }
             }
         };
-        match self.ask_by_core(caller, ask).await {
-            ControlFlow::Continue(granted) => {
-                let registration = Registration::new(name, granted?, self.shared.clone());
-                Ok(Taken { registration, data: std::mem::take(&mut *lock(&handed)) })
-            }
+        let asked = self.ask_by_core(caller, ask).map(|done| match done {
+            ControlFlow::Continue(granted) => granted.map_err(TakeError::from),
             ControlFlow::Break(error) => Err(error),
-        }
+        });
+        let registry = self.shared.registry.as_str();
+        let span = debug_span!(target: SPANS, "take", registry, %name, token = Empty, error = Empty);
+        let granted = in_span(span, asked, |granted| Some(granted.token)).await?;
+        let registration = Registration::new(name, granted, self.shared.clone());
+        Ok(Taken { registration, data: std::mem::take(&mut *lock(&handed)) })
     }
 }
 

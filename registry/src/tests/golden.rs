@@ -18,6 +18,7 @@ use crate::{
         replica::Replica,
         table::RequestNumber,
         taking::{Decline, Offered, TakeRefusal, Taker, Taking},
+        traced::Traced,
         why::GivenUp,
     },
     fuzz::World,
@@ -88,6 +89,15 @@ fn batch(ops: Vec<Op>) -> Batch {
     let (nonce, sessions) = (Nonce(u64::MAX), vec![session()]);
     Batch { epoch: EPOCH, nonce, position: POSITION, prev: end(69_999), sessions, ops }
 }
+
+/// What is behind a message whose requests are in traces.
+const TRACED: [Traced<'static>; 2] = {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    [
+        Traced { number: RequestNumber(300), parent, state: Some("rojo=00f067aa0ba902b7") },
+        Traced { number: RequestNumber(301), parent, state: None },
+    ]
+};
 
 fn messages() -> Vec<(&'static str, Message)> {
     let (epoch, position, session) = (EPOCH, POSITION, session());
@@ -259,6 +269,16 @@ fn of_the_registry() -> Golden {
         let read = |bytes: &[u8]| Message::decode(bytes).map_err(|error| error.to_string());
         golden.sample(format!("message/{name}"), message, |message| message.encode().to_vec(), read);
     }
+    for (name, message) in messages() {
+        let read = |bytes: &[u8]| match Message::decode_with(bytes, true) {
+            Ok((message, traced)) if traced == TRACED => Ok(message),
+            other => Err(format!("{other:?}")),
+        };
+        let write = |message: &Message| message.encode_with(&TRACED).to_vec();
+        if matches!(name, "Requests/Register" | "Take/Ask") {
+            golden.sample(format!("message/{name}/in-traces"), message, write, read);
+        }
+    }
     for (name, op) in ops() {
         let read = |bytes: &[u8]| Batch::decode(bytes).map_err(|error| error.to_string());
         golden.sample(format!("log/{name}"), batch(vec![op]), |batch| batch.encode().to_vec(), read);
@@ -282,7 +302,11 @@ fn what_a_later_version_adds_behind_a_message_or_a_batch_is_not_read() {
     let more = b"\x81\xa3new\xc3";
     for (name, message) in messages() {
         let later = [&message.encode()[..], more].concat();
-        assert_eq!(Message::decode(&later), Ok(message), "{name}");
+        assert_eq!(Message::decode(&later), Ok(message.clone()), "{name}");
+        assert_eq!(Message::decode_with(&later, true), Ok((message.clone(), Vec::new())), "nor for a trace");
+        let traced = [&message.encode_with(&TRACED)[..], more].concat();
+        assert_eq!(Message::decode_with(&traced, true), Ok((message.clone(), TRACED.to_vec())), "{name}");
+        assert_eq!(Message::decode(&traced), Ok(message), "it is not asked for");
     }
     for (name, op) in ops() {
         let later = [&batch(vec![op.clone()]).encode()[..], more].concat();

@@ -5,8 +5,10 @@ use callsign_elector::{session::timing::MAX_LEASE, state::MAX_MEMBERS};
 use crate::{
     LinkLimits, MAX_HAND_OVER, MAX_HANDED_BYTES, MAX_META_BYTES, MAX_NAME_BYTES,
     core::{
-        explained::MAX_TOLD, log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, replica::MAX_ENDED, tuning::Tuning,
+        explained::MAX_TOLD, log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, replica::MAX_ENDED,
+        traced::MOST_TRACED, tuning::Tuning,
     },
+    driver::traces::MOST_ASKED,
 };
 
 /// What the table of limits says is the most.
@@ -42,6 +44,8 @@ fn the_page_of_limits_says_what_the_code_does() {
         ),
         ("ended registrations that a registry remembers", MAX_ENDED.to_string()),
         ("changes of a name that are told", MAX_TOLD.to_string()),
+        ("requests of a message, or of a commit, whose traces go on", MOST_TRACED.to_string()),
+        ("requests of other nodes whose traces a leader remembers", MOST_ASKED.to_string()),
         ("a lease", format!("{} h", MAX_LEASE.as_secs() / 3600)),
         ("a message to an actor", format!("{} (`LinkLimits::frame`)", mib(LinkLimits::DEFAULT.frame))),
     ] {

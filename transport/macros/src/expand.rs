@@ -26,7 +26,7 @@ fn expanded(arguments: &Arguments, item: TokenStream) -> Result<TokenStream, Err
     let variants = variants(&mut message)?;
     let (name, inside) = (&message.ident, quote!(#home::__message));
     let structs = variants.iter().filter_map(|variant| fields_with_names(variant, home));
-    let written = variants.iter().map(|variant| written(variant, &inside));
+    let written = variants.iter().map(|variant| written(variant, tag, &inside));
     let (questions, told): (Vec<&Variant>, Vec<_>) =
         variants.iter().partition(|variant| variant.is_question());
     let told = told.into_iter().map(|variant| read(variant, &inside));
@@ -120,12 +120,12 @@ fn tag_of(variant: &Variant) -> LitStr {
     LitStr::new(&variant.name.to_string(), variant.name.span())
 }
 
-fn written(variant: &Variant, inside: &TokenStream) -> TokenStream {
+fn written(variant: &Variant, message: &LitStr, inside: &TokenStream) -> TokenStream {
     let (tag, whole, data) = (tag_of(variant), whole(variant), data(variant));
     if let Some(reply) = reply(variant) {
-        quote!(#whole => #inside::question(#tag, &#data, #reply),)
+        quote!(#whole => #inside::question(#message, #tag, &#data, #reply),)
     } else {
-        quote!(#whole => #inside::told(#tag, &#data),)
+        quote!(#whole => #inside::told(#message, #tag, &#data),)
     }
 }
 

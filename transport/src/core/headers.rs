@@ -1,9 +1,9 @@
 //! What may travel with a call or a cast beside the message itself: a map from names to bytes, for trace context and the like.
 //!
 //! The map is `MessagePack`, as bytes inside its frame, so that whoever does not need it does not read it. It is checked
-//! where it comes in, and bounded. Nobody sets headers yet, and whoever gets one that it does not know passes it over.
+//! where it comes in, and bounded. Whoever gets one that it does not know passes it over.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -57,8 +57,12 @@ impl<'a> Headers<'a> {
         self.packed.map(Blob::new)
     }
 
+    /// What this node wrote, by [`write()`]. What others put there, such as ractor's own metadata, is none.
+    pub(crate) fn written(packed: Option<&'a [u8]>) -> Self {
+        packed.and_then(|packed| Self::read(packed).ok()).unwrap_or(Self::NONE)
+    }
+
     /// The value of a header. Of several with one name it is the first.
-    #[cfg(test)]
     pub(crate) fn get(self, name: &str) -> Option<&'a [u8]> {
         let mut found = None;
         let each = |key: &str, value| {
@@ -75,6 +79,13 @@ impl fmt::Debug for Headers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Headers({:02x?})", self.packed.unwrap_or_default())
     }
+}
+
+/// Headers as they travel.
+pub(crate) fn write<'v>(entries: impl Iterator<Item = (&'v str, &'v [u8])>) -> Vec<u8> {
+    let map: BTreeMap<_, _> = entries.map(|(name, value)| (name, Blob::new(value))).collect();
+    // Memory takes all that is written to it, and MessagePack has texts and bytes.
+    rmp_serde::to_vec(&map).expect("texts and bytes can be written")
 }
 
 /// Goes over the entries of a map; returns how many there are. Allocates nothing.
@@ -129,6 +140,15 @@ pub(crate) mod tests {
         assert_eq!(Headers::NONE.get("x"), None);
         let twice = Headers::read(b"\x82\xa1x\xc4\x011\xa1x\xc4\x012").unwrap();
         assert_eq!(twice.get("x"), Some(&b"1"[..]));
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_no_header_is_none() {
+        let packed = write([("y", &b"2"[..]), ("x", b"1")].into_iter());
+        let headers = Headers::written(Some(&packed));
+        assert_eq!((headers.get("x"), headers.get("y")), (Some(&b"1"[..]), Some(&b"2"[..])));
+        assert_eq!(Headers::written(None), Headers::NONE);
+        assert_eq!(Headers::written(Some(b"metadata")), Headers::NONE);
     }
 
     #[test]

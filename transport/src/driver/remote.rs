@@ -60,6 +60,7 @@ mod reference;
 mod resolved;
 pub(crate) mod side;
 mod swept;
+mod traced;
 pub(crate) mod watcher;
 
 pub use address::{ActorAddress, ResolveError};
@@ -83,7 +84,7 @@ impl Endpoint {
     pub fn address_of<M: RemoteMessage>(&self, actor: &ActorRef<M>) -> ActorAddress {
         let (peer, pid) = match actor.get_id() {
             ActorId::Local(pid) => {
-                self.inner.exports.add(pid, M::kind());
+                self.inner.exports.add_typed::<M>(pid);
                 (self.inner.me.clone(), pid)
             }
             ActorId::Remote { node_id, pid } => {

@@ -16,3 +16,4 @@ mod rotation;
 mod slow;
 mod strangers;
 mod support;
+mod traced;

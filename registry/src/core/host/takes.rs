@@ -87,6 +87,11 @@ impl Takes {
         self.bytes
     }
 
+    /// The call that one is for.
+    pub(super) fn call_of(&self, number: RequestNumber) -> Option<CallId> {
+        self.by_number.get(&number).map(|take| take.claim)
+    }
+
     pub(super) fn is_taking(&self, name: &Name) -> bool {
         self.by_name.contains_key(name)
     }

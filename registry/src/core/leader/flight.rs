@@ -5,8 +5,9 @@ use callsign_store::planted;
 use super::{
     ASKED_AGAIN, Batch, BatchBuilder, BatchFlight, CommitOutcome, Conditions, Decision, Duration, Effect,
     Event, FENCE_AGE, Fence, Flight, LONGEST_COMMIT_PAUSE, Leader, Message, NodeName, Nonce, ONE_OPERATION,
-    OpId, Outcome, Pending, ReadResult, Record, Replica, STORE_RETRY, Stage, StoreError, Table, Time,
-    Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed, read_key, splitmix,
+    OpId, Outcome, Pending, ReadResult, Record, Replica, RequestNumber, STORE_RETRY, SessionId, Stage,
+    StoreError, Table, Time, Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed, read_key,
+    splitmix,
 };
 
 impl Leader {
@@ -16,6 +17,15 @@ impl Leader {
             Flight::Batch(flight) => Some(flight.batch.ops.len()),
             _ => None,
         }
+    }
+
+    /// The requests that this batch decides.
+    pub(crate) fn deciding(&self) -> impl Iterator<Item = (&SessionId, RequestNumber, &Wish)> {
+        let decisions = match &self.flight {
+            Flight::Batch(flight) => &flight.decisions[..],
+            _ => &[],
+        };
+        decisions.iter().map(|Decision { pending, .. }| (&*pending.session, pending.number, &pending.wish))
     }
 
     pub(super) fn fly<T: Table>(

@@ -1,9 +1,11 @@
 //! What a member says of its replica: that it is synced, or that it has none.
 
-use callsign_store::planted;
+use callsign_store::{ids::SessionId, planted};
 
-use super::{Behind, Effect, Event, HOPELESS_FOR, Leader, Member, Now, SYNCED_EVERY, Table, Tell, Time};
-use crate::core::{explained::Explained, name::Name};
+use super::{
+    Behind, CallId, Effect, Event, HOPELESS_FOR, Leader, Member, Now, SYNCED_EVERY, Table, Tell, Time,
+};
+use crate::core::{explained::Explained, message::Wish, name::Name, table::RequestNumber};
 
 impl<T: Table> Member<T> {
     /// How many operations the batch has that is on its way into the log. For counts.
@@ -20,6 +22,16 @@ impl<T: Table> Member<T> {
             is_known.then(|| sessions.is_open(&session))
         });
         Explained { is_open, ..explained }
+    }
+
+    /// The requests that this batch decides, by the sessions that asked. For traces.
+    pub(crate) fn deciding(&self) -> impl Iterator<Item = (&SessionId, RequestNumber, &Wish)> {
+        self.leader.iter().flat_map(Leader::deciding)
+    }
+
+    /// The call that waits for a request of this node, or for the name that it is to bring. For traces.
+    pub(crate) fn call_of(&self, number: RequestNumber) -> Option<CallId> {
+        self.host.call_of(number)
     }
 
     /// Whether those who watch had to wait in the last step: for what is gone to be swept, or for the replica to be a prefix of the log.

@@ -19,8 +19,10 @@ use callsign_store::{
     planted,
     supervision::{NodeFailure, foreign},
 };
+use callsign_transport::trace::{self, TraceContext};
 use ractor::{ActorCell, ActorRef};
 use tokio::sync::{Notify, oneshot};
+use tracing::Span;
 
 use super::{Flag, Kick, Parts, holding::Holding, trusted::Trusted, watched::Watched, watching::Watching};
 use crate::{
@@ -36,12 +38,20 @@ use crate::{
         shared::{SharedTable, TableReader},
         start::Slot,
         take::Gives,
+        traces::Traces,
     },
     status::Status,
 };
 
 // Calls count from 1 and are no secret: the default hasher, against strangers who choose keys, costs three times as much.
 type ByCall<V> = HashMap<CallId, V, foldhash::fast::FixedState>;
+
+/// A call that is not answered yet.
+struct Waiting {
+    answer: oneshot::Sender<Answer>,
+    /// The trace in which it is, if that goes on elsewhere.
+    trace: Option<Box<TraceContext>>,
+}
 
 /// How much longer than it may take a member's answer is waited for. Shorter: a busy member is taken for one that hangs.
 const HANGS: Duration = Duration::from_secs(1);
@@ -99,7 +109,7 @@ pub(crate) struct Shared {
     pub(crate) trust: TrustHandle,
     pub(crate) status: ArcSwap<Status>,
     actor: Mutex<Option<ActorRef<Kick>>>,
-    answers: Mutex<ByCall<oneshot::Sender<Answer>>>,
+    answers: Mutex<ByCall<Waiting>>,
     /// By the call that asked first. The member says when to forget one.
     claims: Mutex<ByCall<Kept>>,
     /// Actors that were started for a name, by its claim, until the member has heard of it.
@@ -108,6 +118,8 @@ pub(crate) struct Shared {
     pub(crate) watches: Watching,
     /// The callers that wait for a place in a semaphore.
     pub(crate) holding: Holding,
+    /// In which traces the requests of other nodes are.
+    pub(crate) traces: Traces,
     /// What the application does with names that other nodes offer.
     pub(crate) receivers: Receivers,
     /// The actors that hold a name or ask for one.
@@ -145,6 +157,7 @@ impl Shared {
             yields: Mutex::default(),
             watches: Watching::default(),
             holding: Holding::default(),
+            traces: Traces::default(),
             receivers: Receivers::default(),
             watched: Watched::default(),
             failure: OnceLock::new(),
@@ -203,8 +216,13 @@ impl Shared {
         let waiting = lock(&self.answers).remove(&call);
         if let Some(waiting) = waiting {
             // A caller that does not wait any more does not mind.
-            let _ = waiting.send(answer);
+            let _ = waiting.answer.send(answer);
         }
+    }
+
+    /// The trace of a call that waits.
+    pub(super) fn trace_of(&self, call: CallId) -> Option<TraceContext> {
+        lock(&self.answers).get(&call)?.trace.as_deref().cloned()
     }
 
     /// Tells the listeners of these claims, each of them once.
@@ -450,7 +468,8 @@ impl Shared {
         let (until, at) = (clock.now() + within + HANGS, self.status.load().position);
         let silence = call.silence();
         let (answer, answered) = oneshot::channel();
-        lock(&self.answers).insert(id, answer);
+        let trace = trace::context_of(&Span::none()).map(Box::new);
+        lock(&self.answers).insert(id, Waiting { answer, trace });
         self.push(Input::Call { id, call, wait });
         // After the answer is awaited for: either this sees the end, or the end sees the answer that is awaited.
         let has_ended = self.has_ended();

@@ -6,6 +6,7 @@ use callsign_elector::elector::{self, ElectorEvent};
 use callsign_store::{CommitOutcome, OPERATION_TIMEOUT, ids::NodeName, planted};
 use callsign_transport::{Lane, LinkId, PeerId, SendError};
 use ractor::ActorId;
+use tracing::Instrument;
 
 use super::Driver;
 use crate::{
@@ -44,6 +45,7 @@ impl Driver {
                 let operations = self.core.member().batch_operations();
                 let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
+                let commit = commit.instrument(self.commit_span());
                 self.supervisor.task("a commit of a member", async move {
                     shared.push(commit_done(id, commit, metrics).await);
                 });
@@ -91,7 +93,7 @@ impl Driver {
         let link = if planted!("sent-by-bare-name") { by_name() } else { link.map(LinkId) };
         let Some(link) = link else { return };
         let lane = if message.is_bulk() { Lane::Bulk } else { Lane::Control };
-        let bytes = message.encode();
+        let bytes = self.encoded(message);
         self.metrics.sent(message, bytes.len());
         match self.endpoint.post(link, lane, &self.channel, bytes) {
             Ok(()) => self.posted.push(link),

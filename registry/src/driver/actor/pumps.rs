@@ -6,7 +6,7 @@ use callsign_store::{
     Clock, Time,
     ids::{Incarnation, NodeName},
 };
-use callsign_transport::{LinkEvent, LinkEvents};
+use callsign_transport::{LinkEvent, LinkEvents, trace};
 use tokio::sync::watch;
 
 use super::{Shared, repeated::Repeated};
@@ -46,8 +46,12 @@ pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: 
                     Some(Input::LinkUp { node, incarnation, link: link.0, permits })
                 }
                 LinkEvent::Down { .. } => Some(Input::LinkDown { node, incarnation }),
-                LinkEvent::Message { body, .. } => match Message::decode(&body) {
-                    Ok(message) => Some(Input::Message { from: node, message }),
+                LinkEvent::Message { body, .. } => match Message::decode_with(&body, trace::is_installed()) {
+                    Ok((message, traced)) => {
+                        // Before the member hears of the requests.
+                        shared.traces.asked(&node, &traced);
+                        Some(Input::Message { from: node, message })
+                    }
                     Err(error) => {
                         metrics.unread(&error);
                         if let Some(times) = unread.count("unread") {

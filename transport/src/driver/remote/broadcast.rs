@@ -1,6 +1,7 @@
 //! One message for many actors: it travels once for each node.
 
 use ractor::message::SerializedMessage;
+use tracing::Span;
 
 use super::kind::{Kind, RemoteMessage};
 use crate::{
@@ -52,60 +53,77 @@ impl Endpoint {
         message: M,
         to: Vec<(PeerId, Vec<u64>)>,
     ) -> Result<Broadcasted, BroadcastError> {
-        let (variant, args) = match message.serialize() {
-            Ok(SerializedMessage::Cast { variant, args, .. }) => (variant, args),
+        let (variant, args, metadata) = match message.serialize() {
+            Ok(SerializedMessage::Cast { variant, args, metadata }) => (variant, args, metadata),
             Ok(_) => return Err(BroadcastError::IsCall),
             Err(_) => return Err(BroadcastError::NotWritable),
         };
+        let headers = Headers::written(metadata.as_deref());
         let mut done = Broadcasted::default();
         let (here, there): (Vec<_>, Vec<_>) = to.into_iter().partition(|(node, _)| *node == self.inner.me);
         // The others first: they fill their mailboxes while this node fills its own.
         for (node, actors) in there {
-            let sent = self.cast_there(&node, &actors, M::kind(), (&variant, &args));
+            let sent = self.cast_there(&node, &actors, M::kind(), headers, (&variant, &args));
             done.sent += sent;
             if sent < actors.len() {
                 done.unreached.push(node.node.to_string());
             }
         }
+        // In the trace of whoever sends, if that goes on elsewhere, too.
+        let span = if metadata.is_some() { Span::current() } else { Span::none() };
         for (_, actors) in here {
-            done.sent += cast_here(&self.inner, &actors, M::kind().0, &variant, &args);
+            done.sent += cast_here(&self.inner, &actors, M::kind().0, &variant, &args, &span);
         }
         Ok(done)
     }
 
     /// Returns to how many actors it is on its way. Fewer than all: there is no link, or its queue is full.
-    fn cast_there(&self, node: &PeerId, actors: &[u64], kind: Kind, (variant, args): (&str, &[u8])) -> usize {
+    fn cast_there(
+        &self,
+        node: &PeerId,
+        actors: &[u64],
+        Kind(kind): Kind,
+        headers: Headers<'_>,
+        (variant, args): (&str, &[u8]),
+    ) -> usize {
         let up = self.link_to(&node.node).filter(|(_, peer)| peer == node);
         let handle = up.and_then(|(link, _)| self.inner.handles.get(&link).map(|handle| handle.clone()));
         let Some(handle) = handle else { return 0 };
         let is_sent = |actors: &&[u64]| {
             // Memory takes all that is written to it, and MessagePack has all numbers.
             let to = rmp_serde::to_vec(actors).expect("numbers can be written");
-            let frame = Frame::CastAll { to: &to, kind: kind.0, headers: Headers::NONE, variant, args };
+            let frame = Frame::CastAll { to: &to, kind, headers, variant, args };
             handle.queue(|outbox| outbox.send_frame(&frame)).is_ok()
         };
         actors.chunks(actors_of_a_frame(variant, args)).take_while(is_sent).map(<[u64]>::len).sum()
     }
 }
 
-/// Puts a message into the mailboxes of actors of this node. Returns how many there are: some may have ended.
-fn cast_here(inner: &Inner, actors: &[u64], kind: u64, variant: &str, args: &[u8]) -> usize {
+/// Puts a message into the mailboxes of actors of this node, which handle it in this span. Returns how many there are: some may have ended.
+fn cast_here(inner: &Inner, actors: &[u64], kind: u64, variant: &str, args: &[u8], span: &Span) -> usize {
     let cast = |actor: &&u64| {
         let message =
             SerializedMessage::Cast { variant: variant.to_owned(), args: args.to_owned(), metadata: None };
-        inner.exports.find(**actor, kind).is_ok_and(|actor| actor.send_serialized(message).is_ok())
+        inner.exports.find(**actor, kind).is_ok_and(|actor| actor.send(message, span).is_ok())
     };
     actors.iter().filter(cast).count()
 }
 
 /// Takes a frame for many actors. Those that have ended get nothing, and nobody is told: the sender knows of members of a group, and hears of
 /// their ends by the log. An error is what the peer did wrong.
-pub(super) fn deliver(inner: &Inner, to: &[u8], kind: u64, variant: &str, args: &[u8]) -> Result<(), String> {
+pub(super) fn deliver(
+    inner: &Inner,
+    to: &[u8],
+    kind: u64,
+    variant: &str,
+    args: &[u8],
+    span: &Span,
+) -> Result<(), String> {
     let actors: Vec<u64> = rmp_serde::from_slice(to).map_err(|_| "a list of actors that is none")?;
     if actors.len() > actors_of_a_frame(variant, args) {
         return Err("a message for too many actors".into());
     }
-    cast_here(inner, &actors, kind, variant, args);
+    cast_here(inner, &actors, kind, variant, args, span);
     Ok(())
 }
 

@@ -8,8 +8,9 @@ use std::{
 use callsign_store::lock::lock;
 use ractor::{RpcReplyPort, message::SerializedMessage};
 use tokio::sync::oneshot;
+use tracing::Span;
 
-use super::broadcast;
+use super::{broadcast, traced};
 use crate::{
     core::{
         ends::{End, Input::Asked},
@@ -76,17 +77,15 @@ fn note_refused_call(inner: &Inner, link: &LinkHandle) {
 /// Takes a frame that concerns actors. The link is up. An error is what the peer did wrong.
 pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<'_>) -> Result<(), String> {
     match frame {
-        // Headers that this version does not know, which is all of them, are passed over.
-        Frame::Cast { to, kind, headers: _, variant, args } => {
+        // Headers that this version does not know are passed over.
+        Frame::Cast { to, kind, headers, variant, args } => {
+            let span = traced::callee(inner, link, headers, variant);
             let message = SerializedMessage::Cast {
                 variant: variant.to_owned(),
                 args: args.to_owned(),
                 metadata: None,
             };
-            let sent = inner
-                .exports
-                .find(to, kind)
-                .and_then(|actor| actor.send_serialized(message).map_err(|_| NotDelivered::Gone));
+            let sent = inner.exports.find(to, kind).and_then(|actor| actor.send(message, &span));
             if let Err(why) = sent {
                 note_undelivered(inner, link, to, why);
                 // If its end is on the way, that says more.
@@ -95,16 +94,18 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
                 }
             }
         }
-        Frame::CastAll { to, kind, headers: _, variant, args } => {
-            return broadcast::deliver(inner, to, kind, variant, args);
+        Frame::CastAll { to, kind, headers, variant, args } => {
+            let span = traced::callee(inner, link, headers, variant);
+            return broadcast::deliver(inner, to, kind, variant, args, &span);
         }
-        Frame::Call { to, kind, tag, timeout_ms, headers: _, variant, args } => {
+        Frame::Call { to, kind, tag, timeout_ms, headers, variant, args } => {
             let cost = variant.len() + args.len() + CALL;
             let Some(open) = OpenCall::begin(link, cost, inner.config.limits.open_calls) else {
                 note_refused_call(inner, link);
                 send_back(link, &Frame::NoReply { tag, why: NotDelivered::NoAnswer });
                 return Ok(());
             };
+            let span = traced::callee(inner, link, headers, variant);
             let (port, answer) = oneshot::channel();
             let reply = match timeout_ms {
                 Some(ms) => RpcReplyPort::from((port, Duration::from_millis(ms))),
@@ -112,13 +113,13 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
             };
             let (variant, args) = (variant.to_owned(), args.to_owned());
             let message = SerializedMessage::Call { variant, args, reply, metadata: None };
-            let sent = inner
-                .exports
-                .find(to, kind)
-                .and_then(|actor| actor.send_serialized(message).map_err(|_| NotDelivered::Gone));
+            let sent = inner.exports.find(to, kind).and_then(|actor| actor.send(message, &span));
             match sent {
                 Ok(()) => {
-                    inner.start_task("an answer to a call", answer_call(link.clone(), tag, answer, open));
+                    inner.start_task(
+                        "an answer to a call",
+                        answer_call(link.clone(), tag, answer, open, span),
+                    );
                 }
                 Err(why) => {
                     note_undelivered(inner, link, to, why);
@@ -174,12 +175,16 @@ async fn answer_call(
     tag: u64,
     answer: oneshot::Receiver<Vec<u8>>,
     _open: OpenCall, // until then
+    span: Span,
 ) {
     tokio::select! {
         biased;
-        answer = answer => match answer {
-            Ok(body) => send_back(&link, &Frame::Reply { tag, body: &body }),
-            Err(_) => send_back(&link, &Frame::NoReply { tag, why: NotDelivered::NoAnswer }),
+        answer = answer => {
+            span.record("answered", answer.is_ok());
+            match answer {
+                Ok(body) => send_back(&link, &Frame::Reply { tag, body: &body }),
+                Err(_) => send_back(&link, &Frame::NoReply { tag, why: NotDelivered::NoAnswer }),
+            }
         },
         () = link.done.cancelled() => {}
     }
@@ -224,5 +229,10 @@ mod tests {
         assert!(!a.inner.told_of_ends(Asked { link, actor: pid, kind, is_there: Ok(()) }));
         assert_eq!(a.watched(), 0, "it has ended, whoever found it a moment ago");
         assert_eq!(cast(), 0, "its end is on the way");
+        // Nobody has asked for traces here, so what is no trace is nobody's concern.
+        let headers = crate::core::headers::tests::TRACED;
+        let frame = Frame::Cast { to: pid, kind, headers, variant: "x", args: b"" };
+        on_frame(&a.inner, &handle, frame).unwrap();
+        assert_eq!(a.refusal_counts().get("bad-trace-context"), None);
     }
 }

@@ -8,6 +8,14 @@ use ractor::{
     concurrency::{oneshot, spawn, timeout},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use tracing::{Span, debug_span, field::Empty};
+
+use crate::driver::trace::{SPANS, context_of};
+
+/// What travels with a message of whoever is in this span: its trace, if that goes on elsewhere.
+fn metadata(span: &Span) -> Option<Vec<u8>> {
+    context_of(span).map(|context| context.to_headers())
+}
 
 fn write<T: Serialize>(value: &T) -> Result<Vec<u8>, BoxedDowncastErr> {
     rmp_serde::to_vec_named(value).map_err(|_| BoxedDowncastErr)
@@ -19,12 +27,22 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BoxedDowncastErr> {
 }
 
 /// Something that an actor is told.
-pub fn told<T: Serialize>(variant: &str, fields: &T) -> Result<SerializedMessage, BoxedDowncastErr> {
-    Ok(SerializedMessage::Cast { variant: variant.to_owned(), args: write(fields)?, metadata: None })
+pub fn told<T: Serialize>(
+    message: &str,
+    variant: &str,
+    fields: &T,
+) -> Result<SerializedMessage, BoxedDowncastErr> {
+    let span = debug_span!(target: SPANS, "cast", message_type = message, variant);
+    Ok(SerializedMessage::Cast {
+        variant: variant.to_owned(),
+        args: write(fields)?,
+        metadata: metadata(&span),
+    })
 }
 
 /// Something that an actor is asked. The answer comes as bytes.
 pub fn question<T, A>(
+    message: &str,
     variant: &str,
     fields: &T,
     port: RpcReplyPort<A>,
@@ -34,18 +52,21 @@ where
     A: DeserializeOwned + Send + 'static,
 {
     let args = write(fields)?;
-    let reply = passed_on(port, |bytes: Vec<u8>| read(&bytes));
-    Ok(SerializedMessage::Call { variant: variant.to_owned(), args, reply, metadata: None })
+    let span = debug_span!(target: SPANS, "call", message_type = message, variant, answered = Empty);
+    let metadata = metadata(&span);
+    let reply = passed_on(port, span, |bytes: Vec<u8>| read(&bytes));
+    Ok(SerializedMessage::Call { variant: variant.to_owned(), args, reply, metadata })
 }
 
 /// Where an actor of this node answers what another node asks.
 pub fn answers<A: Serialize + Send + 'static>(port: RpcReplyPort<Vec<u8>>) -> RpcReplyPort<A> {
-    passed_on(port, |answer: A| write(&answer))
+    passed_on(port, Span::none(), |answer: A| write(&answer))
 }
 
-/// A port whose answer goes to another one as something else; within the same time. What cannot be that is no answer.
+/// A port whose answer goes to another one as something else; within the same time. What cannot be that is no answer. The span ends then.
 fn passed_on<From: Send + 'static, To: Send + 'static>(
     port: RpcReplyPort<To>,
+    span: Span,
     as_other: impl FnOnce(From) -> Result<To, BoxedDowncastErr> + Send + 'static,
 ) -> RpcReplyPort<From> {
     let (sender, answer) = oneshot();
@@ -55,7 +76,9 @@ fn passed_on<From: Send + 'static, To: Send + 'static>(
             Some(limit) => timeout(limit, answer).await.ok().and_then(Result::ok),
             None => answer.await.ok(),
         };
-        if let Some(Ok(answer)) = answer.map(as_other) {
+        let answer = answer.map(as_other).and_then(Result::ok);
+        span.record("answered", answer.is_some());
+        if let Some(answer) = answer {
             // Nobody may wait for it any more.
             let _ = port.send(answer);
         }

@@ -110,16 +110,16 @@ fn forward_from(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessa
 
 fn forward(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessage) {
     let (sent, tag) = match message {
-        SerializedMessage::Cast { variant, args, .. } => {
-            let frame =
-                Frame::Cast { to, kind: kind.0, headers: Headers::NONE, variant: &variant, args: &args };
+        SerializedMessage::Cast { variant, args, metadata } => {
+            let headers = Headers::written(metadata.as_deref());
+            let frame = Frame::Cast { to, kind: kind.0, headers, variant: &variant, args: &args };
             (link.queue(|outbox| outbox.send_frame(&frame)), None)
         }
-        SerializedMessage::Call { variant, args, reply, .. } => {
+        SerializedMessage::Call { variant, args, reply, metadata } => {
             let timeout = reply.get_timeout().map(|timeout| timeout + TIMEOUT_GRACE);
             let timeout_ms = timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
             let Some(tag) = link.remote.wait_for(reply) else { return };
-            let (kind, headers) = (kind.0, Headers::NONE);
+            let (kind, headers) = (kind.0, Headers::written(metadata.as_deref()));
             let frame = Frame::Call { to, kind, tag, timeout_ms, headers, variant: &variant, args: &args };
             (link.queue(|outbox| outbox.send_frame(&frame)), Some(tag))
         }

@@ -13,6 +13,7 @@ mod authority;
 mod certificates;
 #[cfg(feature = "node-server")]
 mod node_servers;
+pub mod spans;
 
 pub use authority::{Authority, Wish};
 pub use certificates::*;
