@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod bench;
+mod book;
 mod certificates;
 mod chaos;
 mod configuring;
