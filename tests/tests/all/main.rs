@@ -30,6 +30,7 @@ mod p8_nothing_is_stuck;
 mod p9_bad_input;
 mod page;
 mod postgres;
+mod published;
 mod run;
 mod soak;
 mod strangers;
