@@ -28,11 +28,68 @@
 //! }
 //! ```
 //!
-//! `docs/promises.md` says what it promises. [`Registry`] is the public face; below it, each a pure core:
-//! the host (names that this node's actors hold), the replica (the log, applied in order), the leader (decides), the
-//! handoff (what makes an elected leader serve), and the member that holds them. They are in `core`; `driver` carries out what they ask for.
+//! A name has at most one holder, under crashes, partitions, pauses and outages, while clocks drift less than configured. What was
+//! acknowledged is kept until you unregister the name, its actor ends, or its node's session ends. "No" is never "don't know": each error says
+//! which of the two it is. Callsign needs no servers of its own: nodes meet in a store that you have.
+//!
+//! # What to use when
+//!
+//! | you want | use |
+//! |---|---|
+//! | one actor to have a name that all nodes find | [`Registry::register`], [`Registry::whereis`] |
+//! | to start an actor only where none has the name | [`Registry::start`] |
+//! | the holder as it is at this moment, and not as this node last heard | [`Registry::whereis_consistent`] |
+//! | to send to whoever holds a name, now or later | [`Registry::name_ref`], [`NameRef`] |
+//! | to say something of a holder, and find names by it | [`Meta`], [`Registry::lookup`], [`Registry::select`] |
+//! | to hear what changes | [`Registry::watch`]; [`Registry::until_held`] and [`Registry::until_gone`] for one name |
+//! | many actors under one key, and broadcasts to them | [`Registry::group`] |
+//! | that few do something at the same time | [`Registry::lock`], [`Registry::semaphore`] |
+//! | a name to go to another actor, with data, and without being free | [`Registry::take`] |
+//! | names to move when their node drains | [`RegisterOptions::offer`], [`Registry::receive`] |
+//! | one child actor in the whole cluster | `Singleton` (feature `election`) |
+//! | an election for something else | the module `election` (feature `election`) |
+//! | to act only while the name is yours | [`Registration::check`] before each act |
+//! | to keep a former holder from writing | [`Registration::token`], checked where it writes |
+//! | a message that travels | [`#[callsign::message]`](macro@message); [`RactorMessage`] for one that stays |
+//! | to say that a node can be sent work | [`Registry::ready`] |
+//! | to end a node in good order | [`Registry::drain`], [`Registry::leave`] |
+//! | several nodes in one test | [`MemoryStore`], [`MemoryNetwork`], [`Clock::runtime`] |
+//! | any program under a name, or on one node only | the command: `callsign hold`, `callsign run` |
+//!
+//! # Features
+//!
+//! | feature | default | what it brings |
+//! |---|---|---|
+//! | `sqlite` | on | the store `sqlite:`; `SQLite` is compiled from C |
+//! | `noise` | on | links that are encrypted with a shared [`Secret`] |
+//! | `tls` | on | links that are encrypted with certificates: [`Tls`] |
+//! | `election` | on | the module `election`, and singletons |
+//! | `postgres` | off | the store `postgres:`, and with `election` leases in a table |
+//! | `fdb` | off | the store `fdb:`, by API version 7.3; the program links `FoundationDB`'s client. `fdb-7_1` and `fdb-7_4` are for other versions |
+//! | `node-server` | off | links over the sessions of an application's own `NodeServer`; an experiment |
+//!
+//! Without any of them there are names, over the store `memory:` or one of your own. Without `noise` and `tls` only loopback addresses are
+//! served. The features `cores`, `faults` and `fuzz` are for Callsign's own tests, and promise nothing.
+//!
+//! # Stores
+//!
+//! | URL | for | when a node dies, its names are free |
+//! |---|---|---|
+//! | `sqlite:PATH` | processes on one machine | at once |
+//! | `postgres://USER@HOST/DATABASE` | any machines | after the lease, 10 s by default |
+//! | `fdb:CLUSTER_FILE` | any machines, with `FoundationDB` | after the lease |
+//! | `memory:` | one process, and tests | at once |
+//!
+//! # Where to read on
+//!
+//! [`Config`] has every option with its default. The book is in the folder `docs/` of the repository: names, groups, messages, singletons, operations, promises and
+//! how each is checked.
+//!
+//! Below [`Registry`] are pure cores, in `core`: the host (names that this node's actors hold), the replica (the log, applied in order), the leader (decides),
+//! the handoff (what makes an elected leader serve), and the member that holds them. `driver` carries out what they ask for.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(unreachable_pub)] // the cores are `pub` for the feature `cores`
 #![cfg_attr(feature = "cores", allow(missing_docs))]
 
@@ -50,23 +107,12 @@ mod error;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(doctest)]
+mod guide;
 mod status;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests drive
 mod tests;
-
-/// The code of these pages compiles.
-#[cfg(doctest)]
-mod pages {
-    #[doc = include_str!("../../README.md")]
-    mod readme {}
-    #[doc = include_str!("../../docs/getting-started.md")]
-    mod getting_started {}
-    #[doc = include_str!("../../docs/names.md")]
-    mod names {}
-    #[doc = include_str!("../../docs/groups.md")]
-    mod groups {}
-}
 
 #[cfg(feature = "election")]
 #[doc(inline)]
@@ -76,10 +122,13 @@ pub use callsign_elector::{
     session::{SessionTiming, TrustHandle},
     settings::{InForce, Limit, OutOfBounds, Preset, Settings},
 };
+#[cfg(feature = "election")]
+pub use callsign_store::ids::{ClusterName, ElectionName, MemberId};
 pub use callsign_store::{
     Clock, Entropy, OpenError, SharedStore,
     clock::OwnClock,
     ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
+    memory::MemoryStore,
     open as open_store,
     supervision::{NodeFailure, Turn, Turns},
 };

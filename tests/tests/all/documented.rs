@@ -5,7 +5,19 @@ use std::{path::Path, process::Command};
 use callsign_golden::documented;
 use serde_json::Value;
 
-fn workspace() -> &'static Path {
+/// Pages for who judges or changes Callsign. Their sentences may be longer.
+const NOT_FOR_USERS: [&str; 8] = [
+    "benchmarks.md",
+    "decisions.md",
+    "figures.md",
+    "glossary.md",
+    "maintaining.md",
+    "mutants.md",
+    "proof.md",
+    "status.md",
+];
+
+pub(crate) fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
@@ -59,12 +71,10 @@ fn no_sentence_for_users_has_more_than_30_words() {
     let found = ["One two.", "Three four (five).", "- six seven", "1. eight", "nine", "ten!"];
     assert_eq!(sentences(page), found);
 
-    let docs = workspace().join("docs");
-    let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
-    let (for_users, _) = summary.split_once("## Judging it").unwrap();
-    let linked = for_users.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
-    let pages: Vec<_> = linked.map(|page| docs.join(page)).collect();
-    assert!(pages.len() > 15, "{pages:?}");
+    let mut pages = crate::book::contents();
+    pages.retain(|page| !NOT_FOR_USERS.contains(&page.as_str()));
+    let pages: Vec<_> = pages.iter().map(|page| workspace().join("docs").join(page)).collect();
+    assert!(pages.len() > 30, "{pages:?}");
     let mut seen = 0;
     for page in pages {
         for sentence in sentences(&std::fs::read_to_string(&page).unwrap()) {

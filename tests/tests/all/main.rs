@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod bench;
+mod book;
 mod certificates;
 mod chaos;
 mod configuring;
@@ -29,6 +30,7 @@ mod p8_nothing_is_stuck;
 mod p9_bad_input;
 mod page;
 mod postgres;
+mod published;
 mod run;
 mod soak;
 mod strangers;

@@ -99,7 +99,7 @@ fn a_cluster_of_which_every_node_was_killed_opens_again_empty_and_its_positions_
     cluster.check_recordings();
 }
 
-// ---- within the bounds that `docs/promises.md` states
+// ---- within the bounds that `docs/failover.md` states
 
 /// From now until every one of these nodes was granted a name.
 fn granted_again(cluster: &Cluster, nodes: &[String], round: usize) -> Duration {

@@ -1,0 +1,6 @@
+//! A message is an enum.
+
+#[callsign::message("shop.pricing/1")]
+struct Set(u64);
+
+fn main() {}
