@@ -54,7 +54,7 @@ fn explained(args: &Args) -> Result<Result<(Value, u8), crate::client::Answer>> 
     if said["state"] == "unknown" && found.is_ok() {
         said["holder"] = found.body;
     }
-    let exit_status = if said["holder"].is_null() { 1 } else { 0 };
+    let exit_status = u8::from(said["holder"].is_null());
     said["members"] = lag::members(&args.to, &said).into();
     said["leader"] = said["leader"]["node"].take();
     Ok(Ok((said, exit_status)))

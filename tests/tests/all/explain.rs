@@ -26,7 +26,14 @@ fn a_name_is_explained_by_whom_holds_it_and_where_each_member_is() {
     assert_eq!(code, Some(0), "{text}");
     let (held, _) = text.split_once(" s ago), which is its token\n").expect(&text);
     assert!(held.starts_with(&format!("desk is held on b: registered at position {token} (")), "{text}");
-    assert!(text.contains("\nsession ") && text.contains(" of b is open; it was renewed "), "{text}");
+    eventually("a has seen the session of b", TEST_DEADLINE, || {
+        let (_, text) = explain(&cluster, "desk", &[]);
+        let session = text.lines().find(|line| line.starts_with("session "));
+        let is_seen = session.is_some_and(|line| {
+            line.contains(" of b is open; it was renewed ") && line.ends_with(" s ago; its lease is 10s")
+        });
+        if is_seen { Ok(()) } else { Err(text) }
+    });
     assert!(text.contains(&format!("\n{} leads, epoch {epoch}\n", cluster.leader())), "{text}");
     for node in ["a", "b", "c"] {
         assert!(text.lines().any(|line| line.starts_with(&format!("{node}  "))), "{node}: {text}");

@@ -53,13 +53,13 @@ impl Log {
         Self { random, position: 0, sessions: [1, 1], whole, replica, is_cut: false, changes, resets }
     }
 
-    fn draw(&mut self, below: u64) -> u64 {
-        self.random.draw() % below
+    fn draw(&mut self, below: u32) -> u32 {
+        u32::try_from(self.random.draw() % u64::from(below)).unwrap()
     }
 
-    fn session(&self, of: usize) -> Arc<SessionId> {
-        let number = SessionNumber(self.sessions[of]);
-        Arc::new(SessionId { number, ..SessionId::clone(&session(["a", "b"][of])) })
+    fn session(&self, of: u32) -> Arc<SessionId> {
+        let number = SessionNumber(self.sessions[of as usize]);
+        Arc::new(SessionId { number, ..SessionId::clone(&session(["a", "b"][of as usize])) })
     }
 
     fn write(&mut self, ops: Vec<Op>) {
@@ -76,7 +76,7 @@ impl Log {
 
     /// Something happens to a name.
     fn change(&mut self) {
-        let (name, kind, of) = (NAMES[self.draw(6) as usize], self.draw(7), self.draw(2) as u32);
+        let (name, kind, of) = (NAMES[self.draw(6) as usize], self.draw(7), self.draw(2));
         let next = Position(self.position + 1);
         let Some(row) = self.whole.row(name) else {
             let (why, actor) =
@@ -101,40 +101,35 @@ impl Log {
     }
 
     /// A session is closed: what it held is free, or a reset frees everything.
-    fn free_many(&mut self, session: Option<usize>) {
+    fn free_many(&mut self, session: Option<u32>) {
         let next = Position(self.position + 1);
         let ids = [self.session(0), self.session(1)];
         let is_freed = |name: &&str| {
             let row = self.whole.row(name);
-            row.is_some_and(|row| session.is_none_or(|of| row.session == ids[of]))
+            row.is_some_and(|row| session.is_none_or(|of| row.session == ids[of as usize]))
         };
         let freed: Vec<_> = NAMES.into_iter().filter(is_freed).collect();
         let why = if session.is_some() { Why::NodeGone } else { Why::Reset };
         self.changes.extend(freed.into_iter().map(|name| (next, name, why.clone(), true)));
-        match session {
-            Some(of) => {
-                self.write(vec![Op::HostGone { session: of as u32 }]);
-                self.sessions[of] += 1;
-            }
-            None => {
-                self.resets.push(next);
-                self.write(vec![Op::Reset]);
-            }
+        if let Some(of) = session {
+            self.write(vec![Op::HostGone { session: of }]);
+            self.sessions[of as usize] += 1;
+        } else {
+            self.resets.push(next);
+            self.write(vec![Op::Reset]);
         }
     }
 
     /// The replica loses its base, or gets one again by a snapshot.
     fn cut(&mut self) {
         self.is_cut = !self.is_cut;
-        if !self.is_cut {
-            let snapshot = snapshot(&self.whole);
-            assert!(self.replica.install(snapshot, Epoch(1), self.whole.end()));
-            self.check();
-            while self.replica.is_busy() {
-                self.replica.proceed(2);
-            }
-        } else {
-            self.replica.give_up_base();
+        if self.is_cut {
+            return self.replica.give_up_base();
+        }
+        assert!(self.replica.install(snapshot(&self.whole), Epoch(1), self.whole.end()));
+        self.check();
+        while self.replica.is_busy() {
+            self.replica.proceed(2);
         }
     }
 
@@ -201,7 +196,7 @@ fn why_a_name_is_free_is_the_last_reason_of_the_log_or_it_is_not_remembered() {
                 0 => log.cut(),
                 1 if log.draw(4) == 0 && !log.is_cut => log.free_many(None),
                 2 | 3 => {
-                    let of = log.draw(2) as usize;
+                    let of = log.draw(2);
                     log.free_many(Some(of));
                 }
                 4 => log.replica.remember(),
