@@ -30,3 +30,5 @@ mod rolling_restart {}
 mod singletons {}
 #[doc = include_str!("../../docs/testing.md")]
 mod testing {}
+#[doc = include_str!("../../docs/tracing.md")]
+mod tracing {}
