@@ -99,8 +99,7 @@ impl Registry {
         let session = entry.session_id();
         let sight = self.node.sight_of(&session);
         HolderSession {
-            // One that is seen is open, also if the registry has read it before it was.
-            open: sight.map(|_| true).or(open),
+            open,
             trusted: sight.and_then(|sight| sight.trusted),
             last_beat: sight.and_then(|sight| sight.last_beat),
             lease: sight.map(|sight| sight.lease),

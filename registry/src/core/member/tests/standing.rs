@@ -335,3 +335,21 @@ fn its_status_says_of_each_member_what_the_store_shows_and_whether_it_is_linked(
     assert_eq!(after.members.iter().map(|of| of.linked).collect::<Vec<_>>(), [false, true, false]);
     assert_eq!(after.leader.map(|leader| leader.serving), Some(false), "it cannot be reached");
 }
+
+#[test]
+fn who_asks_why_a_name_is_so_is_told_whether_the_session_of_its_holder_is_open() {
+    let mut one = One::following();
+    let sessions = vec![Arc::new(session("o"))];
+    one.hears("l", replicate(&Batch { sessions, ..batch(2, vec![register("x")]) }));
+    let closed = [(node("o"), record(false))].into_iter().collect();
+    for (sessions, is_open) in
+        [(one.view.sessions.clone(), Some(true)), (closed, Some(false)), (Sessions::default(), None)]
+    {
+        one.view.sessions = sessions;
+        one.shown();
+        let told = answers(&one.calls(1, Call::Explain { name: "x".into() }, 1000));
+        let [(1, Answer::Explained(Ok(said)))] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!((said.is_open, said.position), (is_open, Position(2)));
+        assert_eq!(said.state.entry().map(|entry| entry.node.clone()), Some(node("o")));
+    }
+}

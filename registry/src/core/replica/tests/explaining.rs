@@ -217,7 +217,9 @@ fn why_a_name_is_free_is_the_last_reason_of_the_log_or_it_is_not_remembered() {
 fn a_name_that_went_with_its_session_is_explained_before_it_is_swept_and_after() {
     let mut replica = replica();
     replica.apply(&batch(1, vec![register("x"), register("y")]));
+    let row = replica.row("x").unwrap();
     replica.apply(&batch(2, vec![Op::HostGone { session: 0 }]));
+    assert_eq!(replica.past.went_at(&row), Some(Position(2)));
     for _ in 0..3 {
         for name in ["x", "y"] {
             let PastChange { change, .. } = ended(&replica, name);
@@ -227,6 +229,7 @@ fn a_name_that_went_with_its_session_is_explained_before_it_is_swept_and_after()
         replica.proceed(1);
     }
     assert!(!replica.is_busy());
+    assert_eq!(replica.past.went_at(&row), None, "it remembers by name");
     // It is taken again before it is swept.
     replica.apply(&batch(3, vec![register("x")]));
     replica.apply(&batch(4, vec![Op::HostGone { session: 0 }]));
