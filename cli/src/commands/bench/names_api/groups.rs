@@ -10,7 +10,7 @@ use super::{
         cluster::{Cluster, Setting},
         orders::{Done, Heards, Names, Order},
         per_second,
-        phases::{LEAD, each_of_shares, median, progress, register_all, spawn_shares},
+        phases::{LEAD, each_of_shares, median, progress, register_shares, spawn_shares},
     },
     row,
 };
@@ -70,12 +70,14 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
         to_all.push(since(heard));
     }
     let of_all = cluster.share_out(of_workers);
-    let names = per_second(members, register_all(&mut cluster, members)?)?;
+    // A membership counts as a name.
+    let known = (members + nodes) as usize;
+    let names = per_second(members, register_shares(&mut cluster, known + members as usize, 0)?)?;
 
     cluster.share_out(of_all);
     spawn_shares(&mut cluster)?;
     let order = |names, start_ns| Order::RegisterEach { names, in_flight, start_ns };
-    let (took_ns, _) = each_of_shares(&mut cluster, 2 * members as usize, order)?;
+    let (took_ns, _) = each_of_shares(&mut cluster, known + 2 * members as usize, order)?;
     let of_own = per_second(members, took_ns)?;
     let ratio = |names: f64| (joins_per_s / names * 100.0).round() / 100.0;
     Ok(Groups {
