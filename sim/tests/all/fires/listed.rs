@@ -7,6 +7,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::NobodyWaits, "judged at the end of a run: planted defects"),
     (Check::Quiescent, "judged at the end of a run: planted defects"),
     (Check::EveryName, "judged at the end of a run: planted defects"),
+    (Check::InTime, "planted defects of duties: look-cut-short"),
     (Check::Linearizable, "linear/tests.rs"),
     (Check::HistoryTooLong, "nothing is wrong then"),
     (Check::LockClears, "only counted"),
