@@ -8,6 +8,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::Quiescent, "judged at the end of a run: planted defects"),
     (Check::EveryName, "judged at the end of a run: planted defects"),
     (Check::InTime, "planted defects of duties: look-cut-short"),
+    (Check::ExplainTrue, "planted defects of features: explains-nothing-swept"),
     (Check::Linearizable, "linear/tests.rs"),
     (Check::HistoryTooLong, "nothing is wrong then"),
     (Check::LockClears, "only counted"),
