@@ -66,7 +66,8 @@ impl Holders {
         let files = directory.join("holders");
         std::fs::create_dir(&files).context("the directory cannot be written")?;
         let lease = format!("{}ms", lease.as_millis());
-        let options = ["--registry", "held", "--wait", "--lease", &lease];
+        // An outage is no reason to end.
+        let options = ["--registry", "held", "--wait", "--lease", &lease, "--join-timeout", "10m"];
         let singleton = Singleton::beside(store.share(), files, callsign, &options, &["--every", EVERY]);
         let of = nodes.iter().take(HOLDERS).map(|node| (node.clone(), format!("{node}-holds"))).collect();
         Ok(Self { of, singleton })
