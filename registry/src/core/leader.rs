@@ -352,6 +352,12 @@ impl Leader {
         self.closed.contains(session) || self.takers.has_open(session)
     }
 
+    /// Whether it knows that the session is closed: nobody waits for what it asks any more.
+    #[cfg(feature = "cores")]
+    pub(crate) fn has_read_closed(&self, session: &SessionId) -> bool {
+        self.closed.contains(session)
+    }
+
     /// Whether a session's request has come before: it waits, or was decided.
     #[cfg(feature = "cores")]
     pub(crate) fn has_request(&self, session: &SessionId, number: RequestNumber) -> bool {

@@ -277,7 +277,13 @@ impl<T: Table> Member<T> {
         self.leader.as_ref().is_some_and(|leader| leader.has_read(session))
     }
 
-    /// The same, of a session that a name is to go to.
+    /// Whether it leads, and knows that a session is closed.
+    #[cfg(feature = "cores")]
+    pub fn leader_has_read_closed(&self, session: &callsign_store::ids::SessionId) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.has_read_closed(session))
+    }
+
+    /// Whether it has read the session that a name is to go to.
     #[cfg(feature = "cores")]
     pub fn leader_has_read_taker(&self, session: &callsign_store::ids::SessionId) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.has_read_taker(session))

@@ -49,7 +49,9 @@ pub(crate) fn owed(process: &Process, input: &Input) -> Option<Owed> {
                 request.number >= *acknowledged && !member.leader_has_request(session, request.number)
             };
             let looks = requests.iter().filter(is_new).any(|request| is_unread(&request.wish));
-            (is_leader && looks).then_some(Owed::Look)
+            // A late message of a session that is gone is not looked at.
+            let is_gone = member.leader_has_read_closed(session);
+            (is_leader && !is_gone && looks).then_some(Owed::Look)
         }
         _ => None,
     }
