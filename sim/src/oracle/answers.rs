@@ -180,8 +180,11 @@ impl Oracle {
     /// A member takes a call, whose caller waits until then by the node's clock.
     pub(crate) fn waits(&mut self, id: CallId, until: Duration) {
         let Some(inner) = self.edit() else { return };
-        if let Some(at) = inner.open_calls.get(&id) {
-            inner.told[*at].until = Some(until);
+        let Some(at) = inner.open_calls.get(&id) else { return };
+        let told = &mut inner.told[*at];
+        // A patient one may ask again, by another call.
+        if !matches!(told.want, Want::RegisterPatiently { .. }) {
+            told.until = Some(until);
         }
     }
 
