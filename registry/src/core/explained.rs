@@ -14,7 +14,7 @@ pub(crate) const MAX_TOLD: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PastChange {
-    /// The change. Who held the name has metadata only if somebody watches on this node.
+    /// The change. The former holder is shown with its metadata only if somebody watches on this node.
     pub change: Change,
     /// How long ago this node applied it, to about a second. `None`: it does not know, as of what was in the log before the node came.
     pub ago: Option<Duration>,
@@ -26,7 +26,7 @@ pub struct PastChange {
 pub enum NameState {
     /// It is held, or an actor [is being started](Entry::is_starting) for it.
     Held {
-        /// Who holds it.
+        /// The holder.
         entry: Entry,
         /// How long ago this node applied its registration, to about a second. `None`: it does not know.
         ago: Option<Duration>,
@@ -73,7 +73,7 @@ pub struct Explained {
 }
 
 impl NameState {
-    /// Who holds the name.
+    /// The holder of the name.
     pub fn entry(&self) -> Option<&Entry> {
         if let Self::Held { entry, .. } = self { Some(entry) } else { None }
     }

@@ -22,7 +22,7 @@ use crate::{
 pub struct Explanation {
     /// The name.
     pub name: Name,
-    /// Who holds it, or why nobody does.
+    /// The holder, or why there is none.
     pub state: NameState,
     /// The session of the holder. `None`: nobody holds the name, or this node does not know.
     pub session: Option<HolderSession>,

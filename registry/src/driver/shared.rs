@@ -406,6 +406,7 @@ mod tests {
                     assert_eq!(shared.put(name.clone(), row.clone()), plain.put(name, row));
                 }
             }
+            let mut sizes = Vec::new();
             for group in &groups {
                 let expected = all_of(&plain, group);
                 assert_eq!(all_of(&shared, group), expected);
@@ -417,6 +418,9 @@ mod tests {
                 let expected: Vec<_> = expected.into_iter().filter(is_seen).collect();
                 let members = shared.reader().members(group.key());
                 most = most.max(members.len());
+                let limit = group.is_semaphore().then_some(2);
+                let size = (Name::from(&group.key()[2..]), limit, members.len());
+                sizes.extend((!members.is_empty()).then_some(size));
                 assert_eq!(shared.reader().member_count(group.key()), members.len());
                 let actors = shared.reader().actors(group.key());
                 assert_eq!(actors.values().map(Vec::len).sum::<usize>(), members.len());
@@ -427,6 +431,9 @@ mod tests {
                 let members: Vec<_> = members.into_iter().map(|(at, seat)| (at, seat.name)).collect();
                 assert_eq!(members, expected);
             }
+            // A group comes before a semaphore of its name.
+            sizes.sort();
+            assert_eq!(shared.reader().groups("", 9), sizes);
             assert!(
                 shared.reader().names().is_empty() && shared.reader().select(&Select::all()).0.is_empty()
             );

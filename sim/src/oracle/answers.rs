@@ -265,8 +265,8 @@ impl Oracle {
 const LOOKS: Duration = Duration::from_millis(100);
 
 impl Inner {
-    /// A member was woken. Who waited no more when it was last through with all of its callers has been told by now, if it has looked at
-    /// them since.
+    /// A member was woken. It is through with all of its callers once more: those whose time was over when it was through the last time have
+    /// their answers.
     pub(super) fn check_in_time(&mut self, world: &World, node: NodeId) {
         let Some(process) = world.process(node) else { return };
         if process.parts.as_ref().is_none_or(|parts| parts.core.member().looks_at_callers()) {

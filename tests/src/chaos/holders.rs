@@ -19,8 +19,6 @@ use crate::{
 const HOLDERS: usize = 3;
 /// How often the program acts.
 const EVERY: &str = "20ms";
-/// How often is looked whether the program acts.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts one that is to be where a node is.
 #[derive(Debug)]
@@ -83,7 +81,7 @@ impl Holders {
     fn runner(&mut self, node: &str) -> Option<&mut Runner> {
         let name = self.of.get(node)?;
         let runner = self.singleton.runners.iter_mut().find(|runner| runner.name == *name)?;
-        // Whoever has ended is sent no signal. `look` reports it.
+        // A process that has ended takes no signal. `look` reports it.
         runner.has_ended().is_none().then_some(runner)
     }
 
@@ -157,10 +155,7 @@ impl Holders {
     /// Waits until a program acts after now.
     pub fn await_act(&self, patience: Duration) -> Result<(), String> {
         let now = journal::now();
-        let acts = || {
-            std::thread::sleep(LOOK_INTERVAL);
-            acts_after(&self.lines(), now).then_some(())
-        };
+        let acts = || acts_after(&self.lines(), now).then_some(());
         let why = || {
             format!(
                 "P8: nobody runs the program of `callsign hold` within {patience:?}\n{}",
@@ -172,15 +167,18 @@ impl Holders {
 
     /// The node beside which the program was started last.
     pub fn holder(&self) -> Option<String> {
-        let lines = self.lines();
-        let member = &lines.starts().last()?.member;
-        self.of.iter().find(|(_, name)| *name == member).map(|(node, _)| node.clone())
+        holder(&self.lines(), &self.of)
     }
 
     /// What the programs did.
     pub fn ran(&self) -> Ran {
         ran(&self.lines())
     }
+}
+
+fn holder(lines: &Lines, of: &BTreeMap<String, String>) -> Option<String> {
+    let member = &lines.starts().last()?.member;
+    of.iter().find(|(_, name)| *name == member).map(|(node, _)| node.clone())
 }
 
 fn acts_after(lines: &Lines, at: At) -> bool {
@@ -220,6 +218,10 @@ mod tests {
         ]);
         assert_eq!(ran(&well), Ran { starts: 3, moves: 1, acts: 2, breach: None });
         assert!(acts_after(&well, 4) && !acts_after(&well, 5));
+        let of =
+            BTreeMap::from([("x", "a"), ("y", "b")].map(|(node, name)| (node.to_owned(), name.to_owned())));
+        assert_eq!(holder(&well, &of).as_deref(), Some("y"), "beside it the program was started last");
+        assert_eq!(holder(&Lines::default(), &of), None);
     }
 
     #[test]

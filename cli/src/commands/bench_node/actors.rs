@@ -103,7 +103,7 @@ pub(super) async fn spawn_apart(node: &Node) -> Result<ActorRef<Heard>> {
             Ok((actor, running)) => (Ok(actor), Some(running)),
             Err(error) => (Err(error), None),
         };
-        // Whoever waits for it may have gone with the process.
+        // The order that waits for it may have ended.
         let _ = tell.send(told);
         if let Some(running) = running {
             let _ = running.await;

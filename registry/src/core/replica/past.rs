@@ -36,7 +36,7 @@ const MAX_TIMES: usize = 4096;
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) name: Name,
-    /// Who held it, without metadata.
+    /// The row of its holder, without metadata.
     pub(super) row: Row,
     /// From where on it is over.
     pub(super) at: Position,
